@@ -1,0 +1,72 @@
+//! Residuals packed in groups, each with its own base and width.
+//!
+//! A group is a base (zigzag varint), a width (one byte) and the differences from the base.
+//! Short columns are one group, so their overhead is two or three bytes.
+
+use crate::DecodeError;
+use crate::bits::{self, BitWriter, PADDING, bytes_for, width};
+use crate::reader::Reader;
+use crate::varint::{put_i64, zigzag};
+
+/// How many residuals share a base and a width.
+pub(crate) const GROUP: usize = 128;
+
+/// The smallest of a group, and the width of the differences from it.
+fn frame(group: &[i64]) -> (i64, u32) {
+    let (low, high) = group
+        .iter()
+        .fold((i64::MAX, i64::MIN), |(low, high), &value| {
+            (low.min(value), high.max(value))
+        });
+    (low, width(high.wrapping_sub(low) as u64))
+}
+
+/// How many bytes [`encode`] would append.
+pub(crate) fn size(residuals: &[i64]) -> usize {
+    residuals
+        .chunks(GROUP)
+        .map(|group| {
+            let (base, width) = frame(group);
+            let base_bits = crate::bits::width(zigzag(base)).max(1) as usize;
+            base_bits.div_ceil(7) + 1 + bytes_for(group.len() * width as usize)
+        })
+        .sum()
+}
+
+/// Appends the residuals.
+pub(crate) fn encode(residuals: &[i64], out: &mut Vec<u8>) {
+    for group in residuals.chunks(GROUP) {
+        let (base, width) = frame(group);
+        put_i64(base, out);
+        out.push(width as u8);
+        let mut writer = BitWriter::new(out);
+        for &value in group {
+            writer.put(value.wrapping_sub(base) as u64, width);
+        }
+        writer.finish();
+    }
+}
+
+/// Fills `residuals`.
+pub(crate) fn decode(reader: &mut Reader<'_>, residuals: &mut [i64]) -> Result<(), DecodeError> {
+    for group in residuals.chunks_mut(GROUP) {
+        let base = reader.signed("a group's base")?;
+        let width = u32::from(reader.byte("a group's width")?);
+        if width > 64 {
+            return Err(reader.invalid("a group's width exceeds 64 bits"));
+        }
+        let bytes = reader.take(bytes_for(group.len() * width as usize), "a packed group")?;
+        unpack(bytes, base, width, group);
+    }
+    Ok(())
+}
+
+/// Unpacks one group. Working on a padded copy spares the care at the end.
+fn unpack(bytes: &[u8], base: i64, width: u32, group: &mut [i64]) {
+    let mut padded = [0; GROUP * 8 + PADDING];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    for (index, value) in group.iter_mut().enumerate() {
+        let packed = bits::get(&padded, index * width as usize, width);
+        *value = base.wrapping_add(packed as i64);
+    }
+}

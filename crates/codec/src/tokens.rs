@@ -1,0 +1,270 @@
+//! Residuals as tokens and remainders: a token holds a number's magnitude and is entropy-coded, the
+//! bits beneath it are packed as they are.
+//!
+//! Small numbers are tokens by themselves. It finds the fractions of a bit that packing cannot, and
+//! an outlier costs itself alone.
+
+use crate::bits::{self, BitWriter, PADDING, bytes_for, width};
+use crate::integers::mean;
+use crate::reader::Reader;
+use crate::varint::{put_i64, unzigzag, zigzag};
+use crate::{DecodeError, Effort, ans, entropy};
+
+/// How numbers divide into token and remainder.
+#[derive(Clone, Copy)]
+struct Division {
+    /// Numbers below `1 << direct` are tokens by themselves.
+    direct: u32,
+    /// How many bits below the leading one a token keeps.
+    kept: u32,
+}
+
+/// The divisions, by code. Each has at most 256 tokens for the widest number it is used for.
+const DIVISIONS: [(Division, u32); 4] = [
+    (Division { direct: 8, kept: 0 }, 8),
+    (Division { direct: 7, kept: 3 }, 23),
+    (Division { direct: 5, kept: 3 }, 33),
+    (Division { direct: 4, kept: 2 }, 64),
+];
+
+/// How many residuals are looked at to choose a base.
+const PROBES: usize = 256;
+
+/// In the header: numbers are zigzag around the base, not upwards from it.
+const CENTRED: u8 = 16;
+/// In the header: the tokens went through zstd.
+const REPEATS: u8 = 32;
+
+impl Division {
+    /// The token of a number, and how many bits remain beneath it.
+    #[inline(always)]
+    fn token(self, number: u64) -> (u8, u32) {
+        // Both cases are computed and one is picked: which it is cannot be predicted.
+        let beyond = number >> self.direct != 0;
+        let top = width(number | 1) - 1;
+        let remainder = if beyond {
+            top.wrapping_sub(self.kept)
+        } else {
+            0
+        };
+        let kept = (number >> remainder) as u32 & ((1 << self.kept) - 1);
+        let token =
+            (top.wrapping_sub(self.direct) << self.kept).wrapping_add((1 << self.direct) + kept);
+        (if beyond { token as u8 } else { number as u8 }, remainder)
+    }
+
+    /// For each token the number it starts from and the bits that remain.
+    const fn starts(self) -> [(u64, u32); 256] {
+        let mut starts = [(0, 0); 256];
+        let mut token = 0u32;
+        while token < 256 {
+            starts[token as usize] = match token.checked_sub(1 << self.direct) {
+                None => (token as u64, 0),
+                Some(beyond) => {
+                    let top = self.direct + (beyond >> self.kept);
+                    let kept = (beyond & ((1 << self.kept) - 1)) as u64;
+                    let remainder = top - self.kept;
+                    (1 << top | kept << remainder, remainder)
+                }
+            };
+            token += 1;
+        }
+        starts
+    }
+}
+
+/// The starts of each division's tokens; all 256 have one.
+static STARTS: [[(u64, u32); 256]; 4] = [
+    DIVISIONS[0].0.starts(),
+    DIVISIONS[1].0.starts(),
+    DIVISIONS[2].0.starts(),
+    DIVISIONS[3].0.starts(),
+];
+
+/// Residuals as tokens, not yet entropy-coded.
+pub(crate) struct Plan {
+    numbers: Vec<u64>,
+    tokens: Vec<u8>,
+    padded: Vec<u8>,
+    base: i64,
+    centred: bool,
+    division: u8,
+    remainder_bits: usize,
+    counts: [u32; 256],
+    ans: ans::Scratch,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            numbers: Vec::new(),
+            tokens: Vec::new(),
+            padded: Vec::new(),
+            base: 0,
+            centred: false,
+            division: 0,
+            remainder_bits: 0,
+            counts: [0; 256],
+            ans: ans::Scratch::default(),
+        }
+    }
+}
+
+impl Plan {
+    /// Divides the residuals and answers about how many bytes they would take.
+    pub(crate) fn prepare(&mut self, residuals: &[i64]) -> usize {
+        self.choose_base(residuals);
+        let widest = width(self.numbers.iter().fold(0, |all, number| all | number));
+        let first = if residuals.len() < 1024 && widest > 8 {
+            2
+        } else {
+            0
+        };
+        self.division = (first..DIVISIONS.len())
+            .find(|&code| widest <= DIVISIONS[code].1)
+            .expect("the last division takes any width") as u8;
+        self.divide(DIVISIONS[usize::from(self.division)].0);
+        self.counts = [0; 256];
+        self.tokens
+            .iter()
+            .for_each(|&token| self.counts[usize::from(token)] += 1);
+        16 + entropy_bytes(&self.counts, self.tokens.len()) + bytes_for(self.remainder_bits)
+    }
+
+    /// Numbers from the smallest residual upwards, or around the centre, whichever are smaller.
+    fn choose_base(&mut self, residuals: &[i64]) {
+        let (low, high) = residuals
+            .iter()
+            .fold((i64::MAX, i64::MIN), |(low, high), &value| {
+                (low.min(value), high.max(value))
+            });
+        let centre = mean(residuals);
+        let narrow = (high.wrapping_sub(low) as u64) < 256;
+        self.centred = !narrow && {
+            let probes = || residuals.iter().step_by(residuals.len() / PROBES + 1);
+            let above: u32 = probes()
+                .map(|&value| width(value.wrapping_sub(low) as u64))
+                .sum();
+            let around: u32 = probes()
+                .map(|&value| width(zigzag(value.wrapping_sub(centre))))
+                .sum();
+            around < above
+        };
+        self.base = if self.centred { centre } else { low };
+        self.numbers.clear();
+        let (base, centred) = (self.base, self.centred);
+        self.numbers.extend(residuals.iter().map(|value| {
+            let difference = value.wrapping_sub(base);
+            if centred {
+                zigzag(difference)
+            } else {
+                difference as u64
+            }
+        }));
+    }
+
+    fn divide(&mut self, division: Division) {
+        self.tokens.clear();
+        self.tokens.resize(self.numbers.len(), 0);
+        let mut bits = 0;
+        for (place, &number) in self.tokens.iter_mut().zip(&self.numbers) {
+            let (token, remainder) = division.token(number);
+            *place = token;
+            bits += remainder;
+        }
+        self.remainder_bits = bits as usize;
+    }
+
+    /// Appends the residuals prepared; appends nothing and answers false if that would take more
+    /// than `limit` bytes.
+    pub(crate) fn encode(&mut self, effort: Effort, limit: usize, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        let flags = if self.centred { CENTRED } else { 0 };
+        out.push(self.division | flags);
+        put_i64(self.base, out);
+        let section = out.len();
+        self.ans.encode(&self.tokens, &self.counts, out);
+        if effort == Effort::Best {
+            self.try_repeats(start, section, out);
+        }
+        let starts = &STARTS[usize::from(self.division)];
+        let mut writer = BitWriter::new(out);
+        for (&number, &token) in self.numbers.iter().zip(&self.tokens) {
+            let (start, remainder) = starts[usize::from(token)];
+            writer.put(number - start, remainder);
+        }
+        writer.finish();
+        if out.len() - start > limit {
+            out.truncate(start);
+            return false;
+        }
+        true
+    }
+
+    /// Replaces the section of tokens by a zstd one, which finds repeats, if that is smaller.
+    fn try_repeats(&self, start: usize, section: usize, out: &mut Vec<u8>) {
+        let end = out.len();
+        if entropy::encode(&self.tokens, Effort::Best, end - section - 1, out) {
+            out.drain(section..end);
+            out[start] |= REPEATS;
+        }
+    }
+}
+
+/// About how many bytes an order-0 entropy coder needs, its own description included.
+fn entropy_bytes(counts: &[u32; 256], total: usize) -> usize {
+    let log_total = (total as f32).log2();
+    let (mut bits, mut used) = (0.0, 0);
+    for &count in counts.iter().filter(|&&count| count > 0) {
+        bits += count as f32 * (log_total - (count as f32).log2());
+        used += 1;
+    }
+    (bits / 8.0) as usize + used / 2
+}
+
+/// Fills `residuals`.
+pub(crate) fn decode(
+    reader: &mut Reader<'_>,
+    scratch: &mut Plan,
+    residuals: &mut [i64],
+) -> Result<(), DecodeError> {
+    let Plan {
+        tokens,
+        ans,
+        padded,
+        ..
+    } = scratch;
+    let header = reader.byte("a division")?;
+    let Some(starts) = STARTS.get(usize::from(header & !(CENTRED | REPEATS))) else {
+        return Err(reader.invalid("no division has this code"));
+    };
+    let centred = header & CENTRED != 0;
+    let base = reader.signed("a base")?;
+    if header & REPEATS != 0 {
+        entropy::decode(reader, tokens, residuals.len())?;
+    } else {
+        tokens.clear();
+        tokens.resize(residuals.len(), 0);
+        ans.decode(reader, tokens)?;
+    }
+    let remainder_bits = tokens
+        .iter()
+        .map(|&token| starts[usize::from(token)].1 as usize)
+        .sum();
+    let bytes = reader.take(bytes_for(remainder_bits), "the tokens' remainders")?;
+    padded.clear();
+    padded.extend_from_slice(bytes);
+    padded.extend_from_slice(&[0; PADDING]);
+    let mut position = 0;
+    for (residual, &token) in residuals.iter_mut().zip(tokens.iter()) {
+        let (start, remainder) = starts[usize::from(token)];
+        let number = start + bits::get(padded, position, remainder);
+        position += remainder as usize;
+        *residual = base.wrapping_add(if centred {
+            unzigzag(number)
+        } else {
+            number as i64
+        });
+    }
+    Ok(())
+}

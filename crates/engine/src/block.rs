@@ -1,0 +1,236 @@
+//! Blocks: one source's rows over some time, encoded, with what is needed to read them.
+//!
+//! A block says whose it is, how many rows it has and when, and holds its columns with their
+//! aggregates, so that a log can be rebuilt by reading it and aggregates need not decode it.
+//! `docs/format/block.md` has the bytes.
+
+use crate::answer::{Bucket, number};
+use crate::bytes::{Cursor, Short};
+use seiner_codec::{Effort, checksum, decode_bitmap, decode_column, decode_times, encode_bitmap, encode_column, encode_times, varint};
+use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval};
+
+/// Columns with fewer values have no aggregates of their own: decoding them costs no more.
+const SUMMARY_FROM: usize = 256;
+/// More rows than any block has; a larger count is damage.
+pub const ROWS_LIMIT: usize = 1 << 20;
+/// A column without gaps.
+const WHOLE: u8 = 0;
+/// A column with gaps: a bitmap precedes the values.
+const GAPS: u8 = 1;
+/// Aggregates precede the values.
+const SUMMARY: u8 = 2;
+
+/// Whose block it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockHead {
+    /// The source's number.
+    pub source: u32,
+    /// The block's number: blocks of a store are numbered in the order they were begun, and of
+    /// two samples at the same time that in the higher block counts.
+    pub number: u64,
+    /// The columns' layout.
+    pub layout: u32,
+}
+
+/// Appends a block: rows in strictly ascending time, at least one.
+pub fn encode(head: BlockHead, columns: &Columns, effort: Effort, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    varint::put_u64(u64::from(head.source), out);
+    varint::put_u64(head.number, out);
+    varint::put_u64(u64::from(head.layout), out);
+    varint::put_u64(columns.times.len() as u64, out);
+    encode_times(&columns.times, out);
+    for column in &columns.fields {
+        encode_field(&columns.times, column, effort, out);
+    }
+    let sum = checksum(&out[start + 4..]);
+    out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
+}
+
+fn encode_field(times: &[i64], column: &FieldColumn, effort: Effort, out: &mut Vec<u8>) {
+    let summary = (column.values.len() >= SUMMARY_FROM).then(|| summary_of(times, column)).flatten();
+    let gaps = if column.present.is_some() { GAPS } else { WHOLE };
+    out.push(gaps | if summary.is_some() { SUMMARY } else { 0 });
+    if let Some(present) = &column.present {
+        encode_bitmap(present, out);
+    }
+    if let Some(bucket) = summary {
+        let words = [bucket.sum.to_bits(), bucket.min.to_bits(), bucket.max.to_bits(), bucket.first.1.to_bits(), bucket.last.1.to_bits()];
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    }
+    // The values' length lets a reader pass over columns that it was not asked for.
+    let at = out.len();
+    encode_column(&column.values, effort, out);
+    let len = out.len() - at;
+    let mut prefix = Vec::with_capacity(4);
+    varint::put_u64(len as u64, &mut prefix);
+    out.splice(at..at, prefix);
+}
+
+fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
+    if column.values.field_type() == FieldType::Str {
+        return None;
+    }
+    let mut rows = present_rows(times, &column.present);
+    let mut index = 0;
+    let mut bucket: Option<Bucket> = None;
+    rows.try_for_each(|time| {
+        let one = Bucket::of(times[0], time, number(column.values.get(index)));
+        index += 1;
+        match &mut bucket {
+            Some(bucket) => bucket.absorb(&one),
+            None => bucket = Some(one),
+        }
+        Some(())
+    });
+    bucket
+}
+
+/// The times of the rows that have a value.
+pub fn present_rows<'a>(times: &'a [i64], present: &'a Option<Bitmap>) -> impl Iterator<Item = i64> + 'a {
+    times.iter().enumerate().filter(|(row, _)| present.as_ref().is_none_or(|bits| bits.get(*row))).map(|(_, &time)| time)
+}
+
+/// A block that was read and whose checksum held.
+pub struct Block<'a> {
+    /// Whose it is.
+    pub head: BlockHead,
+    /// Rows.
+    pub rows: usize,
+    body: &'a [u8],
+}
+
+impl<'a> Block<'a> {
+    /// Checks a block's bytes.
+    pub fn open(bytes: &'a [u8]) -> Result<Block<'a>, String> {
+        let (sum, rest) = bytes.split_at_checked(4).ok_or("too short for a checksum")?;
+        let stored = u32::from_le_bytes(sum.try_into().expect("four bytes"));
+        let found = checksum(rest);
+        if stored != found {
+            return Err(format!("the block's checksum is {found:08x}, {stored:08x} was written"));
+        }
+        Block::parse(rest).map_err(|Short| "the block ends too early".to_string())
+    }
+
+    fn parse(bytes: &'a [u8]) -> Result<Block<'a>, Short> {
+        let mut cursor = Cursor(bytes);
+        let source = cursor.count(u32::MAX as usize)? as u32;
+        let number = cursor.varint()?;
+        let layout = cursor.count(u32::MAX as usize)? as u32;
+        let rows = cursor.count(ROWS_LIMIT)?;
+        Ok(Block { head: BlockHead { source, number, layout }, rows, body: cursor.0 })
+    }
+
+    /// The times, and the columns that are wanted: a value or a gap for every column of the layout.
+    pub fn columns(&self, types: &[FieldType], wanted: impl Fn(usize) -> bool) -> Result<(Vec<i64>, Vec<Option<FieldColumn>>), String> {
+        let mut rest = self.body;
+        let mut times = Vec::with_capacity(self.rows);
+        decode_times(&mut rest, self.rows, &mut times).map_err(|error| error.to_string())?;
+        let mut fields = Vec::with_capacity(types.len());
+        for (index, &field_type) in types.iter().enumerate() {
+            let (present, count, _, mut values) = self.field(&mut rest)?;
+            fields.push(if wanted(index) {
+                let values = decode_column(&mut values, field_type, count).map_err(|error| error.to_string())?;
+                Some(FieldColumn { present, values })
+            } else {
+                None
+            });
+        }
+        Ok((times, fields))
+    }
+
+    /// The aggregates of the wanted columns over the whole block, without decoding values: `None`
+    /// where the block has none for the column.
+    pub fn summaries(&self, columns: usize, span: Interval) -> Result<Vec<Option<Bucket>>, String> {
+        let mut rest = self.body;
+        decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows)).map_err(|error| error.to_string())?;
+        (0..columns)
+            .map(|_| {
+                let (present, count, summary, _) = self.field(&mut rest)?;
+                // With gaps, the first and last value may be of other rows than the block's.
+                Ok(summary.filter(|_| present.is_none()).map(|[sum, min, max, first, last]| Bucket {
+                    start: span.start,
+                    count: count as u64,
+                    sum,
+                    min,
+                    max,
+                    first: (span.start, first),
+                    last: (span.end, last),
+                }))
+            })
+            .collect()
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn field(&self, rest: &mut &'a [u8]) -> Result<(Option<Bitmap>, usize, Option<[f64; 5]>, &'a [u8]), String> {
+        let short = |Short| "the block ends too early".to_string();
+        let mut cursor = Cursor(rest);
+        let flags = cursor.u8().map_err(short)?;
+        let mut present = None;
+        if flags & GAPS != 0 {
+            let bits = decode_bitmap(&mut cursor.0, self.rows).map_err(|error| error.to_string())?;
+            present = Some(bits);
+        }
+        let count = present.as_ref().map_or(self.rows, Bitmap::count_ones);
+        let mut summary = None;
+        if flags & SUMMARY != 0 {
+            let mut words = [0.0; 5];
+            for word in &mut words {
+                *word = f64::from_bits(cursor.u64().map_err(short)?);
+            }
+            summary = Some(words);
+        }
+        let len = cursor.count(cursor.0.len()).map_err(short)?;
+        let values = cursor.take(len).map_err(short)?;
+        *rest = cursor.0;
+        Ok((present, count, summary, values))
+    }
+}
+
+/// Rows in order of arrival become rows in strictly ascending time: of rows at the same time,
+/// each column keeps the last value.
+pub fn sorted(columns: Columns) -> Columns {
+    if columns.times.windows(2).all(|pair| pair[0] < pair[1]) {
+        return columns;
+    }
+    let mut order: Vec<u32> = (0..columns.times.len() as u32).collect();
+    order.sort_by_key(|&row| columns.times[row as usize]);
+    let mut times: Vec<i64> = order.iter().map(|&row| columns.times[row as usize]).collect();
+    times.dedup();
+    let fields = columns.fields.iter().map(|field| sort_field(&columns.times, field, &order, times.len())).collect();
+    Columns { times, fields }
+}
+
+fn sort_field(times: &[i64], field: &FieldColumn, order: &[u32], distinct: usize) -> FieldColumn {
+    // Where each row's value lies among the values.
+    let places: Option<Vec<u32>> = field.present.as_ref().map(|present| {
+        let mut next = 0;
+        present
+            .iter()
+            .map(|bit| {
+                next += u32::from(bit);
+                if bit { next - 1 } else { u32::MAX }
+            })
+            .collect()
+    });
+    let mut values = Column::new(field.values.field_type());
+    let mut present = Bitmap::new();
+    let mut at = 0;
+    while at < order.len() {
+        let time = times[order[at] as usize];
+        let mut latest = u32::MAX;
+        while at < order.len() && times[order[at] as usize] == time {
+            let place = places.as_ref().map_or(order[at], |places| places[order[at] as usize]);
+            latest = if place == u32::MAX { latest } else { place };
+            at += 1;
+        }
+        present.push(latest != u32::MAX);
+        if latest != u32::MAX {
+            values.push(field.values.get(latest as usize));
+        }
+    }
+    debug_assert_eq!(present.len(), distinct);
+    let whole = present.count_ones() == present.len();
+    FieldColumn { present: (!whole).then_some(present), values }
+}

@@ -1,0 +1,333 @@
+//! Buffers: what was accepted and is not yet in a segment, source by source.
+//!
+//! A source is one cache line, its *line*, and while it has unsealed rows, a slot of encoded rows;
+//! with more than one column, a second slot for their states. Appending a row to a source with
+//! one field touches two cache lines, which can be fetched ahead.
+
+pub mod row;
+pub mod slab;
+
+use crate::dictionary::layouts::Layout;
+use crate::prefetch::prefetch;
+use row::{ColumnState, Row, TimeState};
+use seiner_model::{Columns, FieldType, Value};
+use slab::{Slab, Slot, class_for};
+
+/// Lines a page of them: pages are never moved, so that growth copies nothing.
+const LINES: usize = 4096;
+/// A [`ColumnState`] as it lies in a slot.
+const STATE_BYTES: usize = 10;
+
+/// A source's line. 64 bytes.
+#[repr(align(64))]
+#[derive(Clone)]
+pub struct Line {
+    /// The time before, and its distance from the one before that.
+    pub time: TimeState,
+    /// The state of the first column, its parts apart: whole it would be padded past the line's end.
+    previous: u64,
+    scale: u8,
+    hopeless: bool,
+    /// The number of the open block; blocks of a store are numbered in the order they are begun.
+    pub block: u64,
+    /// The encoded rows.
+    pub rows_slot: Slot,
+    /// The states of the second and later columns.
+    states_slot: Slot,
+    /// The columns, by the number of their layout.
+    pub layout: u32,
+    /// Bytes of encoded rows.
+    pub bytes: u32,
+    /// The journal file in which the open block begins.
+    pub journal_file: u32,
+    /// The source's latest block in the active segment, by its place in the segment's list.
+    pub recent: u32,
+    /// Rows in the open block.
+    pub rows: u16,
+    /// When a row came last, in ticks of the store's idle clock.
+    pub touched: u16,
+}
+
+const _: () = assert!(size_of::<Line>() == slab::SMALLEST, "a line is one cache line");
+
+impl Line {
+    fn new() -> Line {
+        Line {
+            time: TimeState::default(),
+            previous: 0,
+            scale: 0,
+            hopeless: false,
+            block: 0,
+            rows_slot: Slot::NONE,
+            states_slot: Slot::NONE,
+            layout: 0,
+            bytes: 0,
+            journal_file: 0,
+            recent: u32::MAX,
+            rows: 0,
+            touched: 0,
+        }
+    }
+
+    #[inline]
+    fn first(&self) -> ColumnState {
+        ColumnState { previous: self.previous, scale: self.scale, hopeless: self.hopeless }
+    }
+
+    #[inline]
+    fn set_first(&mut self, state: ColumnState) {
+        (self.previous, self.scale, self.hopeless) = (state.previous, state.scale, state.hopeless);
+    }
+}
+
+/// All buffers of a store.
+#[derive(Default)]
+pub struct Buffers {
+    pages: Vec<Box<[Line]>>,
+    sources: usize,
+    slab: Slab,
+    rows: u64,
+    row_bytes: u64,
+    open: u64,
+    states: Vec<ColumnState>,
+}
+
+/// A copy of an open block, for readers.
+pub struct OpenBlock {
+    /// The columns' layout.
+    pub layout: u32,
+    /// Encoded rows.
+    pub bytes: Vec<u8>,
+    /// How many.
+    pub rows: usize,
+}
+
+impl Buffers {
+    /// Makes room for a source with the next number.
+    pub fn add_source(&mut self) {
+        if self.sources == self.pages.len() * LINES {
+            self.pages.push(vec![Line::new(); LINES].into_boxed_slice());
+        }
+        self.sources += 1;
+    }
+
+    /// How many sources there are.
+    pub fn sources(&self) -> usize {
+        self.sources
+    }
+
+    /// A source's line.
+    #[inline]
+    pub fn line(&self, source: u32) -> &Line {
+        &self.pages[source as usize / LINES][source as usize % LINES]
+    }
+
+    /// A source's line, to change.
+    #[inline]
+    pub fn line_mut(&mut self, source: u32) -> &mut Line {
+        &mut self.pages[source as usize / LINES][source as usize % LINES]
+    }
+
+    /// Starts fetching a source's line.
+    #[inline]
+    pub fn prefetch_line(&self, source: u32) {
+        prefetch(self.line(source));
+    }
+
+    /// Starts fetching the end of a source's rows; its line should be at hand.
+    #[inline]
+    pub fn prefetch_rows(&self, source: u32) {
+        let line = self.line(source);
+        if line.rows != 0 {
+            prefetch(&self.slab.bytes(line.rows_slot)[line.bytes as usize..]);
+        }
+    }
+
+    /// Appends a row to the open block, which begins with it where there is none. `values` has a
+    /// value or a gap for every column of the layout. The encoded row is left in `row`.
+    #[inline]
+    pub fn append<'v>(
+        &mut self,
+        source: u32,
+        layout: &Layout,
+        time: i64,
+        values: impl Iterator<Item = Option<Value<'v>>>,
+        bound: usize,
+        row: &mut Row,
+    ) {
+        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let columns = layout.columns();
+        let first = line.rows == 0;
+        if first {
+            open(line, layout, bound, &mut self.slab);
+            self.open += 1;
+        }
+        row.begin(time, &mut line.time, first);
+        let mut at = line.bytes as usize;
+        while self.slab.bytes(line.rows_slot).len() < at + bound {
+            line.rows_slot = self.slab.grow(line.rows_slot, at);
+        }
+        let payload_at = at + row::codes_bytes(columns);
+        if columns == 1 {
+            let text = row::TextPlace { block: self.slab.bytes(line.rows_slot), payload_at };
+            let mut state = line.first();
+            for value in values {
+                match value {
+                    Some(value) => row.value(0, value, &mut state, text),
+                    None => row.missing(0),
+                }
+            }
+            line.set_first(state);
+        } else {
+            load_states(&mut self.states, columns, line, &self.slab);
+            let text = row::TextPlace { block: self.slab.bytes(line.rows_slot), payload_at };
+            for (column, value) in values.enumerate() {
+                match value {
+                    Some(value) => row.value(column, value, &mut self.states[column], text),
+                    None => row.missing(column),
+                }
+            }
+            store_states(&self.states, line, &mut self.slab);
+        }
+        let slot = self.slab.bytes_mut(line.rows_slot);
+        put(slot, &mut at, &row.codes);
+        put(slot, &mut at, &row.payload);
+        self.row_bytes += (at - line.bytes as usize) as u64;
+        line.bytes = at as u32;
+        line.rows += 1;
+        self.rows += 1;
+    }
+
+    /// Appends a row as it lies in the journal.
+    pub fn replay(&mut self, source: u32, layout: &Layout, codes: &[u8], payload: &[u8]) -> Result<(), row::Malformed> {
+        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let bound = codes.len() + payload.len() + 8;
+        let first = line.rows == 0;
+        if first != row::is_start(codes) {
+            return Err(row::Malformed);
+        }
+        if first {
+            open(line, layout, bound, &mut self.slab);
+            self.open += 1;
+        }
+        let start = line.bytes as usize;
+        let mut at = start;
+        while self.slab.bytes(line.rows_slot).len() < at + bound {
+            line.rows_slot = self.slab.grow(line.rows_slot, at);
+        }
+        let slot = self.slab.bytes_mut(line.rows_slot);
+        put(slot, &mut at, codes);
+        put(slot, &mut at, payload);
+        load_states(&mut self.states, layout.columns(), line, &self.slab);
+        let block = &self.slab.bytes(line.rows_slot)[..at];
+        row::follow(block, start, layout.types(), &mut line.time, &mut self.states)?;
+        store_states(&self.states, line, &mut self.slab);
+        self.row_bytes += (at - line.bytes as usize) as u64;
+        line.bytes = at as u32;
+        line.rows += 1;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// Takes the open block's rows out as columns, in the order of arrival; the source has none then.
+    pub fn drain(&mut self, source: u32, types: &[FieldType]) -> Columns {
+        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
+        let columns =
+            row::decode(bytes, line.rows as usize, types).expect("a buffer holds what this process encoded");
+        self.slab.free(line.rows_slot);
+        if line.states_slot != Slot::NONE {
+            self.slab.free(line.states_slot);
+        }
+        self.rows -= u64::from(line.rows);
+        self.row_bytes -= u64::from(line.bytes);
+        self.open -= 1;
+        (line.rows_slot, line.states_slot, line.rows, line.bytes) = (Slot::NONE, Slot::NONE, 0, 0);
+        columns
+    }
+
+    /// A copy of a source's open block, if it has one.
+    pub fn open_block(&self, source: u32) -> Option<OpenBlock> {
+        let line = self.line(source);
+        (line.rows != 0).then(|| OpenBlock {
+            layout: line.layout,
+            bytes: self.slab.bytes(line.rows_slot)[..line.bytes as usize].to_vec(),
+            rows: line.rows as usize,
+        })
+    }
+
+    /// Rows in all open blocks.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Their bytes.
+    pub fn row_bytes(&self) -> u64 {
+        self.row_bytes
+    }
+
+    /// Open blocks.
+    pub fn open_blocks(&self) -> u64 {
+        self.open
+    }
+
+    /// Bytes of memory: lines and the pages of the slab.
+    pub fn memory(&self) -> usize {
+        self.pages.len() * LINES * size_of::<Line>() + self.slab.page_bytes()
+    }
+
+    /// Gives back memory that no buffer uses.
+    pub fn release_idle(&mut self) {
+        self.slab.release_idle();
+    }
+
+    /// The memory of encoded rows.
+    pub fn slab(&self) -> &Slab {
+        &self.slab
+    }
+}
+
+fn open(line: &mut Line, layout: &Layout, bound: usize, slab: &mut Slab) {
+    line.rows_slot = slab.take(class_for(bound.min(slab::SMALLEST)));
+    line.set_first(ColumnState::default());
+    line.bytes = 0;
+    if layout.columns() > 1 {
+        let bytes = (layout.columns() - 1) * STATE_BYTES;
+        line.states_slot = slab.take(class_for(bytes));
+        slab.bytes_mut(line.states_slot)[..bytes].fill(0);
+    }
+}
+
+/// Copies into a slot whose room was made sure of.
+#[inline]
+fn put(slot: &mut [u8], at: &mut usize, bytes: &[u8]) {
+    slot[*at..*at + bytes.len()].copy_from_slice(bytes);
+    *at += bytes.len();
+}
+
+#[inline]
+fn load_states(states: &mut Vec<ColumnState>, columns: usize, line: &Line, slab: &Slab) {
+    states.clear();
+    states.push(line.first());
+    if columns > 1 {
+        let bytes = slab.bytes(line.states_slot);
+        states.extend(bytes.chunks_exact(STATE_BYTES).take(columns - 1).map(|state| ColumnState {
+            previous: u64::from_le_bytes(state[..8].try_into().expect("eight bytes")),
+            scale: state[8],
+            hopeless: state[9] != 0,
+        }));
+    }
+}
+
+#[inline]
+fn store_states(states: &[ColumnState], line: &mut Line, slab: &mut Slab) {
+    line.set_first(states[0]);
+    if states.len() > 1 {
+        let bytes = slab.bytes_mut(line.states_slot);
+        for (slot, state) in bytes.chunks_exact_mut(STATE_BYTES).zip(&states[1..]) {
+            slot[..8].copy_from_slice(&state.previous.to_le_bytes());
+            slot[8] = state.scale;
+            slot[9] = u8::from(state.hopeless);
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! Rows as they lie in a buffer and in the journal: encoded as they arrive.
+//!
+//! A row is *codes* and *payload*. The codes are nibbles, the time's first, then one a column of
+//! the block's layout; the payload holds what the codes announce, in the same order. A row is
+//! relative to the row before it in the same block: the time as delta of delta, numbers as
+//! deltas (floats as deltas of decimal mantissas, where they are decimals). The first row of a
+//! block starts from nothing, so a block can be read without its predecessors.
+//! `docs/format/row.md` has the table of codes.
+
+use seiner_model::{Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Strings, Value};
+
+/// Time code: the first row of a block, the time follows in 8 bytes.
+pub const START: u8 = 9;
+/// Value code: the bits follow in 8 bytes.
+const RAW: u8 = 9;
+/// Value code: a new decimal scale and mantissa follow.
+const SCALE: u8 = 10;
+/// Value code: the text before.
+const TEXT_SAME: u8 = 11;
+/// Value code: a text follows, its length first in 2 bytes.
+const TEXT: u8 = 12;
+/// Value code: the row has no value for the column.
+const MISSING: u8 = 13;
+
+/// Mantissas stay below 2^53, where every integer is a double.
+const MANTISSA_LIMIT: f64 = 9_007_199_254_740_992.0;
+
+/// 10^0 to 10^18: exact as doubles, and more digits than a mantissa has.
+const POWERS: [f64; 19] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18];
+
+/// What the next value of a column is relative to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColumnState {
+    /// The previous mantissa or integer, or where the previous text lies in the block.
+    pub previous: u64,
+    /// The decimal scale of the mantissas.
+    pub scale: u8,
+    /// No decimal was found for the last value; later ones are only tried at `scale`.
+    /// Steers the encoder alone: a reader does not need it.
+    pub hopeless: bool,
+}
+
+/// What the next time is relative to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeState {
+    /// The time before.
+    pub last: i64,
+    /// Its distance from the one before.
+    pub delta: i64,
+}
+
+/// An encoded row.
+#[derive(Default)]
+pub struct Row {
+    /// Nibbles, low one first.
+    pub codes: Vec<u8>,
+    /// What they announce.
+    pub payload: Vec<u8>,
+}
+
+/// How many bytes the codes of a row with so many columns take.
+#[inline]
+pub fn codes_bytes(columns: usize) -> usize {
+    (columns + 2) / 2
+}
+
+/// The most that a row can take without its texts.
+#[inline]
+pub fn row_bound(columns: usize) -> usize {
+    codes_bytes(columns) + 8 + columns * 10
+}
+
+#[inline]
+fn zigzag(value: i64) -> u64 {
+    ((value << 1) ^ (value >> 63)) as u64
+}
+
+#[inline]
+fn unzigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+/// Appends the low bytes of `value`, as few as hold it, and tells how many.
+#[inline]
+fn put_short(value: u64, out: &mut Vec<u8>) -> u8 {
+    let bytes = (71 - value.leading_zeros() as usize) / 8;
+    let len = out.len();
+    // Eight bytes and a cut are cheaper than a copy of a length known only at run time.
+    out.extend_from_slice(&value.to_le_bytes());
+    out.truncate(len + bytes);
+    bytes as u8
+}
+
+impl Row {
+    /// Begins a row: the time.
+    #[inline]
+    pub fn begin(&mut self, time: i64, state: &mut TimeState, first: bool) {
+        self.codes.clear();
+        self.payload.clear();
+        let code = if first {
+            self.payload.extend_from_slice(&time.to_le_bytes());
+            *state = TimeState { last: time, delta: 0 };
+            START
+        } else {
+            let delta = time.wrapping_sub(state.last);
+            let change = delta.wrapping_sub(state.delta);
+            *state = TimeState { last: time, delta };
+            put_short(zigzag(change), &mut self.payload)
+        };
+        self.codes.push(code);
+    }
+
+    #[inline]
+    fn code(&mut self, column: usize, code: u8) {
+        if column & 1 == 0 {
+            let last = self.codes.len() - 1;
+            self.codes[last] |= code << 4;
+        } else {
+            self.codes.push(code);
+        }
+    }
+
+    /// Adds the value of the next column. `row_at` is where the row begins in its block, with
+    /// `codes_bytes` of codes ahead of the payload.
+    #[inline]
+    pub fn value(&mut self, column: usize, value: Value<'_>, state: &mut ColumnState, text: TextPlace<'_>) {
+        let code = match value {
+            Value::F64(value) => self.float(value, value.to_bits(), state, |m, power| (m / power).to_bits()),
+            Value::F32(value) => self.float(f64::from(value), u64::from(value.to_bits()), state, |m, power| {
+                u64::from(((m / power) as f32).to_bits())
+            }),
+            Value::I64(value) => self.integer(value as u64, state),
+            Value::U64(value) => self.integer(value, state),
+            Value::Bool(value) => self.integer(u64::from(value), state),
+            Value::Str(value) => self.text(value, state, text),
+        };
+        self.code(column, code);
+    }
+
+    /// The next column has no value in this row.
+    #[inline]
+    pub fn missing(&mut self, column: usize) {
+        self.code(column, MISSING);
+    }
+
+    #[inline]
+    fn integer(&mut self, value: u64, state: &mut ColumnState) -> u8 {
+        let delta = value.wrapping_sub(state.previous) as i64;
+        state.previous = value;
+        put_short(zigzag(delta), &mut self.payload)
+    }
+
+    /// A float as a decimal where that gives back the same bits. `bits_of` is how a reader
+    /// computes them from mantissa and power of ten.
+    #[inline]
+    fn float(&mut self, value: f64, bits: u64, state: &mut ColumnState, bits_of: impl Fn(f64, f64) -> u64) -> u8 {
+        if let Some(mantissa) = mantissa(value, bits, state.scale, &bits_of) {
+            return self.integer(mantissa as u64, state);
+        }
+        if !state.hopeless {
+            for scale in 0..POWERS.len() as u8 {
+                if let Some(mantissa) = mantissa(value, bits, scale, &bits_of) {
+                    *state = ColumnState { previous: mantissa as u64, scale, hopeless: false };
+                    let at = self.payload.len();
+                    self.payload.push(0);
+                    let bytes = put_short(zigzag(mantissa), &mut self.payload);
+                    self.payload[at] = scale | bytes << 5;
+                    return SCALE;
+                }
+            }
+            // NaN, the infinities and -0.0 say nothing about the values to come.
+            state.hopeless = value.is_finite() && value != 0.0;
+        }
+        self.payload.extend_from_slice(&bits.to_le_bytes());
+        RAW
+    }
+
+    fn text(&mut self, value: &str, state: &mut ColumnState, place: TextPlace<'_>) -> u8 {
+        let bytes = value.as_bytes();
+        // `previous` is one more than the place, so that 0 is none.
+        if state.previous != 0 {
+            let at = state.previous as usize - 1;
+            let len = u16::from_le_bytes([place.block[at], place.block[at + 1]]) as usize;
+            if len == bytes.len() && &place.block[at + 2..at + 2 + len] == bytes {
+                return TEXT_SAME;
+            }
+        }
+        state.previous = (place.payload_at + self.payload.len() + 1) as u64;
+        let len = u16::try_from(bytes.len()).expect("longer texts were refused");
+        self.payload.extend_from_slice(&len.to_le_bytes());
+        self.payload.extend_from_slice(bytes);
+        TEXT
+    }
+}
+
+/// Where a row's texts will lie: texts already in the block, and where this row's payload begins.
+#[derive(Clone, Copy)]
+pub struct TextPlace<'a> {
+    /// The block's rows so far.
+    pub block: &'a [u8],
+    /// The offset of the row's payload in the block.
+    pub payload_at: usize,
+}
+
+#[inline]
+fn mantissa(value: f64, bits: u64, scale: u8, bits_of: impl Fn(f64, f64) -> u64) -> Option<i64> {
+    let power = POWERS[scale as usize];
+    let scaled = value * power;
+    // NaN fails the comparison too.
+    if !(scaled.abs() < MANTISSA_LIMIT) {
+        return None;
+    }
+    let whole = (scaled + 0.5f64.copysign(scaled)) as i64;
+    (bits_of(whole as f64, power) == bits).then_some(whole)
+}
+
+/// Reads rows; the bytes were written by [`Row`] or came from a journal record whose checksum held,
+/// yet every length is checked.
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// The rows are not what [`Row`] writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed;
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
+        let bytes = self.bytes.get(self.at..self.at + len).ok_or(Malformed)?;
+        self.at += len;
+        Ok(bytes)
+    }
+
+    fn short(&mut self, len: u8) -> Result<u64, Malformed> {
+        let mut word = [0; 8];
+        word[..len as usize].copy_from_slice(self.take(len as usize)?);
+        Ok(u64::from_le_bytes(word))
+    }
+
+    fn time(&mut self, code: u8, state: &mut TimeState) -> Result<(), Malformed> {
+        match code {
+            0..=8 => {
+                let change = unzigzag(self.short(code)?);
+                state.delta = state.delta.wrapping_add(change);
+                state.last = state.last.wrapping_add(state.delta);
+            }
+            START => *state = TimeState { last: self.short(8)? as i64, delta: 0 },
+            _ => return Err(Malformed),
+        }
+        Ok(())
+    }
+
+    /// The bits of the next value, `None` where it is missing; texts answer with their place.
+    fn value(&mut self, code: u8, field_type: FieldType, state: &mut ColumnState) -> Result<Option<u64>, Malformed> {
+        match code {
+            0..=8 => {
+                let delta = unzigzag(self.short(code)?);
+                state.previous = state.previous.wrapping_add(delta as u64);
+                Ok(Some(bits_of(state, field_type)))
+            }
+            RAW => Ok(Some(self.short(8)?)),
+            SCALE => {
+                let head = self.take(1)?[0];
+                state.scale = head & 31;
+                if state.scale as usize >= POWERS.len() {
+                    return Err(Malformed);
+                }
+                state.previous = unzigzag(self.short(head >> 5)?) as u64;
+                Ok(Some(bits_of(state, field_type)))
+            }
+            TEXT_SAME if state.previous != 0 => Ok(Some(state.previous)),
+            TEXT => {
+                state.previous = self.at as u64 + 1;
+                let len = self.short(2)? as usize;
+                self.take(len)?;
+                Ok(Some(state.previous))
+            }
+            MISSING => Ok(None),
+            _ => Err(Malformed),
+        }
+    }
+}
+
+fn bits_of(state: &ColumnState, field_type: FieldType) -> u64 {
+    let decimal = || state.previous as i64 as f64 / POWERS[state.scale as usize];
+    match field_type {
+        FieldType::F64 => decimal().to_bits(),
+        FieldType::F32 => u64::from((decimal() as f32).to_bits()),
+        _ => state.previous,
+    }
+}
+
+#[inline]
+fn nibble(codes: &[u8], index: usize) -> u8 {
+    codes[index / 2] >> (4 * (index & 1)) & 15
+}
+
+/// The payload's length of a row, from its codes and the bytes that follow; for readers that
+/// need not know what is in it.
+pub fn payload_bytes(codes: &[u8], columns: usize, bytes: &[u8]) -> Result<usize, Malformed> {
+    let time = nibble(codes, 0);
+    let mut at = if time == START { 8 } else { time as usize };
+    if time > START {
+        return Err(Malformed);
+    }
+    for column in 0..columns {
+        at += match nibble(codes, column + 1) {
+            code @ 0..=8 => code as usize,
+            RAW => 8,
+            SCALE => 1 + (bytes.get(at).ok_or(Malformed)? >> 5) as usize,
+            TEXT_SAME | MISSING => 0,
+            TEXT => {
+                let len = bytes.get(at..at + 2).ok_or(Malformed)?;
+                2 + u16::from_le_bytes([len[0], len[1]]) as usize
+            }
+            _ => return Err(Malformed),
+        };
+    }
+    if at > bytes.len() { Err(Malformed) } else { Ok(at) }
+}
+
+/// Whether a row with these codes begins a block.
+pub fn is_start(codes: &[u8]) -> bool {
+    codes.first().is_some_and(|codes| codes & 15 == START)
+}
+
+/// The states after a row, for a replay that goes on appending where the journal ends.
+/// `block` holds the rows so far, this one included; it begins at `at`.
+pub fn follow(
+    block: &[u8],
+    at: usize,
+    types: &[FieldType],
+    time: &mut TimeState,
+    states: &mut [ColumnState],
+) -> Result<(), Malformed> {
+    let mut reader = Reader { bytes: block, at };
+    let codes = reader.take(codes_bytes(types.len()))?;
+    reader.time(nibble(codes, 0), time)?;
+    for (column, &field_type) in types.iter().enumerate() {
+        reader.value(nibble(codes, column + 1), field_type, &mut states[column])?;
+    }
+    Ok(())
+}
+
+/// All rows of a block as columns, in the order of their arrival.
+pub fn decode(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns, Malformed> {
+    let mut reader = Reader { bytes, at: 0 };
+    let mut time = TimeState::default();
+    let mut states = vec![ColumnState::default(); types.len()];
+    let mut times = Vec::with_capacity(rows);
+    let mut bits: Vec<Vec<u64>> = types.iter().map(|_| Vec::with_capacity(rows)).collect();
+    let mut present: Vec<Option<Bitmap>> = vec![None; types.len()];
+    for row in 0..rows {
+        let codes = reader.take(codes_bytes(types.len()))?;
+        reader.time(nibble(codes, 0), &mut time)?;
+        times.push(time.last);
+        for (column, &field_type) in types.iter().enumerate() {
+            let value = reader.value(nibble(codes, column + 1), field_type, &mut states[column])?;
+            if value.is_none() && present[column].is_none() {
+                present[column] = Some((0..row).map(|_| true).collect());
+            }
+            if let Some(present) = &mut present[column] {
+                present.push(value.is_some());
+            }
+            bits[column].extend(value);
+        }
+    }
+    let fields = types
+        .iter()
+        .zip(bits)
+        .zip(present)
+        .map(|((&field_type, bits), present)| {
+            Ok(FieldColumn { present, values: column_of(field_type, bits, bytes)? })
+        })
+        .collect::<Result<Vec<_>, Malformed>>()?;
+    Ok(Columns { times, fields })
+}
+
+fn column_of(field_type: FieldType, bits: Vec<u64>, block: &[u8]) -> Result<Column, Malformed> {
+    Ok(match field_type {
+        FieldType::F64 => Column::F64(bits.into_iter().map(f64::from_bits).collect()),
+        FieldType::F32 => Column::F32(bits.into_iter().map(|bits| f32::from_bits(bits as u32)).collect()),
+        FieldType::I64 => Column::I64(bits.into_iter().map(|bits| bits as i64).collect()),
+        FieldType::U64 => Column::U64(bits),
+        FieldType::Bool => Column::Bool(bits.into_iter().map(|bits| bits != 0).collect()),
+        FieldType::Str => {
+            let mut texts = Strings::default();
+            for place in bits {
+                let at = place as usize - 1;
+                let len = block.get(at..at + 2).ok_or(Malformed)?;
+                let len = u16::from_le_bytes([len[0], len[1]]) as usize;
+                let bytes = block.get(at + 2..at + 2 + len).ok_or(Malformed)?;
+                texts.push(std::str::from_utf8(bytes).map_err(|_| Malformed)?);
+            }
+            Column::Str(texts)
+        }
+    })
+}
+
+/// The bytes that a row's texts add to [`row_bound`].
+pub fn text_bytes(cells: &[Cell<'_>]) -> usize {
+    cells.iter().map(|cell| if let Value::Str(text) = cell.value { text.len() } else { 0 }).sum()
+}

@@ -1,0 +1,257 @@
+//! Memory for buffers: slots in size classes, carved from pages.
+//!
+//! A buffer grows from one cache line up to B by moving to the next class. A page serves one
+//! class; when its last slot is freed it is idle and may serve another, or be given back.
+//! [`Slab::page_bytes`] is what the buffers cost.
+
+/// The smallest slot: one cache line.
+pub const SMALLEST: usize = 64;
+const PAGE: usize = 64 << 10;
+/// Slots a page at most; a handle holds the slot in as many bits.
+const SLOT_BITS: u32 = 10;
+/// 64 bytes to 2 MiB.
+const CLASSES: usize = 16;
+
+/// A slot: page number and slot within it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot(u32);
+
+impl Slot {
+    /// No slot.
+    pub const NONE: Slot = Slot(u32::MAX);
+
+    fn page(self) -> usize {
+        (self.0 >> SLOT_BITS) as usize
+    }
+
+    fn index(self) -> usize {
+        (self.0 & ((1 << SLOT_BITS) - 1)) as usize
+    }
+}
+
+/// The bytes of a slot of a class.
+pub fn class_bytes(class: u8) -> usize {
+    SMALLEST << class
+}
+
+/// The smallest class whose slots hold so many bytes.
+pub fn class_for(bytes: usize) -> u8 {
+    let class = bytes.div_ceil(SMALLEST).next_power_of_two().trailing_zeros() as u8;
+    assert!((class as usize) < CLASSES, "no class holds {bytes} bytes");
+    class
+}
+
+struct Page {
+    bytes: Box<[u8]>,
+    class: u8,
+    live: u32,
+    /// Slots handed out so far; those below it that are free are in `free`.
+    carved: u32,
+    free: Vec<u16>,
+    /// Whether it stands in its class's list of pages with room.
+    listed: bool,
+}
+
+impl Page {
+    fn capacity(&self) -> u32 {
+        (self.bytes.len() / class_bytes(self.class)) as u32
+    }
+}
+
+/// The memory of all buffers.
+#[derive(Default)]
+pub struct Slab {
+    pages: Vec<Page>,
+    /// Pages of a class that may have a free slot.
+    room: [Vec<u32>; CLASSES],
+    /// Pages of the usual size that serve no class now.
+    idle: Vec<u32>,
+    /// Page numbers whose memory was given back.
+    vacant: Vec<u32>,
+    page_bytes: usize,
+    live_bytes: usize,
+}
+
+impl Slab {
+    /// Takes a slot of a class. What is in it is left over from before.
+    pub fn take(&mut self, class: u8) -> Slot {
+        let page_number = self.page_with_room(class);
+        let page = &mut self.pages[page_number as usize];
+        page.live += 1;
+        let index = match page.free.pop() {
+            Some(index) => index,
+            None => {
+                page.carved += 1;
+                (page.carved - 1) as u16
+            }
+        };
+        if page.free.is_empty() && page.carved == page.capacity() {
+            page.listed = false;
+            let last = self.room[class as usize].pop();
+            debug_assert_eq!(last, Some(page_number), "the page that served was the last listed");
+        }
+        self.live_bytes += class_bytes(class);
+        Slot(page_number << SLOT_BITS | u32::from(index))
+    }
+
+    fn page_with_room(&mut self, class: u8) -> u32 {
+        let list = &mut self.room[class as usize];
+        while let Some(&page) = list.last() {
+            // A page that went idle meanwhile may serve another class by now.
+            if self.pages[page as usize].listed && self.pages[page as usize].class == class {
+                return page;
+            }
+            list.pop();
+        }
+        let number = match (class_bytes(class) <= PAGE).then(|| self.idle.pop()).flatten() {
+            Some(number) => number,
+            None => self.new_page(class_bytes(class).max(PAGE)),
+        };
+        let page = &mut self.pages[number as usize];
+        page.class = class;
+        page.carved = 0;
+        page.free = Vec::new();
+        page.listed = true;
+        self.room[class as usize].push(number);
+        number
+    }
+
+    fn new_page(&mut self, len: usize) -> u32 {
+        self.page_bytes += len;
+        let bytes = vec![0; len].into_boxed_slice();
+        if let Some(number) = self.vacant.pop() {
+            self.pages[number as usize].bytes = bytes;
+            return number;
+        }
+        self.pages.push(Page { bytes, class: 0, live: 0, carved: 0, free: Vec::new(), listed: false });
+        (self.pages.len() - 1) as u32
+    }
+
+    /// Gives the memory of idle pages back to the system.
+    pub fn release_idle(&mut self) {
+        for number in self.idle.drain(..) {
+            self.page_bytes -= PAGE;
+            self.pages[number as usize].bytes = Box::default();
+            self.vacant.push(number);
+        }
+    }
+
+    /// Gives a slot back.
+    pub fn free(&mut self, slot: Slot) {
+        let page = &mut self.pages[slot.page()];
+        let class = page.class;
+        page.live -= 1;
+        self.live_bytes -= class_bytes(class);
+        if page.live == 0 && page.bytes.len() == PAGE {
+            page.listed = false;
+            page.free = Vec::new();
+            self.idle.push(slot.page() as u32);
+            return;
+        }
+        page.free.push(slot.index() as u16);
+        if !page.listed {
+            page.listed = true;
+            self.room[class as usize].push(slot.page() as u32);
+        }
+    }
+
+    /// Moves the first `len` bytes of a slot into one of the next class.
+    pub fn grow(&mut self, slot: Slot, len: usize) -> Slot {
+        let class = self.pages[slot.page()].class;
+        let grown = self.take(class + 1);
+        let (from, to) = (slot.page(), grown.page());
+        assert_ne!(from, to, "pages serve one class");
+        let [source, target] = self.pages.get_disjoint_mut([from, to]).expect("two different pages");
+        let at = slot.index() * class_bytes(class);
+        let to_at = grown.index() * class_bytes(class + 1);
+        target.bytes[to_at..to_at + len].copy_from_slice(&source.bytes[at..at + len]);
+        self.free(slot);
+        grown
+    }
+
+    /// The bytes of a slot.
+    #[inline]
+    pub fn bytes(&self, slot: Slot) -> &[u8] {
+        let page = &self.pages[slot.page()];
+        let size = class_bytes(page.class);
+        &page.bytes[slot.index() * size..][..size]
+    }
+
+    /// The bytes of a slot, to write.
+    #[inline]
+    pub fn bytes_mut(&mut self, slot: Slot) -> &mut [u8] {
+        let page = &mut self.pages[slot.page()];
+        let size = class_bytes(page.class);
+        &mut page.bytes[slot.index() * size..][..size]
+    }
+
+    /// Bytes of all pages.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// Bytes of the slots in use.
+    pub fn live_bytes(&self) -> usize {
+        self.live_bytes
+    }
+
+    #[cfg(test)]
+    fn idle_bytes(&self) -> usize {
+        self.idle.len() * PAGE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes() {
+        assert_eq!(class_for(1), 0);
+        assert_eq!(class_for(64), 0);
+        assert_eq!(class_for(65), 1);
+        assert_eq!(class_bytes(class_for(4096)), 4096);
+    }
+
+    #[test]
+    fn slots_keep_their_bytes_and_pages_are_used_again() {
+        let mut slab = Slab::default();
+        let mut slots: Vec<(Slot, u8)> = (0..5000u32).map(|n| (slab.take((n % 3) as u8), n as u8)).collect();
+        for &(slot, mark) in &slots {
+            slab.bytes_mut(slot).fill(mark);
+        }
+        for (slot, mark) in slots.iter_mut().filter(|(_, mark)| mark % 2 == 0) {
+            *slot = slab.grow(*slot, 64);
+            assert!(slab.bytes(*slot)[..64].iter().all(|byte| byte == mark));
+        }
+        for &(slot, mark) in &slots {
+            assert!(slab.bytes(slot)[..64].iter().all(|&byte| byte == mark));
+        }
+        let pages = slab.page_bytes();
+        slots.iter().for_each(|&(slot, _)| slab.free(slot));
+        assert_eq!(slab.live_bytes(), 0);
+        assert_eq!(slab.idle_bytes(), pages);
+        (0..1000).for_each(|_| drop(slab.take(5)));
+        assert!(slab.page_bytes() > pages && slab.idle_bytes() == 0);
+        let slot = slab.take(2);
+        slab.free(slot);
+        assert!(slab.idle_bytes() > 0);
+        let before = slab.page_bytes();
+        slab.release_idle();
+        assert!(slab.idle_bytes() == 0 && slab.page_bytes() < before);
+        let slot = slab.take(3);
+        slab.bytes_mut(slot).fill(1);
+    }
+
+    #[test]
+    fn slots_larger_than_a_page_have_their_own() {
+        let mut slab = Slab::default();
+        let slot = slab.take(class_for(200_000));
+        slab.bytes_mut(slot)[199_999] = 7;
+        assert_eq!(slab.bytes(slot)[199_999], 7);
+        slab.free(slot);
+        let again = slab.take(class_for(200_000));
+        assert_eq!(slab.page_bytes(), 256 << 10);
+        slab.free(again);
+    }
+}

@@ -1,0 +1,105 @@
+//! Layouts: which columns a source has. Sources with the same columns share one.
+//!
+//! A layout is another one with one field more, down to the empty layout, number 0. That is also
+//! how layouts are written down.
+
+use seiner_model::FieldType;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The columns of a source, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Layout {
+    number: u32,
+    parent: u32,
+    names: Vec<Arc<str>>,
+    types: Vec<FieldType>,
+}
+
+impl Layout {
+    /// Its number in the store.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// The layout that it extends by its last field.
+    pub fn parent(&self) -> u32 {
+        self.parent
+    }
+
+    /// How many columns there are.
+    #[inline]
+    pub fn columns(&self) -> usize {
+        self.types.len()
+    }
+
+    /// The fields' names.
+    pub fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
+    /// The fields' types.
+    #[inline]
+    pub fn types(&self) -> &[FieldType] {
+        &self.types
+    }
+
+    /// The column of a field. Rows mostly have their fields in the layout's order, so it is
+    /// looked for at `expected` first.
+    #[inline]
+    pub fn column(&self, name: &[u8], expected: usize) -> Option<usize> {
+        if self.names.get(expected).is_some_and(|known| known.as_bytes() == name) {
+            return Some(expected);
+        }
+        self.names.iter().position(|known| known.as_bytes() == name)
+    }
+}
+
+/// All layouts of a store.
+pub struct Layouts {
+    all: Vec<Arc<Layout>>,
+    /// A layout and one more field lead to another.
+    next: HashMap<(u32, Arc<str>, FieldType), u32>,
+    memory: usize,
+}
+
+impl Layouts {
+    /// Only the empty layout.
+    pub fn new() -> Layouts {
+        Layouts { all: vec![Arc::new(Layout::default())], next: HashMap::new(), memory: 0 }
+    }
+
+    /// The layout of a number.
+    #[inline]
+    pub fn get(&self, number: u32) -> Option<&Arc<Layout>> {
+        self.all.get(number as usize)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A layout with one field more; and whether it is new.
+    pub fn extend(&mut self, parent: u32, name: &str, field_type: FieldType) -> (u32, bool) {
+        let step = (parent, Arc::from(name), field_type);
+        if let Some(&number) = self.next.get(&step) {
+            return (number, false);
+        }
+        let number = self.all.len() as u32;
+        let base = &self.all[parent as usize];
+        let mut names = base.names.clone();
+        names.push(step.1.clone());
+        let mut types = base.types.clone();
+        types.push(field_type);
+        self.memory += 160 + names.len() * 17 + name.len();
+        self.all.push(Arc::new(Layout { number, parent, names, types }));
+        self.next.insert(step, number);
+        (number, true)
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.memory
+    }
+}

@@ -1,0 +1,111 @@
+//! From the bytes of a source's name to its number, without reading the name twice.
+//!
+//! A name is known by 96 bits of a keyed hash of its bytes: the key is drawn when the store is
+//! opened, so nobody can look for two names with the same hash, and among a million names the
+//! chance that any two meet is below 10⁻¹⁷. Several names may lead to the same source: another
+//! order of the tags, another notation.
+
+use crate::prefetch::prefetch;
+use xxhash_rust::xxh3::xxh3_128_with_seed;
+
+/// A hash of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NameHash {
+    high: u64,
+    low: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    high: u64,
+    low: u32,
+    /// The source's number plus one; 0 is free.
+    source: u32,
+}
+
+const FREE: Entry = Entry { high: 0, low: 0, source: 0 };
+
+/// Names by hash, open addressing.
+pub struct Names {
+    entries: Vec<Entry>,
+    used: usize,
+    seed: u64,
+}
+
+impl Names {
+    /// No names; hashes depend on the seed.
+    pub fn new(seed: u64) -> Names {
+        Names { entries: vec![FREE; 1024], used: 0, seed }
+    }
+
+    /// What a name's hash depends on, so that it can be computed elsewhere.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    #[inline]
+    fn slot(&self, hash: NameHash) -> usize {
+        hash.high as usize & (self.entries.len() - 1)
+    }
+
+    /// Starts fetching the place of a hash.
+    #[inline]
+    pub fn prefetch(&self, hash: NameHash) {
+        prefetch(&self.entries[self.slot(hash)]);
+    }
+
+    /// The source with a name of this hash.
+    #[inline]
+    pub fn find(&self, hash: NameHash) -> Option<u32> {
+        let mut at = self.slot(hash);
+        loop {
+            let entry = &self.entries[at];
+            if entry.source == 0 {
+                return None;
+            }
+            if entry.high == hash.high && entry.low == hash.low {
+                return Some(entry.source - 1);
+            }
+            at = (at + 1) & (self.entries.len() - 1);
+        }
+    }
+
+    /// Notes that a name of this hash, which is not known yet, is this source's.
+    pub fn insert(&mut self, hash: NameHash, source: u32) {
+        // Two thirds full at most, so that look-ups stay short.
+        if (self.used + 1) * 3 > self.entries.len() * 2 {
+            self.grow();
+        }
+        self.put(hash, source + 1);
+        self.used += 1;
+    }
+
+    fn put(&mut self, hash: NameHash, source: u32) {
+        let mut at = self.slot(hash);
+        while self.entries[at].source != 0 {
+            at = (at + 1) & (self.entries.len() - 1);
+        }
+        self.entries[at] = Entry { high: hash.high, low: hash.low, source };
+    }
+
+    fn grow(&mut self) {
+        let double = vec![FREE; self.entries.len() * 2];
+        for entry in std::mem::replace(&mut self.entries, double) {
+            if entry.source != 0 {
+                self.put(NameHash { high: entry.high, low: entry.low }, entry.source);
+            }
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.entries.len() * size_of::<Entry>()
+    }
+}
+
+/// The hash of a name in a notation.
+#[inline]
+pub fn hash_name(seed: u64, notation: u32, name: &[u8]) -> NameHash {
+    let hash = xxh3_128_with_seed(name, seed ^ u64::from(notation).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    NameHash { high: (hash >> 64) as u64, low: hash as u32 }
+}

@@ -1,0 +1,725 @@
+//! The engine: one store, its doors, and the order in which things happen.
+//!
+//! Locks, always taken in this order: `writing` (segments), `journal`, `state`, the dictionary.
+//! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
+
+use crate::catalog::Catalog;
+use crate::dictionary::names::{NameHash, hash_name};
+use crate::error::{Error, Reason, Receipt};
+use crate::journal::files::JournalWriter;
+use crate::keeper::Keeper;
+use crate::options::{Durability, Options};
+use crate::recover;
+use crate::segment::footer::{self, Trailer};
+use crate::segment::open::{OpenSegment, Piece};
+use crate::segment::sealed::Segment;
+use crate::segment::Entry;
+use crate::state::State;
+use crate::status::{Recovery, SegmentInfo, Status};
+use crate::volume::Volume;
+use seiner_model::{Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value};
+use seiner_platform::{Clock, Directory, Disk, File, SystemClock};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Staged bytes at which a writer writes the journal itself instead of leaving it to the keeper.
+const STAGING_LIMIT: usize = 2 << 20;
+/// The share of the memory that may wait for the segment writer before writers lend a hand.
+const WAITING_SHARE: u64 = 16;
+/// How far ahead lines and rows are fetched, in rows.
+const LINES_AHEAD: usize = 24;
+const ROWS_AHEAD: usize = 10;
+/// Rows a lock is held for at most, so that readers and the keeper get their turn.
+const ROWS_A_LOCK: usize = 1024;
+/// A source is idle after so many ticks without a row.
+const IDLE_TICKS: u16 = 8;
+/// Sources looked at for idleness at a time.
+const IDLE_AT_ONCE: u32 = 16_384;
+/// No source: the row was refused.
+const REFUSED: u32 = u32::MAX;
+
+/// A store, open for reading and writing.
+///
+/// All methods block; none is async. Share it by [`Arc`].
+pub struct Engine {
+    pub(crate) state: Mutex<State>,
+    journal: Mutex<JournalWriter>,
+    writing: Mutex<Writing>,
+    clock: Arc<dyn Clock>,
+    volume: Arc<dyn Volume>,
+    durability: Durability,
+    names_seed: u64,
+    idle_tick_ns: u64,
+    durable: Durable,
+    recovery: Recovery,
+    keeper: Mutex<Option<Keeper>>,
+}
+
+/// What is known to be on disk, for those who ask without waiting for the disk.
+#[derive(Default)]
+struct Durable {
+    /// Everything up to this position.
+    position: AtomicU64,
+    /// So many samples.
+    samples: AtomicU64,
+    /// Since when written bytes wait to be synced, in the clock's monotone ns; 0: none do.
+    since: AtomicU64,
+    /// How many bytes wait.
+    bytes: AtomicU64,
+    /// Syncs made.
+    syncs: AtomicU64,
+}
+
+/// What belongs to whoever writes segments.
+struct Writing {
+    catalog: Catalog,
+    idle_hand: u32,
+    idle_tick: u16,
+    idle_rows: u64,
+}
+
+/// What a store is made of once it is read from the disk.
+pub(crate) struct Opened {
+    pub state: State,
+    pub journal: JournalWriter,
+    pub catalog: Catalog,
+    pub recovery: Recovery,
+}
+
+impl Engine {
+    /// Opens the store in a directory, which is created where it is missing and locked for this
+    /// process, with a thread that commits the journal and writes segments.
+    ///
+    /// # Errors
+    /// When another process has the directory, when settings contradict each other, when the disk
+    /// fails or the catalog is damaged.
+    pub fn open_directory(path: &Path, options: Options) -> Result<Arc<Engine>, Error> {
+        let context = || format!("opening {}", path.display());
+        let disk = Directory::open(path).map_err(crate::error::io_error(context))?;
+        let engine = Arc::new(Engine::open(Arc::new(disk), Arc::new(SystemClock::new()), options)?);
+        let keeper = Keeper::start(&engine);
+        *engine.keeper.lock().expect("nobody panics with the keeper") = Some(keeper);
+        Ok(engine)
+    }
+
+    /// Opens a store without a thread of its own: the caller calls [`Engine::commit`] and
+    /// [`Engine::step`].
+    pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: Options) -> Result<Engine, Error> {
+        options.check()?;
+        let durability = options.durability;
+        let idle_tick_ns = (options.idle_seal.as_nanos() as u64 / u64::from(IDLE_TICKS)).max(1);
+        let opened = recover::open(disk, &*clock, options)?;
+        let engine = Engine {
+            durable: Durable { position: AtomicU64::new(opened.state.position), ..Durable::default() },
+            names_seed: opened.state.names.seed(),
+            volume: opened.state.volume.clone(),
+            state: Mutex::new(opened.state),
+            journal: Mutex::new(opened.journal),
+            writing: Mutex::new(Writing { catalog: opened.catalog, idle_hand: 0, idle_tick: 0, idle_rows: 0 }),
+            clock,
+            durability,
+            idle_tick_ns,
+            recovery: opened.recovery,
+            keeper: Mutex::new(None),
+        };
+        if engine.recovery.needs_settling {
+            engine.settle()?;
+        }
+        Ok(engine)
+    }
+
+    /// What start-up found.
+    pub fn recovery(&self) -> &Recovery {
+        &self.recovery
+    }
+
+    /// When an acknowledged row survives what.
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic under the lock would leave a row half accepted: then nothing may be written.
+        self.state.lock().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            state.poisoned.get_or_insert_with(|| "a writer panicked".to_string());
+            state
+        })
+    }
+
+    // ---- appending
+
+    /// Appends rows in the order in which they stand. Rows that cannot be accepted are refused one
+    /// by one and told in the receipt; the others are accepted.
+    ///
+    /// # Errors
+    /// When the store accepts nothing any more; rows of the batch may have been accepted before.
+    pub fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error> {
+        let mut receipt = Receipt::default();
+        let mut scratch = Scratch::default();
+        for (turn, rows) in batch.rows.chunks(ROWS_A_LOCK).enumerate() {
+            self.make_way()?;
+            scratch.hashes.clear();
+            scratch.hashes.extend(rows.iter().map(|row| hash_name(self.names_seed, notation.id(), row.name)));
+            let mut state = self.lock();
+            self.prepare(&mut state)?;
+            scratch.resolve(&mut state, notation, rows, turn * ROWS_A_LOCK, &mut receipt);
+            let mut values = Vec::new();
+            for (index, row) in rows.iter().enumerate() {
+                scratch.fetch(&state, index);
+                let source = scratch.sources[index];
+                if source == REFUSED {
+                    continue;
+                }
+                let cells = batch.cells_of(row);
+                if let Err(reason) = state.append(source, row.time, cells, &mut values, &mut receipt)? {
+                    receipt.refuse(turn * ROWS_A_LOCK + index, reason);
+                }
+            }
+            self.note(&mut state, &mut receipt);
+        }
+        Ok(receipt)
+    }
+
+    /// The number of a source, which is registered where it is new. The inner error is a refusal.
+    pub fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
+        self.make_way()?;
+        let mut state = self.lock();
+        state.writable()?;
+        Ok(state.register(key).map(SourceId))
+    }
+
+    /// Appends rows of one source: a column a field, as many as `fields`.
+    pub fn append_columns(&self, source: SourceId, fields: &[&str], columns: &Columns) -> Result<Receipt, Error> {
+        let mut receipt = Receipt::default();
+        if columns.fields.len() != fields.len() {
+            return Err(Error::Query(format!("{} fields are named for {} columns", fields.len(), columns.fields.len())));
+        }
+        // Where each column's next value lies.
+        let mut next = vec![0; fields.len()];
+        let mut cells = Vec::with_capacity(fields.len());
+        let rows = columns.times.len();
+        for start in (0..rows).step_by(ROWS_A_LOCK) {
+            self.make_way()?;
+            let mut state = self.lock();
+            self.prepare(&mut state)?;
+            if source.0 as usize >= state.buffers.sources() {
+                return Err(Error::UnknownSource(source.0));
+            }
+            let mut values = Vec::new();
+            for row in start..rows.min(start + ROWS_A_LOCK) {
+                cells.clear();
+                for ((field, column), next) in fields.iter().zip(&columns.fields).zip(&mut next) {
+                    if column.present.as_ref().is_none_or(|present| present.get(row)) {
+                        cells.push(Cell { field: field.as_bytes(), value: column.values.get(*next) });
+                        *next += 1;
+                    }
+                }
+                if let Err(reason) = state.append(source.0, columns.times[row], &cells, &mut values, &mut receipt)? {
+                    receipt.refuse(row, reason);
+                }
+            }
+            self.note(&mut state, &mut receipt);
+        }
+        Ok(receipt)
+    }
+
+    /// Appends one value each to many sources: equally many sources, times and values.
+    pub fn append_samples(&self, field: &str, sources: &[SourceId], times: &[i64], values: &[f64]) -> Result<Receipt, Error> {
+        let mut receipt = Receipt::default();
+        if sources.len() != times.len() || sources.len() != values.len() {
+            return Err(Error::Query(format!(
+                "{} sources, {} times and {} values are not equally many",
+                sources.len(),
+                times.len(),
+                values.len()
+            )));
+        }
+        for start in (0..sources.len()).step_by(ROWS_A_LOCK) {
+            let range = start..sources.len().min(start + ROWS_A_LOCK);
+            let (turn, times, numbers) = (&sources[range.clone()], &times[range.clone()], &values[range]);
+            self.make_way()?;
+            let mut state = self.lock();
+            self.prepare(&mut state)?;
+            let known = state.buffers.sources() as u32;
+            if let Some(unknown) = turn.iter().find(|source| source.0 >= known) {
+                return Err(Error::UnknownSource(unknown.0));
+            }
+            let mut values = Vec::new();
+            for index in 0..turn.len() {
+                if let Some(ahead) = turn.get(index + LINES_AHEAD) {
+                    state.buffers.prefetch_line(ahead.0);
+                }
+                if let Some(ahead) = turn.get(index + ROWS_AHEAD) {
+                    state.buffers.prefetch_rows(ahead.0);
+                }
+                let cell = [Cell { field: field.as_bytes(), value: Value::F64(numbers[index]) }];
+                if let Err(reason) = state.append(turn[index].0, times[index], &cell, &mut values, &mut receipt)? {
+                    receipt.refuse(start + index, reason);
+                }
+            }
+            self.note(&mut state, &mut receipt);
+        }
+        Ok(receipt)
+    }
+
+    /// What precedes the rows of a lock.
+    fn prepare(&self, state: &mut State) -> Result<(), Error> {
+        state.writable()?;
+        state.tick = self.tick();
+        state.relieve_memory()?;
+        state.relieve_journal()
+    }
+
+    /// What follows them.
+    fn note(&self, state: &mut State, receipt: &mut Receipt) {
+        let counters = &mut state.counters;
+        let (rows, samples) = (receipt.rows as u64 - receipt.noted.0, receipt.samples as u64 - receipt.noted.1);
+        counters.rows += rows;
+        counters.samples += samples;
+        counters.rejected += receipt.rejected_total as u64 - receipt.noted.2;
+        receipt.noted = (receipt.rows as u64, receipt.samples as u64, receipt.rejected_total as u64);
+        receipt.position = state.position;
+        if state.staging.since == 0 && !state.staging.is_empty() {
+            state.staging.since = self.clock.monotonic().max(1);
+        }
+        state.staging.samples += samples;
+    }
+
+    /// Lends a hand where the keeper does not keep up, so that nothing grows without bound.
+    fn make_way(&self) -> Result<(), Error> {
+        let (staged, behind) = {
+            let state = self.lock();
+            let waiting = state.open.iter().map(OpenSegment::waiting).sum::<usize>() as u64;
+            let journal_full = state.pins.bytes() >= state.options.journal_bytes
+                && state.open.front().is_some_and(|open| open.closed_at.is_some());
+            (state.staging.bytes(), journal_full || waiting > state.options.memory / WAITING_SHARE)
+        };
+        if staged > STAGING_LIMIT {
+            self.write_journal(false)?;
+        }
+        if behind {
+            while self.step()? {}
+        }
+        Ok(())
+    }
+
+    fn tick(&self) -> u16 {
+        (self.clock.monotonic() / self.idle_tick_ns) as u16
+    }
+
+    // ---- the journal
+
+    /// Writes and syncs what was accepted.
+    pub fn commit(&self) -> Result<(), Error> {
+        self.write_journal(true)
+    }
+
+    /// Whether what was accepted up to a receipt's position is on disk. Without a journal nobody
+    /// promised it, and the answer is yes.
+    pub fn is_durable(&self, position: u64) -> bool {
+        self.durability == Durability::Memory || self.durable.position.load(Ordering::Acquire) >= position
+    }
+
+    /// Returns when what was accepted up to a receipt's position is on disk. Those who wait at the
+    /// same time share a sync.
+    pub fn wait_durable(&self, position: u64) -> Result<(), Error> {
+        if self.is_durable(position) {
+            return Ok(());
+        }
+        self.commit()
+    }
+
+    fn write_journal(&self, sync: bool) -> Result<(), Error> {
+        if self.durability == Durability::Memory {
+            return self.lock().poisoned.clone().map_or(Ok(()), |why| Err(Error::Poisoned(why)));
+        }
+        let mut journal = self.journal.lock().expect("nobody panics while writing the journal");
+        let result = self.write_record(&mut journal, sync);
+        if let Err(error) = &result {
+            self.poison(error);
+        }
+        result
+    }
+
+    fn write_record(&self, journal: &mut JournalWriter, sync: bool) -> Result<(), Error> {
+        let (file, position, samples) = {
+            let mut state = self.lock();
+            if let Some(why) = &state.poisoned {
+                return Err(Error::Poisoned(why.clone()));
+            }
+            let file = state.pins.current();
+            if !state.staging.is_empty() {
+                std::mem::swap(&mut state.staging, &mut journal.staging);
+                state.sequence = journal.sequence() + 1;
+            }
+            (file, state.position, state.counters.samples)
+        };
+        if !journal.staging.is_empty() {
+            let _ = self.durable.since.compare_exchange(0, journal.staging.since, Ordering::Relaxed, Ordering::Relaxed);
+            let bytes = journal.write(file)?;
+            self.durable.bytes.fetch_add(bytes, Ordering::Relaxed);
+            let full = journal.is_full(file);
+            let mut state = self.lock();
+            state.pins.grow(file, bytes);
+            state.counters.journal_written += bytes;
+            // Rows staged while the record was written may have begun blocks: they pin this file,
+            // and are written to it, or to the next, which is replayed after it.
+            if full {
+                state.pins.rotate();
+            }
+        }
+        if sync {
+            if journal.sync()? {
+                self.durable.syncs.fetch_add(1, Ordering::Relaxed);
+            }
+            self.durable.samples.store(samples, Ordering::Relaxed);
+            self.durable.since.store(0, Ordering::Relaxed);
+            self.durable.bytes.store(0, Ordering::Relaxed);
+            self.durable.position.fetch_max(position, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    fn poison(&self, error: &Error) {
+        if !matches!(error, Error::Closed | Error::Poisoned(_)) {
+            self.lock().poisoned.get_or_insert_with(|| error.to_string());
+        }
+    }
+
+    // ---- segments
+
+    /// A step of background work: writes a piece, seals a segment, seals idle sources. Answers
+    /// whether more is waiting.
+    pub fn step(&self) -> Result<bool, Error> {
+        let mut writing = self.writing.lock().expect("nobody panics while writing segments");
+        let result = self.step_with(&mut writing);
+        if let Err(error) = &result {
+            self.poison(error);
+        }
+        result
+    }
+
+    fn step_with(&self, writing: &mut Writing) -> Result<bool, Error> {
+        let next = {
+            let state = self.lock();
+            if let Some(why) = &state.poisoned {
+                return Err(Error::Poisoned(why.clone()));
+            }
+            let piece = state.open.iter().find_map(|open| Some((open.number, open.file.clone(), open.pieces.front()?.clone())));
+            let closed = state.open.front().is_some_and(|open| open.closed_at.is_some() && open.pieces.is_empty());
+            if closed { Next::Seal } else { piece.map_or(Next::Idle, |(number, file, piece)| Next::Write(number, file, piece)) }
+        };
+        match next {
+            Next::Write(number, file, piece) => {
+                file.write_at(piece.offset, &piece.bytes)
+                    .map_err(crate::error::io_error(|| format!("writing {}", self.volume.name(number))))?;
+                let mut state = self.lock();
+                state.counters.segment_written += piece.bytes.len() as u64;
+                let open = state.open.iter_mut().find(|open| open.number == number).expect("only this function removes segments");
+                open.pieces.pop_front();
+                Ok(true)
+            }
+            Next::Seal => self.seal_segment(writing).map(|()| true),
+            Next::Idle => self.seal_idle(writing),
+        }
+    }
+
+    /// Makes the oldest closed segment count: catalog, footer, sync, name; then lets the journal go.
+    fn seal_segment(&self, writing: &mut Writing) -> Result<(), Error> {
+        let (mut entries, trailer, file, len) = {
+            let state = self.lock();
+            let open = state.open.front().expect("a closed segment waits");
+            let entries: Vec<Entry> = open.entries.iter().map(|(entry, _)| *entry).collect();
+            let dictionary = state.dictionary.read().expect("no panic while the dictionary is locked").len();
+            let trailer = Trailer {
+                number: open.number,
+                store: writing.catalog.store,
+                blocks: entries.len() as u64,
+                rows: open.rows,
+                block_bytes: open.block_bytes,
+                span: open.span(),
+                last_block: open.last_block(),
+                sequence: open.closed_at.unwrap_or(0),
+                sources: dictionary as u32,
+                layouts: state.layouts.len() as u32,
+                fence_offset: 0,
+                fence_len: 0,
+                fence_sum: 0,
+            };
+            (entries, trailer, open.file.clone(), open.len())
+        };
+        // Blocks may hold rows that the journal does not have on disk yet; what it has must not be
+        // less than what segments have, or a crash would keep later rows and lose earlier ones.
+        self.write_journal(true)?;
+        self.write_catalog(writing)?;
+        let number = trailer.number;
+        let mut bytes = Vec::new();
+        let (fence, trailer) = footer::encode(&mut entries, len, trailer, &mut bytes);
+        let name = self.volume.name(number);
+        file.write_at(len, &bytes).map_err(crate::error::io_error(|| format!("writing {name}")))?;
+        let total = len + bytes.len() as u64;
+        self.volume.seal(number, &*file, total)?;
+        let segment = Arc::new(Segment::new(trailer, fence, file, name, total));
+        {
+            let mut state = self.lock();
+            let open = state.open.pop_front().expect("only this function removes segments");
+            state.counters.segment_written += bytes.len() as u64;
+            state.fence_bytes += segment.memory();
+            let mut sealed = state.sealed.to_vec();
+            sealed.push(segment);
+            state.sealed = Arc::new(sealed);
+            for (file, blocks) in open.pins {
+                state.pins.unpin(file, blocks);
+            }
+        }
+        self.release_journal(true)
+    }
+
+    fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {
+        let frame = self.lock().catalog_frame();
+        if !frame.is_empty() {
+            writing.catalog.add(&frame)?;
+            self.lock().catalogued(&frame);
+        }
+        Ok(())
+    }
+
+    /// Lets journal files go that nothing holds. The catalog has all that they registered.
+    fn release_journal(&self, keep: bool) -> Result<(), Error> {
+        let mut journal = self.journal.lock().expect("nobody panics while writing the journal");
+        loop {
+            let Some(number) = self.lock().pins.take_free() else { return Ok(()) };
+            journal.release(number, keep)?;
+        }
+    }
+
+    /// Seals sources that were silent, some at a time; and the segment, when all are.
+    fn seal_idle(&self, writing: &mut Writing) -> Result<bool, Error> {
+        let tick = self.tick();
+        let mut state = self.lock();
+        state.tick = tick;
+        if writing.idle_tick == tick || state.writable().is_err() {
+            return Ok(false);
+        }
+        let end = (state.buffers.sources() as u32).min(writing.idle_hand + IDLE_AT_ONCE);
+        state.seal_idle(writing.idle_hand..end, IDLE_TICKS)?;
+        writing.idle_hand = end;
+        if (end as usize) < state.buffers.sources() {
+            return Ok(true);
+        }
+        (writing.idle_hand, writing.idle_tick) = (0, tick);
+        let rows = std::mem::replace(&mut writing.idle_rows, state.counters.rows);
+        if state.buffers.open_blocks() == 0 && rows == state.counters.rows {
+            state.close_active();
+        }
+        Ok(state.open.front().is_some_and(|open| open.closed_at.is_some()))
+    }
+
+    /// Seals everything into segments and lets the journal go: what is on disk then is as small as
+    /// it gets, and can be copied.
+    pub fn settle(&self) -> Result<(), Error> {
+        self.commit()?;
+        {
+            let mut state = self.lock();
+            state.writable()?;
+            state.seal_all()?;
+            state.close_active();
+        }
+        while self.lock().open.iter().any(|open| open.closed_at.is_some()) {
+            self.step()?;
+        }
+        let mut writing = self.writing.lock().expect("nobody panics while writing segments");
+        let result = self.write_catalog(&mut writing).and_then(|()| self.end_journal());
+        if let Err(error) = &result {
+            self.poison(error);
+        }
+        result
+    }
+
+    fn end_journal(&self) -> Result<(), Error> {
+        self.write_journal(true)?;
+        // A writer may have begun blocks meanwhile: then the file stays.
+        self.lock().pins.rotate();
+        self.release_journal(false)?;
+        let mut journal = self.journal.lock().expect("nobody panics while writing the journal");
+        journal.drop_spares()
+    }
+
+    /// Stops the keeper, makes everything accepted durable and refuses what comes then. The journal
+    /// keeps what is in no segment; without a journal, everything is sealed.
+    pub fn close(&self) -> Result<(), Error> {
+        if let Some(keeper) = self.keeper.lock().expect("nobody panics with the keeper").take() {
+            keeper.stop();
+        }
+        let closed = self.lock().closed;
+        if !closed {
+            match self.durability {
+                Durability::Memory => self.settle()?,
+                _ => self.commit()?,
+            }
+        }
+        self.lock().closed = true;
+        Ok(())
+    }
+
+    // ---- what there is
+
+    /// All measurements, sorted.
+    pub fn measurements(&self) -> Vec<String> {
+        self.dictionary(|dictionary| dictionary.measurements())
+    }
+
+    /// The tags that the selected sources have, sorted.
+    pub fn tag_names(&self, selector: &Selector) -> Vec<String> {
+        self.dictionary(|dictionary| dictionary.tag_names(selector))
+    }
+
+    /// The first `limit` values of a tag among the selected sources, sorted.
+    pub fn tag_values(&self, selector: &Selector, tag: &str, limit: usize) -> Vec<String> {
+        self.dictionary(|dictionary| dictionary.tag_values(selector, tag, limit))
+    }
+
+    /// The selected sources, ascending.
+    pub fn sources(&self, selector: &Selector) -> Vec<SourceId> {
+        self.dictionary(|dictionary| dictionary.select(selector).iter().map(SourceId).collect())
+    }
+
+    /// The measurement and tags of a source.
+    pub fn source_key(&self, id: SourceId) -> Option<SourceKey> {
+        self.dictionary(|dictionary| dictionary.key(id.0))
+    }
+
+    pub(crate) fn dictionary<T>(&self, ask: impl FnOnce(&crate::dictionary::Dictionary) -> T) -> T {
+        let dictionary = self.lock().dictionary.clone();
+        let dictionary = dictionary.read().expect("no panic while the dictionary is locked");
+        ask(&dictionary)
+    }
+
+    /// The fields of the selected sources with their types, sorted.
+    pub fn fields(&self, selector: &Selector) -> Vec<(String, FieldType)> {
+        let sources = self.sources(selector);
+        let mut layouts = std::collections::BTreeSet::new();
+        for some in sources.chunks(ROWS_A_LOCK) {
+            let state = self.lock();
+            layouts.extend(some.iter().map(|source| state.buffers.line(source.0).layout));
+        }
+        let state = self.lock();
+        let fields: std::collections::BTreeSet<(String, FieldType)> = layouts
+            .into_iter()
+            .filter_map(|number| state.layouts.get(number))
+            .flat_map(|layout| layout.names().iter().map(|name| name.to_string()).zip(layout.types().iter().copied()))
+            .collect();
+        fields.into_iter().collect()
+    }
+
+    /// The sealed segments, oldest first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        let sealed = self.lock().sealed.clone();
+        sealed.iter().map(|segment| segment.info()).collect()
+    }
+
+    /// The state of the store.
+    pub fn status(&self) -> Status {
+        let now = self.clock.monotonic();
+        let state = self.lock();
+        let counters = &state.counters;
+        let memory = self.durability == Durability::Memory;
+        let durable = &self.durable;
+        let kept = if memory { counters.block_samples } else { durable.samples.load(Ordering::Relaxed) };
+        let oldest = match (durable.since.load(Ordering::Relaxed), state.staging.since) {
+            (0, since) | (since, _) => since,
+        };
+        Status {
+            sources: state.buffers.sources() as u64,
+            series: state.series,
+            rows_accepted: counters.rows,
+            samples_accepted: counters.samples,
+            rows_rejected: counters.rejected,
+            unsynced_samples: counters.samples.saturating_sub(kept),
+            unsynced_bytes: if memory {
+                state.buffers.row_bytes()
+            } else {
+                state.staging.bytes() as u64 + durable.bytes.load(Ordering::Relaxed)
+            },
+            unsynced_age_ns: if oldest == 0 { 0 } else { now.saturating_sub(oldest) },
+            buffered_rows: state.buffers.rows(),
+            buffer_bytes: state.buffers.memory() as u64,
+            dictionary_bytes: state.dictionary_bytes() as u64,
+            memory_used: state.memory() as u64,
+            memory_budget: state.options.memory,
+            journal_bytes: state.pins.bytes(),
+            journal_files: state.pins.files() as u64,
+            journal_written: counters.journal_written,
+            journal_syncs: durable.syncs.load(Ordering::Relaxed),
+            segments: state.sealed.len() as u64,
+            segment_bytes: state.sealed.iter().map(|segment| segment.bytes()).sum(),
+            segment_written: counters.segment_written,
+            blocks_sealed: counters.blocks,
+            block_bytes_sealed: counters.block_bytes,
+            samples_sealed: counters.block_samples,
+            damaged_segments: self.recovery.damaged_segments,
+            poisoned: state.poisoned.clone(),
+        }
+    }
+}
+
+enum Next {
+    Write(u64, Arc<dyn File>, Piece),
+    Seal,
+    Idle,
+}
+
+/// What a batch needs beside itself.
+#[derive(Default)]
+struct Scratch {
+    hashes: Vec<NameHash>,
+    sources: Vec<u32>,
+}
+
+impl Scratch {
+    /// Finds the rows' sources; new names are registered.
+    fn resolve(
+        &mut self,
+        state: &mut State,
+        notation: &dyn Notation,
+        rows: &[seiner_model::Row<'_>],
+        base: usize,
+        receipt: &mut Receipt,
+    ) {
+        self.sources.clear();
+        for (index, row) in rows.iter().enumerate() {
+            if let Some(&ahead) = self.hashes.get(index + LINES_AHEAD) {
+                state.names.prefetch(ahead);
+            }
+            let hash = self.hashes[index];
+            let source = match state.names.find(hash) {
+                Some(source) => source,
+                None => match notation.source_key(row.name).map_err(Reason::from).and_then(|key| state.register_name(hash, &key)) {
+                    Ok(source) => source,
+                    Err(reason) => {
+                        receipt.refuse(base + index, reason);
+                        REFUSED
+                    }
+                },
+            };
+            self.sources.push(source);
+        }
+    }
+
+    /// Starts fetching what later rows will need.
+    #[inline]
+    fn fetch(&self, state: &State, index: usize) {
+        if let Some(&ahead) = self.sources.get(index + LINES_AHEAD)
+            && ahead != REFUSED
+        {
+            state.buffers.prefetch_line(ahead);
+        }
+        if let Some(&ahead) = self.sources.get(index + ROWS_AHEAD)
+            && ahead != REFUSED
+        {
+            state.buffers.prefetch_rows(ahead);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What can go wrong, in families: expected, and damage. Our own bugs are assertions.
+
+use seiner_model::{FieldType, KeyError, SelectorError};
+use std::io;
+
+/// What a store's methods answer when they cannot do what they were asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A write or sync failed earlier; what is on disk is uncertain until the store is reopened.
+    #[error("a write to disk failed earlier ({0}); the store refuses writes until it is reopened")]
+    Poisoned(String),
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// The disk failed.
+    #[error("{context}: {error}")]
+    Io {
+        /// What was being done to which file.
+        context: String,
+        /// What the disk said.
+        error: io::Error,
+    },
+    /// Bytes from the disk are not what was written.
+    #[error("{file}, offset {offset}: {what}")]
+    Damage {
+        /// The file.
+        file: String,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What was expected and what was found.
+        what: String,
+    },
+    /// The settings contradict each other or what is on disk.
+    #[error("{0}")]
+    Options(String),
+    /// The selector cannot be read.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// No source is registered under this number.
+    #[error("source {0} is not registered in this store")]
+    UnknownSource(u32),
+    /// The query cannot be answered as asked.
+    #[error("{0}")]
+    Query(String),
+}
+
+/// Puts what was being done in front of what the disk said.
+pub(crate) fn io_error<C: Fn() -> String>(context: C) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::Io { context: context(), error }
+}
+
+/// Why a row was refused; the rest of its batch is kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The name is no source.
+    #[error("{0}")]
+    Key(#[from] KeyError),
+    /// The field has another type in this source.
+    #[error("field {field:?} is {stored} in this source, not {sent}", stored = stored.name(), sent = sent.name())]
+    FieldType {
+        /// The field.
+        field: String,
+        /// The type it has.
+        stored: FieldType,
+        /// The type that was sent.
+        sent: FieldType,
+    },
+    /// The field's name is empty, too long or not UTF-8.
+    #[error("a field's name is empty, over 1,024 bytes, or not UTF-8")]
+    FieldName,
+    /// The row has no fields, the same field twice, or too many.
+    #[error("a row needs 1 to {max} different fields", max = crate::MAX_FIELDS)]
+    Fields,
+    /// A text is too long.
+    #[error("a text of {0} bytes is longer than {max}", max = crate::MAX_TEXT_BYTES)]
+    TextTooLong(usize),
+    /// The dictionary has no room for another source.
+    #[error("the memory budget has no room for another source; raise `memory`")]
+    TooManySources,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Receipt {
+    /// Rows accepted.
+    pub rows: usize,
+    /// Values accepted: a row with three fields has three.
+    pub samples: usize,
+    /// The rows refused, by their place in the batch, and why. The first [`Receipt::MAX_REJECTED`].
+    pub rejected: Vec<(usize, Reason)>,
+    /// How many rows were refused altogether.
+    pub rejected_total: usize,
+    /// Pass it to [`crate::Engine::wait_durable`] to learn when the batch is on disk.
+    pub position: u64,
+    /// Rows, samples and refusals that are in the store's counters already.
+    pub(crate) noted: (u64, u64, u64),
+}
+
+impl Receipt {
+    /// How many refused rows are listed one by one.
+    pub const MAX_REJECTED: usize = 100;
+
+    pub(crate) fn refuse(&mut self, row: usize, reason: Reason) {
+        self.rejected_total += 1;
+        if self.rejected.len() < Self::MAX_REJECTED {
+            self.rejected.push((row, reason));
+        }
+    }
+}

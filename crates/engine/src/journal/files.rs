@@ -1,0 +1,381 @@
+//! Journal files: written one after the other, recycled, and let go from the oldest on.
+
+use super::record::{Encoder, HEADER_BYTES, Header};
+use super::staging::Staging;
+use super::{DAMAGED, PREFIX, SPARE_PREFIX};
+use crate::bytes::Cursor;
+use crate::error::{Error, io_error};
+use seiner_codec::checksum;
+use seiner_platform::{Disk, File};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const MAGIC: &[u8; 8] = b"SEINJRNL";
+const VERSION: u32 = 1;
+/// Magic, version, file number, store, first sequence, checksum.
+pub const FILE_HEADER_BYTES: u64 = 8 + 4 + 4 + 8 + 8 + 4;
+/// Files kept to be written over: one is in use while the next is needed.
+const SPARES: usize = 2;
+
+/// The name of a journal file.
+pub fn name(number: u32) -> String {
+    format!("{PREFIX}{number:08x}")
+}
+
+/// The number in a journal file's name.
+pub fn number(name: &str) -> Option<u32> {
+    u32::from_str_radix(name.strip_prefix(PREFIX)?, 16).ok()
+}
+
+/// What a journal file says about itself.
+pub struct FileHeader {
+    /// Its number.
+    pub number: u32,
+    /// The store that it belongs to.
+    pub store: u64,
+    /// The sequence of its first record.
+    pub first_sequence: u64,
+}
+
+impl FileHeader {
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.number.to_le_bytes());
+        bytes.extend_from_slice(&self.store.to_le_bytes());
+        bytes.extend_from_slice(&self.first_sequence.to_le_bytes());
+        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header; `None` where the bytes are none of this version.
+    pub fn decode(bytes: &[u8]) -> Option<FileHeader> {
+        let (head, sum) = bytes.get(..FILE_HEADER_BYTES as usize)?.split_at(FILE_HEADER_BYTES as usize - 4);
+        let mut cursor = Cursor(head);
+        if cursor.take(8).ok()? != MAGIC || cursor.u32().ok()? != VERSION {
+            return None;
+        }
+        let header = FileHeader {
+            number: cursor.u32().ok()?,
+            store: cursor.u64().ok()?,
+            first_sequence: cursor.u64().ok()?,
+        };
+        (Cursor(sum).u32().ok()? == checksum(head)).then_some(header)
+    }
+}
+
+/// The writing end of the journal.
+pub struct JournalWriter {
+    disk: Arc<dyn Disk>,
+    store: u64,
+    file_bytes: u64,
+    current: Option<Current>,
+    sequence: u64,
+    encoder: Encoder,
+    record: Vec<u8>,
+    spares: Vec<String>,
+    next_spare: u32,
+    /// Files that are set aside instead of let go.
+    pub damaged: Vec<u32>,
+    /// Taken in exchange for what is staged.
+    pub staging: Staging,
+}
+
+struct Current {
+    number: u32,
+    file: Arc<dyn File>,
+    len: u64,
+    synced: bool,
+}
+
+impl JournalWriter {
+    /// A writer whose next record has this sequence. `spares` are files to write over.
+    pub fn new(disk: Arc<dyn Disk>, store: u64, file_bytes: u64, sequence: u64, spares: Vec<String>) -> JournalWriter {
+        JournalWriter {
+            disk,
+            store,
+            file_bytes,
+            current: None,
+            sequence,
+            encoder: Encoder::new(),
+            record: Vec::new(),
+            next_spare: spares.len() as u32,
+            spares,
+            damaged: Vec::new(),
+            staging: Staging::default(),
+        }
+    }
+
+    /// The sequence of the next record.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Whether a file has taken its share, and rows from now on belong to the next.
+    pub fn is_full(&self, number: u32) -> bool {
+        self.current.as_ref().is_some_and(|current| current.number == number && current.len >= self.file_bytes)
+    }
+
+    /// Writes what was taken over into `staging` as one record of a file, and tells how many bytes
+    /// that took.
+    pub fn write(&mut self, number: u32) -> Result<u64, Error> {
+        let mut bytes = 0;
+        if self.current.as_ref().is_none_or(|current| current.number != number) {
+            self.begin(number)?;
+            bytes = FILE_HEADER_BYTES;
+        }
+        self.record.clear();
+        self.encoder.encode(&mut self.staging, number, self.sequence, &mut self.record);
+        self.staging.clear();
+        let current = self.current.as_mut().expect("a file was begun");
+        current
+            .file
+            .write_at(current.len, &self.record)
+            .map_err(io_error(|| format!("writing {}", name(number))))?;
+        current.len += self.record.len() as u64;
+        current.synced = false;
+        self.sequence += 1;
+        Ok(bytes + self.record.len() as u64)
+    }
+
+    /// Makes durable what was written; answers whether anything was.
+    pub fn sync(&mut self) -> Result<bool, Error> {
+        let Some(current) = self.current.as_mut().filter(|current| !current.synced) else { return Ok(false) };
+        current.file.sync().map_err(io_error(|| format!("syncing {}", name(current.number))))?;
+        current.synced = true;
+        Ok(true)
+    }
+
+    fn begin(&mut self, number: u32) -> Result<(), Error> {
+        self.sync()?;
+        let name = name(number);
+        let context = || format!("beginning {name}");
+        let spare = self.spares.pop();
+        let file = match &spare {
+            Some(spare) => {
+                self.disk.rename(spare, &name).map_err(io_error(context))?;
+                self.disk.open(&name).map_err(io_error(context))?
+            }
+            None => {
+                let file = self.disk.create(&name).map_err(io_error(context))?;
+                file.reserve(self.file_bytes).map_err(io_error(context))?;
+                file
+            }
+        };
+        // The name first: a file that is written over must not come back under its old name.
+        self.disk.sync_names().map_err(io_error(context))?;
+        let header = FileHeader { number, store: self.store, first_sequence: self.sequence }.encode();
+        file.write_at(0, &header).map_err(io_error(context))?;
+        self.current = Some(Current { number, file, len: FILE_HEADER_BYTES, synced: false });
+        Ok(())
+    }
+
+    /// Lets a file go that no block needs any more: keeps it to be written over, or removes it.
+    pub fn release(&mut self, number: u32, keep: bool) -> Result<(), Error> {
+        let context = || format!("letting {} go", name(number));
+        if self.current.as_ref().is_some_and(|current| current.number == number) {
+            self.current = None;
+        }
+        if self.damaged.contains(&number) {
+            let aside = format!("{}{DAMAGED}", name(number));
+            self.disk.rename(&name(number), &aside).map_err(io_error(context))?;
+        } else if keep && self.spares.len() < SPARES {
+            let spare = format!("{SPARE_PREFIX}{:08x}", self.next_spare);
+            self.next_spare += 1;
+            self.disk.rename(&name(number), &spare).map_err(io_error(context))?;
+            self.spares.push(spare);
+        } else {
+            self.disk.remove(&name(number)).map_err(io_error(context))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the files that were kept to be written over.
+    pub fn drop_spares(&mut self) -> Result<(), Error> {
+        for spare in self.spares.drain(..) {
+            self.disk.remove(&spare).map_err(io_error(|| format!("removing {spare}")))?;
+        }
+        Ok(())
+    }
+}
+
+/// Which journal files there are, and what holds them.
+#[derive(Default)]
+pub struct Pins {
+    files: VecDeque<Pinned>,
+    current: u32,
+}
+
+struct Pinned {
+    number: u32,
+    bytes: u64,
+    /// Blocks that begin in the file and are not in a sealed segment.
+    blocks: u64,
+}
+
+impl Pins {
+    /// No files; the next is `number`.
+    pub fn new(number: u32) -> Pins {
+        Pins { files: VecDeque::new(), current: number }
+    }
+
+    /// The file that rows staged now will be written to.
+    pub fn current(&self) -> u32 {
+        self.current
+    }
+
+    /// Goes on to a file; for a replay.
+    pub fn advance(&mut self, number: u32) {
+        self.current = number;
+    }
+
+    /// Rows staged from now on go to the next file, if this one has been written to: numbers have
+    /// no gaps.
+    pub fn rotate(&mut self) {
+        if self.files.back().is_some_and(|last| last.number == self.current && last.bytes > 0) {
+            self.current += 1;
+        }
+    }
+
+    fn file(&mut self, number: u32) -> &mut Pinned {
+        if self.files.back().is_none_or(|last| last.number < number) {
+            self.files.push_back(Pinned { number, bytes: 0, blocks: 0 });
+        }
+        self.files.iter_mut().rev().find(|file| file.number == number).expect("files with pins are listed")
+    }
+
+    /// A block begins in a file.
+    #[inline]
+    pub fn pin(&mut self, number: u32) {
+        if let Some(last) = self.files.back_mut()
+            && last.number == number
+        {
+            last.blocks += 1;
+            return;
+        }
+        self.file(number).blocks += 1;
+    }
+
+    /// So many blocks that began in a file are in a sealed segment now.
+    pub fn unpin(&mut self, number: u32, blocks: u64) {
+        // Without a journal, blocks begin in no file.
+        if let Some(file) = self.files.iter_mut().find(|file| file.number == number) {
+            file.blocks = file.blocks.checked_sub(blocks).expect("a block is unpinned once");
+        }
+    }
+
+    /// A file has grown.
+    pub fn grow(&mut self, number: u32, bytes: u64) {
+        self.file(number).bytes += bytes;
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// How many files there are.
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The oldest file, if blocks hold it.
+    pub fn oldest(&self) -> Option<u32> {
+        self.files.front().map(|file| file.number)
+    }
+
+    /// Takes the oldest file off the list, if nothing holds it and rows no longer go to it.
+    pub fn take_free(&mut self) -> Option<u32> {
+        let front = self.files.front()?;
+        if front.blocks != 0 || front.number >= self.current {
+            return None;
+        }
+        self.files.pop_front().map(|file| file.number)
+    }
+}
+
+/// Whether a file without a header of its own can be let go: it is empty or blank, or it was
+/// renamed to be written over and still bears an older number.
+pub fn never_begun(bytes: &[u8], number: u32) -> bool {
+    let blank = bytes.iter().take(FILE_HEADER_BYTES as usize).all(|&byte| byte == 0);
+    blank || FileHeader::decode(bytes).is_some_and(|header| header.number != number)
+}
+
+/// Reads the records of a journal file one by one.
+pub struct FileReader {
+    bytes: Vec<u8>,
+    at: usize,
+    number: u32,
+    /// The sequence that the next record must have.
+    pub sequence: u64,
+}
+
+impl FileReader {
+    /// Reads a file; `None` where it has no header of this store.
+    pub fn open(file: &dyn File, number: u32, store: u64) -> std::io::Result<Option<FileReader>> {
+        let len = file.len()?;
+        let mut bytes = vec![0; len as usize];
+        file.read_at(0, &mut bytes)?;
+        let header = FileHeader::decode(&bytes).filter(|header| header.number == number && header.store == store);
+        Ok(header.map(|header| FileReader {
+            bytes,
+            at: FILE_HEADER_BYTES as usize,
+            number,
+            sequence: header.first_sequence,
+        }))
+    }
+
+    /// The body of the next record and where it begins; `None` at the end.
+    pub fn next_body(&mut self) -> Option<(usize, &[u8])> {
+        let at = self.at;
+        let header = self.header_at(at)?;
+        if header.sequence != self.sequence {
+            return None;
+        }
+        let end = at + HEADER_BYTES + header.body;
+        if !header.holds(&self.bytes[at..end]) {
+            return None;
+        }
+        self.sequence += 1;
+        self.at = end;
+        Some((at, &self.bytes[at + HEADER_BYTES..end]))
+    }
+
+    fn header_at(&self, at: usize) -> Option<Header> {
+        let header = Header::read(self.bytes.get(at..at + HEADER_BYTES)?)?;
+        let whole = header.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
+        whole.then_some(header)
+    }
+
+    /// Where reading stopped.
+    pub fn at(&self) -> u64 {
+        self.at as u64
+    }
+
+    /// The place of a later record whose checksum holds, if there is one: then reading stopped at
+    /// damage and not at the end of what was written.
+    pub fn later_record(&self) -> Option<u64> {
+        let marker = self.number.to_le_bytes();
+        (self.at + 1..self.bytes.len().saturating_sub(HEADER_BYTES)).find_map(|at| {
+            if self.bytes[at + 8..at + 12] != marker {
+                return None;
+            }
+            let header = self.header_at(at)?;
+            let later = header.sequence > self.sequence && header.sequence - self.sequence < 1 << 20;
+            (later && header.holds(&self.bytes[at..at + HEADER_BYTES + header.body])).then_some(at as u64)
+        })
+    }
+
+    /// Continues reading at a place that [`FileReader::later_record`] found.
+    pub fn skip_to(&mut self, at: u64) {
+        self.at = at as usize;
+        if let Some(header) = self.header_at(self.at) {
+            self.sequence = header.sequence;
+        }
+    }
+
+    /// The file's length.
+    pub fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}

@@ -1,0 +1,130 @@
+//! Staging: what was accepted and is not yet written to the journal, in columns.
+
+use seiner_codec::varint;
+
+/// Rows and registrations on their way to a record. Streams are kept apart because they compress
+/// apart: codes hardly change, numbers of sources mostly count up.
+#[derive(Default)]
+pub struct Staging {
+    /// New sources: keys, in the order of their numbers.
+    pub names: Vec<u8>,
+    /// New layouts: parent, field, type.
+    pub layouts: Vec<u8>,
+    /// A pair (columns, rows) for every run of rows with the same number of columns.
+    pub widths: Vec<u8>,
+    /// The source of each row, as distance from the one after the source of the row before.
+    pub sources: Vec<u8>,
+    /// For each row that begins a block: the block's number, as distance, and its layout.
+    pub starts: Vec<u8>,
+    /// Codes of the rows.
+    pub codes: Vec<u8>,
+    /// Payloads of the rows.
+    pub payload: Vec<u8>,
+    /// New sources.
+    pub new_sources: u64,
+    /// The number of the first of them.
+    pub first_source: u64,
+    /// New layouts.
+    pub new_layouts: u64,
+    /// The number of the first of them.
+    pub first_layout: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Values in them.
+    pub samples: u64,
+    /// When the oldest was accepted, in the clock's monotone ns.
+    pub since: u64,
+    width: usize,
+    width_rows: u64,
+    next_source: u32,
+    next_block: u64,
+}
+
+impl Staging {
+    /// Whether nothing is staged.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0 && self.new_sources == 0 && self.new_layouts == 0
+    }
+
+    /// Bytes staged.
+    pub fn bytes(&self) -> usize {
+        [&self.names, &self.layouts, &self.widths, &self.sources, &self.starts, &self.codes, &self.payload]
+            .iter()
+            .map(|stream| stream.len())
+            .sum()
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        let mut kept = std::mem::take(self);
+        for stream in kept.streams_mut() {
+            stream.clear();
+        }
+        *self = Staging {
+            names: kept.names,
+            layouts: kept.layouts,
+            widths: kept.widths,
+            sources: kept.sources,
+            starts: kept.starts,
+            codes: kept.codes,
+            payload: kept.payload,
+            ..Staging::default()
+        };
+    }
+
+    fn streams_mut(&mut self) -> [&mut Vec<u8>; 7] {
+        [
+            &mut self.names,
+            &mut self.layouts,
+            &mut self.widths,
+            &mut self.sources,
+            &mut self.starts,
+            &mut self.codes,
+            &mut self.payload,
+        ]
+    }
+
+    /// Adds a row. `start` holds the block's number and layout if the row begins one.
+    #[inline]
+    pub fn row(&mut self, source: u32, columns: usize, start: Option<(u64, u32)>, codes: &[u8], payload: &[u8]) {
+        if columns != self.width {
+            self.end_width();
+            self.width = columns;
+        }
+        self.width_rows += 1;
+        let step = i64::from(source) - i64::from(self.next_source);
+        if step == 0 {
+            self.sources.push(0);
+        } else {
+            varint::put_i64(step, &mut self.sources);
+        }
+        self.next_source = source.wrapping_add(1);
+        if let Some((block, layout)) = start {
+            varint::put_i64(block.wrapping_sub(self.next_block) as i64, &mut self.starts);
+            varint::put_u64(u64::from(layout), &mut self.starts);
+            self.next_block = block.wrapping_add(1);
+        }
+        put_some(codes, &mut self.codes);
+        put_some(payload, &mut self.payload);
+        self.rows += 1;
+    }
+
+    /// Ends the last run of equal widths; before the streams are read.
+    pub fn end_width(&mut self) {
+        if self.width_rows != 0 {
+            varint::put_u64(self.width as u64, &mut self.widths);
+            varint::put_u64(self.width_rows, &mut self.widths);
+            self.width_rows = 0;
+        }
+    }
+}
+
+/// Appends few bytes; a copy of eight and a cut is cheaper than one of a length known only at run time.
+#[inline]
+fn put_some(bytes: &[u8], out: &mut Vec<u8>) {
+    match bytes {
+        [] => {}
+        [one] => out.push(*one),
+        _ => out.extend_from_slice(bytes),
+    }
+}

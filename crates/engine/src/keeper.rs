@@ -1,0 +1,67 @@
+//! The keeper: the thread that does in production what the simulator does step by step.
+
+use crate::engine::Engine;
+use crate::options::Durability;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often segments are looked after when the journal asks for nothing.
+const STEP_EVERY: Duration = Duration::from_millis(100);
+
+/// A running keeper.
+pub struct Keeper {
+    stop: Sender<()>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Keeper {
+    /// Starts a thread for the journal and one for the segments: syncing the one must not wait for
+    /// writing the other. They end when the engine is closed or dropped.
+    pub fn start(engine: &Arc<Engine>) -> Keeper {
+        let interval = match engine.durability() {
+            Durability::Interval(interval) => interval,
+            _ => STEP_EVERY,
+        };
+        let (stop, stopped) = channel::<()>();
+        let (stop_segments, segments_stopped) = channel::<()>();
+        let journal = {
+            let engine = Arc::downgrade(engine);
+            std::thread::Builder::new().name("seiner-journal".to_string()).spawn(move || {
+                // Held so that the segments' thread stops with this one.
+                let _stop_segments = stop_segments;
+                every(interval, &stopped, &engine, |engine| drop(engine.commit()));
+            })
+        };
+        let segments = {
+            let engine = Arc::downgrade(engine);
+            std::thread::Builder::new().name("seiner-segments".to_string()).spawn(move || {
+                every(STEP_EVERY, &segments_stopped, &engine, |engine| while engine.step().unwrap_or(false) {});
+            })
+        };
+        let threads = [journal, segments].into_iter().map(|thread| thread.expect("the system gives two threads")).collect();
+        Keeper { stop, threads }
+    }
+
+    /// Stops the threads and waits for them.
+    pub fn stop(self) {
+        drop(self.stop);
+        for thread in self.threads {
+            // A thread that panicked has poisoned the store, which tells of it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Errors of the work are kept by the engine, which refuses writes from then on and tells why.
+fn every(interval: Duration, stopped: &std::sync::mpsc::Receiver<()>, engine: &Weak<Engine>, work: impl Fn(&Engine)) {
+    loop {
+        match stopped.recv_timeout(interval) {
+            Err(RecvTimeoutError::Timeout) => {}
+            _ => return,
+        }
+        let Some(engine) = engine.upgrade() else { return };
+        work(&engine);
+    }
+}

@@ -1,0 +1,39 @@
+//! The log-structured store, embedded: durable, queryable samples in one directory.
+//!
+//! [`Engine`] is the door. A row goes through `state` (accept, buffer, stage), the `journal`
+//! (the promise), a `block` (sealed, compressed), a `segment` (written, indexed), and comes back
+//! through `select`. `ARCHITECTURE.md` tours one sample through the files.
+//!
+//! The engine is synchronous and knows no sockets. Everything outside comes through
+//! `seiner-platform`, so the simulator runs the same code with power cuts.
+
+mod answer;
+mod block;
+mod buffer;
+mod bytes;
+mod catalog;
+mod dictionary;
+mod engine;
+mod error;
+mod journal;
+mod keeper;
+mod options;
+mod prefetch;
+mod recover;
+mod segment;
+mod select;
+mod state;
+mod status;
+mod volume;
+
+pub use answer::{Bucket, Query, SeriesData, SeriesSummary, Step};
+pub use engine::Engine;
+pub use error::{Error, Reason, Receipt};
+pub use options::{Durability, Options};
+pub use select::{Aggregates, Select};
+pub use status::{Recovery, SegmentInfo, Status};
+
+/// Fields that a source can have at most.
+pub const MAX_FIELDS: usize = 1024;
+/// The longest text value, in bytes.
+pub const MAX_TEXT_BYTES: usize = 65_535;

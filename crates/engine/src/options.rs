@@ -1,0 +1,80 @@
+//! Settings of a store: data, not components.
+
+use crate::error::Error;
+use std::time::Duration;
+
+/// When an acknowledged row survives what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Acknowledged means on disk: survives a power cut. Costs a flush of the disk, shared by
+    /// all who wait for one at the same time.
+    Sync,
+    /// The journal is written and synced this often: a crash loses at most this much, and what
+    /// was accepted while the flush that it interrupted ran.
+    Interval(Duration),
+    /// No journal: a crash loses all that is not in a sealed segment yet. Halves what is written.
+    Memory,
+}
+
+/// Settings of a store.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// When an acknowledged row survives what.
+    pub durability: Durability,
+    /// The memory that the store may take, in bytes: buffers, dictionary, index and caches. When
+    /// it is reached, the fullest buffers are sealed early; when the dictionary alone would take
+    /// more than three quarters of it, new sources are refused.
+    pub memory: u64,
+    /// B: the bytes that a source's buffer holds before it is sealed into a block. Larger blocks
+    /// compress better and are cheaper to read, smaller ones need less memory a source.
+    pub block_bytes: u32,
+    /// R: the bytes of a segment.
+    pub segment_bytes: u64,
+    /// The bytes of journal kept at most, which bounds how long a start after a crash takes.
+    pub journal_bytes: u64,
+    /// A source that was silent this long is sealed, so that it does not hold the journal.
+    pub idle_seal: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            durability: Durability::Interval(Duration::from_millis(100)),
+            memory: 256 << 20,
+            block_bytes: 4096,
+            segment_bytes: 64 << 20,
+            journal_bytes: 128 << 20,
+            idle_seal: Duration::from_secs(600),
+        }
+    }
+}
+
+impl Options {
+    /// Whether a store can work with these settings.
+    pub fn check(&self) -> Result<(), Error> {
+        let refuse = |text: String| Err(Error::Options(text));
+        if !(256..=65_536).contains(&self.block_bytes) {
+            return refuse(format!("block_bytes = {} is not between 256 and 65536", self.block_bytes));
+        }
+        if !(64 << 10..=2 << 30).contains(&self.segment_bytes) {
+            return refuse(format!("segment_bytes = {} is not between 64 KiB and 2 GiB", self.segment_bytes));
+        }
+        if self.journal_bytes < 64 << 10 {
+            return refuse(format!("journal_bytes = {} is less than 64 KiB", self.journal_bytes));
+        }
+        if self.memory < 1 << 20 {
+            return refuse(format!("memory = {} is less than 1 MiB", self.memory));
+        }
+        match self.durability {
+            Durability::Interval(interval) if interval < Duration::from_millis(1) => {
+                refuse("an interval of less than 1 ms is no interval; choose `sync`".to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The bytes of a journal file: small against the bound, so that it is let go in small steps.
+    pub(crate) fn journal_file_bytes(&self) -> u64 {
+        (self.journal_bytes / 16).clamp(16 << 10, 16 << 20)
+    }
+}

@@ -1,0 +1,429 @@
+//! Opening a store after anything.
+//!
+//! 1. The catalog gives the sources and layouts that segments refer to.
+//! 2. Of sealed segments, trailer and fence are read; a segment that was being written is
+//!    discarded, the journal has what is in it.
+//! 3. The journal is replayed: rows of blocks that a sealed segment holds are passed over, the
+//!    others are buffered again, exactly as they were.
+//!
+//! What is damaged is set aside and told; the rest serves.
+
+use crate::bytes::{Cursor, Short};
+use crate::buffer::row;
+use crate::catalog::{Catalog, ReadFrame, get_key, get_layout};
+use crate::engine::Opened;
+use crate::error::{Error, io_error};
+use crate::journal::files::{self, FileReader, JournalWriter, Pins};
+use crate::journal::record::Record;
+use crate::journal::{DAMAGED, SPARE_PREFIX};
+use crate::options::{Durability, Options};
+use crate::segment::sealed::Segment;
+use crate::state::State;
+use crate::status::Recovery;
+use crate::volume::{DirectoryVolume, SlotState, Volume};
+use seiner_model::SourceKey;
+use seiner_platform::{Clock, Disk};
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+/// The measurement under which sources stand whose names are lost.
+const LOST: &str = "seiner_lost_source";
+
+/// Opens a store, which is created where there is none.
+pub(crate) fn open(disk: Arc<dyn Disk>, clock: &dyn Clock, options: Options) -> Result<Opened, Error> {
+    let began = clock.monotonic();
+    let volume: Arc<dyn Volume> = Arc::new(DirectoryVolume::new(disk.clone()));
+    // Names are hashed under a key that nobody outside knows; it never reaches the disk.
+    let names_seed = RandomState::new().hash_one(began);
+    let memory = options.durability == Durability::Memory;
+    let file_bytes = options.journal_file_bytes();
+    let mut recovery = Recovery::default();
+    let mut state = State::new(options, volume, names_seed);
+    let catalog = read_catalog(&*disk, clock, &mut state, &mut recovery)?;
+    open_segments(&mut state, catalog.store, &mut recovery)?;
+    let mut replay = Replay::new(&*disk, catalog.store, state, recovery);
+    replay.run()?;
+    let Replay { mut state, mut recovery, spares, sequence, damaged, .. } = replay;
+    state.sequence = sequence;
+    recovery.needs_settling = !damaged.is_empty() || memory && state.pins.files() > 0;
+    recovery.took_ns = clock.monotonic() - began;
+    let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, sequence, spares);
+    journal.damaged = damaged;
+    Ok(Opened { state, journal, catalog, recovery })
+}
+
+// ---- the catalog
+
+fn read_catalog(disk: &dyn Disk, clock: &dyn Clock, state: &mut State, recovery: &mut Recovery) -> Result<Catalog, Error> {
+    let Some((catalog, frames)) = Catalog::open(disk)? else {
+        let mut state_volume = state.volume.list()?;
+        state_volume.retain(|(_, slot)| *slot == SlotState::Sealed);
+        if !state_volume.is_empty() {
+            return Err(Error::Damage {
+                file: crate::catalog::NAME.to_string(),
+                offset: 0,
+                what: "it is missing, and there are segments; put it back from a copy of the directory".to_string(),
+            });
+        }
+        let store = foldhash::fast::FixedState::default().hash_one(clock.now());
+        return Catalog::create(disk, store);
+    };
+    for ReadFrame { offset, first_source, sources, frame } in frames {
+        let result = frame.and_then(|frame| {
+            lose_sources(state, frame.first_source);
+            add_frame(state, &frame).map_err(|Short| "a frame is malformed".to_string())
+        });
+        if let Err(what) = result {
+            recovery.set_aside.push((format!("{}, offset {offset}", crate::catalog::NAME), what));
+            lose_sources(state, first_source + sources);
+        }
+    }
+    state.catalogued = (state.buffers.sources() as u32, state.layouts.len() as u32);
+    Ok(catalog)
+}
+
+fn add_frame(state: &mut State, frame: &crate::catalog::Frame) -> Result<(), Short> {
+    let mut names = Cursor(&frame.names);
+    for _ in 0..frame.sources {
+        let key = get_key(&mut names)?;
+        add_source(state, &key);
+    }
+    let mut layouts = Cursor(&frame.layouts);
+    for _ in 0..frame.new_layouts {
+        get_layout(&mut layouts, &mut state.layouts)?;
+    }
+    let mut links = Cursor(&frame.links);
+    while !links.is_empty() {
+        let source = links.count(u32::MAX as usize)? as u32;
+        let layout = links.count(state.layouts.len() - 1)? as u32;
+        if source as usize >= state.buffers.sources() {
+            return Err(Short);
+        }
+        state.relink(source, layout);
+    }
+    Ok(())
+}
+
+fn add_source(state: &mut State, key: &SourceKey) {
+    let dictionary = state.dictionary.clone();
+    let (_, new) = dictionary.write().expect("no panic while the dictionary is locked").intern(key);
+    if new {
+        state.buffers.add_source();
+    }
+}
+
+/// Gives sources up to a number a name that tells that theirs is lost.
+fn lose_sources(state: &mut State, up_to: u32) {
+    for number in state.buffers.sources() as u32..up_to {
+        let key = SourceKey::new(LOST, [("number", number.to_string())]).expect("a good name");
+        add_source(state, &key);
+    }
+}
+
+// ---- segments
+
+fn open_segments(state: &mut State, store: u64, recovery: &mut Recovery) -> Result<(), Error> {
+    let volume = state.volume.clone();
+    let mut sealed = Vec::new();
+    for (number, slot) in volume.list()? {
+        state.next_segment = state.next_segment.max(number + 1);
+        match slot {
+            SlotState::Open => volume.discard(number)?,
+            SlotState::Damaged => recovery.damaged_segments += 1,
+            SlotState::Sealed => match open_segment(&*volume, number, store) {
+                Ok(segment) => sealed.push(Arc::new(segment)),
+                Err(error) => {
+                    volume.set_aside(number)?;
+                    recovery.damaged_segments += 1;
+                    recovery.set_aside.push((volume.name(number), error.to_string()));
+                }
+            },
+        }
+    }
+    for segment in &sealed {
+        state.next_block = state.next_block.max(segment.trailer.last_block + 1);
+        state.fence_bytes += segment.memory();
+    }
+    recovery.segments = sealed.len() as u64;
+    state.sealed = Arc::new(sealed);
+    Ok(())
+}
+
+fn open_segment(volume: &dyn Volume, number: u64, store: u64) -> Result<Segment, Error> {
+    Segment::open(volume.open(number)?, volume.name(number), store)
+}
+
+// ---- the journal
+
+/// What replaying has come to.
+struct Replay<'a> {
+    disk: &'a dyn Disk,
+    store: u64,
+    state: State,
+    recovery: Recovery,
+    spares: Vec<String>,
+    damaged: Vec<u32>,
+    /// The sequence of the next record.
+    sequence: u64,
+    /// Blocks that sealed segments hold.
+    sealed_blocks: HashSet<u64>,
+    /// Sources whose rows are buffered; the others' wait for the next block to begin.
+    follows: Vec<bool>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(disk: &'a dyn Disk, store: u64, state: State, recovery: Recovery) -> Replay<'a> {
+        Replay {
+            disk,
+            store,
+            state,
+            recovery,
+            spares: Vec::new(),
+            damaged: Vec::new(),
+            sequence: 1,
+            sealed_blocks: HashSet::new(),
+            follows: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) -> Result<(), Error> {
+        let numbers = self.find_files()?;
+        let mut readers = Vec::new();
+        for &number in &numbers {
+            readers.push((number, self.open_file(number)?));
+        }
+        let first = readers.iter().find_map(|(_, reader)| reader.as_ref().map(|reader| reader.sequence));
+        self.note_sealed_blocks(first.unwrap_or(u64::MAX))?;
+        // Blocks that are begun anew belong to files after all that there are.
+        let last = numbers.last().copied();
+        self.state.pins = Pins::new(numbers.first().copied().unwrap_or(1));
+        self.sequence = first.unwrap_or_else(|| self.sequence_of_segments());
+        for (number, reader) in readers {
+            self.state.pins.advance(number);
+            match reader {
+                Some(reader) => self.replay_file(number, reader)?,
+                None => self.state.pins.grow(number, files::FILE_HEADER_BYTES),
+            }
+        }
+        if let Some(last) = last {
+            self.state.pins.advance(last + 1);
+        }
+        self.lose_unnamed();
+        Ok(())
+    }
+
+    fn sequence_of_segments(&self) -> u64 {
+        self.state.sealed.iter().map(|segment| segment.trailer.sequence).max().unwrap_or(1)
+    }
+
+    /// The numbers of the journal's files, without gaps up to the last; files before a gap were let
+    /// go, and only their names came back.
+    fn find_files(&mut self) -> Result<Vec<u32>, Error> {
+        let names = self.disk.list().map_err(io_error(|| "listing the journal".to_string()))?;
+        let mut numbers: Vec<u32> = names.iter().filter_map(|name| files::number(name)).collect();
+        numbers.sort_unstable();
+        let gap = numbers.windows(2).rposition(|pair| pair[1] != pair[0] + 1).map_or(0, |at| at + 1);
+        for number in numbers.drain(..gap) {
+            self.remove(&files::name(number))?;
+        }
+        for spare in names.iter().filter(|name| name.starts_with(SPARE_PREFIX)) {
+            self.remove(spare)?;
+        }
+        Ok(numbers)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), Error> {
+        self.disk.remove(name).map_err(io_error(|| format!("removing {name}")))
+    }
+
+    fn open_file(&mut self, number: u32) -> Result<Option<FileReader>, Error> {
+        let name = files::name(number);
+        let file = self.disk.open(&name).map_err(io_error(|| format!("opening {name}")))?;
+        let reader = FileReader::open(&*file, number, self.store).map_err(io_error(|| format!("reading {name}")))?;
+        self.recovery.journal_files += 1;
+        if reader.is_none() {
+            let len = file.len().map_err(io_error(|| format!("reading {name}")))?;
+            let mut bytes = vec![0; len as usize];
+            file.read_at(0, &mut bytes).map_err(io_error(|| format!("reading {name}")))?;
+            // A file whose header never reached the disk holds nothing that was acknowledged.
+            if !files::never_begun(&bytes, number) {
+                self.set_aside(number, "its header is damaged".to_string());
+            }
+        }
+        Ok(reader)
+    }
+
+    fn set_aside(&mut self, number: u32, why: String) {
+        self.damaged.push(number);
+        self.recovery.set_aside.push((format!("{}{DAMAGED}", files::name(number)), why));
+    }
+
+    /// Which blocks the segments hold that were closed when the journal had come so far: blocks of
+    /// older segments begin in files that were let go.
+    fn note_sealed_blocks(&mut self, first_sequence: u64) -> Result<(), Error> {
+        for segment in self.state.sealed.iter().filter(|segment| segment.trailer.sequence >= first_sequence) {
+            for page in segment.blocks() {
+                match page {
+                    Ok(entries) => self.sealed_blocks.extend(entries.iter().map(|entry| entry.number)),
+                    Err(error) => self.recovery.set_aside.push((segment.name().to_string(), error.to_string())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_file(&mut self, number: u32, mut reader: FileReader) -> Result<(), Error> {
+        if reader.sequence != self.sequence {
+            let why = format!("it begins with record {}, {} was expected", reader.sequence, self.sequence);
+            self.lose_the_thread(number, why)?;
+        }
+        loop {
+            while let Some((at, body)) = reader.next_body() {
+                let record = Record::decode(body);
+                if record.and_then(|record| self.replay_record(&record)).is_err() {
+                    self.lose_the_thread(number, format!("the record at offset {at} is malformed"))?;
+                }
+            }
+            let Some(later) = reader.later_record() else { break };
+            let from = reader.at();
+            reader.skip_to(later);
+            self.lose_the_thread(number, format!("bytes {from} to {later} are damaged"))?;
+        }
+        self.sequence = reader.sequence;
+        self.recovery.journal_bytes += reader.at();
+        self.state.pins.grow(number, reader.len());
+        Ok(())
+    }
+
+    /// Records are missing: what was buffered is sealed as it is, and rows count again from the
+    /// next block of their source on.
+    fn lose_the_thread(&mut self, number: u32, why: String) -> Result<(), Error> {
+        self.set_aside(number, why);
+        self.follows.fill(false);
+        self.state.seal_all()
+    }
+
+    fn replay_record(&mut self, record: &Record) -> Result<(), Short> {
+        let [names, layouts, widths, sources, starts, codes, payload] = record.streams.each_ref().map(|stream| Cursor(stream));
+        self.replay_names(record, names)?;
+        self.replay_layouts(record, layouts)?;
+        self.follows.resize(self.state.buffers.sources(), false);
+        Rows { widths, sources, starts, codes, payload, next_source: 0, next_block: 0 }.replay(record.rows, self)
+    }
+
+    fn replay_names(&mut self, record: &Record, mut names: Cursor<'_>) -> Result<(), Short> {
+        if record.new_sources > 0 {
+            lose_sources(&mut self.state, u32::try_from(record.first_source).map_err(|_| Short)?);
+        }
+        for number in record.first_source..record.first_source + record.new_sources {
+            let key = get_key(&mut names)?;
+            if number >= self.state.buffers.sources() as u64 {
+                add_source(&mut self.state, &key);
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_layouts(&mut self, record: &Record, mut layouts: Cursor<'_>) -> Result<(), Short> {
+        if record.new_layouts > 0 && record.first_layout > self.state.layouts.len() as u64 {
+            return Err(Short);
+        }
+        for _ in 0..record.new_layouts {
+            // Known ones are found again under their number.
+            get_layout(&mut layouts, &mut self.state.layouts)?;
+        }
+        Ok(())
+    }
+
+    /// Segments may know of more sources than the catalog and the journal, if those are damaged.
+    fn lose_unnamed(&mut self) {
+        let sources = self.state.sealed.iter().map(|segment| segment.trailer.sources).max().unwrap_or(0);
+        let known = self.state.buffers.sources() as u32;
+        if sources > known {
+            let what = format!("the names of {} sources are lost; they stand under {LOST}", sources - known);
+            self.recovery.set_aside.push((crate::catalog::NAME.to_string(), what));
+            lose_sources(&mut self.state, sources);
+        }
+    }
+}
+
+/// The rows of a record.
+struct Rows<'a> {
+    widths: Cursor<'a>,
+    sources: Cursor<'a>,
+    starts: Cursor<'a>,
+    codes: Cursor<'a>,
+    payload: Cursor<'a>,
+    next_source: i64,
+    next_block: u64,
+}
+
+impl Rows<'_> {
+    fn replay(mut self, rows: u64, replay: &mut Replay<'_>) -> Result<(), Short> {
+        let mut left = 0;
+        let mut columns = 0;
+        for _ in 0..rows {
+            if left == 0 {
+                columns = self.widths.count(crate::MAX_FIELDS)?;
+                left = self.widths.varint()?;
+            }
+            left = left.checked_sub(1).ok_or(Short)?;
+            self.replay_row(columns, replay)?;
+        }
+        Ok(())
+    }
+
+    fn replay_row(&mut self, columns: usize, replay: &mut Replay<'_>) -> Result<(), Short> {
+        let source = self.next_source.checked_add(self.sources.signed()?).ok_or(Short)?;
+        self.next_source = source + 1;
+        let source = u32::try_from(source).map_err(|_| Short)?;
+        let follows = replay.follows.get(source as usize).copied().ok_or(Short)?;
+        let codes = self.codes.take(row::codes_bytes(columns))?;
+        let len = row::payload_bytes(codes, columns, self.payload.0).map_err(|_| Short)?;
+        let payload = self.payload.take(len)?;
+        let mut follows = follows;
+        if row::is_start(codes) {
+            let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
+            let layout = self.starts.count(replay.state.layouts.len() - 1)? as u32;
+            self.next_block = block.wrapping_add(1);
+            follows = replay.begin_block(source, block, layout).map_err(|_| Short)?;
+        }
+        if !follows {
+            replay.recovery.rows_skipped += 1;
+            return Ok(());
+        }
+        let state = &mut replay.state;
+        let layout = state.layouts.get(state.buffers.line(source).layout).ok_or(Short)?.clone();
+        if layout.columns() != columns {
+            return Err(Short);
+        }
+        state.buffers.replay(source, &layout, codes, payload).map_err(|_| Short)?;
+        state.position += 1;
+        replay.recovery.rows_replayed += 1;
+        Ok(())
+    }
+}
+
+impl Replay<'_> {
+    /// A block begins; answers whether its rows are to be buffered.
+    fn begin_block(&mut self, source: u32, block: u64, layout: u32) -> Result<bool, Error> {
+        let state = &mut self.state;
+        // The block before was sealed at this point, into a segment that is lost.
+        state.seal(source)?;
+        state.next_block = state.next_block.max(block + 1);
+        let follows = !self.sealed_blocks.contains(&block);
+        self.follows[source as usize] = follows;
+        if state.buffers.line(source).layout != layout {
+            state.relink(source, layout);
+        }
+        if follows {
+            let file = state.pins.current();
+            state.pins.pin(file);
+            let line = state.buffers.line_mut(source);
+            line.block = block;
+            line.journal_file = file;
+        }
+        Ok(follows)
+    }
+}

@@ -1,0 +1,288 @@
+//! Footers: a sealed segment's own index, sorted by source and block number.
+//!
+//! Entries lie in *pages* of a few hundred, compressed one by one, so that a look-up reads one
+//! page. The *fence* tells which page begins with which source; it stays in memory. The *trailer*,
+//! at the very end, tells where the fence is. `docs/format/segment.md` has the bytes.
+
+use super::{ALIGNMENT, Entry};
+use crate::bytes::{Cursor, Short};
+use seiner_codec::{checksum, varint};
+use seiner_model::Interval;
+
+const MAGIC: &[u8; 8] = b"SEINSEGM";
+const VERSION: u32 = 1;
+/// Entries a page: few enough to be decoded for one source, enough to compress.
+const PAGE_ENTRIES: usize = 256;
+/// An uncompressed page is never longer.
+const PAGE_LIMIT: usize = PAGE_ENTRIES * 64;
+const FENCE_LIMIT: usize = 256 << 20;
+/// The trailer's length.
+pub const TRAILER_BYTES: usize = 8 + 4 + 8 * 10 + 4 * 5;
+
+/// One page, as the fence knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its first entry's source.
+    pub first_source: u32,
+    /// Where it begins in the segment.
+    pub offset: u32,
+    /// Its bytes.
+    pub len: u32,
+    /// Their checksum.
+    pub sum: u32,
+}
+
+/// What a segment says about itself as a whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trailer {
+    /// The segment's number.
+    pub number: u64,
+    /// The store it belongs to.
+    pub store: u64,
+    /// Its blocks.
+    pub blocks: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Their bytes.
+    pub block_bytes: u64,
+    /// The times in them.
+    pub span: Interval,
+    /// The highest block number in it.
+    pub last_block: u64,
+    /// The journal's sequence when the segment was closed: older records hold nothing newer.
+    pub sequence: u64,
+    /// How many sources the store had: the catalog must know as many.
+    pub sources: u32,
+    /// How many layouts.
+    pub layouts: u32,
+    /// Where the fence begins.
+    pub fence_offset: u64,
+    /// Its bytes.
+    pub fence_len: u32,
+    /// Their checksum.
+    pub fence_sum: u32,
+}
+
+/// Sorts entries and appends pages, fence and trailer to a segment that ends at `offset`, a
+/// multiple of [`ALIGNMENT`]; `out` ends with one, too.
+pub fn encode(entries: &mut [Entry], offset: u64, mut trailer: Trailer, out: &mut Vec<u8>) -> (Vec<Page>, Trailer) {
+    entries.sort_unstable_by_key(|entry| (entry.source, entry.number));
+    let start = out.len();
+    let mut pages = Vec::with_capacity(entries.len().div_ceil(PAGE_ENTRIES));
+    let mut plain = Vec::with_capacity(PAGE_LIMIT);
+    for entries in entries.chunks(PAGE_ENTRIES) {
+        plain.clear();
+        encode_page(entries, &mut plain);
+        let at = out.len();
+        varint::put_u64(plain.len() as u64, out);
+        out.extend(zstd::bulk::compress(&plain, 3).expect("zstd compresses into a buffer of its own"));
+        pages.push(Page {
+            first_source: entries[0].source,
+            offset: (offset as usize + at - start) as u32,
+            len: (out.len() - at) as u32,
+            sum: checksum(&out[at..]),
+        });
+    }
+    let fence_at = out.len();
+    for page in &pages {
+        for word in [page.first_source, page.offset, page.len, page.sum] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    trailer.fence_offset = offset + (fence_at - start) as u64;
+    trailer.fence_len = (out.len() - fence_at) as u32;
+    trailer.fence_sum = checksum(&out[fence_at..]);
+    let bare = out.len() - start + TRAILER_BYTES;
+    out.resize(out.len() + bare.next_multiple_of(ALIGNMENT) - bare, 0);
+    trailer.encode(out);
+    (pages, trailer)
+}
+
+fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
+    varint::put_u64(entries.len() as u64, out);
+    let blank = Entry { source: 0, number: entries[0].number, first: 0, last: 0, offset: 0, len: 0, rows: 0 };
+    varint::put_u64(blank.number, out);
+    let column = |out: &mut Vec<u8>, value: fn(&Entry, &Entry) -> i64| {
+        let mut before = &blank;
+        for entry in entries {
+            varint::put_i64(value(entry, before), out);
+            before = entry;
+        }
+    };
+    column(out, |entry, before| i64::from(entry.source) - i64::from(before.source));
+    column(out, |entry, before| entry.number.wrapping_sub(before.number) as i64);
+    column(out, |entry, before| entry.first.wrapping_sub(before.first));
+    column(out, |entry, _| entry.last.wrapping_sub(entry.first));
+    column(out, |entry, before| i64::from(entry.offset) - i64::from(before.offset));
+    column(out, |entry, _| i64::from(entry.len));
+    column(out, |entry, _| i64::from(entry.rows));
+}
+
+/// Reads a page whose bytes are `bytes`.
+pub fn decode_page(page: &Page, bytes: &[u8]) -> Result<Vec<Entry>, String> {
+    let found = checksum(bytes);
+    if found != page.sum {
+        return Err(format!("a footer page's checksum is {found:08x}, {:08x} was written", page.sum));
+    }
+    parse_page(bytes).map_err(|Short| "a footer page is malformed".to_string())
+}
+
+fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
+    let mut cursor = Cursor(bytes);
+    let plain = cursor.count(PAGE_LIMIT)?;
+    let plain = zstd::bulk::decompress(cursor.0, plain).map_err(|_| Short)?;
+    let mut cursor = Cursor(&plain);
+    let count = cursor.count(PAGE_ENTRIES)?;
+    let base = cursor.varint()?;
+    let blank = Entry { source: 0, number: base, first: 0, last: 0, offset: 0, len: 0, rows: 0 };
+    let mut entries = vec![blank; count];
+    let mut column = |entries: &mut [Entry], set: fn(&mut Entry, &Entry, i64)| {
+        let mut before = blank;
+        for entry in entries {
+            set(entry, &before, cursor.signed()?);
+            before = *entry;
+        }
+        Ok(())
+    };
+    column(&mut entries, |entry, before, step| entry.source = (i64::from(before.source) + step) as u32)?;
+    column(&mut entries, |entry, before, step| entry.number = before.number.wrapping_add(step as u64))?;
+    column(&mut entries, |entry, before, step| entry.first = before.first.wrapping_add(step))?;
+    column(&mut entries, |entry, _, span| entry.last = entry.first.wrapping_add(span))?;
+    column(&mut entries, |entry, before, step| entry.offset = (i64::from(before.offset) + step) as u32)?;
+    column(&mut entries, |entry, _, len| entry.len = len as u32)?;
+    column(&mut entries, |entry, _, rows| entry.rows = rows as u32)?;
+    Ok(entries)
+}
+
+/// Reads a fence whose bytes are `bytes`.
+pub fn decode_fence(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>, String> {
+    let found = checksum(bytes);
+    if found != trailer.fence_sum {
+        return Err(format!("the fence's checksum is {found:08x}, {:08x} was written", trailer.fence_sum));
+    }
+    let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
+    Ok(bytes
+        .chunks_exact(16)
+        .map(|page| Page {
+            first_source: word(&page[..4]),
+            offset: word(&page[4..8]),
+            len: word(&page[8..12]),
+            sum: word(&page[12..]),
+        })
+        .collect())
+}
+
+impl Trailer {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        for word in [
+            self.number,
+            self.store,
+            self.blocks,
+            self.rows,
+            self.block_bytes,
+            self.span.start as u64,
+            self.span.end as u64,
+            self.last_block,
+            self.sequence,
+            self.fence_offset,
+        ] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [self.sources, self.layouts, self.fence_len, self.fence_sum] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(&checksum(&out[start..]).to_le_bytes());
+    }
+
+    /// Reads the last [`TRAILER_BYTES`] of a segment of `len` bytes.
+    pub fn decode(bytes: &[u8], len: u64) -> Result<Trailer, String> {
+        let (body, sum) = bytes.split_at(TRAILER_BYTES - 4);
+        let stored = u32::from_le_bytes(sum.try_into().expect("four bytes"));
+        let found = checksum(body);
+        if found != stored {
+            return Err(format!("the trailer's checksum is {found:08x}, {stored:08x} was written"));
+        }
+        let trailer = Trailer::parse(body).map_err(|Short| "the trailer is not of this version".to_string())?;
+        let fence_end = trailer.fence_offset.checked_add(u64::from(trailer.fence_len));
+        if trailer.fence_len as usize > FENCE_LIMIT || fence_end.is_none_or(|end| end > len) {
+            return Err("the trailer points outside the segment".to_string());
+        }
+        Ok(trailer)
+    }
+
+    fn parse(body: &[u8]) -> Result<Trailer, Short> {
+        let mut cursor = Cursor(body);
+        if cursor.take(8)? != MAGIC || cursor.u32()? != VERSION {
+            return Err(Short);
+        }
+        Ok(Trailer {
+            number: cursor.u64()?,
+            store: cursor.u64()?,
+            blocks: cursor.u64()?,
+            rows: cursor.u64()?,
+            block_bytes: cursor.u64()?,
+            span: Interval::new(cursor.u64()? as i64, cursor.u64()? as i64),
+            last_block: cursor.u64()?,
+            sequence: cursor.u64()?,
+            fence_offset: cursor.u64()?,
+            sources: cursor.u32()?,
+            layouts: cursor.u32()?,
+            fence_len: cursor.u32()?,
+            fence_sum: cursor.u32()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_footer_comes_back() {
+        let mut entries: Vec<Entry> = (0..1000u32)
+            .map(|n| Entry {
+                source: (n * 7919) % 300,
+                number: u64::from(n) + (1 << 40),
+                first: i64::from(n) * 1_000_000_007 - 5,
+                last: i64::from(n) * 1_000_000_007 + 55,
+                offset: n * 100,
+                len: 100 + n % 3,
+                rows: n % 500 + 1,
+            })
+            .collect();
+        let blank = Trailer {
+            number: 9,
+            store: 77,
+            blocks: 1000,
+            rows: 3,
+            block_bytes: 100_000,
+            span: Interval::new(i64::MIN, i64::MAX),
+            last_block: 1 << 41,
+            sequence: 5,
+            sources: 300,
+            layouts: 2,
+            fence_offset: 0,
+            fence_len: 0,
+            fence_sum: 0,
+        };
+        let mut out = Vec::new();
+        let (pages, trailer) = encode(&mut entries, 8192, blank, &mut out);
+        assert_eq!(out.len() % ALIGNMENT, 0);
+        let len = 8192 + out.len() as u64;
+        assert_eq!(Trailer::decode(&out[out.len() - TRAILER_BYTES..], len).unwrap(), trailer);
+        let at = trailer.fence_offset as usize - 8192;
+        let fence = decode_fence(&trailer, &out[at..at + trailer.fence_len as usize]).unwrap();
+        assert_eq!(fence, pages);
+        let read: Vec<Entry> = pages
+            .iter()
+            .flat_map(|page| decode_page(page, &out[page.offset as usize - 8192..][..page.len as usize]).unwrap())
+            .collect();
+        assert_eq!(read, entries);
+        let last = out.len() - 30;
+        out[last] ^= 1;
+        assert!(Trailer::decode(&out[out.len() - TRAILER_BYTES..], len).is_err());
+    }
+}

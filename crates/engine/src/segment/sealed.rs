@@ -1,0 +1,119 @@
+//! Sealed segments: never changed again.
+
+use super::Entry;
+use super::footer::{self, Page, TRAILER_BYTES, Trailer};
+use crate::error::{Error, io_error};
+use crate::status::SegmentInfo;
+use seiner_model::Interval;
+use seiner_platform::File;
+use std::sync::Arc;
+
+/// A sealed segment; its fence is in memory, the rest on disk.
+pub struct Segment {
+    /// What it says about itself.
+    pub trailer: Trailer,
+    file: Arc<dyn File>,
+    name: String,
+    fence: Vec<Page>,
+    bytes: u64,
+}
+
+impl Segment {
+    /// A segment that was just sealed.
+    pub fn new(trailer: Trailer, fence: Vec<Page>, file: Arc<dyn File>, name: String, bytes: u64) -> Segment {
+        Segment { trailer, file, name, fence, bytes }
+    }
+
+    /// Reads trailer and fence.
+    pub fn open(file: Arc<dyn File>, name: String, store: u64) -> Result<Segment, Error> {
+        let context = || format!("reading {name}");
+        let bytes = file.len().map_err(io_error(context))?;
+        let damage = |offset: u64, what: String| Error::Damage { file: name.clone(), offset, what };
+        if bytes < TRAILER_BYTES as u64 {
+            return Err(damage(0, format!("{bytes} bytes are too short for a trailer")));
+        }
+        let at = bytes - TRAILER_BYTES as u64;
+        let mut buffer = vec![0; TRAILER_BYTES];
+        file.read_at(at, &mut buffer).map_err(io_error(context))?;
+        let trailer = Trailer::decode(&buffer, bytes).map_err(|what| damage(at, what))?;
+        if trailer.store != store {
+            return Err(damage(at, format!("it belongs to store {:016x}, this is {store:016x}", trailer.store)));
+        }
+        buffer.resize(trailer.fence_len as usize, 0);
+        file.read_at(trailer.fence_offset, &mut buffer).map_err(io_error(context))?;
+        let fence = footer::decode_fence(&trailer, &buffer).map_err(|what| damage(trailer.fence_offset, what))?;
+        Ok(Segment { trailer, file, name, fence, bytes })
+    }
+
+    /// The times in it.
+    pub fn span(&self) -> Interval {
+        self.trailer.span
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        size_of::<Segment>() + self.fence.capacity() * size_of::<Page>()
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its file's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What others may know of it.
+    pub fn info(&self) -> SegmentInfo {
+        SegmentInfo {
+            number: self.trailer.number,
+            file: self.name.clone(),
+            bytes: self.bytes,
+            blocks: self.trailer.blocks,
+            rows: self.trailer.rows,
+            first_time: self.trailer.span.start,
+            last_time: self.trailer.span.end,
+        }
+    }
+
+    fn page(&self, page: &Page) -> Result<Vec<Entry>, Error> {
+        let damage = |what| Error::Damage { file: self.name.clone(), offset: u64::from(page.offset), what };
+        if u64::from(page.offset) + u64::from(page.len) > self.bytes {
+            return Err(damage("the fence points outside the segment".to_string()));
+        }
+        let mut bytes = vec![0; page.len as usize];
+        self.file
+            .read_at(u64::from(page.offset), &mut bytes)
+            .map_err(io_error(|| format!("reading {}", self.name)))?;
+        footer::decode_page(page, &bytes).map_err(damage)
+    }
+
+    /// The blocks of a source, by number.
+    pub fn blocks_of(&self, source: u32, blocks: &mut Vec<Entry>) -> Result<(), Error> {
+        // The first page that can hold the source is the one before the first that begins past it.
+        let first = self.fence.partition_point(|page| page.first_source < source).saturating_sub(1);
+        for page in self.fence[first..].iter().take_while(|page| page.first_source <= source) {
+            blocks.extend(self.page(page)?.into_iter().filter(|entry| entry.source == source));
+        }
+        Ok(())
+    }
+
+    /// All blocks, page by page.
+    pub fn blocks(&self) -> impl Iterator<Item = Result<Vec<Entry>, Error>> + '_ {
+        self.fence.iter().map(|page| self.page(page))
+    }
+
+    /// The bytes of a block.
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        read_block(&*self.file, &self.name, entry)
+    }
+}
+
+/// The bytes of a block in a segment's file.
+pub fn read_block(file: &dyn File, name: &str, entry: &Entry) -> Result<Vec<u8>, Error> {
+    let mut bytes = vec![0; entry.len as usize];
+    file.read_at(u64::from(entry.offset), &mut bytes).map_err(io_error(|| format!("reading {name}")))?;
+    Ok(bytes)
+}

@@ -1,0 +1,503 @@
+//! Answers: the samples of sources over an interval, and their aggregates.
+//!
+//! A source is read at one moment: its open block is copied and its blocks are listed under the
+//! lock, so that no row is missed or seen twice while writes go on; blocks never change, and are
+//! read without it. Of two samples of a series at the same time, that in the younger block counts.
+
+use crate::answer::{Bucket, Query, SeriesData, SeriesSummary, Step, number};
+use crate::block::{self, Block, present_rows};
+use crate::buffer::OpenBlock;
+use crate::buffer::row;
+use crate::dictionary::layouts::Layout;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::segment::Entry;
+use crate::segment::sealed::{Segment, read_block};
+use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
+use seiner_platform::File;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The series of a query, source by source, field by field.
+pub struct Select<'a> {
+    reader: SourceReader<'a>,
+    ready: VecDeque<SeriesData>,
+}
+
+/// The aggregates of a query's series.
+pub struct Aggregates<'a> {
+    reader: SourceReader<'a>,
+    step: Step,
+    ready: VecDeque<SeriesSummary>,
+}
+
+impl Engine {
+    /// The samples that a query asks for: series by series, times strictly ascending. Series
+    /// without samples in the interval are left out.
+    pub fn select(&self, query: &Query) -> Result<Select<'_>, Error> {
+        Ok(Select { reader: SourceReader::new(self, query), ready: VecDeque::new() })
+    }
+
+    /// The aggregates of a query's series, in buckets of a step.
+    ///
+    /// # Errors
+    /// When the step is not positive.
+    pub fn aggregate(&self, query: &Query, step: Step) -> Result<Aggregates<'_>, Error> {
+        if let Step::Every(step) = step
+            && step < 1
+        {
+            return Err(Error::Query(format!("a step of {step} ns is not positive")));
+        }
+        Ok(Aggregates { reader: SourceReader::new(self, query), step, ready: VecDeque::new() })
+    }
+}
+
+impl Iterator for Select<'_> {
+    type Item = Result<SeriesData, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(series) = self.ready.pop_front() {
+                return Some(Ok(series));
+            }
+            let source = self.reader.next_source()?;
+            match source.and_then(|source| source.series()) {
+                Ok(series) => self.ready = series.into(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+impl Iterator for Aggregates<'_> {
+    type Item = Result<SeriesSummary, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(series) = self.ready.pop_front() {
+                return Some(Ok(series));
+            }
+            let source = self.reader.next_source()?;
+            match source.and_then(|source| source.summaries(self.step)) {
+                Ok(series) => self.ready = series.into(),
+                Err(error) => return Some(Err(error)),
+            }
+        }
+    }
+}
+
+// ---- one source at a time
+
+struct SourceReader<'a> {
+    engine: &'a Engine,
+    sources: std::vec::IntoIter<SourceId>,
+    fields: Option<Vec<String>>,
+    interval: Interval,
+}
+
+/// Where a block's bytes are.
+enum Place {
+    Memory(Vec<u8>),
+    Open(Arc<dyn File>, String),
+    Sealed(Arc<Segment>),
+}
+
+/// A source as it was at one moment.
+struct SourceView<'a> {
+    engine: &'a Engine,
+    source: SourceId,
+    key: Arc<SourceKey>,
+    /// All its columns.
+    layout: Arc<Layout>,
+    /// Which of them are wanted.
+    wanted: Vec<bool>,
+    interval: Interval,
+    /// Blocks that overlap the interval, oldest first.
+    blocks: Vec<(Entry, Place)>,
+    open: Option<OpenBlock>,
+}
+
+impl<'a> SourceReader<'a> {
+    fn new(engine: &'a Engine, query: &Query) -> SourceReader<'a> {
+        let sources = if query.interval.is_empty() { Vec::new() } else { engine.sources(&query.selector) };
+        SourceReader { engine, sources: sources.into_iter(), fields: query.fields.clone(), interval: query.interval }
+    }
+
+    fn next_source(&mut self) -> Option<Result<SourceView<'a>, Error>> {
+        self.sources.next().map(|source| self.view(source))
+    }
+
+    fn view(&self, source: SourceId) -> Result<SourceView<'a>, Error> {
+        let (layout, open, mut blocks, sealed) = {
+            let state = self.engine.lock();
+            let line = state.buffers.line(source.0);
+            let layout = state.layouts.get(line.layout).expect("lines bear layouts of the store").clone();
+            let mut blocks = Vec::new();
+            let mut chain = line.recent;
+            for open in state.open.iter().rev() {
+                while let Some((entry, before)) = open.in_chain(chain).filter(|(entry, _)| entry.source == source.0) {
+                    let place = match open.in_memory(entry) {
+                        Some(bytes) => Place::Memory(bytes),
+                        None => Place::Open(open.file.clone(), state.volume.name(open.number)),
+                    };
+                    blocks.push((*entry, place));
+                    chain = *before;
+                }
+            }
+            blocks.reverse();
+            (layout, state.buffers.open_block(source.0), blocks, state.sealed.clone())
+        };
+        let mut older = Vec::new();
+        for segment in sealed.iter().filter(|segment| segment.span().overlaps(&self.interval)) {
+            let mut entries = Vec::new();
+            segment.blocks_of(source.0, &mut entries)?;
+            older.extend(entries.into_iter().map(|entry| (entry, Place::Sealed(segment.clone()))));
+        }
+        older.append(&mut blocks);
+        older.retain(|(entry, _)| self.interval.overlaps(&Interval::new(entry.first, entry.last)));
+        older.sort_by_key(|(entry, _)| entry.number);
+        let wanted = layout
+            .names()
+            .iter()
+            .map(|name| self.fields.as_ref().is_none_or(|fields| fields.iter().any(|field| **field == **name)))
+            .collect();
+        let key = self.engine.source_key(source).expect("selected sources are registered");
+        Ok(SourceView {
+            engine: self.engine,
+            source,
+            key: Arc::new(key),
+            layout,
+            wanted,
+            interval: self.interval,
+            blocks: older,
+            open,
+        })
+    }
+}
+
+impl Place {
+    fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        match self {
+            Place::Memory(bytes) => Ok(bytes.clone()),
+            Place::Open(file, name) => read_block(&**file, name, entry),
+            Place::Sealed(segment) => segment.read(entry),
+        }
+    }
+
+    fn damage(&self, entry: &Entry, what: String) -> Error {
+        let file = match self {
+            Place::Memory(_) => "memory".to_string(),
+            Place::Open(_, name) => name.clone(),
+            Place::Sealed(segment) => segment.name().to_string(),
+        };
+        Error::Damage { file, offset: u64::from(entry.offset), what }
+    }
+}
+
+/// A source's rows of one or more blocks: a column, maybe empty, for every column of its layout.
+struct Rows {
+    times: Vec<i64>,
+    fields: Vec<Option<FieldColumn>>,
+}
+
+impl SourceView<'_> {
+    fn series(&self) -> Result<Vec<SeriesData>, Error> {
+        let rows = self.rows(&self.blocks, true)?;
+        Ok(self.wanted_columns().filter_map(|column| self.one_series(&rows, column)).collect())
+    }
+
+    fn wanted_columns(&self) -> impl Iterator<Item = usize> + '_ {
+        self.wanted.iter().enumerate().filter(|(_, wanted)| **wanted).map(|(column, _)| column)
+    }
+
+    fn one_series(&self, rows: &Rows, column: usize) -> Option<SeriesData> {
+        let field = rows.fields[column].as_ref()?;
+        let (times, values) = within(&rows.times, field, self.interval)?;
+        let name = self.layout.names()[column].clone();
+        Some(SeriesData { source: self.source, key: self.key.clone(), field: name, times, values })
+    }
+
+    /// The rows of blocks, and of the open block if it is asked for, as one.
+    fn rows(&self, blocks: &[(Entry, Place)], open: bool) -> Result<Rows, Error> {
+        let mut runs = Vec::with_capacity(blocks.len() + 1);
+        for (entry, place) in blocks {
+            runs.push(self.read(entry, place)?);
+        }
+        if let Some(open) = self.open.as_ref().filter(|_| open) {
+            runs.push(self.decode_open(open));
+        }
+        Ok(merge(runs, self.layout.types()))
+    }
+
+    fn layout_of(&self, number: u32) -> Option<Arc<Layout>> {
+        if number == self.layout.number() {
+            return Some(self.layout.clone());
+        }
+        self.engine.lock().layouts.get(number).cloned()
+    }
+
+    fn read(&self, entry: &Entry, place: &Place) -> Result<Rows, Error> {
+        let bytes = place.read(entry)?;
+        let damage = |what| place.damage(entry, what);
+        let block = Block::open(&bytes).map_err(damage)?;
+        if (block.head.source, block.head.number) != (entry.source, entry.number) {
+            return Err(damage(format!("it is block {} of source {}", block.head.number, block.head.source)));
+        }
+        let layout = self.layout_of(block.head.layout).ok_or_else(|| damage("its layout is unknown".to_string()))?;
+        let (times, fields) = block
+            .columns(layout.types(), |column| self.place_of(&layout, column).is_some_and(|place| self.wanted[place]))
+            .map_err(damage)?;
+        Ok(self.arrange(&layout, times, fields))
+    }
+
+    fn decode_open(&self, open: &OpenBlock) -> Rows {
+        let layout = self.layout_of(open.layout).expect("lines bear layouts of the store");
+        let rows = row::decode(&open.bytes, open.rows, layout.types()).expect("a buffer holds what this process encoded");
+        let Columns { times, fields } = block::sorted(rows);
+        self.arrange(&layout, times, fields.into_iter().map(Some).collect())
+    }
+
+    /// The column of the source's layout that a column of an older layout is.
+    fn place_of(&self, layout: &Layout, column: usize) -> Option<usize> {
+        self.layout.column(layout.names()[column].as_bytes(), column)
+    }
+
+    fn arrange(&self, layout: &Layout, times: Vec<i64>, columns: Vec<Option<FieldColumn>>) -> Rows {
+        let mut fields = vec![None; self.layout.columns()];
+        for (column, field) in columns.into_iter().enumerate() {
+            if let Some(place) = self.place_of(layout, column).filter(|&place| self.wanted[place]) {
+                fields[place] = field;
+            }
+        }
+        Rows { times, fields }
+    }
+
+    // ---- aggregates
+
+    fn summaries(&self, step: Step) -> Result<Vec<SeriesSummary>, Error> {
+        let mut buckets: Vec<Vec<Bucket>> = vec![Vec::new(); self.layout.columns()];
+        for cluster in self.clusters() {
+            let blocks = &self.blocks[cluster.range];
+            if !cluster.open
+                && let [(entry, place)] = blocks
+                && let Some(start) = self.lies_in_a_bucket(entry, step)
+                && self.take_summaries(entry, place, start, step, &mut buckets)?
+            {
+                continue;
+            }
+            let rows = self.rows(blocks, cluster.open)?;
+            for column in self.wanted_columns() {
+                if let Some(series) = self.one_series(&rows, column) {
+                    add_samples(&series, step, &mut buckets[column]);
+                }
+            }
+        }
+        let mut summaries = Vec::new();
+        for column in self.wanted_columns() {
+            let buckets = std::mem::take(&mut buckets[column]);
+            if !buckets.is_empty() {
+                let field = self.layout.names()[column].clone();
+                let field_type = self.layout.types()[column];
+                summaries.push(SeriesSummary { source: self.source, key: self.key.clone(), field, field_type, buckets });
+            }
+        }
+        Ok(summaries)
+    }
+
+    /// Runs of blocks that overlap in time, in the order of time; the rows of one are read
+    /// together. Mostly each is a block. The open block is part of the last.
+    fn clusters(&self) -> Vec<Cluster> {
+        let open = self.open.as_ref().map(|open| {
+            let rows = self.decode_open(open);
+            Interval::new(rows.times[0], rows.times[rows.times.len() - 1])
+        });
+        let spans: Vec<Interval> = self.blocks.iter().map(|(entry, _)| Interval::new(entry.first, entry.last)).collect();
+        let in_order = spans.windows(2).all(|pair| pair[0].end < pair[1].start);
+        let open_last = open.is_none_or(|open| spans.last().is_none_or(|last| last.end < open.start));
+        let mut clusters: Vec<Cluster> = if in_order {
+            (0..spans.len()).map(|block| Cluster { range: block..block + 1, open: false }).collect()
+        } else {
+            vec![Cluster { range: 0..spans.len(), open: false }]
+        };
+        match (open.is_some(), open_last) {
+            (false, _) => {}
+            (true, true) => clusters.push(Cluster { range: spans.len()..spans.len(), open: true }),
+            (true, false) => {
+                // Late rows: all blocks from the first that the open one overlaps on.
+                let open_start = open.map_or(i64::MIN, |open| open.start);
+                let first = if in_order { spans.partition_point(|span| span.end < open_start) } else { 0 };
+                clusters.truncate(first);
+                clusters.push(Cluster { range: first..spans.len(), open: true });
+            }
+        }
+        clusters
+    }
+
+    /// The start of the bucket in which all of a block lies, if it does, and in the interval, too.
+    fn lies_in_a_bucket(&self, entry: &Entry, step: Step) -> Option<i64> {
+        let inside = self.interval.covers(&Interval::new(entry.first, entry.last));
+        let start = bucket_start(entry.first, step);
+        (inside && start == bucket_start(entry.last, step)).then_some(start)
+    }
+
+    /// Takes a block's own aggregates; answers whether it has all that are wanted.
+    fn take_summaries(
+        &self,
+        entry: &Entry,
+        place: &Place,
+        start: i64,
+        step: Step,
+        buckets: &mut [Vec<Bucket>],
+    ) -> Result<bool, Error> {
+        let bytes = place.read(entry)?;
+        let damage = |what| place.damage(entry, what);
+        let block = Block::open(&bytes).map_err(damage)?;
+        let layout = self.layout_of(block.head.layout).ok_or_else(|| damage("its layout is unknown".to_string()))?;
+        let found = block.summaries(layout.columns(), Interval::new(entry.first, entry.last)).map_err(damage)?;
+        let mut taken = Vec::new();
+        for (column, summary) in found.into_iter().enumerate() {
+            let Some(place) = self.place_of(&layout, column).filter(|&place| self.wanted[place]) else { continue };
+            match summary {
+                Some(bucket) => taken.push((place, bucket)),
+                None => return Ok(false),
+            }
+        }
+        for (place, bucket) in taken {
+            let start = if step == Step::Whole { bucket.first.0 } else { start };
+            add_bucket(Bucket { start, ..bucket }, step, &mut buckets[place]);
+        }
+        Ok(true)
+    }
+}
+
+struct Cluster {
+    range: std::ops::Range<usize>,
+    open: bool,
+}
+
+fn bucket_start(time: i64, step: Step) -> i64 {
+    match step {
+        Step::Whole => 0,
+        // The lowest bucket may begin before the lowest time there is.
+        Step::Every(step) => time.saturating_sub(time.rem_euclid(step)),
+    }
+}
+
+fn add_samples(series: &SeriesData, step: Step, buckets: &mut Vec<Bucket>) {
+    for (index, &time) in series.times.iter().enumerate() {
+        let start = if step == Step::Whole { time } else { bucket_start(time, step) };
+        add_bucket(Bucket::of(start, time, number(series.values.get(index))), step, buckets);
+    }
+}
+
+fn add_bucket(bucket: Bucket, step: Step, buckets: &mut Vec<Bucket>) {
+    match buckets.last_mut() {
+        Some(last) if step == Step::Whole || last.start == bucket.start => last.absorb(&bucket),
+        _ => buckets.push(bucket),
+    }
+}
+
+// ---- putting rows together
+
+/// Runs of rows, each in ascending time, become one. Of rows at the same time, each column takes
+/// the value of the last run that has one.
+fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
+    runs.retain(|run| !run.times.is_empty());
+    if runs.len() == 1 {
+        return runs.pop().expect("there is one");
+    }
+    let in_order = runs.windows(2).all(|pair| pair[0].times.last() < pair[1].times.first());
+    let joined = join(&runs, types);
+    if in_order {
+        return joined;
+    }
+    let Rows { times, fields } = joined;
+    let columns: Vec<Option<usize>> = {
+        let mut next = 0;
+        fields
+            .iter()
+            .map(|field| {
+                field.as_ref().map(|_| {
+                    next += 1;
+                    next - 1
+                })
+            })
+            .collect()
+    };
+    let sorted = block::sorted(Columns { times, fields: fields.into_iter().flatten().collect() });
+    let mut sorted_fields: Vec<Option<FieldColumn>> = sorted.fields.into_iter().map(Some).collect();
+    let fields = columns.into_iter().map(|column| column.and_then(|column| sorted_fields[column].take())).collect();
+    Rows { times: sorted.times, fields }
+}
+
+/// Runs end to end. A run without a column has gaps there.
+fn join(runs: &[Rows], types: &[FieldType]) -> Rows {
+    let times: Vec<i64> = runs.iter().flat_map(|run| run.times.iter().copied()).collect();
+    let fields = types.iter().enumerate().map(|(column, &field_type)| join_field(runs, column, field_type)).collect();
+    Rows { times, fields }
+}
+
+fn join_field(runs: &[Rows], column: usize, field_type: FieldType) -> Option<FieldColumn> {
+    if runs.iter().all(|run| run.fields[column].is_none()) {
+        return None;
+    }
+    let mut values = Column::new(field_type);
+    let mut present = Bitmap::new();
+    let whole = runs.iter().all(|run| run.fields[column].as_ref().is_some_and(|field| field.present.is_none()));
+    for run in runs {
+        match &run.fields[column] {
+            Some(field) => {
+                append(&mut values, &field.values);
+                if !whole {
+                    (0..run.times.len()).for_each(|row| present.push(field.present.as_ref().is_none_or(|bits| bits.get(row))));
+                }
+            }
+            None => (0..run.times.len()).for_each(|_| present.push(false)),
+        }
+    }
+    Some(FieldColumn { present: (!whole).then_some(present), values })
+}
+
+fn append(to: &mut Column, from: &Column) {
+    match (to, from) {
+        (Column::F64(to), Column::F64(from)) => to.extend_from_slice(from),
+        (Column::F32(to), Column::F32(from)) => to.extend_from_slice(from),
+        (Column::I64(to), Column::I64(from)) => to.extend_from_slice(from),
+        (Column::U64(to), Column::U64(from)) => to.extend_from_slice(from),
+        (Column::Bool(to), Column::Bool(from)) => to.extend_from_slice(from),
+        (to, from) => (0..from.len()).for_each(|index| to.push(from.get(index))),
+    }
+}
+
+/// The samples of a column that lie in an interval; `None` where there are none.
+fn within(times: &[i64], field: &FieldColumn, interval: Interval) -> Option<(Vec<i64>, Column)> {
+    let (start, end) = (times.partition_point(|&time| time < interval.start), times.partition_point(|&time| time <= interval.end));
+    if start >= end {
+        return None;
+    }
+    if field.present.is_none() {
+        return Some((times[start..end].to_vec(), slice(&field.values, start..end)));
+    }
+    let before = present_rows(&times[..start], &field.present).count();
+    let inside: Vec<i64> = present_rows(&times[..end], &field.present).skip(before).collect();
+    if inside.is_empty() {
+        return None;
+    }
+    let values = slice(&field.values, before..before + inside.len());
+    Some((inside, values))
+}
+
+fn slice(values: &Column, range: std::ops::Range<usize>) -> Column {
+    match values {
+        Column::F64(values) => Column::F64(values[range].to_vec()),
+        Column::F32(values) => Column::F32(values[range].to_vec()),
+        Column::I64(values) => Column::I64(values[range].to_vec()),
+        Column::U64(values) => Column::U64(values[range].to_vec()),
+        Column::Bool(values) => Column::Bool(values[range].to_vec()),
+        Column::Str(_) => {
+            let mut texts = Column::new(FieldType::Str);
+            range.for_each(|index| texts.push(values.get(index)));
+            texts
+        }
+    }
+}

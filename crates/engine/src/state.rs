@@ -1,0 +1,535 @@
+//! The state of a store: what a row passes through between its acceptance and a segment.
+//!
+//! Everything here is memory; the one thing that touches the disk is claiming a slot for the next
+//! segment. The engine holds a lock around it for the time of a batch.
+
+use crate::block::{self, BlockHead};
+use crate::buffer::Buffers;
+use crate::buffer::row::{self, Row};
+use crate::catalog::{Frame, put_key, put_layout};
+use crate::dictionary::Dictionary;
+use crate::dictionary::layouts::{Layout, Layouts};
+use crate::dictionary::names::{NameHash, Names};
+use crate::error::{Error, Reason, Receipt};
+use crate::journal::files::Pins;
+use crate::journal::staging::Staging;
+use crate::options::{Durability, Options};
+use crate::segment::Entry;
+use crate::segment::open::{NO_BLOCK, OpenSegment};
+use crate::segment::sealed::Segment;
+use crate::volume::Volume;
+use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
+use seiner_codec::{Effort, varint};
+use seiner_model::{Cell, SourceKey, Value};
+use std::collections::VecDeque;
+use std::sync::{Arc, RwLock};
+
+/// A layout of ten fields gets a larger buffer than one of one field, so that its columns still
+/// have enough values to compress: the bytes of B for every so many columns.
+const COLUMNS_PER_BLOCK: usize = 4;
+/// A buffer never grows past this, whatever its columns.
+const BUFFER_LIMIT: usize = 256 << 10;
+/// A row's texts together may not be longer.
+const ROW_TEXT_LIMIT: usize = 1 << 20;
+/// Room that footer and trailer may need beside the blocks of a segment.
+const FOOTER_SHARE: u64 = 16;
+
+/// Counters since the store was opened.
+#[derive(Default)]
+pub struct Counters {
+    /// Rows accepted.
+    pub rows: u64,
+    /// Values accepted.
+    pub samples: u64,
+    /// Rows refused.
+    pub rejected: u64,
+    /// Blocks sealed.
+    pub blocks: u64,
+    /// Their bytes.
+    pub block_bytes: u64,
+    /// Their values.
+    pub block_samples: u64,
+    /// Bytes written to segments.
+    pub segment_written: u64,
+    /// Bytes written to the journal.
+    pub journal_written: u64,
+}
+
+/// See the module.
+pub struct State {
+    pub options: Options,
+    pub volume: Arc<dyn Volume>,
+    /// Locked for writing only while a new source is registered.
+    pub dictionary: Arc<RwLock<Dictionary>>,
+    pub layouts: Layouts,
+    pub names: Names,
+    pub buffers: Buffers,
+    pub staging: Staging,
+    pub pins: Pins,
+    /// Segments being written: the last takes blocks, those before it wait to be sealed.
+    pub open: VecDeque<OpenSegment>,
+    /// Sealed segments, by number.
+    pub sealed: Arc<Vec<Arc<Segment>>>,
+    /// Memory of their fences.
+    pub fence_bytes: usize,
+    pub counters: Counters,
+    /// Counts what was accepted, rows and registrations; tells what is durable.
+    pub position: u64,
+    pub next_block: u64,
+    pub next_segment: u64,
+    next_chain: u32,
+    /// The journal's sequence, as of the last commit.
+    pub sequence: u64,
+    /// Sources and layouts that the catalog has.
+    pub catalogued: (u32, u32),
+    /// Sources in the catalog whose layout changed since.
+    relinked: Vec<u32>,
+    pub tick: u16,
+    fullest_hand: u32,
+    journal_hand: u32,
+    journal_target: Option<u32>,
+    row: Row,
+    pub series: u64,
+    pub poisoned: Option<String>,
+    pub closed: bool,
+}
+
+impl State {
+    /// An empty store.
+    pub fn new(options: Options, volume: Arc<dyn Volume>, names_seed: u64) -> State {
+        State {
+            options,
+            volume,
+            dictionary: Arc::default(),
+            layouts: Layouts::new(),
+            names: Names::new(names_seed),
+            buffers: Buffers::default(),
+            staging: Staging::default(),
+            pins: Pins::default(),
+            open: VecDeque::new(),
+            sealed: Arc::default(),
+            fence_bytes: 0,
+            counters: Counters::default(),
+            position: 0,
+            next_block: 1,
+            next_segment: 1,
+            next_chain: 0,
+            sequence: 1,
+            catalogued: (0, 1),
+            relinked: Vec::new(),
+            tick: 0,
+            fullest_hand: 0,
+            journal_hand: 0,
+            journal_target: None,
+            row: Row::default(),
+            series: 0,
+            poisoned: None,
+            closed: false,
+        }
+    }
+
+    fn journalled(&self) -> bool {
+        self.options.durability != Durability::Memory
+    }
+
+    /// Refuses where nothing may be written any more.
+    pub fn writable(&self) -> Result<(), Error> {
+        match &self.poisoned {
+            Some(why) => Err(Error::Poisoned(why.clone())),
+            None if self.closed => Err(Error::Closed),
+            None => Ok(()),
+        }
+    }
+
+    // ---- registration
+
+    /// The source of a key, registered where it is new.
+    pub fn register(&mut self, key: &SourceKey) -> Result<u32, Reason> {
+        let dictionary = self.dictionary.clone();
+        let full = self.dictionary_bytes() > self.options.memory as usize / 4 * 3;
+        let mut dictionary = dictionary.write().expect("no panic while the dictionary is locked");
+        if full {
+            return dictionary.find(key).ok_or(Reason::TooManySources);
+        }
+        let (source, new) = dictionary.intern(key);
+        if new {
+            self.buffers.add_source();
+            if self.journalled() {
+                if self.staging.new_sources == 0 {
+                    self.staging.first_source = u64::from(source);
+                }
+                self.staging.new_sources += 1;
+                put_key(key, &mut self.staging.names);
+            }
+            self.position += 1;
+        }
+        Ok(source)
+    }
+
+    /// The source of a name seen for the first time.
+    pub fn register_name(&mut self, hash: NameHash, key: &SourceKey) -> Result<u32, Reason> {
+        let source = self.register(key)?;
+        self.names.insert(hash, source);
+        Ok(source)
+    }
+
+    /// A layout with one field more, noted for the journal where it is new.
+    fn extend_layout(&mut self, parent: u32, name: &str, value: &Value<'_>) -> u32 {
+        let (number, new) = self.layouts.extend(parent, name, value.field_type());
+        if new && self.journalled() {
+            if self.staging.new_layouts == 0 {
+                self.staging.first_layout = u64::from(number);
+            }
+            self.staging.new_layouts += 1;
+            let layout = self.layouts.get(number).expect("it was just added").clone();
+            put_layout(&layout, &mut self.staging.layouts);
+        }
+        number
+    }
+
+    /// Gives a source another layout; its open block must be sealed.
+    pub fn relink(&mut self, source: u32, layout: u32) {
+        let line = self.buffers.line_mut(source);
+        let columns = |number: u32| self.layouts.get(number).map_or(0, |layout| layout.columns()) as u64;
+        self.series += columns(layout).saturating_sub(columns(line.layout));
+        line.layout = layout;
+        if source < self.catalogued.0 {
+            self.relinked.push(source);
+        }
+    }
+
+    // ---- appending
+
+    /// Appends the row of a registered source. A refused row leaves no trace.
+    #[inline]
+    pub fn append<'a>(
+        &mut self,
+        source: u32,
+        time: i64,
+        cells: &[Cell<'a>],
+        values: &mut Vec<Option<Value<'a>>>,
+        receipt: &mut Receipt,
+    ) -> Result<Result<(), Reason>, Error> {
+        let number = self.buffers.line(source).layout;
+        let layout = self.layouts.get(number).expect("lines bear layouts of the store");
+        // The usual row: one field, known, of the same type.
+        if let [cell] = cells
+            && layout.columns() == 1
+            && layout.names()[0].as_bytes() == cell.field
+            && layout.types()[0] == cell.value.field_type()
+            && !matches!(cell.value, Value::Str(_))
+        {
+            self.put_row(source, number, time, std::iter::once(Some(cell.value)), row::row_bound(1))?;
+        } else {
+            let texts = row::text_bytes(cells);
+            if let Err(reason) = check_cells(cells, texts) {
+                return Ok(Err(reason));
+            }
+            let number = match self.arrange(source, layout.clone(), cells, values)? {
+                Ok(number) => number,
+                Err(reason) => return Ok(Err(reason)),
+            };
+            let bound = row::row_bound(values.len()) + texts;
+            self.put_row(source, number, time, values.drain(..), bound)?;
+        }
+        receipt.rows += 1;
+        receipt.samples += cells.len();
+        Ok(Ok(()))
+    }
+
+    /// Puts cells in the order of the source's columns; new fields get new columns.
+    fn arrange<'a>(
+        &mut self,
+        source: u32,
+        layout: Arc<Layout>,
+        cells: &[Cell<'a>],
+        values: &mut Vec<Option<Value<'a>>>,
+    ) -> Result<Result<u32, Reason>, Error> {
+        values.clear();
+        values.resize(layout.columns(), None);
+        let mut new: Vec<&Cell<'a>> = Vec::new();
+        for (expected, cell) in cells.iter().enumerate() {
+            match layout.column(cell.field, expected) {
+                Some(column) if layout.types()[column] != cell.value.field_type() => {
+                    let field = String::from_utf8_lossy(cell.field).into_owned();
+                    let (stored, sent) = (layout.types()[column], cell.value.field_type());
+                    return Ok(Err(Reason::FieldType { field, stored, sent }));
+                }
+                Some(column) if values[column].is_some() => return Ok(Err(Reason::Fields)),
+                Some(column) => values[column] = Some(cell.value),
+                None if new.iter().any(|other| other.field == cell.field) => return Ok(Err(Reason::Fields)),
+                None => new.push(cell),
+            }
+        }
+        if new.is_empty() {
+            return Ok(Ok(layout.number()));
+        }
+        if layout.columns() + new.len() > MAX_FIELDS {
+            return Ok(Err(Reason::Fields));
+        }
+        self.seal(source)?;
+        let mut number = layout.number();
+        for cell in new {
+            let name = std::str::from_utf8(cell.field).expect("names were checked");
+            number = self.extend_layout(number, name, &cell.value);
+            values.push(Some(cell.value));
+        }
+        self.relink(source, number);
+        Ok(Ok(number))
+    }
+
+    #[inline]
+    fn put_row<'a>(
+        &mut self,
+        source: u32,
+        layout: u32,
+        time: i64,
+        values: impl Iterator<Item = Option<Value<'a>>>,
+        bound: usize,
+    ) -> Result<(), Error> {
+        let line = self.buffers.line(source);
+        if line.rows != 0 && (line.bytes as usize + bound > self.buffer_limit(layout) || line.rows == u16::MAX) {
+            self.seal(source)?;
+        }
+        let journalled = self.journalled();
+        let layout = self.layouts.get(layout).expect("lines bear layouts of the store");
+        let line = self.buffers.line_mut(source);
+        line.touched = self.tick;
+        let mut start = None;
+        if line.rows == 0 {
+            line.block = self.next_block;
+            line.journal_file = self.pins.current();
+            start = Some((self.next_block, layout.number()));
+            self.next_block += 1;
+            if journalled {
+                self.pins.pin(self.pins.current());
+            }
+        }
+        self.buffers.append(source, layout, time, values, bound, &mut self.row);
+        if journalled {
+            self.staging.row(source, layout.columns(), start, &self.row.codes, &self.row.payload);
+        }
+        self.position += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn buffer_limit(&self, layout: u32) -> usize {
+        let columns = self.layouts.get(layout).map_or(0, |layout| layout.columns());
+        let blocks = (columns / COLUMNS_PER_BLOCK).max(1);
+        (self.options.block_bytes as usize * blocks).min(BUFFER_LIMIT)
+    }
+
+    // ---- sealing
+
+    /// Seals a source's open block, if it has one, into the active segment.
+    pub fn seal(&mut self, source: u32) -> Result<(), Error> {
+        let line = self.buffers.line(source);
+        if line.rows == 0 {
+            return Ok(());
+        }
+        let (number, journal_file, before) = (line.block, line.journal_file, line.recent);
+        self.make_active()?;
+        let layout = self.layouts.get(self.buffers.line(source).layout).expect("lines bear layouts of the store");
+        let columns = block::sorted(self.buffers.drain(source, layout.types()));
+        let head = BlockHead { source, number, layout: layout.number() };
+        let entry = Entry {
+            source,
+            number,
+            first: columns.times[0],
+            last: *columns.times.last().expect("a block has rows"),
+            offset: 0,
+            len: 0,
+            rows: columns.times.len() as u32,
+        };
+        let active = self.open.back_mut().expect("there is an active segment");
+        let (chain, len) = active.add(entry, before, journal_file, |out| block::encode(head, &columns, Effort::Fast, out));
+        self.next_chain = chain.wrapping_add(1);
+        self.buffers.line_mut(source).recent = chain;
+        self.counters.blocks += 1;
+        self.counters.block_bytes += u64::from(len);
+        self.counters.block_samples += columns.fields.iter().map(|field| field.values.len() as u64).sum::<u64>();
+        Ok(())
+    }
+
+    /// Makes sure that a segment takes blocks, and has room for one more.
+    fn make_active(&mut self) -> Result<(), Error> {
+        if let Some(active) = self.open.back().filter(|active| active.closed_at.is_none()) {
+            let room = self.options.segment_bytes - self.options.segment_bytes / FOOTER_SHARE;
+            if active.len() < room {
+                return Ok(());
+            }
+            self.close_active();
+        }
+        let number = self.next_segment;
+        let file = self.volume.claim(number, self.options.segment_bytes).inspect_err(|error| {
+            self.poisoned = Some(error.to_string());
+        })?;
+        self.next_segment += 1;
+        if self.next_chain == NO_BLOCK {
+            self.next_chain = 0;
+        }
+        self.open.push_back(OpenSegment::new(number, file, self.next_chain));
+        Ok(())
+    }
+
+    /// Lets the active segment be sealed as it is.
+    pub fn close_active(&mut self) {
+        let sequence = self.sequence;
+        if let Some(active) = self.open.back_mut().filter(|active| active.closed_at.is_none()) {
+            active.close(sequence);
+        }
+    }
+
+    /// Seals every open block.
+    pub fn seal_all(&mut self) -> Result<(), Error> {
+        for source in 0..self.buffers.sources() as u32 {
+            self.seal(source)?;
+        }
+        Ok(())
+    }
+
+    // ---- making room
+
+    /// Seals the fullest buffers while memory is short, about as much at a call as a batch brings,
+    /// so that no writer waits for all of it.
+    pub fn relieve_memory(&mut self) -> Result<(), Error> {
+        const AT_ONCE: usize = 1 << 20;
+        let others = self.memory() - self.buffers.slab().page_bytes();
+        let limit = (self.options.memory as usize).saturating_sub(others).max(AT_ONCE);
+        if self.buffers.slab().page_bytes() <= limit {
+            return Ok(());
+        }
+        self.buffers.release_idle();
+        let slab = self.buffers.slab();
+        let pages = slab.page_bytes();
+        // Pages serve one size; when sizes change, only sealing more of them sets pages free.
+        let target = if pages > limit / 8 * 9 { limit / 2 } else { limit / 8 * 7 };
+        let goal = target.max(slab.live_bytes().saturating_sub(AT_ONCE));
+        while self.buffers.slab().live_bytes() > goal && self.buffers.open_blocks() > 0 {
+            let mean = (self.buffers.row_bytes() / self.buffers.open_blocks()) as u32;
+            self.fullest_hand = (self.fullest_hand + 1) % self.buffers.sources() as u32;
+            let line = self.buffers.line(self.fullest_hand);
+            if line.rows != 0 && line.bytes >= mean {
+                self.seal(self.fullest_hand)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals what begins in the oldest journal files when the journal nears its bound: some
+    /// sources at a call, all where it has reached it.
+    pub fn relieve_journal(&mut self) -> Result<(), Error> {
+        const AT_ONCE: u32 = 8192;
+        let (bytes, bound) = (self.pins.bytes(), self.options.journal_bytes);
+        let Some(oldest) = self.pins.oldest().filter(|&oldest| oldest < self.pins.current()) else {
+            return Ok(());
+        };
+        if self.journal_target.is_none() {
+            if bytes < bound / 4 * 3 {
+                return Ok(());
+            }
+            // A quarter of the files at once, so that the sources are gone through four times a journal.
+            self.journal_target = Some(oldest + (self.pins.current() - oldest) / 4);
+            self.journal_hand = 0;
+        }
+        let target = self.journal_target.unwrap_or(oldest);
+        let sources = self.buffers.sources() as u32;
+        let end = if bytes >= bound { sources } else { sources.min(self.journal_hand + AT_ONCE) };
+        for source in self.journal_hand..end {
+            let line = self.buffers.line(source);
+            if line.rows != 0 && line.journal_file <= target {
+                self.seal(source)?;
+            }
+        }
+        self.journal_hand = end;
+        if end == sources {
+            self.journal_target = None;
+            self.close_active();
+        }
+        Ok(())
+    }
+
+    /// Seals sources among `range` that were silent for `ticks`.
+    pub fn seal_idle(&mut self, range: std::ops::Range<u32>, ticks: u16) -> Result<(), Error> {
+        for source in range {
+            let line = self.buffers.line(source);
+            if line.rows != 0 && self.tick.wrapping_sub(line.touched) >= ticks {
+                self.seal(source)?;
+            }
+        }
+        Ok(())
+    }
+
+    // ---- the catalog
+
+    /// What the catalog does not know yet.
+    pub fn catalog_frame(&mut self) -> Frame {
+        let dictionary = self.dictionary.read().expect("no panic while the dictionary is locked");
+        let (sources, layouts) = self.catalogued;
+        let mut frame = Frame { first_source: sources, first_layout: layouts, ..Frame::default() };
+        for source in sources..dictionary.len() as u32 {
+            put_key(&dictionary.key(source).expect("numbers are dense"), &mut frame.names);
+            frame.sources += 1;
+            put_link(source, self.buffers.line(source).layout, &mut frame.links);
+        }
+        for number in layouts..self.layouts.len() as u32 {
+            put_layout(self.layouts.get(number).expect("numbers are dense"), &mut frame.layouts);
+            frame.new_layouts += 1;
+        }
+        self.relinked.sort_unstable();
+        self.relinked.dedup();
+        for &source in &self.relinked {
+            put_link(source, self.buffers.line(source).layout, &mut frame.links);
+        }
+        frame
+    }
+
+    /// The frame is on disk.
+    pub fn catalogued(&mut self, frame: &Frame) {
+        self.catalogued = (frame.first_source + frame.sources, frame.first_layout + frame.new_layouts);
+        self.relinked.clear();
+    }
+
+    // ---- accounting
+
+    /// Memory of names, tags and layouts.
+    pub fn dictionary_bytes(&self) -> usize {
+        let dictionary = self.dictionary.try_read().map_or(0, |dictionary| dictionary.memory());
+        dictionary + self.names.memory() + self.layouts.memory()
+    }
+
+    /// Memory accounted for.
+    pub fn memory(&self) -> usize {
+        self.dictionary_bytes()
+            + self.buffers.memory()
+            + self.staging.bytes()
+            + self.open.iter().map(OpenSegment::memory).sum::<usize>()
+            + self.fence_bytes
+    }
+}
+
+fn put_link(source: u32, layout: u32, out: &mut Vec<u8>) {
+    varint::put_u64(u64::from(source), out);
+    varint::put_u64(u64::from(layout), out);
+}
+
+fn check_cells(cells: &[Cell<'_>], texts: usize) -> Result<(), Reason> {
+    if cells.is_empty() || cells.len() > MAX_FIELDS {
+        return Err(Reason::Fields);
+    }
+    if texts > ROW_TEXT_LIMIT {
+        return Err(Reason::TextTooLong(texts));
+    }
+    for cell in cells {
+        if cell.field.is_empty() || cell.field.len() > 1024 || std::str::from_utf8(cell.field).is_err() {
+            return Err(Reason::FieldName);
+        }
+        if let Value::Str(text) = cell.value
+            && text.len() > MAX_TEXT_BYTES
+        {
+            return Err(Reason::TextTooLong(text.len()));
+        }
+    }
+    Ok(())
+}

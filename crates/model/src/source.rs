@@ -1,0 +1,149 @@
+//! A source: a measurement with its tags.
+
+use std::fmt;
+
+/// A source's number in one store: dense, given in the order of registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceId(pub u32);
+
+/// Why a measurement and tags do not name a source.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyError {
+    /// The measurement is empty.
+    #[error("the measurement is empty")]
+    EmptyMeasurement,
+    /// A tag has an empty name.
+    #[error("a tag has an empty name")]
+    EmptyTagName,
+    /// The same tag stands twice.
+    #[error("tag {0:?} stands twice")]
+    DuplicateTag(String),
+    /// A name holds a control character that no notation can write back.
+    #[error("{0:?} holds a NUL byte")]
+    Nul(String),
+    /// The key is longer than [`SourceKey::MAX_BYTES`].
+    #[error("the measurement and tags take {0} bytes, more than {max}", max = SourceKey::MAX_BYTES)]
+    TooLong(usize),
+    /// The text is not in the notation that it was said to be in.
+    #[error("{0}")]
+    Notation(String),
+}
+
+/// The identity of a source: measurement, and tags sorted by name.
+///
+/// Tags with an empty value are dropped: an absent tag and an empty one are the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SourceKey {
+    measurement: String,
+    tags: Vec<(String, String)>,
+}
+
+impl SourceKey {
+    /// The longest key, measurement and tags together, in bytes.
+    pub const MAX_BYTES: usize = 16 * 1024;
+
+    /// A key from a measurement and tags in any order.
+    pub fn new<M, I, K, V>(measurement: M, tags: I) -> Result<SourceKey, KeyError>
+    where
+        M: Into<String>,
+        I: IntoIterator<Item = (K, V)>,
+        K: Into<String>,
+        V: Into<String>,
+    {
+        let measurement = measurement.into();
+        let mut tags: Vec<(String, String)> = tags
+            .into_iter()
+            .map(|(key, value)| (key.into(), value.into()))
+            .filter(|(_, value): &(String, String)| !value.is_empty())
+            .collect();
+        tags.sort();
+        let key = SourceKey { measurement, tags };
+        key.check()?;
+        Ok(key)
+    }
+
+    fn check(&self) -> Result<(), KeyError> {
+        if self.measurement.is_empty() {
+            return Err(KeyError::EmptyMeasurement);
+        }
+        if self.tags.iter().any(|(key, _)| key.is_empty()) {
+            return Err(KeyError::EmptyTagName);
+        }
+        if let Some(pair) = self.tags.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(KeyError::DuplicateTag(pair[0].0.clone()));
+        }
+        let mut bytes = self.measurement.len();
+        for text in self.tags.iter().flat_map(|(key, value)| [key, value]) {
+            bytes += text.len();
+            if text.contains('\0') {
+                return Err(KeyError::Nul(text.clone()));
+            }
+        }
+        if self.measurement.contains('\0') {
+            return Err(KeyError::Nul(self.measurement.clone()));
+        }
+        if bytes > Self::MAX_BYTES {
+            return Err(KeyError::TooLong(bytes));
+        }
+        Ok(())
+    }
+
+    /// The measurement.
+    pub fn measurement(&self) -> &str {
+        &self.measurement
+    }
+
+    /// The tags, sorted by name, each name once, no empty values.
+    pub fn tags(&self) -> &[(String, String)] {
+        &self.tags
+    }
+
+    /// The value of a tag; the empty string where the source does not have it.
+    pub fn tag(&self, name: &str) -> &str {
+        self.tags
+            .binary_search_by(|(key, _)| key.as_str().cmp(name))
+            .map_or("", |at| &self.tags[at].1)
+    }
+}
+
+/// The selector notation: `cpu{core="0",host="a"}`.
+impl fmt::Display for SourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.measurement)?;
+        if self.tags.is_empty() {
+            return Ok(());
+        }
+        for (index, (key, value)) in self.tags.iter().enumerate() {
+            let lead = if index == 0 { '{' } else { ',' };
+            write!(f, "{lead}{key}={value:?}")?;
+        }
+        f.write_str("}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_sorted_and_empty_ones_dropped() {
+        let key = SourceKey::new("cpu", [("host", "a"), ("core", "0"), ("rack", "")]).unwrap();
+        assert_eq!(key.to_string(), r#"cpu{core="0",host="a"}"#);
+        assert_eq!(key.tag("host"), "a");
+        assert_eq!(key.tag("rack"), "");
+    }
+
+    #[test]
+    fn keys_that_name_nothing_are_refused() {
+        let none: [(&str, &str); 0] = [];
+        assert_eq!(SourceKey::new("", none), Err(KeyError::EmptyMeasurement));
+        assert_eq!(SourceKey::new("m", [("", "x")]), Err(KeyError::EmptyTagName));
+        assert_eq!(
+            SourceKey::new("m", [("a", "1"), ("a", "2")]),
+            Err(KeyError::DuplicateTag("a".into()))
+        );
+        assert!(matches!(SourceKey::new("m\0", none), Err(KeyError::Nul(_))));
+        assert!(matches!(SourceKey::new("m".repeat(20_000), none), Err(KeyError::TooLong(20_000))));
+    }
+}

@@ -1,0 +1,194 @@
+//! A real directory.
+
+use crate::{Disk, File};
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A directory of the file system, held by an exclusive lock as long as the value lives.
+pub struct Directory {
+    path: PathBuf,
+    handle: fs::File,
+    /// Keeps the lock; the kernel lets it go when the process ends, however it ends.
+    _lock: fs::File,
+}
+
+/// The file whose lock says that a process has the directory.
+const LOCK: &str = "lock";
+
+impl Directory {
+    /// Opens a directory, creating it where it is missing, and locks it.
+    ///
+    /// # Errors
+    /// `WouldBlock`, naming the directory and the other process, when another process has it.
+    pub fn open(path: impl AsRef<Path>) -> io::Result<Directory> {
+        let path = path.as_ref().to_path_buf();
+        fs::create_dir_all(&path).map_err(|error| at(&path, error))?;
+        Directory::lock(path, true)
+    }
+
+    /// Opens a directory that must exist, and locks it.
+    pub fn open_existing(path: impl AsRef<Path>) -> io::Result<Directory> {
+        Directory::lock(path.as_ref().to_path_buf(), false)
+    }
+
+    fn lock(path: PathBuf, create: bool) -> io::Result<Directory> {
+        let handle = fs::File::open(&path).map_err(|error| at(&path, error))?;
+        let lock_path = path.join(LOCK);
+        let lock = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(create)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(|error| at(&lock_path, error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let holder = fs::read_to_string(&lock_path).unwrap_or_default();
+                let holder = holder.trim();
+                let holder = if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+                return Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!("{} is in use by another process{holder}; stop it, or choose another directory", path.display()),
+                ));
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(at(&lock_path, error)),
+        }
+        lock.set_len(0)?;
+        lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
+        Ok(Directory { path, handle, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// An error that says which file it is about.
+fn at(path: &Path, error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+impl Disk for Directory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path).map_err(|error| at(&self.path, error))? {
+            let entry = entry?;
+            if let (true, Ok(name)) = (entry.file_type()?.is_file(), entry.file_name().into_string())
+                && name != LOCK
+            {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let path = self.path.join(name);
+        let file = fs::OpenOptions::new().read(true).write(true).open(&path).map_err(|error| at(&path, error))?;
+        Ok(Arc::new(RealFile { file, path }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let path = self.path.join(name);
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .map_err(|error| at(&path, error))?;
+        Ok(Arc::new(RealFile { file, path }))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let path = self.path.join(name);
+        fs::remove_file(&path).map_err(|error| at(&path, error))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let path = self.path.join(from);
+        fs::rename(&path, self.path.join(to)).map_err(|error| at(&path, error))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.handle.sync_all().map_err(|error| at(&self.path, error))
+    }
+}
+
+struct RealFile {
+    file: fs::File,
+    path: PathBuf,
+}
+
+impl File for RealFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset).map_err(|error| at(&self.path, error))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset).map_err(|error| at(&self.path, error))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data().map_err(|error| at(&self.path, error))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len).map_err(|error| at(&self.path, error))
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+            Err(error) => Err(at(&self.path, error.into())),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata().map_err(|error| at(&self.path, error))?.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_holder_is_refused_and_told_who_holds() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Directory::open(dir.path()).unwrap();
+        let error = Directory::open(dir.path()).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+        drop(first);
+        Directory::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn files_are_written_read_listed_renamed_and_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Directory::open(dir.path().join("new")).unwrap();
+        let file = disk.create("a").unwrap();
+        file.reserve(1 << 16).unwrap();
+        file.write_at(4096, b"hello").unwrap();
+        file.sync().unwrap();
+        assert_eq!(file.len().unwrap(), 4101);
+        let mut buffer = [0; 5];
+        file.read_at(4096, &mut buffer).unwrap();
+        assert_eq!(&buffer, b"hello");
+        assert_eq!(file.read_at(4097, &mut buffer).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        disk.rename("a", "b").unwrap();
+        disk.sync_names().unwrap();
+        assert_eq!(disk.list().unwrap(), ["b"]);
+        disk.remove("b").unwrap();
+        assert!(disk.list().unwrap().is_empty());
+        assert_eq!(disk.open("b").err().unwrap().kind(), io::ErrorKind::NotFound);
+    }
+}

@@ -1,0 +1,227 @@
+//! An Arrow stream: `measurement`, `tags` and `field` as dictionaries, `time`, and the columns.
+//!
+//! The rows of many series share a record batch, so that short series do not pay for
+//! batches of their own. The schema goes out with the first batch, as the first series says
+//! what types the columns have; all others must agree.
+
+use super::{Head, Series, Shape, one_type, tags_text};
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array,
+    Int64Array, RecordBatch, StringArray, TimestampNanosecondArray, UInt64Array,
+};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, Field, Schema};
+use seiner_model::{Column, FieldType};
+use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The rows of a full record batch.
+const BATCH_ROWS: usize = 64 << 10;
+
+pub struct ArrowAnswer<W: Write> {
+    /// Until the schema is known.
+    out: Option<W>,
+    /// From then on.
+    stream: Option<StreamWriter<BufWriter<W>>>,
+    shape: Shape,
+    rows: Rows,
+}
+
+impl<W: Write> ArrowAnswer<W> {
+    pub fn begin(out: W, head: &Head) -> ArrowAnswer<W> {
+        ArrowAnswer {
+            out: Some(out),
+            stream: None,
+            shape: head.shape.clone(),
+            rows: Rows::default(),
+        }
+    }
+
+    pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
+        self.rows.agree(series)?;
+        let tags = tags_text(series.key);
+        let mut start = 0;
+        while start < series.times.len() {
+            let end = series
+                .times
+                .len()
+                .min(start + BATCH_ROWS - self.rows.times.len());
+            self.rows.push(series, &tags, start..end);
+            start = end;
+            if self.rows.times.len() == BATCH_ROWS {
+                self.write_batch().map_err(io_error)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn end(mut self) -> io::Result<W> {
+        // Also without rows: a reader wants a schema.
+        self.write_batch().map_err(io_error)?;
+        let mut stream = self.stream.expect("a batch has just been written");
+        stream.finish().map_err(io_error)?;
+        Ok(stream.into_inner().map_err(io_error)?.into_inner()?)
+    }
+
+    fn write_batch(&mut self) -> Result<(), ArrowError> {
+        let columns = self.rows.take(&self.shape)?;
+        let fields = columns
+            .iter()
+            .map(|(name, array)| Field::new(*name, array.data_type().clone(), false));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        if let Some(out) = self.out.take() {
+            self.stream = Some(StreamWriter::try_new_buffered(out, &schema)?);
+        }
+        let stream = self.stream.as_mut();
+        let stream = stream
+            .ok_or_else(|| ArrowError::IpcError("the schema could not be written".to_string()))?;
+        let arrays: Vec<ArrayRef> = columns.into_iter().map(|(_, array)| array).collect();
+        if arrays[0].is_empty() {
+            return Ok(());
+        }
+        stream.write(&RecordBatch::try_new(schema, arrays)?)
+    }
+}
+
+/// The rows of the next record batch.
+#[derive(Debug, Default)]
+struct Rows {
+    measurements: Names,
+    tags: Names,
+    fields: Names,
+    times: Vec<i64>,
+    /// Of the types that the first series has said; none before it.
+    columns: Vec<Column>,
+    /// The field of the first series.
+    first_field: String,
+}
+
+impl Rows {
+    /// Fails if the columns of a series have other types than those of the first one.
+    fn agree(&mut self, series: &Series<'_>) -> io::Result<()> {
+        if self.columns.is_empty() {
+            self.columns = series
+                .columns
+                .iter()
+                .map(|column| Column::new(column.field_type()))
+                .collect();
+            self.first_field = series.field.to_string();
+        }
+        for (known, own) in self.columns.iter().zip(series.columns) {
+            one_type([
+                (self.first_field.as_str(), known.field_type()),
+                (series.field, own.field_type()),
+            ])
+            .map_err(|mixed| io::Error::new(io::ErrorKind::InvalidInput, mixed))?;
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, series: &Series<'_>, tags: &str, rows: Range<usize>) {
+        self.measurements.push(series.key.measurement(), rows.len());
+        self.tags.push(tags, rows.len());
+        self.fields.push(series.field, rows.len());
+        self.times.extend_from_slice(&series.times[rows.clone()]);
+        for (column, more) in self.columns.iter_mut().zip(series.columns) {
+            extend(column, more, rows.clone());
+        }
+    }
+
+    /// The columns with their names; only their types are left.
+    fn take<'a>(&mut self, shape: &'a Shape) -> Result<Vec<(&'a str, ArrayRef)>, ArrowError> {
+        let times = std::mem::take(&mut self.times);
+        let mut columns: Vec<(&str, ArrayRef)> = vec![
+            ("measurement", self.measurements.take()?),
+            ("tags", self.tags.take()?),
+            ("field", self.fields.take()?),
+            (
+                "time",
+                Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC")),
+            ),
+        ];
+        for (index, name) in shape.columns().iter().enumerate() {
+            let array = match self.columns.get_mut(index) {
+                Some(column) => {
+                    let empty = Column::new(column.field_type());
+                    array(std::mem::replace(column, empty))
+                }
+                None => array(Column::new(FieldType::F64)),
+            };
+            columns.push((name, array));
+        }
+        Ok(columns)
+    }
+}
+
+/// A column of names, each of which stands for many rows.
+#[derive(Debug, Default)]
+struct Names {
+    names: Vec<String>,
+    numbers: HashMap<String, i32>,
+    keys: Vec<i32>,
+}
+
+impl Names {
+    fn push(&mut self, name: &str, rows: usize) {
+        let number = match self.numbers.get(name) {
+            Some(number) => *number,
+            None => {
+                // There are no more names than rows in a batch.
+                let number = self.names.len() as i32;
+                self.names.push(name.to_string());
+                self.numbers.insert(name.to_string(), number);
+                number
+            }
+        };
+        self.keys.resize(self.keys.len() + rows, number);
+    }
+
+    fn take(&mut self) -> Result<ArrayRef, ArrowError> {
+        let Names { names, keys, .. } = std::mem::take(self);
+        let names = Arc::new(StringArray::from(names));
+        Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(
+            Int32Array::from(keys),
+            names,
+        )?))
+    }
+}
+
+/// Appends some rows of a column of the same type.
+fn extend(column: &mut Column, more: &Column, rows: Range<usize>) {
+    match (column, more) {
+        (Column::F64(values), Column::F64(more)) => values.extend_from_slice(&more[rows]),
+        (Column::F32(values), Column::F32(more)) => values.extend_from_slice(&more[rows]),
+        (Column::I64(values), Column::I64(more)) => values.extend_from_slice(&more[rows]),
+        (Column::U64(values), Column::U64(more)) => values.extend_from_slice(&more[rows]),
+        (Column::Bool(values), Column::Bool(more)) => values.extend_from_slice(&more[rows]),
+        (Column::Str(values), Column::Str(more)) => rows.for_each(|row| values.push(more.get(row))),
+        (column, more) => panic!(
+            "a column of {:?} among {:?}",
+            more.field_type(),
+            column.field_type()
+        ),
+    }
+}
+
+fn array(column: Column) -> ArrayRef {
+    match column {
+        Column::F64(values) => Arc::new(Float64Array::from(values)),
+        Column::F32(values) => Arc::new(Float32Array::from(values)),
+        Column::I64(values) => Arc::new(Int64Array::from(values)),
+        Column::U64(values) => Arc::new(UInt64Array::from(values)),
+        Column::Bool(values) => Arc::new(BooleanArray::from(values)),
+        Column::Str(values) => Arc::new(StringArray::from_iter_values(
+            (0..values.len()).map(|row| values.get(row)),
+        )),
+    }
+}
+
+fn io_error(error: ArrowError) -> io::Error {
+    match error {
+        ArrowError::IoError(_, error) => error,
+        error => io::Error::other(error),
+    }
+}

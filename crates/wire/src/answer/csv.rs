@@ -1,0 +1,66 @@
+//! A header, then a line a time: `cpu,"core=0,host=a",usage,1700000000000000000,1.5`.
+
+use super::text::{Gathering, push_time, push_value};
+use super::{Head, Series, TimeUnit};
+use std::io::{self, Write};
+
+#[derive(Debug)]
+pub struct CsvAnswer<W> {
+    out: Gathering<W>,
+    time_unit: TimeUnit,
+}
+
+impl<W: Write> CsvAnswer<W> {
+    pub fn begin(out: W, head: &Head) -> CsvAnswer<W> {
+        let mut out = Gathering::new(out);
+        out.bytes.extend_from_slice(b"measurement,tags,field,time");
+        for column in head.shape.columns() {
+            out.bytes.push(b',');
+            push_cell(&mut out.bytes, column);
+        }
+        out.bytes.push(b'\n');
+        CsvAnswer {
+            out,
+            time_unit: head.time_unit,
+        }
+    }
+
+    pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
+        let mut names = Vec::new();
+        for name in [
+            series.key.measurement(),
+            &super::tags_text(series.key),
+            series.field,
+        ] {
+            push_cell(&mut names, name);
+            names.push(b',');
+        }
+        for (row, time) in series.times.iter().enumerate() {
+            let bytes = &mut self.out.bytes;
+            bytes.extend_from_slice(&names);
+            push_time(bytes, *time, self.time_unit);
+            for column in series.columns {
+                bytes.push(b',');
+                push_value(bytes, column, row, "", push_cell);
+            }
+            bytes.push(b'\n');
+            self.out.spill()?;
+        }
+        Ok(())
+    }
+
+    pub fn end(self) -> io::Result<W> {
+        self.out.finish()
+    }
+}
+
+/// A text as RFC 4180 has it: in quotes where it holds a separator, its own quotes doubled.
+fn push_cell(bytes: &mut Vec<u8>, text: &str) {
+    if !text.contains(['"', ',', '\n', '\r']) {
+        bytes.extend_from_slice(text.as_bytes());
+        return;
+    }
+    bytes.push(b'"');
+    bytes.extend_from_slice(text.replace('"', "\"\"").as_bytes());
+    bytes.push(b'"');
+}

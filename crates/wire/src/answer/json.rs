@@ -1,0 +1,123 @@
+//! `{"from":"0","to":"9","series":[{..,"times":[..],"values":[..]}],"truncated":false}`
+
+use super::text::{Gathering, push_integer, push_time, push_value};
+use super::{Head, Series, Shape, TimeUnit};
+use seiner_model::Column;
+use std::io::{self, Write};
+
+#[derive(Debug)]
+pub struct JsonAnswer<W> {
+    out: Gathering<W>,
+    shape: Shape,
+    time_unit: TimeUnit,
+    begun: bool,
+}
+
+impl<W: Write> JsonAnswer<W> {
+    pub fn begin(out: W, head: &Head) -> JsonAnswer<W> {
+        let mut out = Gathering::new(out);
+        // Strings, as many readers would round integers of this size.
+        push_text(&mut out.bytes, "{\"from\":\"");
+        push_integer(&mut out.bytes, head.from);
+        push_text(&mut out.bytes, "\",\"to\":\"");
+        push_integer(&mut out.bytes, head.to);
+        if let Shape::Steps { step_ns, .. } = &head.shape {
+            push_text(&mut out.bytes, "\",\"step_ns\":");
+            push_integer(&mut out.bytes, *step_ns);
+            push_text(&mut out.bytes, ",\"series\":[");
+        } else {
+            push_text(&mut out.bytes, "\",\"series\":[");
+        }
+        JsonAnswer {
+            out,
+            shape: head.shape.clone(),
+            time_unit: head.time_unit,
+            begun: false,
+        }
+    }
+
+    pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
+        let bytes = &mut self.out.bytes;
+        push_text(
+            bytes,
+            if self.begun {
+                ",{\"measurement\":"
+            } else {
+                "{\"measurement\":"
+            },
+        );
+        self.begun = true;
+        push_string(bytes, series.key.measurement());
+        for (index, (name, value)) in series.key.tags().iter().enumerate() {
+            push_text(bytes, if index == 0 { ",\"tags\":{" } else { "," });
+            push_string(bytes, name);
+            bytes.push(b':');
+            push_string(bytes, value);
+        }
+        push_text(
+            bytes,
+            if series.key.tags().is_empty() {
+                ",\"tags\":{},\"field\":"
+            } else {
+                "},\"field\":"
+            },
+        );
+        push_string(bytes, series.field);
+        if let (Shape::Samples, [values]) = (&self.shape, series.columns) {
+            push_text(bytes, ",\"type\":");
+            push_string(bytes, values.field_type().name());
+        }
+        self.times(series.times)?;
+        for index in 0..series.columns.len() {
+            let name = match &self.shape {
+                Shape::Samples => "values",
+                Shape::Steps { aggregates, .. } => &aggregates[index],
+            };
+            self.out.bytes.push(b',');
+            push_string(&mut self.out.bytes, name);
+            self.column(series.columns[index])?;
+        }
+        self.out.bytes.push(b'}');
+        self.out.spill()
+    }
+
+    fn times(&mut self, times: &[i64]) -> io::Result<()> {
+        push_text(&mut self.out.bytes, ",\"times\":[");
+        for (index, time) in times.iter().enumerate() {
+            self.out.separate(index)?;
+            push_time(&mut self.out.bytes, *time, self.time_unit);
+        }
+        self.out.bytes.push(b']');
+        Ok(())
+    }
+
+    fn column(&mut self, column: &Column) -> io::Result<()> {
+        push_text(&mut self.out.bytes, ":[");
+        for row in 0..column.len() {
+            self.out.separate(row)?;
+            push_value(&mut self.out.bytes, column, row, "\"", push_string);
+        }
+        self.out.bytes.push(b']');
+        Ok(())
+    }
+
+    pub fn end(mut self, truncated: bool) -> io::Result<W> {
+        push_text(
+            &mut self.out.bytes,
+            if truncated {
+                "],\"truncated\":true}"
+            } else {
+                "],\"truncated\":false}"
+            },
+        );
+        self.out.finish()
+    }
+}
+
+fn push_text(bytes: &mut Vec<u8>, text: &str) {
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+fn push_string(bytes: &mut Vec<u8>, text: &str) {
+    serde_json::to_writer(bytes, text).expect("a text is JSON, and memory takes it");
+}

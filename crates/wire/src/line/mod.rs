@@ -1,0 +1,454 @@
+//! Line protocol: `measurement,tag=value field=1.5,other=2i 1700000000000000000`.
+//!
+//! Text becomes rows in one pass. Names and texts borrow from the text, or from an
+//! [`Arena`] where they had escapes; nothing is allocated for a line. A name stays as it is
+//! written, for [`LineNotation`] to read when a store meets it for the first time. A line
+//! that cannot be read is refused as a whole and by its number; the lines around it stand.
+
+mod end;
+mod escape;
+mod fault;
+mod notation;
+mod number;
+mod precision;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+pub use escape::Arena;
+pub(crate) use escape::escape_name;
+pub use fault::{LineError, LineReason};
+pub use notation::LineNotation;
+pub use precision::{Precision, PrecisionError};
+
+use end::LineEnd;
+use escape::{IN_NAME, IN_TEXT, find_unescaped, is_escaped};
+use fault::shown;
+use memchr::{memchr, memchr_iter, memrchr};
+use number::{Number, NumberFault};
+use seiner_model::{Batch, Cell, Row, Value};
+
+/// Reads lines into batches, counting them.
+///
+/// One parser reads one text from its first line to its last, in as many pieces as it comes.
+#[derive(Debug)]
+pub struct LineParser {
+    precision: Precision,
+    /// The line at the front of the next piece, from 1.
+    line: u64,
+    /// Newlines within the texts of the line that is being read.
+    inner_newlines: u64,
+    /// Where rows stop to be one line apart: a row, and its line.
+    strides: Vec<(usize, u64)>,
+    /// By how much lines are ahead of rows since the last of them.
+    lead: u64,
+    /// Set while the rest of a refused line goes by.
+    passing: Option<LineEnd>,
+}
+
+type Fault = Box<LineReason>;
+
+impl LineParser {
+    /// The longest line in bytes.
+    pub const MAX_LINE: usize = 1 << 20;
+
+    /// A parser at line 1; times are in `precision`.
+    pub fn new(precision: Precision) -> LineParser {
+        LineParser {
+            precision,
+            line: 1,
+            inner_newlines: 0,
+            strides: Vec::new(),
+            lead: 0,
+            passing: None,
+        }
+    }
+
+    /// Reads whole lines from the front of `text` until the batch has `max_rows` rows or
+    /// the text ends. Answers how many bytes it has done with.
+    ///
+    /// The others come again at the front of the next call's text, with more behind them:
+    /// a last line without its newline, or what `max_rows` has left over. `last` says that
+    /// nothing will follow, so that the last line needs no newline. Lines without a time
+    /// get `now`, in ns. Refused lines go to `errors`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a text, where it goes, and its bounds"
+    )]
+    pub fn parse<'a>(
+        &mut self,
+        text: &'a [u8],
+        last: bool,
+        now: i64,
+        max_rows: usize,
+        arena: &'a Arena,
+        batch: &mut Batch<'a>,
+        errors: &mut Vec<LineError>,
+    ) -> usize {
+        if batch.rows.is_empty() {
+            self.strides.clear();
+        }
+        let mut at = self.pass(text);
+        let end = if last {
+            text.len()
+        } else {
+            memrchr(b'\n', text).map_or(at, |newline| at.max(newline + 1))
+        };
+        let lines = &text[..end];
+        while batch.rows.len() < max_rows && self.passing.is_none() {
+            at = line_start(lines, at, &mut self.line);
+            if at == end {
+                break;
+            }
+            let first_cell = batch.cells.len();
+            let fault = match self.row(lines, at, now, arena, batch) {
+                Ok(next) if next - at <= Self::MAX_LINE => {
+                    self.count(batch.rows.len() - 1);
+                    at = next;
+                    continue;
+                }
+                Ok(_) => {
+                    batch.rows.pop();
+                    LineReason::TooLong
+                }
+                Err(fault) => *fault,
+            };
+            batch.cells.truncate(first_cell);
+            self.inner_newlines = 0;
+            // The closing quote of a text may be yet to come.
+            if matches!(fault, LineReason::OpenText { .. }) && !last {
+                break;
+            }
+            at += self.refuse(fault, &text[at..], errors);
+        }
+        if !last && text.len() - at > Self::MAX_LINE && batch.rows.len() < max_rows {
+            at += self.refuse(LineReason::TooLong, &text[at..], errors);
+        }
+        at
+    }
+
+    /// The line that a row of the batch came from; `row` is an index into the rows that this
+    /// parser has put into the batch since that was empty.
+    pub fn line_of_row(&self, row: usize) -> u64 {
+        let after = self.strides.partition_point(|(first, _)| *first <= row);
+        let (first, line) = after.checked_sub(1).map_or((0, 1), |at| self.strides[at]);
+        line + (row - first) as u64
+    }
+
+    /// Notes which line `row` was, and goes to the next line.
+    #[inline(always)]
+    fn count(&mut self, row: usize) {
+        let lead = self.line.wrapping_sub(row as u64);
+        if lead != self.lead || self.strides.is_empty() {
+            self.lead = lead;
+            self.strides.push((row, self.line));
+        }
+        self.line += 1 + self.inner_newlines;
+        self.inner_newlines = 0;
+    }
+}
+
+impl LineParser {
+    /// Goes by the rest of a line that was refused before its end was seen.
+    fn pass(&mut self, text: &[u8]) -> usize {
+        match self.passing.take() {
+            Some(line_end) => self.pass_from(line_end, text),
+            None => 0,
+        }
+    }
+
+    /// Refuses the line at the front of `text` and goes by it; answers its length.
+    #[cold]
+    fn refuse(&mut self, reason: LineReason, text: &[u8], errors: &mut Vec<LineError>) -> usize {
+        errors.push(LineError {
+            line: self.line,
+            reason,
+        });
+        self.pass_from(LineEnd::default(), text)
+    }
+
+    fn pass_from(&mut self, mut line_end: LineEnd, text: &[u8]) -> usize {
+        let len = line_end.find(text).unwrap_or_else(|| {
+            self.passing = Some(line_end);
+            text.len()
+        });
+        self.line += memchr_iter(b'\n', &text[..len]).count() as u64;
+        len
+    }
+
+    /// Reads the line at `at` into the batch; answers where the next line starts.
+    #[inline(always)]
+    fn row<'a>(
+        &mut self,
+        text: &'a [u8],
+        at: usize,
+        now: i64,
+        arena: &'a Arena,
+        batch: &mut Batch<'a>,
+    ) -> Result<usize, Fault> {
+        let name_end = name_end(text, at)?;
+        let first_cell = batch.cells.len();
+        let mut next = spaces_end(text, name_end);
+        loop {
+            next = self.cell(text, next, arena, &mut batch.cells)?;
+            if text.get(next) != Some(&b',') {
+                break;
+            }
+            next += 1;
+        }
+        let (time, next) = self.time(text, next, now)?;
+        batch.rows.push(Row {
+            name: &text[at..name_end],
+            time,
+            first_cell: first_cell as u32,
+            cells: (batch.cells.len() - first_cell) as u32,
+        });
+        Ok(next)
+    }
+
+    /// Reads the `field=value` at `at`; answers where it ends.
+    #[inline(always)]
+    fn cell<'a>(
+        &mut self,
+        text: &'a [u8],
+        at: usize,
+        arena: &'a Arena,
+        cells: &mut Vec<Cell<'a>>,
+    ) -> Result<usize, Fault> {
+        let (field, at) = match short_field(text, at) {
+            Some(short) => short,
+            None => any_field(text, at, arena)?,
+        };
+        // Every type is pushed on its own: to bring values together first costs more than
+        // to read them.
+        let end = match number::short(text, at) {
+            Some((Number::Float(value), end)) => {
+                cells.push(Cell {
+                    field,
+                    value: Value::F64(value),
+                });
+                end
+            }
+            Some((Number::Signed(value), end)) => {
+                cells.push(Cell {
+                    field,
+                    value: Value::I64(value),
+                });
+                end
+            }
+            Some((Number::Unsigned(value), end)) => {
+                cells.push(Cell {
+                    field,
+                    value: Value::U64(value),
+                });
+                end
+            }
+            None => {
+                let (value, end) = self.any_value(text, at, field, arena)?;
+                cells.push(Cell { field, value });
+                end
+            }
+        };
+        Ok(end)
+    }
+
+    fn any_value<'a>(
+        &mut self,
+        text: &'a [u8],
+        at: usize,
+        field: &[u8],
+        arena: &'a Arena,
+    ) -> Result<(Value<'a>, usize), Fault> {
+        if text.get(at) == Some(&b'"') {
+            let end = find_unescaped(text, at + 1, b'"').ok_or_else(|| LineReason::OpenText {
+                field: shown(field),
+            })?;
+            let raw = &text[at + 1..end];
+            self.inner_newlines += memchr_iter(b'\n', raw).count() as u64;
+            let value = std::str::from_utf8(arena.unescape(raw, IN_TEXT)).map_err(|_| {
+                LineReason::TextNotUtf8 {
+                    field: shown(field),
+                }
+            })?;
+            return Ok((Value::Str(value), end + 1));
+        }
+        let token = token(text, at);
+        let value = match token {
+            b"t" | b"T" | b"true" | b"True" | b"TRUE" => Value::Bool(true),
+            b"f" | b"F" | b"false" | b"False" | b"FALSE" => Value::Bool(false),
+            _ => number::value(token).map_err(|fault| value_fault(fault, field, token))?,
+        };
+        Ok((value, at + token.len()))
+    }
+
+    /// What stands behind the fields at `at`: the time in ns, and where the next line starts.
+    #[inline(always)]
+    fn time(&self, text: &[u8], at: usize, now: i64) -> Result<(i64, usize), Fault> {
+        if self.precision == Precision::Ns
+            && text.get(at) == Some(&b' ')
+            && let Some(time) = number::nineteen_digits(text, at + 1)
+        {
+            return Ok((time, at + 21));
+        }
+        self.any_time(text, at, now)
+    }
+
+    fn any_time(&self, text: &[u8], at: usize, now: i64) -> Result<(i64, usize), Fault> {
+        let start = spaces_end(text, at);
+        if let Some(next) = line_break(text, start) {
+            return Ok((now, next));
+        }
+        if start == at {
+            return Err(Box::new(LineReason::Trailing {
+                token: shown(token(text, at)),
+            }));
+        }
+        let (token, precision) = (token(text, start), self.precision);
+        let time = number::integer(token)
+            .and_then(|units| units.checked_mul(precision.ns()).ok_or(NumberFault::Range))
+            .map_err(|fault| match fault {
+                NumberFault::Range => LineReason::TimeRange {
+                    token: shown(token),
+                    precision,
+                },
+                _ => LineReason::NoTime {
+                    token: shown(token),
+                    precision,
+                },
+            })?;
+        let end = spaces_end(text, start + token.len());
+        match line_break(text, end) {
+            Some(next) => Ok((time, next)),
+            None => Err(Box::new(LineReason::Trailing {
+                token: shown(self::token(text, end)),
+            })),
+        }
+    }
+}
+
+/// Goes by empty lines, comments and the space before a line.
+#[inline(always)]
+fn line_start(text: &[u8], mut at: usize, line: &mut u64) -> usize {
+    while let Some(byte) = text.get(at) {
+        match byte {
+            b'\n' => *line += 1,
+            b' ' | b'\t' | b'\r' => {}
+            b'#' => {
+                at = memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline);
+                continue;
+            }
+            _ => break,
+        }
+        at += 1;
+    }
+    at
+}
+
+/// Where the name at `at` ends: at the first space that is not escaped.
+#[inline(always)]
+fn name_end(text: &[u8], start: usize) -> Result<usize, Fault> {
+    let mut at = start;
+    loop {
+        at += scan::control_or_space(&text[at..]);
+        match text.get(at) {
+            Some(b' ') if text[at - 1] != b'\\' || !is_escaped(text, start, at) => return Ok(at),
+            Some(b'\n') | None => return Err(Box::new(LineReason::NoFields)),
+            Some(_) => at += 1,
+        }
+    }
+}
+
+/// A field's name of up to seven ASCII bytes without escapes, and where its value starts.
+#[inline(always)]
+fn short_field(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let word = scan::load(text, at)?;
+    // Spaces and commas are below the minus; so are a few that no name needs to have.
+    let odd = scan::below(word, b'-') | scan::equal(word, b'\\') | scan::beyond_ascii(word);
+    let equals = scan::equal(word, b'=');
+    let len = scan::first(equals);
+    let before_equals = equals.wrapping_sub(1) & !equals;
+    (equals != 0 && len > 0 && odd & before_equals == 0)
+        .then(|| (&text[at..at + len], at + len + 1))
+}
+
+fn any_field<'a>(text: &'a [u8], at: usize, arena: &'a Arena) -> Result<(&'a [u8], usize), Fault> {
+    let line = &text[at..];
+    let end = (0..line.len())
+        .find(|end| match line[*end] {
+            b'\n' => true,
+            b'=' | b',' | b' ' | b'\r' => !is_escaped(line, 0, *end),
+            _ => false,
+        })
+        .unwrap_or(line.len());
+    let field = arena.unescape(&line[..end], IN_NAME);
+    match line.get(end) {
+        Some(b'=') if field.is_empty() => Err(Box::new(LineReason::NoFieldName)),
+        Some(b'=') if std::str::from_utf8(field).is_err() => {
+            Err(Box::new(LineReason::FieldNameNotUtf8 {
+                field: shown(field),
+            }))
+        }
+        Some(b'=') => Ok((field, at + end + 1)),
+        _ if field.is_empty() && text[at - 1] == b',' => Err(Box::new(LineReason::NoFieldName)),
+        _ if field.is_empty() => Err(Box::new(LineReason::NoFields)),
+        _ => Err(Box::new(LineReason::NoValue {
+            field: shown(field),
+        })),
+    }
+}
+
+/// The bytes from `at` up to one that ends a number.
+fn token(text: &[u8], at: usize) -> &[u8] {
+    let rest = &text[at..];
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b',' | b' ' | b'\n' | b'\r'))
+        .unwrap_or(rest.len());
+    &rest[..end]
+}
+
+#[inline(always)]
+fn spaces_end(text: &[u8], mut at: usize) -> usize {
+    while text.get(at) == Some(&b' ') {
+        at += 1;
+    }
+    at
+}
+
+/// Where the next line starts, if a line ends at `at`.
+fn line_break(text: &[u8], at: usize) -> Option<usize> {
+    match text.get(at..)? {
+        [] => Some(at),
+        [b'\n', ..] => Some(at + 1),
+        [b'\r', b'\n', ..] => Some(at + 2),
+        [b'\r'] => Some(at + 1),
+        _ => None,
+    }
+}
+
+#[cold]
+fn value_fault(fault: NumberFault, field: &[u8], token: &[u8]) -> Fault {
+    let (field, shown) = (shown(field), shown(token));
+    let numeric = token
+        .first()
+        .is_some_and(|byte| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.'));
+    Box::new(match fault {
+        _ if token.is_empty() => LineReason::NoValue { field },
+        NumberFault::Syntax if numeric => LineReason::NoNumber {
+            field,
+            token: shown,
+        },
+        NumberFault::Syntax => LineReason::NoType {
+            field,
+            token: shown,
+        },
+        NumberFault::NotFinite => LineReason::NotFinite {
+            field,
+            token: shown,
+        },
+        NumberFault::Range => LineReason::Range {
+            field,
+            token: shown,
+        },
+    })
+}
