@@ -167,11 +167,7 @@ fn measure(name: &str, columns: &[Vec<f64>], block: usize) {
         (bytes.len(), encoding, decoding)
     };
     let (fast, encoding, decoding) = run(Effort::Fast, 5);
-    let (slow, best_encoding, best_decoding) = if std::env::var_os("FAST").is_some() {
-        (0, Duration::MAX, Duration::MAX)
-    } else {
-        run(Effort::Best, 1)
-    };
+    let (slow, best_encoding, best_decoding) = run(Effort::Best, 1);
     let rate = |duration: Duration| count as f64 / duration.as_secs_f64() / 1e6;
     println!(
         "{name:<22}{block:>6}{:>9.3}{:>9.3}{:>9.3}{:>10.1}{:>10.1}{:>10.1}{:>10.1}",

@@ -20,8 +20,8 @@ const WORTH_TOKENS: usize = 48;
 /// Orders are compared over this many stretches of this many values.
 const STRETCHES: usize = 8;
 const STRETCH: usize = 48;
-/// How many numbers a mean is taken of.
-const PROBES: usize = 128;
+/// How many numbers a median is taken of.
+const PROBES: usize = 64;
 
 const CONSTANT: u8 = 0;
 const PACKED: u8 = 1;
@@ -336,9 +336,8 @@ fn second_difference(three: &[i64]) -> i64 {
 
 /// The order whose residuals are the shortest, by their summed widths over a few stretches.
 fn choose_order(offsets: &[i64]) -> u8 {
-    let level = mean(offsets);
-    let last = offsets.last().copied().unwrap_or(0);
-    let slope = last / (offsets.len() as i64 - 1).max(1);
+    let level = middle(offsets.iter().copied());
+    let slope = middle(offsets.windows(2).map(|two| two[1].wrapping_sub(two[0])));
     let mut bits = [0; 3];
     for stretch in offsets.chunks(offsets.len().div_ceil(STRETCHES).max(STRETCH)) {
         for three in stretch.windows(3).take(STRETCH) {
@@ -353,13 +352,20 @@ fn choose_order(offsets: &[i64]) -> u8 {
     }
 }
 
-/// The mean of some of the numbers, spread over all.
-pub(crate) fn mean(numbers: &[i64]) -> i64 {
-    let stride = numbers.len() / PROBES + 1;
-    let sum: f64 = numbers
-        .iter()
-        .step_by(stride)
-        .map(|&number| number as f64)
-        .sum();
-    (sum / numbers.len().div_ceil(stride) as f64) as i64
+/// The median of some of the numbers, spread over all: a gap or two must not move it.
+pub(crate) fn middle(mut numbers: impl ExactSizeIterator<Item = i64>) -> i64 {
+    let stride = numbers.len() / PROBES;
+    let mut probes = [0; PROBES];
+    let mut count = 0;
+    for (probe, number) in probes
+        .iter_mut()
+        .zip(std::iter::from_fn(|| numbers.nth(stride)))
+    {
+        *probe = number;
+        count += 1;
+    }
+    match &mut probes[..count] {
+        [] => 0,
+        probes => *probes.select_nth_unstable(count / 2).1,
+    }
 }

@@ -5,7 +5,7 @@
 //! an outlier costs itself alone.
 
 use crate::bits::{self, BitWriter, PADDING, bytes_for, width};
-use crate::integers::mean;
+use crate::integers::middle;
 use crate::reader::Reader;
 use crate::varint::{put_i64, unzigzag, zigzag};
 use crate::{DecodeError, Effort, ans, entropy};
@@ -29,6 +29,9 @@ const DIVISIONS: [(Division, u32); 4] = [
 
 /// How many residuals are looked at to choose a base.
 const PROBES: usize = 256;
+
+/// The division whose tokens are the numbers, without remainders.
+const ALONE: u8 = 0;
 
 /// In the header: numbers are zigzag around the base, not upwards from it.
 const CENTRED: u8 = 16;
@@ -138,7 +141,7 @@ impl Plan {
             .fold((i64::MAX, i64::MIN), |(low, high), &value| {
                 (low.min(value), high.max(value))
             });
-        let centre = mean(residuals);
+        let centre = middle(residuals.iter().copied());
         let narrow = (high.wrapping_sub(low) as u64) < 256;
         self.centred = !narrow && {
             let probes = || residuals.iter().step_by(residuals.len() / PROBES + 1);
@@ -246,6 +249,12 @@ pub(crate) fn decode(
         tokens.clear();
         tokens.resize(residuals.len(), 0);
         ans.decode(reader, tokens)?;
+    }
+    if header & !REPEATS == ALONE {
+        for (residual, &token) in residuals.iter_mut().zip(tokens.iter()) {
+            *residual = base.wrapping_add(i64::from(token));
+        }
+        return Ok(());
     }
     let remainder_bits = tokens
         .iter()

@@ -171,7 +171,7 @@ fn clocks() -> impl Strategy<Value = Vec<i64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(192))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(192) })]
 
     #[test]
     fn doubles_return(values in doubles()) {

@@ -72,18 +72,15 @@ fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
     if column.values.field_type() == FieldType::Str {
         return None;
     }
-    let mut rows = present_rows(times, &column.present);
-    let mut index = 0;
     let mut bucket: Option<Bucket> = None;
-    rows.try_for_each(|time| {
-        let one = Bucket::of(times[0], time, number(column.values.get(index)));
-        index += 1;
-        match &mut bucket {
-            Some(bucket) => bucket.absorb(&one),
-            None => bucket = Some(one),
-        }
-        Some(())
-    });
+    let mut add = |time: i64, value: f64| match &mut bucket {
+        Some(bucket) => bucket.absorb(&Bucket::of(bucket.start, time, value)),
+        None => bucket = Some(Bucket::of(times[0], time, value)),
+    };
+    match (&column.values, &column.present) {
+        (Column::F64(values), None) => times.iter().zip(values).for_each(|(&time, &value)| add(time, value)),
+        (values, present) => present_rows(times, present).enumerate().for_each(|(index, time)| add(time, number(values.get(index)))),
+    }
     bucket
 }
 

@@ -3,6 +3,7 @@
 //! Locks, always taken in this order: `writing` (segments), `journal`, `state`, the dictionary.
 //! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
 
+use crate::buffer::Number;
 use crate::catalog::Catalog;
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
@@ -247,6 +248,7 @@ impl Engine {
                 return Err(Error::UnknownSource(unknown.0));
             }
             let mut values = Vec::new();
+            let mut only = u32::MAX;
             for index in 0..turn.len() {
                 if let Some(ahead) = turn.get(index + LINES_AHEAD) {
                     state.buffers.prefetch_line(ahead.0);
@@ -254,9 +256,18 @@ impl Engine {
                 if let Some(ahead) = turn.get(index + ROWS_AHEAD) {
                     state.buffers.prefetch_rows(ahead.0);
                 }
+                let source = turn[index].0;
+                // A layout that had the field as its only one has it still.
+                if state.buffers.line(source).layout == only {
+                    state.put_number(source, times[index], Number::F64(numbers[index]))?;
+                    receipt.rows += 1;
+                    receipt.samples += 1;
+                    continue;
+                }
                 let cell = [Cell { field: field.as_bytes(), value: Value::F64(numbers[index]) }];
-                if let Err(reason) = state.append(turn[index].0, times[index], &cell, &mut values, &mut receipt)? {
-                    receipt.refuse(start + index, reason);
+                match state.append(source, times[index], &cell, &mut values, &mut receipt)? {
+                    Ok(()) => only = state.only_layout(source, field, FieldType::F64).unwrap_or(only),
+                    Err(reason) => receipt.refuse(start + index, reason),
                 }
             }
             self.note(&mut state, &mut receipt);

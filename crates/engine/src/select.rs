@@ -12,11 +12,14 @@ use crate::dictionary::layouts::Layout;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::segment::Entry;
-use crate::segment::sealed::{Segment, read_block};
+use crate::segment::sealed::{LastPage, Segment, read_block};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
 use seiner_platform::File;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+
+/// Footer pages that a query keeps at most: some megabytes.
+const PAGES_KEPT: usize = 1024;
 
 /// The series of a query, source by source, field by field.
 pub struct Select<'a> {
@@ -93,6 +96,9 @@ struct SourceReader<'a> {
     sources: std::vec::IntoIter<SourceId>,
     fields: Option<Vec<String>>,
     interval: Interval,
+    /// The footer pages read last, by the segment's number. Sources come in order, so that each
+    /// page is read once.
+    pages: HashMap<u64, LastPage>,
 }
 
 /// Where a block's bytes are.
@@ -120,14 +126,14 @@ struct SourceView<'a> {
 impl<'a> SourceReader<'a> {
     fn new(engine: &'a Engine, query: &Query) -> SourceReader<'a> {
         let sources = if query.interval.is_empty() { Vec::new() } else { engine.sources(&query.selector) };
-        SourceReader { engine, sources: sources.into_iter(), fields: query.fields.clone(), interval: query.interval }
+        SourceReader { engine, sources: sources.into_iter(), fields: query.fields.clone(), interval: query.interval, pages: HashMap::new() }
     }
 
     fn next_source(&mut self) -> Option<Result<SourceView<'a>, Error>> {
         self.sources.next().map(|source| self.view(source))
     }
 
-    fn view(&self, source: SourceId) -> Result<SourceView<'a>, Error> {
+    fn view(&mut self, source: SourceId) -> Result<SourceView<'a>, Error> {
         let (layout, open, mut blocks, sealed) = {
             let state = self.engine.lock();
             let line = state.buffers.line(source.0);
@@ -150,7 +156,11 @@ impl<'a> SourceReader<'a> {
         let mut older = Vec::new();
         for segment in sealed.iter().filter(|segment| segment.span().overlaps(&self.interval)) {
             let mut entries = Vec::new();
-            segment.blocks_of(source.0, &mut entries)?;
+            if self.pages.len() > PAGES_KEPT {
+                self.pages.clear();
+            }
+            let last = self.pages.entry(segment.trailer.number).or_default();
+            segment.blocks_of(source.0, last, &mut entries)?;
             older.extend(entries.into_iter().map(|entry| (entry, Place::Sealed(segment.clone()))));
         }
         older.append(&mut blocks);

@@ -4,7 +4,7 @@
 //! segment. The engine holds a lock around it for the time of a batch.
 
 use crate::block::{self, BlockHead};
-use crate::buffer::Buffers;
+use crate::buffer::{Buffers, NUMBER_BYTES, Number};
 use crate::buffer::row::{self, Row};
 use crate::catalog::{Frame, put_key, put_layout};
 use crate::dictionary::Dictionary;
@@ -20,7 +20,7 @@ use crate::segment::sealed::Segment;
 use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
-use seiner_model::{Cell, SourceKey, Value};
+use seiner_model::{Cell, FieldType, SourceKey, Value};
 use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};
 
@@ -58,6 +58,7 @@ pub struct Counters {
 /// See the module.
 pub struct State {
     pub options: Options,
+    journalled: bool,
     pub volume: Arc<dyn Volume>,
     /// Locked for writing only while a new source is registered.
     pub dictionary: Arc<RwLock<Dictionary>>,
@@ -98,6 +99,7 @@ impl State {
     /// An empty store.
     pub fn new(options: Options, volume: Arc<dyn Volume>, names_seed: u64) -> State {
         State {
+            journalled: options.durability != Durability::Memory,
             options,
             volume,
             dictionary: Arc::default(),
@@ -128,10 +130,6 @@ impl State {
         }
     }
 
-    fn journalled(&self) -> bool {
-        self.options.durability != Durability::Memory
-    }
-
     /// Refuses where nothing may be written any more.
     pub fn writable(&self) -> Result<(), Error> {
         match &self.poisoned {
@@ -154,7 +152,7 @@ impl State {
         let (source, new) = dictionary.intern(key);
         if new {
             self.buffers.add_source();
-            if self.journalled() {
+            if self.journalled {
                 if self.staging.new_sources == 0 {
                     self.staging.first_source = u64::from(source);
                 }
@@ -176,7 +174,7 @@ impl State {
     /// A layout with one field more, noted for the journal where it is new.
     fn extend_layout(&mut self, parent: u32, name: &str, value: &Value<'_>) -> u32 {
         let (number, new) = self.layouts.extend(parent, name, value.field_type());
-        if new && self.journalled() {
+        if new && self.journalled {
             if self.staging.new_layouts == 0 {
                 self.staging.first_layout = u64::from(number);
             }
@@ -210,16 +208,13 @@ impl State {
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
     ) -> Result<Result<(), Reason>, Error> {
-        let number = self.buffers.line(source).layout;
-        let layout = self.layouts.get(number).expect("lines bear layouts of the store");
+        let layout = self.layouts.get(self.buffers.line(source).layout).expect("lines bear layouts of the store");
         // The usual row: one field, known, of the same type.
         if let [cell] = cells
-            && layout.columns() == 1
-            && layout.names()[0].as_bytes() == cell.field
-            && layout.types()[0] == cell.value.field_type()
-            && !matches!(cell.value, Value::Str(_))
+            && layout.is_only(cell.field, cell.value.field_type())
+            && let Some(number) = Number::of(cell.value)
         {
-            self.put_row(source, number, time, std::iter::once(Some(cell.value)), row::row_bound(1))?;
+            self.put_number(source, time, number)?;
         } else {
             let texts = row::text_bytes(cells);
             if let Err(reason) = check_cells(cells, texts) {
@@ -235,6 +230,12 @@ impl State {
         receipt.rows += 1;
         receipt.samples += cells.len();
         Ok(Ok(()))
+    }
+
+    /// The source's layout, if the field is its only one.
+    pub fn only_layout(&self, source: u32, field: &str, field_type: FieldType) -> Option<u32> {
+        let layout = self.layouts.get(self.buffers.line(source).layout)?;
+        layout.is_only(field.as_bytes(), field_type).then(|| layout.number())
     }
 
     /// Puts cells in the order of the source's columns; new fields get new columns.
@@ -278,6 +279,37 @@ impl State {
         Ok(Ok(number))
     }
 
+    /// Appends a row to a source whose only column is the number's.
+    #[inline(always)]
+    pub fn put_number(&mut self, source: u32, time: i64, number: Number) -> Result<(), Error> {
+        let line = self.buffers.line_mut(source);
+        line.touched = self.tick;
+        let full = line.bytes + NUMBER_BYTES as u32 > self.options.block_bytes || line.rows == u16::MAX;
+        if full && line.rows != 0 {
+            self.seal(source)?;
+        }
+        let start = if self.buffers.line(source).rows == 0 { Some(self.begin_block(source)) } else { None };
+        let layout = self.layouts.get(self.buffers.line(source).layout).expect("lines bear layouts of the store");
+        let coded = self.buffers.append_number(source, layout, time, number);
+        if self.journalled {
+            self.staging.number(source, start, coded);
+        }
+        self.position += 1;
+        Ok(())
+    }
+
+    /// Numbers the block that the source's next row begins.
+    fn begin_block(&mut self, source: u32) -> (u64, u32) {
+        let line = self.buffers.line_mut(source);
+        line.block = self.next_block;
+        line.journal_file = self.pins.current();
+        self.next_block += 1;
+        if self.journalled {
+            self.pins.pin(line.journal_file);
+        }
+        (line.block, line.layout)
+    }
+
     #[inline]
     fn put_row<'a>(
         &mut self,
@@ -291,22 +323,12 @@ impl State {
         if line.rows != 0 && (line.bytes as usize + bound > self.buffer_limit(layout) || line.rows == u16::MAX) {
             self.seal(source)?;
         }
-        let journalled = self.journalled();
-        let layout = self.layouts.get(layout).expect("lines bear layouts of the store");
         let line = self.buffers.line_mut(source);
         line.touched = self.tick;
-        let mut start = None;
-        if line.rows == 0 {
-            line.block = self.next_block;
-            line.journal_file = self.pins.current();
-            start = Some((self.next_block, layout.number()));
-            self.next_block += 1;
-            if journalled {
-                self.pins.pin(self.pins.current());
-            }
-        }
+        let start = if line.rows == 0 { Some(self.begin_block(source)) } else { None };
+        let layout = self.layouts.get(layout).expect("lines bear layouts of the store");
         self.buffers.append(source, layout, time, values, bound, &mut self.row);
-        if journalled {
+        if self.journalled {
             self.staging.row(source, layout.columns(), start, &self.row.codes, &self.row.payload);
         }
         self.position += 1;

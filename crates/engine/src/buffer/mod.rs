@@ -9,7 +9,7 @@ pub mod slab;
 
 use crate::dictionary::layouts::Layout;
 use crate::prefetch::prefetch;
-use row::{ColumnState, Row, TimeState};
+use row::{Coded, ColumnState, Row, TimeState};
 use seiner_model::{Columns, FieldType, Value};
 use slab::{Slab, Slot, class_for};
 
@@ -90,6 +90,35 @@ pub struct Buffers {
     row_bytes: u64,
     open: u64,
     states: Vec<ColumnState>,
+}
+
+/// The most that a row of one number takes: a byte of codes, and two words.
+pub const NUMBER_BYTES: usize = 17;
+
+/// A value that is no text.
+#[derive(Clone, Copy)]
+pub enum Number {
+    /// A 64-bit float.
+    F64(f64),
+    /// A 32-bit float.
+    F32(f32),
+    /// An integer or a boolean, as bits.
+    Integer(u64),
+}
+
+impl Number {
+    /// A value as a number; `None` for a text.
+    #[inline(always)]
+    pub fn of(value: Value<'_>) -> Option<Number> {
+        Some(match value {
+            Value::F64(value) => Number::F64(value),
+            Value::F32(value) => Number::F32(value),
+            Value::I64(value) => Number::Integer(value as u64),
+            Value::U64(value) => Number::Integer(value),
+            Value::Bool(value) => Number::Integer(u64::from(value)),
+            Value::Str(_) => return None,
+        })
+    }
 }
 
 /// A copy of an open block, for readers.
@@ -196,6 +225,44 @@ impl Buffers {
         line.bytes = at as u32;
         line.rows += 1;
         self.rows += 1;
+    }
+
+    /// Appends a row of a source whose only column is `value`'s, no text: what [`Buffers::append`]
+    /// does, for the row that matters most.
+    #[inline(always)]
+    pub fn append_number(&mut self, source: u32, layout: &Layout, time: i64, value: Number) -> (u8, Coded, Coded) {
+        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let first = line.rows == 0;
+        if first {
+            open(line, layout, row::row_bound(1), &mut self.slab);
+            self.open += 1;
+        }
+        let at = line.bytes as usize;
+        let mut slot = self.slab.bytes_mut(line.rows_slot);
+        if slot.len() < at + NUMBER_BYTES {
+            line.rows_slot = self.slab.grow(line.rows_slot, at);
+            slot = self.slab.bytes_mut(line.rows_slot);
+        }
+        let coded_time = row::code_time(time, &mut line.time, first);
+        let mut state = line.first();
+        let coded_value = match value {
+            Number::F64(value) => row::code_f64(value, &mut state),
+            Number::F32(value) => row::code_f32(value, &mut state),
+            Number::Integer(value) => row::code_integer(value, &mut state),
+        };
+        line.set_first(state);
+        let codes = coded_time.code | coded_value.code << 4;
+        let window: &mut [u8; NUMBER_BYTES] =
+            slot[at..].first_chunk_mut().expect("room was made sure of");
+        window[0] = codes;
+        window[1..9].copy_from_slice(&coded_time.word.to_le_bytes());
+        window[1 + coded_time.bytes..][..8].copy_from_slice(&coded_value.word.to_le_bytes());
+        let bytes = 1 + coded_time.bytes + coded_value.bytes;
+        line.bytes = (at + bytes) as u32;
+        line.rows += 1;
+        self.rows += 1;
+        self.row_bytes += bytes as u64;
+        (codes, coded_time, coded_value)
     }
 
     /// Appends a row as it lies in the journal.

@@ -81,15 +81,100 @@ fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Appends the low bytes of `value`, as few as hold it, and tells how many.
-#[inline]
-fn put_short(value: u64, out: &mut Vec<u8>) -> u8 {
-    let bytes = (71 - value.leading_zeros() as usize) / 8;
+/// Appends what a code announces. Eight bytes and a cut are cheaper than a copy of a length known
+/// only at run time.
+#[inline(always)]
+pub fn put_word(coded: Coded, out: &mut Vec<u8>) {
     let len = out.len();
-    // Eight bytes and a cut are cheaper than a copy of a length known only at run time.
-    out.extend_from_slice(&value.to_le_bytes());
-    out.truncate(len + bytes);
-    bytes as u8
+    out.extend_from_slice(&coded.word.to_le_bytes());
+    out.truncate(len + coded.bytes);
+}
+
+/// A code and what it announces: the low `bytes` bytes of `word`.
+#[derive(Clone, Copy)]
+pub struct Coded {
+    /// The code.
+    pub code: u8,
+    /// The payload, little endian.
+    pub word: u64,
+    /// Its length.
+    pub bytes: usize,
+}
+
+impl Coded {
+    #[inline(always)]
+    fn delta(delta: i64) -> Coded {
+        let word = zigzag(delta);
+        let bytes = (71 - word.leading_zeros() as usize) / 8;
+        Coded { code: bytes as u8, word, bytes }
+    }
+
+    #[inline(always)]
+    fn whole(code: u8, word: u64) -> Coded {
+        Coded { code, word, bytes: 8 }
+    }
+}
+
+/// Codes a time that follows `state`, or begins a block.
+#[inline(always)]
+pub fn code_time(time: i64, state: &mut TimeState, first: bool) -> Coded {
+    if first {
+        *state = TimeState { last: time, delta: 0 };
+        return Coded::whole(START, time as u64);
+    }
+    let delta = time.wrapping_sub(state.last);
+    let change = delta.wrapping_sub(state.delta);
+    *state = TimeState { last: time, delta };
+    Coded::delta(change)
+}
+
+/// Codes an integer that follows `state`; booleans are 0 and 1.
+#[inline(always)]
+pub fn code_integer(value: u64, state: &mut ColumnState) -> Coded {
+    let delta = value.wrapping_sub(state.previous) as i64;
+    state.previous = value;
+    Coded::delta(delta)
+}
+
+/// Codes a float that follows `state`.
+#[inline(always)]
+pub fn code_f64(value: f64, state: &mut ColumnState) -> Coded {
+    code_float(value, value.to_bits(), state, |mantissa, power| (mantissa / power).to_bits())
+}
+
+/// Codes a float that follows `state`.
+#[inline(always)]
+pub fn code_f32(value: f32, state: &mut ColumnState) -> Coded {
+    code_float(f64::from(value), u64::from(value.to_bits()), state, |mantissa, power| {
+        u64::from(((mantissa / power) as f32).to_bits())
+    })
+}
+
+/// A float as a decimal where that gives back the same bits. `bits_of` is how a reader computes
+/// them from mantissa and power of ten.
+#[inline(always)]
+fn code_float(value: f64, bits: u64, state: &mut ColumnState, bits_of: impl Fn(f64, f64) -> u64) -> Coded {
+    match mantissa(value, bits, state.scale, &bits_of) {
+        Some(mantissa) => code_integer(mantissa as u64, state),
+        None => rescale(value, bits, state, bits_of),
+    }
+}
+
+#[cold]
+fn rescale(value: f64, bits: u64, state: &mut ColumnState, bits_of: impl Fn(f64, f64) -> u64) -> Coded {
+    if !state.hopeless {
+        for scale in 0..POWERS.len() as u8 {
+            if let Some(mantissa) = mantissa(value, bits, scale, &bits_of) {
+                *state = ColumnState { previous: mantissa as u64, scale, hopeless: false };
+                let plain = Coded::delta(mantissa);
+                let word = u64::from(scale) | (plain.bytes as u64) << 5 | plain.word << 8;
+                return Coded { code: SCALE, word, bytes: 1 + plain.bytes };
+            }
+        }
+        // NaN, the infinities and -0.0 say nothing about the values to come.
+        state.hopeless = value.is_finite() && value != 0.0;
+    }
+    Coded::whole(RAW, bits)
 }
 
 impl Row {
@@ -98,17 +183,9 @@ impl Row {
     pub fn begin(&mut self, time: i64, state: &mut TimeState, first: bool) {
         self.codes.clear();
         self.payload.clear();
-        let code = if first {
-            self.payload.extend_from_slice(&time.to_le_bytes());
-            *state = TimeState { last: time, delta: 0 };
-            START
-        } else {
-            let delta = time.wrapping_sub(state.last);
-            let change = delta.wrapping_sub(state.delta);
-            *state = TimeState { last: time, delta };
-            put_short(zigzag(change), &mut self.payload)
-        };
-        self.codes.push(code);
+        let coded = code_time(time, state, first);
+        self.codes.push(coded.code);
+        put_word(coded, &mut self.payload);
     }
 
     #[inline]
@@ -121,59 +198,28 @@ impl Row {
         }
     }
 
-    /// Adds the value of the next column. `row_at` is where the row begins in its block, with
-    /// `codes_bytes` of codes ahead of the payload.
+    /// Adds the value of the next column.
     #[inline]
     pub fn value(&mut self, column: usize, value: Value<'_>, state: &mut ColumnState, text: TextPlace<'_>) {
-        let code = match value {
-            Value::F64(value) => self.float(value, value.to_bits(), state, |m, power| (m / power).to_bits()),
-            Value::F32(value) => self.float(f64::from(value), u64::from(value.to_bits()), state, |m, power| {
-                u64::from(((m / power) as f32).to_bits())
-            }),
-            Value::I64(value) => self.integer(value as u64, state),
-            Value::U64(value) => self.integer(value, state),
-            Value::Bool(value) => self.integer(u64::from(value), state),
-            Value::Str(value) => self.text(value, state, text),
+        let coded = match value {
+            Value::F64(value) => code_f64(value, state),
+            Value::F32(value) => code_f32(value, state),
+            Value::I64(value) => code_integer(value as u64, state),
+            Value::U64(value) => code_integer(value, state),
+            Value::Bool(value) => code_integer(u64::from(value), state),
+            Value::Str(value) => {
+                let code = self.text(value, state, text);
+                return self.code(column, code);
+            }
         };
-        self.code(column, code);
+        put_word(coded, &mut self.payload);
+        self.code(column, coded.code);
     }
 
     /// The next column has no value in this row.
     #[inline]
     pub fn missing(&mut self, column: usize) {
         self.code(column, MISSING);
-    }
-
-    #[inline]
-    fn integer(&mut self, value: u64, state: &mut ColumnState) -> u8 {
-        let delta = value.wrapping_sub(state.previous) as i64;
-        state.previous = value;
-        put_short(zigzag(delta), &mut self.payload)
-    }
-
-    /// A float as a decimal where that gives back the same bits. `bits_of` is how a reader
-    /// computes them from mantissa and power of ten.
-    #[inline]
-    fn float(&mut self, value: f64, bits: u64, state: &mut ColumnState, bits_of: impl Fn(f64, f64) -> u64) -> u8 {
-        if let Some(mantissa) = mantissa(value, bits, state.scale, &bits_of) {
-            return self.integer(mantissa as u64, state);
-        }
-        if !state.hopeless {
-            for scale in 0..POWERS.len() as u8 {
-                if let Some(mantissa) = mantissa(value, bits, scale, &bits_of) {
-                    *state = ColumnState { previous: mantissa as u64, scale, hopeless: false };
-                    let at = self.payload.len();
-                    self.payload.push(0);
-                    let bytes = put_short(zigzag(mantissa), &mut self.payload);
-                    self.payload[at] = scale | bytes << 5;
-                    return SCALE;
-                }
-            }
-            // NaN, the infinities and -0.0 say nothing about the values to come.
-            state.hopeless = value.is_finite() && value != 0.0;
-        }
-        self.payload.extend_from_slice(&bits.to_le_bytes());
-        RAW
     }
 
     fn text(&mut self, value: &str, state: &mut ColumnState, place: TextPlace<'_>) -> u8 {
@@ -346,6 +392,46 @@ pub fn follow(
 
 /// All rows of a block as columns, in the order of their arrival.
 pub fn decode(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns, Malformed> {
+    match types {
+        [FieldType::F64] => decode_f64(bytes, rows),
+        _ => decode_any(bytes, rows, types),
+    }
+}
+
+/// The usual block: one column of floats, which is never missing, since then there is no row.
+fn decode_f64(bytes: &[u8], rows: usize) -> Result<Columns, Malformed> {
+    let mut times = Vec::with_capacity(rows);
+    let mut values = Vec::with_capacity(rows);
+    let (mut time, mut state, mut at) = (TimeState::default(), ColumnState::default(), 0);
+    for _ in 0..rows {
+        let codes = *bytes.get(at).ok_or(Malformed)?;
+        let (time_code, value_code) = (codes & 15, codes >> 4);
+        // Both are deltas of few bytes, and not at the very end: read as whole words.
+        if time_code <= 8
+            && value_code <= 8
+            && let Some(window) = bytes.get(at + 1..at + 17)
+        {
+            let word = |at: usize| u64::from_le_bytes(window[at..at + 8].try_into().expect("eight bytes"));
+            let cut = |word: u64, bytes: u8| if bytes == 0 { 0 } else { word & u64::MAX >> (64 - 8 * u32::from(bytes)) };
+            time.delta = time.delta.wrapping_add(unzigzag(cut(word(0), time_code)));
+            time.last = time.last.wrapping_add(time.delta);
+            let delta = unzigzag(cut(word(time_code as usize), value_code));
+            state.previous = state.previous.wrapping_add(delta as u64);
+            values.push(f64::from_bits(bits_of(&state, FieldType::F64)));
+            at += 1 + (time_code + value_code) as usize;
+        } else {
+            let mut reader = Reader { bytes, at: at + 1 };
+            reader.time(time_code, &mut time)?;
+            let bits = reader.value(value_code, FieldType::F64, &mut state)?;
+            values.push(f64::from_bits(bits.ok_or(Malformed)?));
+            at = reader.at;
+        }
+        times.push(time.last);
+    }
+    Ok(Columns { times, fields: vec![FieldColumn { present: None, values: Column::F64(values) }] })
+}
+
+fn decode_any(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns, Malformed> {
     let mut reader = Reader { bytes, at: 0 };
     let mut time = TimeState::default();
     let mut states = vec![ColumnState::default(); types.len()];

@@ -231,7 +231,9 @@ mod tests {
         slots.iter().for_each(|&(slot, _)| slab.free(slot));
         assert_eq!(slab.live_bytes(), 0);
         assert_eq!(slab.idle_bytes(), pages);
-        (0..1000).for_each(|_| drop(slab.take(5)));
+        (0..1000).for_each(|_| {
+            slab.take(5);
+        });
         assert!(slab.page_bytes() > pages && slab.idle_bytes() == 0);
         let slot = slab.take(2);
         slab.free(slot);

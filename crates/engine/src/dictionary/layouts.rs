@@ -44,6 +44,12 @@ impl Layout {
         &self.types
     }
 
+    /// Whether a field of a type is the only one.
+    #[inline(always)]
+    pub fn is_only(&self, name: &[u8], field_type: FieldType) -> bool {
+        matches!((self.types.as_slice(), self.names.as_slice()), ([known], [field]) if *known == field_type && field.as_bytes() == name)
+    }
+
     /// The column of a field. Rows mostly have their fields in the layout's order, so it is
     /// looked for at `expected` first.
     #[inline]

@@ -1,5 +1,6 @@
 //! Staging: what was accepted and is not yet written to the journal, in columns.
 
+use crate::buffer::row::{Coded, put_word};
 use seiner_codec::varint;
 
 /// Rows and registrations on their way to a record. Streams are kept apart because they compress
@@ -84,9 +85,27 @@ impl Staging {
         ]
     }
 
+    /// Adds a row of one number: its codes, and what they announce.
+    #[inline(always)]
+    pub fn number(&mut self, source: u32, start: Option<(u64, u32)>, (codes, time, value): (u8, Coded, Coded)) {
+        self.place(source, 1, start);
+        self.codes.push(codes);
+        if time.bytes != 0 {
+            put_word(time, &mut self.payload);
+        }
+        put_word(value, &mut self.payload);
+    }
+
     /// Adds a row. `start` holds the block's number and layout if the row begins one.
     #[inline]
     pub fn row(&mut self, source: u32, columns: usize, start: Option<(u64, u32)>, codes: &[u8], payload: &[u8]) {
+        self.place(source, columns, start);
+        self.codes.extend_from_slice(codes);
+        self.payload.extend_from_slice(payload);
+    }
+
+    #[inline(always)]
+    fn place(&mut self, source: u32, columns: usize, start: Option<(u64, u32)>) {
         if columns != self.width {
             self.end_width();
             self.width = columns;
@@ -104,8 +123,6 @@ impl Staging {
             varint::put_u64(u64::from(layout), &mut self.starts);
             self.next_block = block.wrapping_add(1);
         }
-        put_some(codes, &mut self.codes);
-        put_some(payload, &mut self.payload);
         self.rows += 1;
     }
 
@@ -116,15 +133,5 @@ impl Staging {
             varint::put_u64(self.width_rows, &mut self.widths);
             self.width_rows = 0;
         }
-    }
-}
-
-/// Appends few bytes; a copy of eight and a cut is cheaper than one of a length known only at run time.
-#[inline]
-fn put_some(bytes: &[u8], out: &mut Vec<u8>) {
-    match bytes {
-        [] => {}
-        [one] => out.push(*one),
-        _ => out.extend_from_slice(bytes),
     }
 }

@@ -130,7 +130,7 @@ pub fn decode_page(page: &Page, bytes: &[u8]) -> Result<Vec<Entry>, String> {
 fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
     let mut cursor = Cursor(bytes);
     let plain = cursor.count(PAGE_LIMIT)?;
-    let plain = zstd::bulk::decompress(cursor.0, plain).map_err(|_| Short)?;
+    let plain = unpack(cursor.0, plain)?;
     let mut cursor = Cursor(&plain);
     let count = cursor.count(PAGE_ENTRIES)?;
     let base = cursor.varint()?;
@@ -152,6 +152,15 @@ fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
     column(&mut entries, |entry, _, len| entry.len = len as u32)?;
     column(&mut entries, |entry, _, rows| entry.rows = rows as u32)?;
     Ok(entries)
+}
+
+/// Decompresses with a context that the thread keeps: making one costs more than a page.
+fn unpack(bytes: &[u8], plain: usize) -> Result<Vec<u8>, Short> {
+    thread_local! {
+        static CONTEXT: std::cell::RefCell<zstd::bulk::Decompressor<'static>> =
+            std::cell::RefCell::new(zstd::bulk::Decompressor::new().expect("a context without a dictionary"));
+    }
+    CONTEXT.with_borrow_mut(|context| context.decompress(bytes, plain)).map_err(|_| Short)
 }
 
 /// Reads a fence whose bytes are `bytes`.

@@ -8,6 +8,13 @@ use seiner_model::Interval;
 use seiner_platform::File;
 use std::sync::Arc;
 
+/// A footer page as it was read.
+#[derive(Default)]
+pub struct LastPage {
+    index: Option<usize>,
+    entries: Vec<Entry>,
+}
+
 /// A sealed segment; its fence is in memory, the rest on disk.
 pub struct Segment {
     /// What it says about itself.
@@ -90,12 +97,17 @@ impl Segment {
         footer::decode_page(page, &bytes).map_err(damage)
     }
 
-    /// The blocks of a source, by number.
-    pub fn blocks_of(&self, source: u32, blocks: &mut Vec<Entry>) -> Result<(), Error> {
+    /// The blocks of a source, by number. `last` is the page that was read last, which the next
+    /// source is likely to be in, too.
+    pub fn blocks_of(&self, source: u32, last: &mut LastPage, blocks: &mut Vec<Entry>) -> Result<(), Error> {
         // The first page that can hold the source is the one before the first that begins past it.
         let first = self.fence.partition_point(|page| page.first_source < source).saturating_sub(1);
-        for page in self.fence[first..].iter().take_while(|page| page.first_source <= source) {
-            blocks.extend(self.page(page)?.into_iter().filter(|entry| entry.source == source));
+        for (index, page) in self.fence.iter().enumerate().skip(first).take_while(|(_, page)| page.first_source <= source) {
+            if last.index != Some(index) {
+                *last = LastPage { index: Some(index), entries: self.page(page)? };
+            }
+            let start = last.entries.partition_point(|entry| entry.source < source);
+            blocks.extend(last.entries[start..].iter().take_while(|entry| entry.source == source));
         }
         Ok(())
     }

@@ -265,19 +265,15 @@ impl State {
         self.note(bytes);
         let end = offset + bytes.len() as u64;
         let fits = (self.grown(id, end).saturating_sub(offset) as usize).min(bytes.len());
-        if power == Power::Failing {
-            let written = if self.rng.chance(1, 2) {
-                fits
+        if power == Power::Failing || self.faults.write_error.strikes(&mut self.rng) {
+            let written = self.interrupted(offset, fits);
+            self.image(id).write(offset, &bytes[..written]);
+            let error = Errno::IO.into();
+            return Err(if power == Power::Failing {
+                power_cut()
             } else {
-                self.rng.below(fits as u64 + 1) as usize
-            };
-            self.image(id).write(offset, &bytes[..written]);
-            return Err(power_cut());
-        }
-        if self.faults.write_error.strikes(&mut self.rng) {
-            let written = self.rng.below(fits as u64 + 1) as usize;
-            self.image(id).write(offset, &bytes[..written]);
-            return Err(Errno::IO.into());
+                error
+            });
         }
         if self.faults.lost_write.strikes(&mut self.rng) {
             self.image(id).write_into_the_void(offset, &bytes[..fits]);
@@ -289,6 +285,17 @@ impl State {
         } else {
             Ok(())
         }
+    }
+
+    /// How much of `len` bytes a write has done when it is interrupted: whole pages.
+    fn interrupted(&mut self, offset: u64, len: usize) -> usize {
+        const PAGE: u64 = 512;
+        let end = offset + len as u64;
+        if self.rng.chance(1, 2) {
+            return len;
+        }
+        let stop = (offset + self.rng.below(len as u64 + 1)) / PAGE * PAGE;
+        (stop.clamp(offset, end) - offset) as usize
     }
 
     /// Syncs a file, or the names. One that fails has made anything durable, or nothing, and

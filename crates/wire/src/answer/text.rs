@@ -55,10 +55,10 @@ pub fn push_integer(bytes: &mut Vec<u8>, integer: impl itoa::Integer) {
 
 /// The shortest decimal that reads back as the same float; `quote` stands around what is no
 /// number in JSON.
-pub fn push_float<F: ryu::Float + Into<f64>>(bytes: &mut Vec<u8>, float: F, quote: &str) {
+pub fn push_float<F: zmij::Float + Into<f64>>(bytes: &mut Vec<u8>, float: F, quote: &str) {
     let wide: f64 = float.into();
     if wide.is_finite() {
-        bytes.extend_from_slice(ryu::Buffer::new().format_finite(float).as_bytes());
+        bytes.extend_from_slice(zmij::Buffer::new().format_finite(float).as_bytes());
         return;
     }
     let name = match wide {

@@ -1,0 +1,171 @@
+//! Feeds a server: every agent sends its bodies over its own connection, one after the other.
+
+use crate::client::{Connection, shortened};
+use crate::dataset::{AgentFile, Dataset};
+use crate::workload::{Lines, Workload};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often a body is sent again before the run is given up.
+const ATTEMPTS: u32 = 600;
+
+/// What a load showed from the client's side.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Load {
+    /// From the first byte sent to the last acknowledgement.
+    pub wall: Duration,
+    /// Bodies that the server put off (429, 503 or 500) and that were sent again.
+    pub put_off: u64,
+}
+
+/// What is acknowledged so far, by agent; read by others while the load runs.
+#[derive(Debug)]
+pub struct Acknowledged {
+    lines: Vec<AtomicU64>,
+}
+
+impl Acknowledged {
+    /// Nothing yet.
+    pub fn new(agents: usize) -> Acknowledged {
+        Acknowledged {
+            lines: (0..agents).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Counts lines of one agent.
+    pub fn add(&self, agent: usize, lines: u64) {
+        self.lines[agent].fetch_add(lines, Ordering::SeqCst);
+    }
+
+    /// Lines of one agent, which are the first ones of its file.
+    pub fn by_agent(&self, agent: usize) -> u64 {
+        self.lines[agent].load(Ordering::SeqCst)
+    }
+
+    /// Lines of all agents.
+    pub fn total(&self) -> u64 {
+        (0..self.lines.len())
+            .map(|agent| self.by_agent(agent))
+            .sum()
+    }
+}
+
+/// Sends a data set. On an error, `acknowledged` still says what was acknowledged before it.
+pub fn feed(
+    address: SocketAddr,
+    target: &str,
+    dataset: &Dataset,
+    acknowledged: &Acknowledged,
+) -> Result<Load> {
+    let senders = dataset.agents.iter().enumerate().map(|(number, agent)| {
+        move || {
+            send_file(address, target, agent, |lines| {
+                acknowledged.add(number, lines)
+            })
+        }
+    });
+    run(senders)
+}
+
+/// Sends a workload that is generated while it is sent, so that it may be longer than fits files.
+pub fn feed_generated(
+    address: SocketAddr,
+    target: &str,
+    workload: &Workload,
+    agents: u32,
+    lines_per_body: u64,
+) -> Result<Load> {
+    let acknowledged = Acknowledged::new(agents as usize);
+    let count = &acknowledged;
+    let senders = (0..agents).map(|agent| {
+        let lines = Lines::new(workload, agent, agents);
+        move || {
+            send_generated(address, target, lines, lines_per_body, |lines| {
+                count.add(agent as usize, lines)
+            })
+        }
+    });
+    run(senders)
+}
+
+fn run<S: FnOnce() -> Result<u64> + Send>(senders: impl Iterator<Item = S>) -> Result<Load> {
+    let start = Instant::now();
+    let put_off = thread::scope(|scope| {
+        let running: Vec<_> = senders.map(|sender| scope.spawn(sender)).collect();
+        let ended = running
+            .into_iter()
+            .map(|sender| sender.join().expect("a sender does not panic"));
+        ended
+            .collect::<Vec<Result<u64>>>()
+            .into_iter()
+            .sum::<Result<u64>>()
+    })?;
+    Ok(Load {
+        wall: start.elapsed(),
+        put_off,
+    })
+}
+
+fn send_file(
+    address: SocketAddr,
+    target: &str,
+    agent: &AgentFile,
+    count: impl Fn(u64),
+) -> Result<u64> {
+    let mut connection = Connection::open(address)?;
+    let mut file =
+        File::open(&agent.path).with_context(|| format!("opening {}", agent.path.display()))?;
+    let mut put_off = 0;
+    for body in &agent.bodies {
+        put_off += until_taken(|| {
+            let response = connection.post_file(target, &mut file, body.start, body.length)?;
+            Ok((response.status, response.body))
+        })?;
+        count(body.lines);
+    }
+    Ok(put_off)
+}
+
+fn send_generated(
+    address: SocketAddr,
+    target: &str,
+    mut lines: Lines,
+    lines_per_body: u64,
+    count: impl Fn(u64),
+) -> Result<u64> {
+    let mut connection = Connection::open(address)?;
+    let (mut text, mut put_off) = (Vec::new(), 0);
+    loop {
+        text.clear();
+        let written = lines.write(lines_per_body as usize, &mut text)?;
+        if written == 0 {
+            return Ok(put_off);
+        }
+        put_off += until_taken(|| {
+            let response = connection.post(target, &text)?;
+            Ok((response.status, response.body))
+        })?;
+        count(written as u64);
+    }
+}
+
+/// Sends until the server takes it; answers how often it was put off.
+fn until_taken(mut send: impl FnMut() -> Result<(u16, Vec<u8>)>) -> Result<u64> {
+    for attempt in 0..ATTEMPTS {
+        match send()? {
+            (200..=299, _) => return Ok(u64::from(attempt)),
+            (429 | 500 | 503, _) => thread::sleep(Duration::from_millis(100)),
+            (status, body) => {
+                bail!(
+                    "the server refused a body: {status}: {}",
+                    shortened(&String::from_utf8_lossy(&body))
+                )
+            }
+        }
+    }
+    bail!("the server put a body off {ATTEMPTS} times")
+}

@@ -1,0 +1,61 @@
+//! Benchmarks that a stranger can run. `make bench-NAME` runs one from the project's root.
+//!
+//! Each prints what it ran, on what and against what, writes all it measured to
+//! `target/bench/NAME.json`, and makes `bench/RESULTS.md` anew from those files.
+
+mod client;
+mod dataset;
+mod feed;
+mod latency;
+mod peer;
+mod process;
+mod report;
+mod run;
+mod workload;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use report::Places;
+use std::path::PathBuf;
+
+/// Benchmarks of Seiner
+#[derive(Parser)]
+struct Arguments {
+    /// Where results and generated data go
+    #[arg(long, global = true, default_value = "target/bench")]
+    output: PathBuf,
+    /// The page that is made from all results
+    #[arg(long, global = true, default_value = "bench/RESULTS.md")]
+    page: PathBuf,
+    #[command(subcommand)]
+    benchmark: Benchmark,
+}
+
+#[derive(Subcommand)]
+enum Benchmark {
+    /// Our server and others, fed the same files over loopback
+    Peers(run::peers::Settings),
+    /// The engine without a server, one core
+    Embedded(run::embedded::Settings),
+    /// Starting: cold, and after being killed at full load
+    Restart(run::restart::Settings),
+    /// Bytes written to the device for each byte of sealed blocks
+    Amplification(run::amplification::Settings),
+    /// Only makes the page anew
+    Summary,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let places = Places {
+        output: arguments.output,
+        page: arguments.page,
+    };
+    match arguments.benchmark {
+        Benchmark::Peers(settings) => run::peers::run(&settings, &places),
+        Benchmark::Embedded(settings) => run::embedded::run(&settings, &places),
+        Benchmark::Restart(settings) => run::restart::run(&settings, &places),
+        Benchmark::Amplification(settings) => run::amplification::run(&settings, &places),
+        Benchmark::Summary => report::summarise(&places),
+    }
+}

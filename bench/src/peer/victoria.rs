@@ -1,0 +1,173 @@
+//! VictoriaMetrics, single node.
+
+use super::{Peer, Question, answers, data, host_and_sensor, packaged, source_of};
+use crate::client::{Connection, encoded};
+use crate::process::{DiskUse, Server, free_address};
+use crate::workload::Workload;
+use anyhow::{Context, Result};
+use serde_json::Value;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// The Debian package.
+pub struct Victoria;
+
+/// A workload's interval in whole seconds, outwards.
+fn seconds(workload: &Workload) -> (i64, i64) {
+    let (start, end) = workload.interval();
+    (
+        start.div_euclid(1_000_000_000),
+        end.div_euclid(1_000_000_000) + 1,
+    )
+}
+
+/// Counts of samples, of each series or summed up, as an instant query at the end.
+fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
+    let (start, end) = seconds(workload);
+    let counts = format!(
+        "count_over_time({{__name__=~\"gauge_.*\"}}[{}s])",
+        end - start
+    );
+    format!(
+        "/api/v1/query?nocache=1&time={end}&query={}",
+        encoded(&wrap(&counts))
+    )
+}
+
+fn result(answer: &str) -> Result<Vec<Value>> {
+    let mut answer: Value = serde_json::from_str(answer).context("an answer that is no JSON")?;
+    match answer["data"]["result"].take() {
+        Value::Array(series) => Ok(series),
+        _ => anyhow::bail!("an answer without a result"),
+    }
+}
+
+fn count(series: &Value) -> u64 {
+    series["value"][1]
+        .as_str()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(0)
+}
+
+impl Peer for Victoria {
+    fn name(&self) -> &'static str {
+        "VictoriaMetrics"
+    }
+
+    fn version(&self) -> Result<String> {
+        packaged("victoria-metrics", "victoria-metrics")
+    }
+
+    fn spawn(&self, folder: &Path) -> Result<Server> {
+        let address = free_address()?;
+        let mut command = Command::new("victoria-metrics");
+        command
+            .arg(format!("-httpListenAddr={address}"))
+            .arg(format!("-storageDataPath={}", data(folder).display()))
+            .args([
+                "-retentionPeriod=100y",
+                "-search.maxUniqueTimeseries=20000000",
+                "-search.maxQueryDuration=10m",
+            ]);
+        Server::start(command, address, &folder.join("log"))
+    }
+
+    fn ready(&self, address: SocketAddr) -> bool {
+        answers(address, "/health")
+    }
+
+    fn write_target(&self) -> &'static str {
+        "/write?precision=ns"
+    }
+
+    fn settle(&self, connection: &mut Connection, folder: &Path) -> Result<bool> {
+        connection.get("/internal/force_flush")?.text()?;
+        connection.get("/internal/force_merge")?.text()?;
+        let stable = DiskUse::wait_until_stable(
+            &data(folder),
+            Duration::from_secs(4),
+            Duration::from_secs(180),
+        );
+        let metrics = connection.get("/metrics")?.text()?;
+        let merging = metrics.lines().any(|line| {
+            (line.starts_with("vm_active_merges") || line.starts_with("vm_active_force_merges"))
+                && !line.ends_with(" 0")
+        });
+        Ok(stable && !merging)
+    }
+
+    fn stored(&self, connection: &mut Connection, workload: &Workload) -> Result<u64> {
+        let target = count_target(workload, |counts| format!("sum({counts})"));
+        Ok(result(&connection.get(&target)?.text()?)?
+            .first()
+            .map_or(0, count))
+    }
+
+    fn stored_by_source(
+        &self,
+        connection: &mut Connection,
+        workload: &Workload,
+    ) -> Result<HashMap<(u32, u32), u64>> {
+        let target = count_target(workload, |counts| {
+            format!("sum({counts}) by (host, sensor)")
+        });
+        let series = result(&connection.get(&target)?.text()?)?;
+        let counts = series.iter().filter_map(|series| {
+            let tag = |name: &str| series["metric"][name].as_str().unwrap_or_default();
+            Some((source_of(tag("host"), tag("sensor"))?, count(series)))
+        });
+        Ok(counts.collect())
+    }
+
+    fn target(&self, question: Question, workload: &Workload) -> String {
+        let (start, end) = seconds(workload);
+        let field = workload.field(0);
+        match question {
+            Question::Series { host, sensor } => {
+                let (host, sensor) = host_and_sensor(host, sensor);
+                let selector = format!("gauge_{field}{{host=\"{host}\",sensor=\"{sensor}\"}}");
+                format!(
+                    "/api/v1/export?match[]={}&start={start}&end={end}",
+                    encoded(&selector)
+                )
+            }
+            Question::MinuteMeans { host } => {
+                let (host, _) = host_and_sensor(host, 0);
+                let query = encoded(&format!(
+                    "avg_over_time(gauge_{field}{{host=\"{host}\"}}[1m])"
+                ));
+                // A minute is named by its end here.
+                let (start, end) = (start + 60, end + 59);
+                format!(
+                    "/api/v1/query_range?nocache=1&start={start}&end={end}&step=60&query={query}"
+                )
+            }
+        }
+    }
+
+    fn values(&self, answer: &str) -> Result<usize> {
+        // An export has a line a series, and none at all of a series that is not there.
+        if answer.is_empty() || answer.starts_with("{\"metric\"") {
+            let mut count = 0;
+            for line in answer.lines() {
+                let series: Value = serde_json::from_str(line)?;
+                count += series["values"].as_array().map_or(0, Vec::len);
+            }
+            return Ok(count);
+        }
+        Ok(result(answer)?
+            .iter()
+            .map(|series| series["values"].as_array().map_or(0, Vec::len))
+            .sum())
+    }
+
+    fn remark(&self) -> String {
+        "VictoriaMetrics: default settings but -retentionPeriod=100y and higher limits for the counting query; \
+         settled by force_flush and force_merge; the series by /api/v1/export, the means by query_range with \
+         nocache=1 (its answer cache off, as no other server has one)"
+            .to_string()
+    }
+}

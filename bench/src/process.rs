@@ -1,0 +1,253 @@
+//! A server as a child process, and what the kernel says of it.
+
+use anyhow::{Context, Result, bail, ensure};
+use procfs::WithCurrentSystemInfo;
+use procfs::process::Process;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a server may take to answer its first request, or to stop.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running server, killed when dropped.
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+    log: PathBuf,
+}
+
+/// What the kernel counted for a process up to now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// User and system time of all its threads, in seconds.
+    pub cpu_s: f64,
+    /// The most memory it ever held, in bytes (VmHWM).
+    pub peak_rss: u64,
+    /// The memory it holds, in bytes (VmRSS).
+    pub rss: u64,
+    /// Bytes that it caused to be written to block devices (`write_bytes` of /proc/PID/io).
+    pub written: u64,
+}
+
+impl Usage {
+    /// Reads the counters of a process.
+    pub fn of(pid: i32) -> Result<Usage> {
+        let process = Process::new(pid)?;
+        let (stat, status) = (process.stat()?, process.status()?);
+        Ok(Usage {
+            cpu_s: (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64,
+            peak_rss: status.vmhwm.unwrap_or_default() * 1024,
+            rss: stat.rss_bytes().get(),
+            written: process.io()?.write_bytes,
+        })
+    }
+
+    /// Reads the counters of this process.
+    pub fn own() -> Result<Usage> {
+        Usage::of(std::process::id() as i32)
+    }
+}
+
+impl Server {
+    /// Starts a command, its output going to a log file.
+    pub fn start(mut command: Command, address: SocketAddr, log: &Path) -> Result<Server> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let output = File::options().create(true).append(true).open(log)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .spawn()
+            .with_context(|| format!("starting {program}"))?;
+        Ok(Server {
+            child,
+            address,
+            log: log.to_path_buf(),
+        })
+    }
+
+    /// What the kernel counted for it.
+    pub fn usage(&self) -> Result<Usage> {
+        Usage::of(self.child.id() as i32)
+    }
+
+    /// Waits until `ready` answers true, trying all the time.
+    pub fn wait_until(&mut self, mut ready: impl FnMut(SocketAddr) -> bool) -> Result<()> {
+        let start = Instant::now();
+        while !ready(self.address) {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the server ended at once ({status}): {}", self.log_tail());
+            }
+            ensure!(
+                start.elapsed() < PATIENCE,
+                "the server does not answer: {}",
+                self.log_tail()
+            );
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// The last lines of what it said.
+    pub fn log_tail(&self) -> String {
+        let text = fs::read_to_string(&self.log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().rev().take(5).collect();
+        lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
+    }
+
+    /// Asks it to stop (SIGTERM), and waits until it has.
+    pub fn stop(mut self) -> Result<()> {
+        kill_process(self.pid(), Signal::TERM)?;
+        let start = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            ensure!(
+                start.elapsed() < PATIENCE,
+                "the server does not stop on SIGTERM"
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Ends it on the spot (SIGKILL), and waits until it is gone.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A free port on loopback.
+pub fn free_address() -> Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// What a directory takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskUse {
+    /// Blocks that the file system gave to its files, in bytes.
+    pub allocated: u64,
+    /// The lengths of its files, in bytes.
+    pub apparent: u64,
+    /// How many files there are.
+    pub files: u64,
+}
+
+impl DiskUse {
+    /// Adds up a directory; files that vanish meanwhile count nothing.
+    pub fn of(directory: &Path) -> DiskUse {
+        let mut sum = DiskUse::default();
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let Ok(facts) = entry.metadata() else {
+                continue;
+            };
+            if facts.is_dir() {
+                let inner = DiskUse::of(&entry.path());
+                sum.allocated += inner.allocated;
+                sum.apparent += inner.apparent;
+                sum.files += inner.files;
+            } else {
+                sum.allocated += facts.blocks() * 512;
+                sum.apparent += facts.len();
+                sum.files += 1;
+            }
+        }
+        sum
+    }
+
+    /// Waits until the directory has not changed for `quiet`; answers false if it still did
+    /// after `limit`.
+    pub fn wait_until_stable(directory: &Path, quiet: Duration, limit: Duration) -> bool {
+        let start = Instant::now();
+        let mut last = (DiskUse::of(directory), Instant::now());
+        while start.elapsed() < limit {
+            thread::sleep(Duration::from_millis(250));
+            let now = DiskUse::of(directory);
+            if now != last.0 {
+                last = (now, Instant::now());
+            } else if last.1.elapsed() >= quiet {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Bytes written to the block device under a directory since the machine started, by whomever;
+/// none if the file system does not sit on a device that the kernel counts.
+pub fn device_written(directory: &Path) -> Option<u64> {
+    let device = fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let disks = procfs::diskstats().ok()?;
+    let disk = disks
+        .iter()
+        .find(|disk| disk.major == major as i32 && disk.minor == minor as i32)?;
+    Some(disk.sectors_written * 512)
+}
+
+/// Drops the page cache, so that the next read comes from the device; false if not permitted.
+pub fn drop_page_cache() -> bool {
+    rustix::fs::sync();
+    fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_usage_grows_with_work() {
+        let before = Usage::own().unwrap();
+        let start = Instant::now();
+        let mut sum = 0_u64;
+        while start.elapsed() < Duration::from_millis(100) {
+            sum = std::hint::black_box(sum.wrapping_add(1));
+        }
+        let after = Usage::own().unwrap();
+        assert!(after.cpu_s > before.cpu_s);
+        assert!(after.peak_rss >= after.rss && after.rss > 0);
+    }
+
+    #[test]
+    fn disk_use_adds_up_folders() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("inner")).unwrap();
+        fs::write(directory.path().join("inner/file"), [1; 5000]).unwrap();
+        fs::write(directory.path().join("other"), [1; 10]).unwrap();
+        let disk = DiskUse::of(directory.path());
+        assert_eq!((disk.apparent, disk.files), (5010, 2));
+    }
+
+    #[test]
+    fn a_server_that_ends_is_reported_with_its_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such thing; exit 3"]);
+        let address = free_address().unwrap();
+        let mut server = Server::start(command, address, &directory.path().join("log")).unwrap();
+        let error = server.wait_until(|_| false).unwrap_err().to_string();
+        assert!(
+            error.contains("no such thing") && error.contains('3'),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,388 @@
+//! What a benchmark found: figures, tables and checks, as JSON and as Markdown.
+//!
+//! Every benchmark writes `NAME.json`; the page of results is made from these files alone, so
+//! that it cannot say anything that was not measured.
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The benchmarks, in the order of the page.
+pub const BENCHMARKS: [&str; 4] = ["peers", "embedded", "restart", "amplification"];
+
+/// Everything that a benchmark has to say.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Report {
+    /// Which benchmark.
+    pub name: String,
+    /// What it is about, in a sentence or two.
+    pub purpose: String,
+    /// The command that was run.
+    pub command: String,
+    /// When it ended, UTC.
+    pub taken_at: String,
+    /// What it ran on.
+    pub machine: Machine,
+    /// Programs and their versions.
+    pub versions: BTreeMap<String, String>,
+    /// What a reader must know to judge the figures.
+    pub notes: Vec<String>,
+    /// The figures, made readable.
+    pub tables: Vec<Table>,
+    /// The figures demanded, met or not.
+    pub checks: Vec<Check>,
+    /// Everything measured.
+    pub measured: Value,
+}
+
+/// The machine a benchmark ran on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub cpu: String,
+    /// How many processors the kernel schedules on.
+    pub cores: usize,
+    /// The kernel's version.
+    pub kernel: String,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Load average of the minute before the benchmark began: 0 on an idle machine.
+    pub load_before: f64,
+}
+
+/// A table of texts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Heads of the columns.
+    pub columns: Vec<String>,
+    /// The rows, as long as the heads.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Which side of the bound is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Relation {
+    /// At least the bound.
+    #[serde(rename = ">=")]
+    AtLeast,
+    /// At most the bound.
+    #[serde(rename = "<=")]
+    AtMost,
+    /// Less than the bound.
+    #[serde(rename = "<")]
+    Below,
+}
+
+/// A figure that was demanded.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Check {
+    /// Which figure.
+    pub name: String,
+    /// What was measured; none if it was not.
+    pub value: Option<f64>,
+    /// What was demanded; none if it is another measurement that was not taken.
+    pub bound: Option<f64>,
+    /// Whether the demand is met. Never true of what was not measured.
+    pub holds: bool,
+    /// How the value must lie to the bound.
+    pub relation: Relation,
+    /// The unit of both.
+    pub unit: String,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new(title: impl Into<String>, columns: &[&str]) -> Table {
+        Table {
+            title: title.into(),
+            columns: columns.iter().map(|column| column.to_string()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// As Markdown.
+    pub fn markdown(&self) -> String {
+        let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        let rule: Vec<String> = (0..self.columns.len())
+            .map(|column| if column == 0 { "---" } else { "--:" }.to_string())
+            .collect();
+        let mut text = format!("**{}**\n\n{}{}", self.title, row(&self.columns), row(&rule));
+        self.rows
+            .iter()
+            .for_each(|cells| text.push_str(&row(cells)));
+        text
+    }
+}
+
+impl Check {
+    /// Judges a value.
+    pub fn new(
+        name: impl Into<String>,
+        value: Option<f64>,
+        relation: Relation,
+        bound: Option<f64>,
+        unit: &str,
+    ) -> Check {
+        let holds = match (value, bound) {
+            (Some(value), Some(bound)) => match relation {
+                Relation::AtLeast => value >= bound,
+                Relation::AtMost => value <= bound,
+                Relation::Below => value < bound,
+            },
+            _ => false,
+        };
+        Check {
+            name: name.into(),
+            value,
+            bound,
+            holds,
+            relation,
+            unit: unit.to_string(),
+        }
+    }
+}
+
+impl Relation {
+    fn sign(self) -> &'static str {
+        match self {
+            Relation::AtLeast => "≥",
+            Relation::AtMost => "≤",
+            Relation::Below => "<",
+        }
+    }
+}
+
+impl Machine {
+    /// This machine, now.
+    pub fn here() -> Machine {
+        use procfs::Current;
+        let cpu = procfs::CpuInfo::current().ok();
+        let memory = procfs::Meminfo::current().ok();
+        let load = procfs::LoadAverage::current().ok();
+        Machine {
+            cpu: cpu
+                .and_then(|cpu| cpu.model_name(0).map(String::from))
+                .unwrap_or_else(|| "unknown".into()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned(),
+            memory_bytes: memory.map_or(0, |memory| memory.mem_total),
+            load_before: load.map_or(0.0, |load| f64::from(load.one)),
+        }
+    }
+
+    fn describe(&self) -> String {
+        format!(
+            "{}, {} cores, {:.1} GB of memory, Linux {}, load average before: {:.2}",
+            self.cpu,
+            self.cores,
+            self.memory_bytes as f64 / 1e9,
+            self.kernel,
+            self.load_before
+        )
+    }
+}
+
+impl Report {
+    /// A report of this machine and command, to be filled.
+    pub fn new(name: &str, purpose: &str) -> Report {
+        Report {
+            name: name.to_string(),
+            purpose: purpose.to_string(),
+            command: std::iter::once("seiner-bench".to_string())
+                .chain(std::env::args().skip(1))
+                .collect::<Vec<_>>()
+                .join(" "),
+            taken_at: String::new(),
+            machine: Machine::here(),
+            versions: BTreeMap::new(),
+            notes: Vec::new(),
+            tables: Vec::new(),
+            checks: Vec::new(),
+            measured: Value::Null,
+        }
+    }
+
+    /// As a section of the page.
+    pub fn markdown(&self) -> String {
+        let mut text = format!("## {}\n\n{}\n\n", self.name, self.purpose);
+        let versions: Vec<String> = self
+            .versions
+            .iter()
+            .map(|(program, version)| format!("{program} {version}"))
+            .collect();
+        let _ = write!(
+            text,
+            "- Run: `{}`, {}\n- On: {}\n",
+            self.command,
+            self.taken_at,
+            self.machine.describe()
+        );
+        if !versions.is_empty() {
+            let _ = writeln!(text, "- Against: {}", versions.join(", "));
+        }
+        self.notes.iter().for_each(|note| {
+            let _ = writeln!(text, "- {note}");
+        });
+        for table in self.tables.iter().chain([&self.checks_table()]) {
+            let _ = write!(text, "\n{}", table.markdown());
+        }
+        text
+    }
+
+    fn checks_table(&self) -> Table {
+        let mut table = Table::new(
+            "Figures demanded",
+            &["figure", "measured", "demanded", "holds"],
+        );
+        for check in &self.checks {
+            table.rows.push(vec![
+                check.name.clone(),
+                check.value.map_or("not measured".into(), |value| {
+                    format!("{} {}", short(value), check.unit)
+                }),
+                check.bound.map_or("not measured".into(), |bound| {
+                    format!("{} {} {}", check.relation.sign(), short(bound), check.unit)
+                }),
+                if check.holds { "yes" } else { "**no**" }.to_string(),
+            ]);
+        }
+        table
+    }
+
+    /// Writes the JSON file, prints the section, and makes the page anew.
+    pub fn finish(mut self, places: &Places) -> Result<()> {
+        self.taken_at = jiff::Timestamp::now()
+            .strftime("%Y-%m-%d %H:%M UTC")
+            .to_string();
+        fs::create_dir_all(&places.output)?;
+        let path = places.output.join(format!("{}.json", self.name));
+        fs::write(&path, serde_json::to_string_pretty(&self)? + "\n")
+            .with_context(|| format!("writing {}", path.display()))?;
+        println!("{}", self.markdown());
+        println!("Everything measured: {}", path.display());
+        summarise(places)
+    }
+}
+
+/// Where results go.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The folder of JSON files and generated data.
+    pub output: PathBuf,
+    /// The page.
+    pub page: PathBuf,
+}
+
+/// Makes the page from the JSON files that are there.
+pub fn summarise(places: &Places) -> Result<()> {
+    let mut text = String::from(
+        "# Results\n\nMade by the benchmarks (`make bench-NAME`); edits by hand are lost. \
+         Figures that were missed stand here as well.\n",
+    );
+    for name in BENCHMARKS {
+        match read(&places.output.join(format!("{name}.json")))? {
+            Some(report) => {
+                let _ = write!(text, "\n{}", report.markdown());
+            }
+            None => {
+                let _ = write!(text, "\n## {name}\n\nNot run yet: `make bench-{name}`.\n");
+            }
+        }
+    }
+    fs::write(&places.page, text).with_context(|| format!("writing {}", places.page.display()))?;
+    println!("The page: {}", places.page.display());
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Option<Report>> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).with_context(|| {
+            format!(
+                "{} is not what this version writes; run its benchmark again",
+                path.display()
+            )
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("reading {}", path.display())),
+    }
+}
+
+/// Three digits, or more before the point.
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_string(),
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.4}"),
+    }
+}
+
+/// A cell of a table: a number, or a dash.
+pub fn cell(value: Option<f64>) -> String {
+    value.map_or("–".to_string(), short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_does_not_hold() {
+        for (value, bound, holds) in [
+            (Some(5.0), Some(5.0), true),
+            (Some(4.9), Some(5.0), false),
+            (None, Some(0.0), false),
+            (Some(9.0), None, false),
+        ] {
+            assert_eq!(
+                Check::new("x", value, Relation::AtLeast, bound, "").holds,
+                holds
+            );
+        }
+        assert!(!Check::new("x", Some(0.5), Relation::Below, Some(0.5), "s").holds);
+        assert!(Check::new("x", Some(0.5), Relation::AtMost, Some(0.5), "s").holds);
+    }
+
+    #[test]
+    fn the_page_shows_what_ran_and_what_did_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let places = Places {
+            output: directory.path().join("out"),
+            page: directory.path().join("RESULTS.md"),
+        };
+        let mut report = Report::new("restart", "How soon it answers.");
+        report.checks.push(Check::new(
+            "cold start",
+            Some(0.75),
+            Relation::Below,
+            Some(0.5),
+            "s",
+        ));
+        report.tables.push(Table {
+            rows: vec![vec!["seiner".into(), "0.75".into()]],
+            ..Table::new("Times", &["who", "s"])
+        });
+        report.finish(&places).unwrap();
+        let page = fs::read_to_string(&places.page).unwrap();
+        assert!(
+            page.contains("| cold start | 0.75 s | < 0.50 s | **no** |"),
+            "{page}"
+        );
+        assert!(page.contains("| seiner | 0.75 |"), "{page}");
+        assert!(page.contains("Not run yet: `make bench-peers`"), "{page}");
+        let json: Value =
+            serde_json::from_slice(&fs::read(places.output.join("restart.json")).unwrap()).unwrap();
+        assert_eq!(json["checks"][0]["holds"], false);
+        assert_eq!(json["checks"][0]["bound"], 0.5);
+    }
+}

@@ -1,0 +1,417 @@
+//! `embedded`: the engine without a server, fed columnar batches on one core.
+//!
+//! Every case runs in a process of its own, pinned to one processor with all the threads of the
+//! engine, so that neither a second core nor the memory of another case helps it.
+
+use crate::latency::median;
+use crate::process::Usage;
+use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::workload::{Gauge, PERIOD, START, Workload, tags};
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::Args;
+use seiner_engine::{Durability, Engine, Options};
+use seiner_model::{SourceId, SourceKey};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+/// What `embedded` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// How often each case is repeated; medians are reported
+    #[arg(long, default_value_t = 3)]
+    repeat: u32,
+    /// Share of the samples to append, for a quick look; the figures demanded are for 1
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Runs one case in this process and prints what was measured (used by the benchmark itself)
+    #[arg(long, hide = true)]
+    case: Option<String>,
+}
+
+/// A way to feed the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Case {
+    name: &'static str,
+    sources: u32,
+    ticks: u32,
+    shuffled: bool,
+    durability: Durability,
+}
+
+const INTERVAL: Durability = Durability::Interval(std::time::Duration::from_millis(100));
+const CASES: [Case; 4] = [
+    Case {
+        name: "in-order",
+        sources: 4_000,
+        ticks: 5_000,
+        shuffled: false,
+        durability: INTERVAL,
+    },
+    Case {
+        name: "in-order-memory",
+        sources: 4_000,
+        ticks: 5_000,
+        shuffled: false,
+        durability: Durability::Memory,
+    },
+    Case {
+        name: "shuffled",
+        sources: 1_000_000,
+        ticks: 20,
+        shuffled: true,
+        durability: INTERVAL,
+    },
+    Case {
+        name: "shuffled-memory",
+        sources: 1_000_000,
+        ticks: 20,
+        shuffled: true,
+        durability: Durability::Memory,
+    },
+];
+/// Samples of a batch.
+const BATCH: usize = 10_000;
+
+/// What a case showed.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Measured {
+    case: String,
+    samples: u64,
+    /// Appending alone, registration and generation not included.
+    wall_s: f64,
+    /// Of the whole process, the engine's threads included, while appending.
+    cpu_s: f64,
+    register_wall_s: f64,
+    register_cpu_s: f64,
+    /// Growth of the resident set by registering, over the sources.
+    registered_bytes_per_source: f64,
+    /// The same once all is appended: with open buffers.
+    loaded_bytes_per_source: f64,
+    peak_rss_bytes: u64,
+    stored: u64,
+}
+
+const PURPOSE: &str = "The engine in a process of its own, pinned to one core with all its threads: one field, \
+    f64 gauges with 1-2 decimals, batches of 10,000 samples made beforehand. In order: every tick goes through all \
+    sources in the order they were registered. Shuffled: every tick goes through them in another random order. \
+    Rates count appending alone; the seconds of processor time are those of the whole process meanwhile.";
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    if let Some(name) = &settings.case {
+        let case = CASES
+            .iter()
+            .find(|case| case.name == name)
+            .with_context(|| format!("there is no case {name}"))?;
+        println!(
+            "{}",
+            serde_json::to_string(&measure(&case.scaled(settings.scale), &places.output)?)?
+        );
+        return Ok(());
+    }
+    let mut report = Report::new("embedded", PURPOSE);
+    std::fs::create_dir_all(&places.output)?;
+    let mut measured = Vec::new();
+    for _ in 0..settings.repeat {
+        for case in &CASES {
+            let one = in_own_process(case, settings, places)?;
+            eprintln!(
+                "{}: {} M samples/s",
+                one.case,
+                cell(Some(one.samples as f64 / one.wall_s / 1e6))
+            );
+            measured.push(one);
+        }
+    }
+    report
+        .versions
+        .insert("seiner-engine".into(), env!("CARGO_PKG_VERSION").into());
+    report.notes.push(format!(
+        "{} repetitions, scale {}, default options: a memory budget of {} MiB",
+        settings.repeat,
+        settings.scale,
+        Options::default().memory >> 20
+    ));
+    report.notes.extend(
+        measured
+            .iter()
+            .filter(|one| one.stored != one.samples)
+            .map(|one| {
+                format!(
+                    "**{}: the engine answers for {} of {} samples**",
+                    one.case, one.stored, one.samples
+                )
+            }),
+    );
+    report.tables.push(table(&measured));
+    report.checks = checks(&measured);
+    report.measured = json!({ "scale": settings.scale, "memory_budget_bytes": Options::default().memory, "cases": measured });
+    report.finish(places)
+}
+
+impl Case {
+    fn scaled(self, scale: f64) -> Case {
+        let workload = Workload {
+            name: self.name,
+            sources: self.sources,
+            fields: 1,
+            ticks: self.ticks,
+            first_tick: 0,
+        }
+        .scaled(scale);
+        Case {
+            sources: workload.sources,
+            ticks: workload.ticks,
+            ..self
+        }
+    }
+}
+
+fn in_own_process(case: &Case, settings: &Settings, places: &Places) -> Result<Measured> {
+    let output = Command::new(std::env::current_exe()?)
+        .arg("--output")
+        .arg(&places.output)
+        .args([
+            "embedded",
+            "--case",
+            case.name,
+            "--scale",
+            &settings.scale.to_string(),
+        ])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "{} failed: {}",
+        case.name,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    serde_json::from_slice(&output.stdout).context("a case answered no JSON")
+}
+
+fn measure(case: &Case, output: &Path) -> Result<Measured> {
+    pin_to_one_core()?;
+    let batches = batches(case);
+    let folder = tempfile::tempdir_in(output)?;
+    let options = Options {
+        durability: case.durability,
+        ..Options::default()
+    };
+    let before = Usage::own()?;
+    let start = Instant::now();
+    let engine = Engine::open_directory(&folder.path().join("data"), options)?;
+    let ids = register(&engine, case.sources)?;
+    let register_wall_s = start.elapsed().as_secs_f64();
+    let registered = Usage::own()?;
+    let start = Instant::now();
+    let mut samples = 0;
+    let mut sources = Vec::with_capacity(BATCH);
+    for batch in &batches {
+        sources.clear();
+        sources.extend(batch.sources.iter().map(|&source| ids[source as usize]));
+        samples += engine
+            .append_samples("value", &sources, &batch.times, &batch.values)?
+            .samples as u64;
+    }
+    let wall_s = start.elapsed().as_secs_f64();
+    let after = Usage::own()?;
+    let per_source = |rss: u64| rss.saturating_sub(before.rss) as f64 / f64::from(case.sources);
+    engine.settle()?;
+    let measured = Measured {
+        case: case.name.to_string(),
+        samples,
+        wall_s,
+        cpu_s: after.cpu_s - registered.cpu_s,
+        register_wall_s,
+        register_cpu_s: registered.cpu_s - before.cpu_s,
+        registered_bytes_per_source: per_source(registered.rss),
+        loaded_bytes_per_source: per_source(after.rss),
+        peak_rss_bytes: after.peak_rss,
+        stored: stored(&engine)?,
+    };
+    engine.close()?;
+    Ok(measured)
+}
+
+fn pin_to_one_core() -> Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    let allowed = rustix::thread::sched_getaffinity(None)?;
+    let last = (0..rustix::thread::CpuSet::MAX_CPU)
+        .rev()
+        .find(|&cpu| allowed.is_set(cpu));
+    set.set(last.context("the process may run on no processor")?);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+fn register(engine: &Engine, sources: u32) -> Result<Vec<SourceId>> {
+    let per_host = crate::workload::SENSORS_PER_HOST;
+    (0..sources)
+        .map(|source| {
+            let key = SourceKey::new("gauge", tags(source / per_host, source % per_host))?;
+            engine
+                .register(&key)?
+                .map_err(|reason| anyhow!("a source was refused: {reason}"))
+        })
+        .collect()
+}
+
+/// One call's worth: the sources by their number.
+struct Batch {
+    sources: Vec<u32>,
+    times: Vec<i64>,
+    values: Vec<f64>,
+}
+
+fn batches(case: &Case) -> Vec<Batch> {
+    let mut gauges: Vec<Gauge> = (0..case.sources).map(Gauge::new).collect();
+    let mut order: Vec<u32> = (0..case.sources).collect();
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut batches = Vec::new();
+    for tick in 0..case.ticks {
+        if case.shuffled {
+            shuffle(&mut order, &mut random);
+        }
+        let time = START + i64::from(tick) * PERIOD;
+        for sources in order.chunks(BATCH) {
+            batches.push(Batch {
+                sources: sources.to_vec(),
+                times: sources
+                    .iter()
+                    .map(|&source| time + i64::from(source / 100) * 1_000_000)
+                    .collect(),
+                values: sources
+                    .iter()
+                    .map(|&source| gauges[source as usize].value())
+                    .collect(),
+            });
+        }
+    }
+    batches
+}
+
+/// Fisher and Yates, by a xorshift generator.
+fn shuffle(order: &mut [u32], random: &mut u64) {
+    for last in (1..order.len()).rev() {
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        order.swap(last, (*random % (last as u64 + 1)) as usize);
+    }
+}
+
+fn stored(engine: &Engine) -> Result<u64> {
+    let query = seiner_engine::Query {
+        selector: seiner_model::Selector::parse("gauge")?,
+        fields: None,
+        interval: seiner_model::Interval::new(i64::MIN, i64::MAX),
+    };
+    let mut stored = 0;
+    for series in engine.aggregate(&query, seiner_engine::Step::Whole)? {
+        stored += series?
+            .buckets
+            .iter()
+            .map(|bucket| bucket.count)
+            .sum::<u64>();
+    }
+    Ok(stored)
+}
+
+fn figure(measured: &[Measured], case: &str, of: impl Fn(&Measured) -> f64) -> Option<f64> {
+    median(measured.iter().filter(|one| one.case == case).map(of))
+}
+
+fn table(measured: &[Measured]) -> Table {
+    let mut table = Table::new(
+        "Appending columnar batches on one core",
+        &[
+            "case",
+            "durability",
+            "M samples per s",
+            "M samples per CPU-s",
+            "registering, M sources per s",
+            "bytes a source, registered",
+            "bytes a source, loaded",
+            "peak RSS, GB (batches included)",
+        ],
+    );
+    for case in &CASES {
+        let at = |of: &dyn Fn(&Measured) -> f64| cell(figure(measured, case.name, of));
+        let order = if case.shuffled {
+            "random order"
+        } else {
+            "in order"
+        };
+        table.rows.push(vec![
+            format!("{} sources, {order}", case.sources),
+            if case.durability == Durability::Memory {
+                "memory"
+            } else {
+                "interval 100 ms"
+            }
+            .to_string(),
+            at(&|one| one.samples as f64 / one.wall_s / 1e6),
+            at(&|one| one.samples as f64 / one.cpu_s.max(0.01) / 1e6),
+            at(&|one| f64::from(case.sources) / one.register_wall_s / 1e6),
+            at(&|one| one.registered_bytes_per_source),
+            at(&|one| one.loaded_bytes_per_source),
+            at(&|one| one.peak_rss_bytes as f64 / 1e9),
+        ]);
+    }
+    table
+}
+
+fn checks(measured: &[Measured]) -> Vec<Check> {
+    let rate = |case: &str| figure(measured, case, |one| one.samples as f64 / one.wall_s / 1e6);
+    [
+        (
+            "in-order",
+            "4,000 sources in order, one core, durability interval",
+            30.0,
+        ),
+        (
+            "shuffled",
+            "1,000,000 sources in random order, one core, durability interval",
+            10.0,
+        ),
+    ]
+    .map(|(case, name, bound)| {
+        Check::new(
+            name,
+            rate(case),
+            Relation::AtLeast,
+            Some(bound),
+            "M samples/s",
+        )
+    })
+    .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_hold_every_source_once_a_tick() {
+        for case in CASES.map(|case| case.scaled(0.0001)) {
+            let batches = batches(&case);
+            let mut counts = vec![0; case.sources as usize];
+            for batch in &batches {
+                assert_eq!(
+                    (batch.times.len(), batch.values.len()),
+                    (batch.sources.len(), batch.sources.len())
+                );
+                batch
+                    .sources
+                    .iter()
+                    .for_each(|&source| counts[source as usize] += 1);
+            }
+            assert!(
+                counts.iter().all(|&count| count == case.ticks),
+                "{}",
+                case.name
+            );
+        }
+    }
+}

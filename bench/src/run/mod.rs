@@ -1,0 +1,6 @@
+//! The benchmarks, one a file.
+
+pub mod amplification;
+pub mod embedded;
+pub mod peers;
+pub mod restart;

@@ -1,0 +1,480 @@
+//! `peers`: several servers on loopback, fed the same files in turns.
+
+use crate::client::Connection;
+use crate::dataset::Dataset;
+use crate::feed::{Acknowledged, feed};
+use crate::latency::{RUNS, WARM_UPS, median, milliseconds};
+use crate::peer::influx::Influx;
+use crate::peer::questdb::Questdb;
+use crate::peer::seiner::Seiner;
+use crate::peer::victoria::Victoria;
+use crate::peer::{self, Peer, Question};
+use crate::process::{DiskUse, Server};
+use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::workload::{SENSORS_PER_HOST, Workload};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// What `peers` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// Which workloads, by letter; e is always run after c, into the same server
+    #[arg(long, default_value = "abcde")]
+    workloads: String,
+    /// Which servers, by the first letter: seiner, victoria-metrics, influxdb, questdb
+    #[arg(long, default_value = "sviq")]
+    servers: String,
+    /// How often each load is repeated; medians are reported
+    #[arg(long, default_value_t = 3)]
+    repeat: u32,
+    /// Connections, each sending its own share of the hosts
+    #[arg(long, default_value_t = 2)]
+    agents: u32,
+    /// Lines of one request's body
+    #[arg(long, default_value_t = 10_000)]
+    lines: u64,
+    /// Share of the samples to load, for a quick look; the figures demanded are for 1
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Share of the samples of (d), of which there are 100 million
+    #[arg(long, default_value_t = 0.1)]
+    scale_d: f64,
+    /// Our server
+    #[arg(long, default_value = "target/release/seiner")]
+    seiner: PathBuf,
+    /// QuestDB's jar from Maven Central; left out otherwise
+    #[arg(long)]
+    questdb: Option<PathBuf>,
+}
+
+/// One load into one server, and what it left.
+#[derive(Clone, Debug, Serialize)]
+struct Measured {
+    server: &'static str,
+    workload: &'static str,
+    repetition: u32,
+    samples: u64,
+    /// Of the server, from the first byte sent to the last acknowledgement.
+    cpu_s: f64,
+    wall_s: f64,
+    samples_per_cpu_s: f64,
+    samples_per_s: f64,
+    /// The most memory held up to the last acknowledgement.
+    peak_rss_bytes: u64,
+    bodies_put_off: u64,
+    /// Of the server, from the last acknowledgement until settled.
+    settling_cpu_s: f64,
+    settled: bool,
+    disk_allocated_bytes: u64,
+    disk_apparent_bytes: u64,
+    /// Bytes allocated over all samples that the server holds.
+    bytes_per_sample: f64,
+    /// Samples it answers for, in this workload's interval.
+    stored: u64,
+    series_ms: Vec<f64>,
+    minute_means_ms: Vec<f64>,
+    /// What was asked first, the values that came, and how many are right: at least, at most.
+    answers: Vec<(String, usize, (usize, usize))>,
+}
+
+const PURPOSE: &str = "Servers on loopback with an empty data folder each, fed the same line protocol over HTTP, \
+    one after the other in turns, then settled and asked two questions. A sample is one value of one series. \
+    Rates divide by the processor time of the server alone (user and system, all threads), from the first byte \
+    to the last acknowledgement. Peak RSS is up to the last acknowledgement. Latencies are medians of 50 requests \
+    on one connection after 5 unmeasured ones, each for another series or host.";
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("peers", PURPOSE);
+    let mut absent = Vec::new();
+    let peers = present(settings, &mut report, &mut absent)?;
+    let mut measured = Vec::new();
+    for group in groups(settings)? {
+        let datasets = group
+            .iter()
+            .map(|workload| {
+                Dataset::prepare(
+                    &places.output.join("data"),
+                    workload,
+                    settings.agents,
+                    settings.lines,
+                )
+            })
+            .collect::<Result<Vec<_>>>()?;
+        for repetition in 0..settings.repeat {
+            for peer in &peers {
+                measured.extend(measure(
+                    peer.as_ref(),
+                    &datasets,
+                    repetition,
+                    &places.output,
+                )?);
+            }
+        }
+        report.tables.extend(
+            group
+                .iter()
+                .map(|workload| table(workload, &peers, &measured, &absent)),
+        );
+    }
+    report.notes.extend(doubts(&measured));
+    report.checks = checks(&measured);
+    report.measured = json!({
+        "settings": {
+            "repeat": settings.repeat, "agents": settings.agents, "lines_per_body": settings.lines,
+            "scale": settings.scale, "scale_d": settings.scale_d,
+        },
+        "loads": measured,
+    });
+    report.finish(places)
+}
+
+/// The servers that can run here; the others are told of.
+fn present(
+    settings: &Settings,
+    report: &mut Report,
+    absent: &mut Vec<(&'static str, String)>,
+) -> Result<Vec<Box<dyn Peer>>> {
+    let all: [Box<dyn Peer>; 4] = [
+        Box::new(Seiner::new(&settings.seiner)),
+        Box::new(Victoria),
+        Box::new(Influx),
+        Box::new(Questdb {
+            jar: settings.questdb.clone(),
+        }),
+    ];
+    let mut peers = Vec::new();
+    for peer in all {
+        if !settings.servers.contains(
+            peer.name()
+                .to_ascii_lowercase()
+                .chars()
+                .next()
+                .unwrap_or_default(),
+        ) {
+            continue;
+        }
+        match peer.version() {
+            Ok(version) => {
+                report.versions.insert(peer.name().to_string(), version);
+                report.notes.push(peer.remark());
+                peers.push(peer);
+            }
+            Err(error) => {
+                eprintln!("{}: {error}", peer.name());
+                absent.push((peer.name(), error.to_string()));
+            }
+        }
+    }
+    if peers.is_empty() {
+        bail!("none of the servers can be run");
+    }
+    report.notes.push(format!(
+        "{} repetitions, {} connections, bodies of {} lines, scale {} ({} for d)",
+        settings.repeat,
+        settings.agents,
+        settings.lines,
+        settings.scale,
+        settings.scale * settings.scale_d
+    ));
+    Ok(peers)
+}
+
+/// The workloads that are loaded into one server, one after the other.
+fn groups(settings: &Settings) -> Result<Vec<Vec<Workload>>> {
+    let mut groups: Vec<Vec<Workload>> = Vec::new();
+    for letter in "abcde"
+        .chars()
+        .filter(|letter| settings.workloads.contains(*letter))
+    {
+        let scale = if letter == 'd' {
+            settings.scale * settings.scale_d
+        } else {
+            settings.scale
+        };
+        let named = |letter| Workload::named(letter).map(|workload| workload.scaled(scale));
+        let workload = named(letter).context("an unknown workload")?;
+        match groups
+            .iter_mut()
+            .find(|group| letter == 'e' && group[0].name == "c")
+        {
+            Some(group) => group.push(workload),
+            None if letter == 'e' => {
+                groups.push(named('c').into_iter().chain([workload]).collect())
+            }
+            None => groups.push(vec![workload]),
+        }
+    }
+    if let Some(unknown) = settings
+        .workloads
+        .chars()
+        .find(|letter| !"abcde".contains(*letter))
+    {
+        bail!("there is no workload {unknown:?}; choose among abcde");
+    }
+    Ok(groups)
+}
+
+fn measure(
+    peer: &dyn Peer,
+    datasets: &[Dataset],
+    repetition: u32,
+    output: &Path,
+) -> Result<Vec<Measured>> {
+    let folder = tempfile::tempdir_in(output)?;
+    let server = peer::start(peer, folder.path())?;
+    peer.prepare(&mut Connection::open(server.address)?)?;
+    let mut held = 0;
+    let mut all = Vec::new();
+    for dataset in datasets {
+        let what = || format!("{} in workload {}", peer.name(), dataset.workload.name);
+        held += dataset.workload.samples();
+        let one = load(peer, &server, dataset, held, folder.path())
+            .with_context(what)
+            .with_context(|| server.log_tail())?;
+        eprintln!(
+            "{} {}: {} M samples per CPU-second, {} bytes a sample",
+            peer.name(),
+            dataset.workload.describe(),
+            cell(Some(one.samples_per_cpu_s / 1e6)),
+            cell(Some(one.bytes_per_sample))
+        );
+        all.push(Measured { repetition, ..one });
+    }
+    server.stop()?;
+    Ok(all)
+}
+
+fn load(
+    peer: &dyn Peer,
+    server: &Server,
+    dataset: &Dataset,
+    held: u64,
+    folder: &Path,
+) -> Result<Measured> {
+    let workload = &dataset.workload;
+    let before = server.usage()?;
+    let acknowledged = Acknowledged::new(dataset.agents.len());
+    let load = feed(server.address, peer.write_target(), dataset, &acknowledged)?;
+    let after = server.usage()?;
+    let mut connection = Connection::open(server.address)?;
+    let settled = peer.settle(&mut connection, folder)?;
+    rustix::fs::sync();
+    let disk = DiskUse::of(&peer::data(folder));
+    let settled_usage = server.usage()?;
+    let series = |run: usize| Question::Series {
+        host: run as u32 * 7 % workload.hosts(),
+        sensor: run as u32 * 13 % SENSORS_PER_HOST,
+    };
+    let means = |run: usize| Question::MinuteMeans {
+        host: run as u32 % workload.hosts(),
+    };
+    let mut answers = Vec::new();
+    for question in [series(0), means(0)] {
+        let answer = connection.get(&peer.target(question, workload))?.text()?;
+        answers.push((
+            format!("{question:?}"),
+            peer.values(&answer)?,
+            question.expected(workload),
+        ));
+    }
+    let (samples, cpu_s) = (workload.samples(), after.cpu_s - before.cpu_s);
+    Ok(Measured {
+        server: peer.name(),
+        workload: workload.name,
+        repetition: 0,
+        samples,
+        cpu_s,
+        wall_s: load.wall.as_secs_f64(),
+        samples_per_cpu_s: samples as f64 / cpu_s.max(0.01),
+        samples_per_s: samples as f64 / load.wall.as_secs_f64(),
+        peak_rss_bytes: after.peak_rss,
+        bodies_put_off: load.put_off,
+        settling_cpu_s: settled_usage.cpu_s - after.cpu_s,
+        settled,
+        disk_allocated_bytes: disk.allocated,
+        disk_apparent_bytes: disk.apparent,
+        bytes_per_sample: disk.allocated as f64 / held as f64,
+        stored: peer.stored(&mut connection, workload)?,
+        series_ms: ask(peer, &mut connection, workload, series)?,
+        minute_means_ms: ask(peer, &mut connection, workload, means)?,
+        answers,
+    })
+}
+
+/// Asks a question many times; answers the milliseconds of each.
+fn ask(
+    peer: &dyn Peer,
+    connection: &mut Connection,
+    workload: &Workload,
+    question: impl Fn(usize) -> Question,
+) -> Result<Vec<f64>> {
+    let targets: Vec<String> = (0..WARM_UPS + RUNS)
+        .map(|run| peer.target(question(run), workload))
+        .collect();
+    milliseconds(|run| connection.get(&targets[run])?.text().map(drop))
+}
+
+/// Samples that a server does not answer for, answers of the wrong size, data that did not settle.
+fn doubts(measured: &[Measured]) -> Vec<String> {
+    let mut doubts = Vec::new();
+    for one in measured {
+        let mut doubt = |words: String| {
+            doubts.push(format!(
+                "{} in ({}), repetition {}: {words}",
+                one.server,
+                one.workload,
+                one.repetition + 1
+            ));
+        };
+        if one.stored != one.samples {
+            doubt(format!(
+                "**answers for {} of {} samples**",
+                one.stored, one.samples
+            ));
+        }
+        for (asked, values, (least, most)) in &one.answers {
+            if values < least || values > most {
+                doubt(format!(
+                    "**{values} values in the answer to {asked}, not {least} to {most}**"
+                ));
+            }
+        }
+        if !one.settled {
+            doubt("still changed its files when they were counted".to_string());
+        }
+        if one.bodies_put_off > 0 {
+            doubt(format!(
+                "put off {} bodies, which were sent again",
+                one.bodies_put_off
+            ));
+        }
+    }
+    doubts
+}
+
+/// The median of a figure over the repetitions.
+fn figure(
+    measured: &[Measured],
+    server: &str,
+    workload: &str,
+    of: impl Fn(&Measured) -> f64,
+) -> Option<f64> {
+    median(
+        measured
+            .iter()
+            .filter(|one| one.server == server && one.workload == workload)
+            .map(of),
+    )
+}
+
+fn table(
+    workload: &Workload,
+    peers: &[Box<dyn Peer>],
+    measured: &[Measured],
+    absent: &[(&'static str, String)],
+) -> Table {
+    let mut table = Table::new(
+        workload.describe(),
+        &[
+            "server",
+            "M samples per CPU-s",
+            "M samples per s",
+            "peak RSS, GB",
+            "bytes a sample",
+            "CPU-s until settled",
+            "one series, ms",
+            "100 minute means, ms",
+            "M samples stored",
+        ],
+    );
+    for peer in peers {
+        let at = |of: fn(&Measured) -> f64| cell(figure(measured, peer.name(), workload.name, of));
+        table.rows.push(vec![
+            peer.name().to_string(),
+            at(|one| one.samples_per_cpu_s / 1e6),
+            at(|one| one.samples_per_s / 1e6),
+            at(|one| one.peak_rss_bytes as f64 / 1e9),
+            at(|one| one.bytes_per_sample),
+            at(|one| one.cpu_s + one.settling_cpu_s),
+            at(|one| median(one.series_ms.clone()).unwrap_or_default()),
+            at(|one| median(one.minute_means_ms.clone()).unwrap_or_default()),
+            at(|one| one.stored as f64 / 1e6),
+        ]);
+    }
+    for (name, reason) in absent {
+        let mut row = vec!["–".to_string(); table.columns.len()];
+        row[0] = format!("{name}: {reason}");
+        table.rows.push(row);
+    }
+    table
+}
+
+fn checks(measured: &[Measured]) -> Vec<Check> {
+    let (ours, theirs) = ("Seiner", "VictoriaMetrics");
+    let rate = |server, workload| figure(measured, server, workload, |one| one.samples_per_cpu_s);
+    let ratio = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a / b);
+    let mut checks = Vec::new();
+    for (workload, bound) in [("a", 5.0), ("b", 7.0), ("c", 10.0), ("e", 7.0)] {
+        let name = format!("({workload}) samples per CPU-second, times VictoriaMetrics's");
+        let value = ratio(rate(ours, workload), rate(theirs, workload));
+        checks.push(Check::new(
+            name,
+            value,
+            Relation::AtLeast,
+            Some(bound),
+            "times",
+        ));
+    }
+    let value = ratio(rate(ours, "e"), rate(ours, "a"));
+    checks.push(Check::new(
+        "(e) samples per CPU-second, over our own (a)",
+        value,
+        Relation::AtLeast,
+        Some(0.75),
+        "",
+    ));
+    for workload in ["a", "b", "c"] {
+        let size = |server| figure(measured, server, workload, |one| one.bytes_per_sample);
+        let name = format!("({workload}) bytes a sample once settled, against VictoriaMetrics's");
+        checks.push(Check::new(
+            name,
+            size(ours),
+            Relation::AtMost,
+            size(theirs),
+            "bytes",
+        ));
+    }
+    let memory = figure(measured, ours, "c", |one| one.peak_rss_bytes as f64 / 1e9);
+    checks.push(Check::new(
+        "(c) peak RSS",
+        memory,
+        Relation::AtMost,
+        Some(0.4),
+        "GB",
+    ));
+    let queries: [(&str, fn(&Measured) -> &Vec<f64>); 2] = [
+        ("one series", |one| &one.series_ms),
+        ("100 minute means", |one| &one.minute_means_ms),
+    ];
+    for (query, times) in queries {
+        let latency = |server| {
+            let mine = measured
+                .iter()
+                .filter(|one| one.server == server && one.workload == "a");
+            median(mine.flat_map(|one| times(one).iter().copied()))
+        };
+        let name = format!("(a) median latency of {query}, against VictoriaMetrics's");
+        checks.push(Check::new(
+            name,
+            latency(ours),
+            Relation::AtMost,
+            latency(theirs),
+            "ms",
+        ));
+    }
+    checks
+}

@@ -1,0 +1,54 @@
+//! The page of results from the program itself, at toy scale and without any server.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn bench(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_seiner-bench"))
+        .arg("--output")
+        .arg(folder)
+        .arg("--page")
+        .arg(folder.join("RESULTS.md"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_page_is_made_from_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(bench(folder.path(), &["summary"]).status.success());
+    let page = fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
+    for name in ["peers", "embedded", "restart", "amplification"] {
+        assert!(
+            page.contains(&format!("Not run yet: `make bench-{name}`")),
+            "{page}"
+        );
+    }
+    fs::write(folder.path().join("peers.json"), "{}").unwrap();
+    let refused = bench(folder.path(), &["summary"]);
+    assert!(!refused.status.success());
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        words.contains("peers.json") && words.contains("run its benchmark again"),
+        "{words}"
+    );
+}
+
+#[test]
+fn without_any_server_it_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = bench(
+        folder.path(),
+        &["peers", "--servers", "s", "--seiner", "no/such/program"],
+    );
+    assert!(!refused.status.success());
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(words.contains("no/such/program cannot be run"), "{words}");
+    let unknown = bench(
+        folder.path(),
+        &["peers", "--servers", "s", "--workloads", "x"],
+    );
+    assert!(!unknown.status.success());
+}

@@ -1,0 +1,73 @@
+//! `seiner config`: the settings that hold.
+
+use crate::failure::Failure;
+use crate::flags::SettingFlags;
+use clap::Args;
+use seiner_server::Origin;
+use std::io::Write;
+
+/// Print the settings that hold, as a TOML file, and where each comes from.
+///
+/// Takes the flags of `seiner serve`, so that `seiner config` in place of `seiner serve` tells
+/// what the server would run with. The output can be kept as seiner.toml.
+#[derive(Args)]
+pub struct Config {
+    #[command(flatten)]
+    settings: SettingFlags,
+}
+
+impl Config {
+    /// Prints them.
+    pub fn run(self) -> Result<(), Failure> {
+        let layers = self.settings.layers()?;
+        let settings = layers
+            .settings()
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let lines: Vec<(String, &Origin)> = layers
+            .effective()
+            .iter()
+            .map(|effective| {
+                (
+                    format!("{} = {}", effective.setting.name, quoted(&effective.text)),
+                    &effective.origin,
+                )
+            })
+            .collect();
+        let width = lines
+            .iter()
+            .map(|(line, _)| line.chars().count())
+            .max()
+            .unwrap_or(0);
+        let mut out = std::io::stdout().lock();
+        for (line, origin) in lines {
+            writeln!(out, "{line:width$}  # {origin}")?;
+        }
+        settings.check_exposure().map_err(Failure::Usage)
+    }
+}
+
+/// A text as TOML writes it.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            control if control.is_control() => {
+                quoted.push_str(&format!("\\u{:04X}", u32::from(control)))
+            }
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn texts_are_toml() {
+        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000A\"");
+    }
+}

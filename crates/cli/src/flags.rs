@@ -1,0 +1,72 @@
+//! The flags of the settings, made from their table.
+
+use crate::failure::Failure;
+use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
+use seiner_server::Layers;
+use seiner_server::settings::TABLE;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// What of the settings the command line gives.
+pub struct SettingFlags {
+    config: Option<PathBuf>,
+    given: HashMap<&'static str, String>,
+}
+
+impl SettingFlags {
+    /// The settings with the layers beneath the flags: environment, file, defaults.
+    pub fn layers(&self) -> Result<Layers, Failure> {
+        Layers::gather(self.config.as_deref(), |setting| {
+            self.given.get(setting.name).cloned()
+        })
+        .map_err(|error| Failure::Usage(error.to_string()))
+    }
+}
+
+impl FromArgMatches for SettingFlags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<SettingFlags, Error> {
+        let given = TABLE.iter().filter_map(|setting| {
+            matches
+                .get_one::<String>(setting.name)
+                .map(|text| (setting.name, text.clone()))
+        });
+        Ok(SettingFlags {
+            config: matches.get_one::<PathBuf>("config").cloned(),
+            given: given.collect(),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = SettingFlags::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for SettingFlags {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help("Read settings from this TOML file [default: ./seiner.toml, if there is one]");
+        let settings = TABLE.iter().map(|setting| {
+            Arg::new(setting.name)
+                .long(setting.flag())
+                .value_name(setting.form)
+                .help(format!(
+                    "{} [default: {}] [variable: {}]",
+                    setting.help,
+                    setting.default,
+                    setting.variable()
+                ))
+        });
+        command
+            .arg(config)
+            .next_help_heading("Settings")
+            .args(settings)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        SettingFlags::augment_args(command)
+    }
+}

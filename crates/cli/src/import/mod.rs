@@ -1,0 +1,30 @@
+//! `seiner import`: data from files of other kinds.
+
+mod columns;
+mod comma;
+mod sink;
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+
+/// Bring in data from files of other kinds.
+#[derive(Args)]
+pub struct Import {
+    #[command(subcommand)]
+    kind: Kind,
+}
+
+#[derive(Subcommand)]
+enum Kind {
+    /// Comma-separated values, with a first line that names the columns.
+    Csv(comma::Csv),
+}
+
+impl Import {
+    /// Imports.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.kind {
+            Kind::Csv(csv) => csv.run(),
+        }
+    }
+}

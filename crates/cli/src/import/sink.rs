@@ -1,0 +1,239 @@
+//! Where imported rows go: into a store as they are, to a server as line protocol.
+
+use crate::failure::Failure;
+use crate::remote::Remote;
+use crate::target::Open;
+use seiner_model::{Batch, Cell, Row, Value};
+use seiner_wire::line::{LineNotation, Precision};
+use std::io::Write;
+
+/// Bytes of a request.
+const REQUEST_BYTES: usize = 4 << 20;
+
+/// Refused rows that are reported one by one.
+const MAX_REPORTED: u64 = 100;
+
+/// Takes rows, and counts them.
+pub struct Sink {
+    target: Open,
+    /// Line protocol that is not sent yet, and the file's lines that its lines come from.
+    text: Vec<u8>,
+    lines: Vec<u64>,
+    taken: u64,
+    refused: u64,
+}
+
+impl Sink {
+    /// A sink in front of a target.
+    pub fn new(target: Open) -> Sink {
+        Sink {
+            target,
+            text: Vec::new(),
+            lines: Vec::new(),
+            taken: 0,
+            refused: 0,
+        }
+    }
+
+    /// Counts a row that cannot be stored, and reports it.
+    pub fn refuse(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
+        self.refused += 1;
+        if self.refused <= MAX_REPORTED {
+            report(line, reason);
+        }
+    }
+
+    /// Takes rows; `lines` are the lines of the file that they come from.
+    pub fn take(
+        &mut self,
+        batch: &Batch<'_>,
+        lines: &[u64],
+        report: &mut dyn FnMut(u64, &str),
+    ) -> Result<(), Failure> {
+        if let Open::Store(engine) = &self.target {
+            let receipt = engine.append(&LineNotation, batch)?;
+            self.taken += receipt.rows as u64;
+            let unlisted = receipt.rejected_total - receipt.rejected.len();
+            for (row, reason) in receipt.rejected {
+                self.refuse(lines[row], &reason.to_string(), report);
+            }
+            self.refused += unlisted as u64;
+            return Ok(());
+        }
+        for (row, line) in batch.rows.iter().zip(lines) {
+            match write_line(&mut self.text, row, batch.cells_of(row)) {
+                Ok(()) => self.lines.push(*line),
+                Err(reason) => self.refuse(*line, reason, report),
+            }
+        }
+        // A file ends with its last batch; what is left over is reported with that file's name.
+        if self.text.len() >= REQUEST_BYTES || batch.rows.len() < super::comma::BATCH_ROWS {
+            self.send(report)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, report: &mut dyn FnMut(u64, &str)) -> Result<(), Failure> {
+        let (text, lines) = (
+            std::mem::take(&mut self.text),
+            std::mem::take(&mut self.lines),
+        );
+        let Open::Server(remote) = &self.target else {
+            return Ok(());
+        };
+        if text.is_empty() {
+            return Ok(());
+        }
+        let written = Remote::write(remote, &text, Precision::Ns)?;
+        self.taken += lines.len() as u64 - written.rejected;
+        self.refused += written.rejected - written.refused.len() as u64;
+        for refused in written.refused {
+            let line = usize::try_from(refused.line - 1)
+                .ok()
+                .and_then(|at| lines.get(at))
+                .copied();
+            self.refuse(line.unwrap_or(0), &refused.reason, report);
+        }
+        Ok(())
+    }
+
+    /// Ends the import; answers the rows taken and refused.
+    pub fn finish(self) -> Result<(u64, u64), Failure> {
+        if let Open::Store(engine) = &self.target {
+            engine.close()?;
+        }
+        Ok((self.taken, self.refused))
+    }
+}
+
+/// Writes a row as a line. Floats are written as the shortest decimals that read as the same.
+fn write_line(text: &mut Vec<u8>, row: &Row<'_>, cells: &[Cell<'_>]) -> Result<(), &'static str> {
+    let start = text.len();
+    let written = try_write_line(text, row, cells);
+    if written.is_err() {
+        text.truncate(start);
+    }
+    written
+}
+
+fn try_write_line(
+    text: &mut Vec<u8>,
+    row: &Row<'_>,
+    cells: &[Cell<'_>],
+) -> Result<(), &'static str> {
+    if row.name.contains(&b'\n') {
+        return Err(
+            "line protocol has no notation for a newline in a tag; import into a directory with --data",
+        );
+    }
+    text.extend_from_slice(row.name);
+    for (index, cell) in cells.iter().enumerate() {
+        text.push(if index == 0 { b' ' } else { b',' });
+        escape(text, cell.field, b",= \\");
+        text.push(b'=');
+        write_value(text, cell.value)?;
+    }
+    writeln!(text, " {}", row.time).expect("a Vec takes everything");
+    Ok(())
+}
+
+fn write_value(text: &mut Vec<u8>, value: Value<'_>) -> Result<(), &'static str> {
+    match value {
+        Value::F64(value) if !value.is_finite() => {
+            return Err("line protocol has no notation for NaN and infinities; import into a directory with --data");
+        }
+        Value::F64(value) => write!(text, "{value:?}"),
+        Value::F32(_) => {
+            return Err("line protocol has no notation for 32-bit floats; import into a directory with --data");
+        }
+        Value::I64(value) => write!(text, "{value}i"),
+        Value::U64(value) => write!(text, "{value}u"),
+        Value::Bool(value) => write!(text, "{value}"),
+        Value::Str(value) => {
+            text.push(b'"');
+            escape(text, value.as_bytes(), b"\"\\");
+            text.push(b'"');
+            Ok(())
+        }
+    }
+    .expect("a Vec takes everything");
+    Ok(())
+}
+
+/// Puts backslashes before the bytes that line protocol would take for its own.
+pub fn escape(into: &mut Vec<u8>, bytes: &[u8], escapable: &[u8]) {
+    for byte in bytes {
+        if escapable.contains(byte) {
+            into.push(b'\\');
+        }
+        into.push(*byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seiner_wire::line::{Arena, LineParser};
+
+    #[test]
+    fn lines_read_as_what_they_were_written_from() {
+        let values = [
+            Value::F64(6.869999900000001),
+            Value::F64(-0.0),
+            Value::F64(5e-324),
+            Value::F64(1e300),
+            Value::I64(i64::MIN),
+            Value::U64(u64::MAX),
+            Value::Bool(false),
+            Value::Str("a \"b\" \\ c\nd"),
+        ];
+        for value in values {
+            let mut batch = Batch::new();
+            batch.push(
+                b"m,t=a\\ b",
+                -7,
+                [Cell {
+                    field: b"f ,=",
+                    value,
+                }],
+            );
+            let mut text = Vec::new();
+            write_line(&mut text, &batch.rows[0], &batch.cells).unwrap();
+            let (arena, mut read, mut errors) = (Arena::new(), Batch::new(), Vec::new());
+            LineParser::new(Precision::Ns).parse(
+                &text,
+                true,
+                0,
+                10,
+                &arena,
+                &mut read,
+                &mut errors,
+            );
+            assert_eq!(errors, [], "{}", String::from_utf8_lossy(&text));
+            assert_eq!(
+                (read.rows[0].name, read.rows[0].time),
+                (&b"m,t=a\\ b"[..], -7)
+            );
+            assert_eq!(
+                (read.cells[0].field, read.cells[0].value),
+                (&b"f ,="[..], value)
+            );
+        }
+    }
+
+    #[test]
+    fn what_lines_cannot_say_is_refused_and_leaves_nothing() {
+        let mut text = b"before\n".to_vec();
+        let mut batch = Batch::new();
+        batch.push(
+            b"m",
+            0,
+            [Cell {
+                field: b"f",
+                value: Value::F32(1.5),
+            }],
+        );
+        assert!(write_line(&mut text, &batch.rows[0], &batch.cells).is_err());
+        assert_eq!(text, b"before\n");
+    }
+}

@@ -1,0 +1,73 @@
+//! `seiner`: take, keep and show readings from very many sensors.
+//!
+//! One file a subcommand. Answers go to standard output, everything else to standard error.
+//! The exit status is 0 when all went well, 1 when something failed or was refused, and 2 when
+//! the command line or the settings make no sense.
+
+mod completions;
+mod config;
+mod failure;
+mod flags;
+mod import;
+mod man;
+mod progress;
+mod query;
+mod remote;
+mod serve;
+mod source;
+mod target;
+mod write;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Take, keep and show readings from very many sensors.
+#[derive(Parser)]
+#[command(name = "seiner", version, max_term_width = 100)]
+#[command(after_help = "Start with `seiner serve`, and open the address that it prints.")]
+pub struct Seiner {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the server: ports for writes and queries, the page, and the host's own sensors.
+    Serve(serve::Serve),
+    /// Print the settings that hold, and where each comes from.
+    Config(config::Config),
+    /// Write line protocol to a server or into a directory.
+    Write(write::Write),
+    /// Ask a server or a directory for samples.
+    Query(query::Query),
+    /// Bring in data from files of other kinds.
+    Import(import::Import),
+    /// Print a script that completes this command line in a shell.
+    Completions(completions::Completions),
+    /// Print the manual page, or write one page a subcommand into a directory.
+    Man(man::Man),
+}
+
+fn main() -> ExitCode {
+    let done = match Seiner::parse().command {
+        Command::Serve(serve) => serve.run(),
+        Command::Config(config) => config.run(),
+        Command::Write(write) => write.run(),
+        Command::Query(query) => query.run(),
+        Command::Import(import) => import.run(),
+        Command::Completions(completions) => completions.run(&mut Seiner::command()),
+        Command::Man(man) => man.run(Seiner::command()),
+    };
+    done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Seiner::command().debug_assert();
+    }
+}

@@ -1,0 +1,30 @@
+//! `seiner man`: manual pages.
+
+use crate::failure::Failure;
+use clap::{Args, Command};
+use clap_mangen::{Man as Page, generate_to};
+use std::path::PathBuf;
+
+/// Print the manual page, or write one page a subcommand into a directory.
+///
+/// To read it: seiner man | man -l -
+#[derive(Args)]
+pub struct Man {
+    /// Write all pages into this directory instead, as seiner.1, seiner-serve.1 and so on.
+    #[arg(long, value_name = "DIR")]
+    into: Option<PathBuf>,
+}
+
+impl Man {
+    /// Prints or writes.
+    pub fn run(self, command: Command) -> Result<(), Failure> {
+        match self.into {
+            Some(directory) => {
+                std::fs::create_dir_all(&directory)?;
+                generate_to(command, directory)?;
+            }
+            None => Page::new(command).render(&mut std::io::stdout().lock())?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! Progress bars: on standard error, and only where somebody looks.
+
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, Read, stderr};
+
+/// A bar over so many bytes; `None` where nobody knows how many, or nobody looks.
+pub fn bytes(total: Option<u64>, what: &str) -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match total {
+        Some(total) => (
+            ProgressBar::new(total),
+            "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left",
+        ),
+        None => (
+            ProgressBar::new_spinner(),
+            "{msg} {spinner} {bytes} {bytes_per_sec}",
+        ),
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    bar.set_style(style);
+    bar.set_message(what.to_string());
+    bar
+}
+
+/// A reader that moves a bar.
+pub struct Watched<R> {
+    reader: R,
+    bar: ProgressBar,
+}
+
+impl<R: Read> Watched<R> {
+    /// Moves `bar` by what is read from `reader`.
+    pub fn new(reader: R, bar: ProgressBar) -> Watched<R> {
+        Watched { reader, bar }
+    }
+}
+
+impl<R: Read> Read for Watched<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.reader.read(bytes)?;
+        self.bar.inc(read as u64);
+        Ok(read)
+    }
+}

@@ -1,0 +1,195 @@
+//! `seiner query`: samples from a server or a directory.
+
+use crate::failure::Failure;
+use crate::remote::Remote;
+use crate::target::{DEFAULT_SERVER, open_directory};
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use seiner_server::query::{Parameters, Plan, write_answer};
+use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
+use std::path::PathBuf;
+
+/// Ask a server or a directory for samples.
+///
+/// Examples:
+///
+///   seiner query 'cpu{core="all"}' --from -5m --fields usage
+///
+///   seiner query 'cpu{host=~"web.*"}' --from -1d --step 10m --aggregate mean,max --format csv
+#[derive(Args)]
+pub struct Query {
+    /// Which sources: a measurement and conditions on tags, which are =, !=, =~ and !~ (regular
+    /// expressions over whole values) and ^= (begins with). `{}` is all sources.
+    selector: String,
+    /// Only these fields, separated by commas.
+    #[arg(long, value_name = "NAMES")]
+    fields: Option<String>,
+    /// The earliest time: RFC 3339, now, an offset such as -1h, or integer nanoseconds.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "-1h",
+        allow_hyphen_values = true
+    )]
+    from: String,
+    /// The latest time, included.
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "now",
+        allow_hyphen_values = true
+    )]
+    to: String,
+    /// Aggregates over buckets of this length instead of samples, such as 10s.
+    #[arg(long, value_name = "DURATION")]
+    step: Option<String>,
+    /// As --step, with the shortest round length that makes this many buckets at most.
+    #[arg(long, value_name = "COUNT", conflicts_with = "step")]
+    points: Option<String>,
+    /// What to tell of a bucket: count, sum, min, max, first, last, mean, separated by commas.
+    #[arg(long, value_name = "LIST")]
+    aggregate: Option<String>,
+    /// At most this many series.
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<String>,
+    /// How to write the answer. Arrow is an IPC stream, for other programs.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    format: Format,
+    /// The server that is asked.
+    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
+    server: String,
+    /// Ask the store in this directory instead; no server may have it open.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Columns for people.
+    Table,
+    Json,
+    Csv,
+    Arrow,
+}
+
+impl Query {
+    /// Prints the answer.
+    pub fn run(self) -> Result<(), Failure> {
+        if self.format == Format::Arrow && stdout().is_terminal() {
+            return Err(Failure::Usage(
+                "an Arrow stream is no text; send it to a file or a program".to_string(),
+            ));
+        }
+        let mut out = BufWriter::with_capacity(64 << 10, stdout().lock());
+        match (&self.data, self.format) {
+            (Some(_), Format::Table) => {
+                let mut csv = Vec::new();
+                self.ask_directory(&mut csv)?;
+                table(csv.as_slice(), &mut out)?;
+            }
+            (Some(_), _) => self.ask_directory(&mut out)?,
+            (None, Format::Table) => table(self.ask_server()?, &mut out)?,
+            (None, _) => {
+                io::copy(&mut self.ask_server()?, &mut out)?;
+            }
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    fn parameters(&self) -> Parameters {
+        Parameters {
+            select: Some(self.selector.clone()),
+            fields: self.fields.clone(),
+            from: Some(self.from.clone()),
+            to: Some(self.to.clone()),
+            step: self.step.clone(),
+            points: self.points.clone(),
+            aggregate: self.aggregate.clone(),
+            limit: self.limit.clone(),
+            format: Some(self.notation().to_string()),
+            times: None,
+        }
+    }
+
+    /// A table is made from CSV.
+    fn notation(&self) -> &'static str {
+        match self.format {
+            Format::Json => "json",
+            Format::Csv | Format::Table => "csv",
+            Format::Arrow => "arrow",
+        }
+    }
+
+    fn ask_server(&self) -> anyhow::Result<impl Read + use<>> {
+        Remote::new(&self.server).get("/api/v1/query", &self.parameters().pairs())
+    }
+
+    fn ask_directory(&self, out: &mut impl Write) -> Result<(), Failure> {
+        let plan = Plan::read(&self.parameters(), seiner_server::ingest::now())
+            .map_err(|refusal| Failure::Usage(refusal.to_string()))?;
+        let engine = open_directory(
+            self.data
+                .as_deref()
+                .expect("a directory is asked only if one is given"),
+        )?;
+        write_answer(&engine, &plan, out)?;
+        engine.close()?;
+        Ok(())
+    }
+}
+
+/// Sets CSV in columns. Widths are those of the first rows, so that a long answer need not be
+/// held.
+fn table(csv: impl Read, out: &mut impl Write) -> anyhow::Result<()> {
+    const ROWS_FOR_WIDTHS: usize = 1000;
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .from_reader(csv);
+    let mut records = reader.records();
+    let first: Vec<csv::StringRecord> = records
+        .by_ref()
+        .take(ROWS_FOR_WIDTHS)
+        .collect::<Result<_, _>>()
+        .context("the answer broke off")?;
+    let columns = first.iter().map(csv::StringRecord::len).max().unwrap_or(0);
+    let width = |column| {
+        first
+            .iter()
+            .filter_map(|record| record.get(column))
+            .map(|text| text.chars().count())
+            .max()
+    };
+    let widths: Vec<usize> = (0..columns)
+        .map(|column| width(column).unwrap_or(0))
+        .collect();
+    for record in first.into_iter().map(Ok).chain(records) {
+        let record = record.context("the answer broke off")?;
+        let cells: Vec<String> = record
+            .iter()
+            .zip(&widths)
+            .map(|(text, width)| format!("{text:width$}"))
+            .collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::table;
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut out = Vec::new();
+        table(
+            "measurement,value\ncpu,1\n\"a, b\",22\n".as_bytes(),
+            &mut out,
+        )
+        .unwrap();
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "measurement  value\ncpu          1\na, b         22\n"
+        );
+    }
+}

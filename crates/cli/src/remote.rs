@@ -1,0 +1,134 @@
+//! A server, as its clients see it.
+
+use anyhow::{Context, Result, bail};
+use seiner_wire::line::Precision;
+use std::io::Read;
+use std::time::Duration;
+use ureq::http::{Response, StatusCode};
+use ureq::{Agent, Body};
+
+/// How often a server that is too busy is asked again, a second apart or as it says.
+const ATTEMPTS: usize = 60;
+
+/// A server at an address.
+pub struct Remote {
+    agent: Agent,
+    address: String,
+}
+
+/// A line that the server refused: its number in the body that was sent, and why.
+pub struct RefusedLine {
+    pub line: u64,
+    pub reason: String,
+}
+
+/// What the server did with a body.
+#[derive(Default)]
+pub struct Written {
+    /// How many lines it refused.
+    pub rejected: u64,
+    /// The first of them.
+    pub refused: Vec<RefusedLine>,
+}
+
+impl Remote {
+    /// The server at `address`, which begins with `http://`.
+    pub fn new(address: &str) -> Remote {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(Duration::from_secs(10)))
+            .user_agent(concat!("seiner/", env!("CARGO_PKG_VERSION")));
+        Remote {
+            agent: config.build().into(),
+            address: address.trim_end_matches('/').to_string(),
+        }
+    }
+
+    /// Writes line protocol; comes again as long as the server is too busy.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or takes none of it.
+    pub fn write(&self, lines: &[u8], precision: Precision) -> Result<Written> {
+        let url = format!("{}/write?precision={precision}", self.address);
+        for _ in 0..ATTEMPTS {
+            let sent = self
+                .agent
+                .post(&url)
+                .content_type("text/plain; charset=utf-8")
+                .send(lines);
+            let mut response = sent.with_context(|| self.unreachable())?;
+            match response.status() {
+                StatusCode::NO_CONTENT | StatusCode::OK => return Ok(Written::default()),
+                StatusCode::SERVICE_UNAVAILABLE => std::thread::sleep(retry_after(&response)),
+                status => return refusal(status, &message(&mut response)),
+            }
+        }
+        bail!(
+            "{} was too busy {ATTEMPTS} times; try again later, or raise its max_requests",
+            self.address
+        )
+    }
+
+    /// Asks for what `path` names.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or refuses.
+    pub fn get(&self, path: &str, parameters: &[(&str, String)]) -> Result<impl Read + use<>> {
+        let request = self.agent.get(format!("{}{path}", self.address));
+        let asked = request
+            .query_pairs(parameters.iter().map(|(name, text)| (*name, text.as_str())))
+            .call();
+        let mut response = asked.with_context(|| self.unreachable())?;
+        match response.status() {
+            StatusCode::OK => Ok(response.into_body().into_reader()),
+            status => {
+                let message = message(&mut response);
+                let reason: serde_json::Value = serde_json::from_str(&message).unwrap_or_default();
+                bail!(
+                    "{}: {}",
+                    self.address,
+                    reason["error"].as_str().unwrap_or(status.as_str())
+                )
+            }
+        }
+    }
+
+    fn unreachable(&self) -> String {
+        format!(
+            "{} does not answer; is `seiner serve` running there? --data DIR works without a server",
+            self.address
+        )
+    }
+}
+
+fn message(response: &mut Response<Body>) -> String {
+    response.body_mut().read_to_string().unwrap_or_default()
+}
+
+fn retry_after(response: &Response<Body>) -> Duration {
+    let seconds = response
+        .headers()
+        .get("retry-after")
+        .and_then(|after| after.to_str().ok()?.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(1).clamp(1, 60))
+}
+
+/// Tells a body of which lines were refused from one that was refused as a whole.
+fn refusal(status: StatusCode, message: &str) -> Result<Written> {
+    let answer: serde_json::Value = serde_json::from_str(message).unwrap_or_default();
+    if let (Some(rejected), Some(lines)) = (answer["rejected"].as_u64(), answer["lines"].as_array())
+    {
+        let refused = lines.iter().map(|line| RefusedLine {
+            line: line["line"].as_u64().unwrap_or_default(),
+            reason: line["reason"].as_str().unwrap_or_default().to_string(),
+        });
+        return Ok(Written {
+            rejected,
+            refused: refused.collect(),
+        });
+    }
+    bail!(
+        "the server answered {status}: {}",
+        answer["error"].as_str().unwrap_or(message)
+    )
+}

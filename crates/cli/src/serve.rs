@@ -1,0 +1,50 @@
+//! `seiner serve`: run the server.
+
+use crate::failure::Failure;
+use crate::flags::SettingFlags;
+use clap::Args;
+use seiner_server::Server;
+use std::io::{IsTerminal, stderr};
+use tracing_subscriber::EnvFilter;
+
+/// Run the server: ports for writes and queries, the page, and the host's own sensors.
+///
+/// Works without arguments: data go to ./seiner-data, HTTP is served on loopback, and the host's
+/// own sensors are recorded every second. SIGTERM and SIGINT stop it without loss.
+#[derive(Args)]
+pub struct Serve {
+    #[command(flatten)]
+    settings: SettingFlags,
+}
+
+impl Serve {
+    /// Runs until a signal comes.
+    pub fn run(self) -> Result<(), Failure> {
+        let settings = self
+            .settings
+            .layers()?
+            .settings()
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        settings.check_exposure().map_err(Failure::Usage)?;
+        let filter = EnvFilter::builder().parse(&settings.log).map_err(|error| {
+            Failure::Usage(format!("log: {:?} is no filter ({error}); write info, or a list such as info,seiner_server=debug", settings.log))
+        })?;
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(stderr)
+            .with_ansi(stderr().is_terminal())
+            .init();
+        seiner_server::run(settings, announce)?;
+        Ok(())
+    }
+}
+
+fn announce(server: &Server) {
+    eprintln!(
+        "The page is at http://{}/ and takes writes at http://{0}/write",
+        server.address()
+    );
+    if let Some(address) = server.line_address() {
+        eprintln!("Line protocol is taken over TCP at {address}");
+    }
+}

@@ -1,0 +1,48 @@
+//! Where data go to: a server, or a directory that no server has open.
+
+use crate::failure::Failure;
+use crate::remote::Remote;
+use anyhow::Context;
+use clap::Args;
+use seiner_engine::{Engine, Options};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a server listens that was started without arguments.
+pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7670";
+
+/// Where data go to.
+#[derive(Args)]
+pub struct Target {
+    /// The server that takes the data.
+    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
+    to: String,
+    /// Write straight into this directory instead, which is made if it is missing. Faster, and no
+    /// server is needed; none may have the directory open.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+/// A target that is ready.
+pub enum Open {
+    /// A store in this process.
+    Store(Arc<Engine>),
+    /// A server.
+    Server(Remote),
+}
+
+impl Target {
+    /// Gets it ready.
+    pub fn open(&self) -> Result<Open, Failure> {
+        Ok(match &self.data {
+            Some(directory) => Open::Store(open_directory(directory)?),
+            None => Open::Server(Remote::new(&self.to)),
+        })
+    }
+}
+
+/// Opens the store in a directory.
+pub fn open_directory(directory: &Path) -> anyhow::Result<Arc<Engine>> {
+    Engine::open_directory(directory, Options::default())
+        .with_context(|| format!("the directory {} was not opened", directory.display()))
+}

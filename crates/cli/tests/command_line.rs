@@ -1,0 +1,329 @@
+//! The program as people run it.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn seiner(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seiner"));
+    command
+        .current_dir(directory)
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end; answers status, standard output, standard error.
+fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
+    told(seiner(directory, arguments).output().unwrap())
+}
+
+fn told(output: Output) -> (i32, String, String) {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn config_tells_what_holds_and_why() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(
+        directory.path().join("seiner.toml"),
+        "# mine\nmemory = \"1 GiB\"\nmax_queries = 3\n",
+    )
+    .unwrap();
+    let output = seiner(directory.path(), &["config", "--max-body", "1 MiB"])
+        .env("SEINER_MAX_QUERIES", "5")
+        .output()
+        .unwrap();
+    let (status, out, err) = told(output);
+    assert_eq!((status, err.as_str()), (0, ""));
+    let line = |name: &str| {
+        out.lines()
+            .find(|line| line.starts_with(&format!("{name} = ")))
+            .unwrap()
+            .to_string()
+    };
+    assert!(
+        line("memory").contains("\"1 GiB\"") && line("memory").ends_with("# ./seiner.toml, line 2"),
+        "{out}"
+    );
+    assert!(
+        line("max_queries").contains("\"5\"")
+            && line("max_queries").ends_with("# variable SEINER_MAX_QUERIES")
+    );
+    assert!(
+        line("max_body").contains("\"1 MiB\"") && line("max_body").ends_with("# flag --max-body")
+    );
+    assert!(line("listen").ends_with("# default"));
+
+    // What it prints is a file that it reads.
+    fs::write(directory.path().join("again.toml"), &out).unwrap();
+    let (status, again, _) = run(directory.path(), &["config", "--config", "again.toml"]);
+    assert_eq!(status, 0);
+    assert!(
+        again
+            .lines()
+            .all(|line| line.contains("# again.toml, line ")),
+        "{again}"
+    );
+}
+
+#[test]
+fn settings_that_make_no_sense_are_status_2() {
+    let directory = tempfile::tempdir().unwrap();
+    for (arguments, words) in [
+        (
+            &["serve", "--memory", "lots"][..],
+            "flag --memory: memory: \"lots\" is no size",
+        ),
+        (&["serve", "--listen", "0.0.0.0:1"], "allow_remote = true"),
+        (&["serve", "--log", "a=b=c"], "log: "),
+        (&["config", "--config", "none.toml"], "none.toml"),
+        (&["query"], "Usage"),
+        (&["query", "cpu{", "--data", "d"], "character 5"),
+        (&["import", "csv", "--types", "a=f16", "x.csv"], "f16"),
+    ] {
+        let (status, out, err) = run(directory.path(), arguments);
+        assert_eq!((status, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        assert!(err.contains(words), "{arguments:?}: {err}");
+    }
+    fs::write(directory.path().join("seiner.toml"), "\nmemmory = 1\n").unwrap();
+    let (status, _, err) = run(directory.path(), &["serve"]);
+    assert_eq!(status, 2);
+    assert_eq!(
+        err,
+        "seiner: ./seiner.toml, line 2: there is no setting \"memmory\"; did you mean \"memory\"?\n"
+    );
+}
+
+#[test]
+fn lines_into_a_directory_and_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("a.lp"), "m,k=v x=1.5 1\nbad\nm,k=v x=2.5 2\n").unwrap();
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(b"m,k=v x=3.5 3").unwrap();
+    fs::write(path.join("b.lp.gz"), encoder.finish().unwrap()).unwrap();
+    let (status, _, err) = run(path, &["write", "--data", "d", "a.lp", "b.lp.gz"]);
+    assert_eq!(status, 1);
+    assert!(
+        err.starts_with("a.lp:2: ") && err.contains("1 lines were refused"),
+        "{err}"
+    );
+
+    let mut writing = seiner(path, &["write", "--data", "d", "--precision", "s"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    writing
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"m,k=v x=4.5 4\n")
+        .unwrap();
+    assert!(writing.wait().unwrap().success());
+
+    let query = ["query", "m", "--data", "d", "--from", "0", "--format"];
+    let (status, csv, err) = run(path, &[&query[..], &["csv"]].concat());
+    assert_eq!((status, err.as_str()), (0, ""));
+    let expected = "measurement,tags,field,time,value\nm,k=v,x,1,1.5\nm,k=v,x,2,2.5\nm,k=v,x,3,3.5\nm,k=v,x,4000000000,4.5\n";
+    assert_eq!(csv, expected);
+    let (_, table, _) = run(path, &[&query[..], &["table"]].concat());
+    assert_eq!(
+        table.lines().nth(1),
+        Some("m            k=v   x      1           1.5")
+    );
+    let (_, json, _) = run(
+        path,
+        &[
+            &query[..],
+            &["json", "--step", "10s", "--aggregate", "count,max"],
+        ]
+        .concat(),
+    );
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["series"][0]["max"], serde_json::json!([4.5]));
+}
+
+#[test]
+fn csv_is_imported_exactly() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let rows = "series,ts,i,f,s,single,big,gap\n\
+                a b,-2,1,6.869999900000001,on,1.9400482,9223372036854775807,\n\
+                a b,-1,-7,-0.0,\"o,ff\",0.1,18446744073709551615,-200\n\
+                \"c,d\",x,1,1,on,1,1,1\n\
+                \"c,d\",5,,,,,,\n\
+                \"c,d\",6,,2,,,,5\n";
+    fs::write(path.join("kinds.csv"), rows).unwrap();
+    let roles = [
+        "--tag-columns",
+        "series",
+        "--missing",
+        "-200",
+        "--types",
+        "single=f32",
+        "--tag",
+        "site=x",
+    ];
+    let (status, _, err) = run(
+        path,
+        &[&["import", "csv", "--data", "d", "kinds.csv"], &roles[..]].concat(),
+    );
+    assert_eq!(status, 1);
+    assert!(
+        err.starts_with("kinds.csv:4: \"x\" is no time")
+            && err.contains("3 rows imported, 1 refused"),
+        "{err}"
+    );
+    let (_, json, _) = run(
+        path,
+        &[
+            "query",
+            "kinds",
+            "--data",
+            "d",
+            "--from",
+            "-10000000000",
+            "--format",
+            "json",
+        ],
+    );
+    let answer: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let mut found: Vec<String> = answer["series"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|series| {
+            format!(
+                "{} {} {} {}",
+                series["tags"]["series"], series["field"], series["type"], series["values"]
+            )
+        })
+        .map(|text| text.replace('"', ""))
+        .collect();
+    found.sort();
+    let expected = [
+        "a b big u64 [9223372036854775807,18446744073709551615]",
+        "a b f f64 [6.869999900000001,-0.0]",
+        "a b i i64 [1,-7]",
+        "a b s string [on,o,ff]",
+        "a b single f32 [1.9400482,0.1]",
+        "c,d f f64 [2.0]",
+        "c,d gap i64 [5]",
+    ];
+    assert_eq!(found, expected);
+    assert_eq!(
+        answer["series"][0]["times"],
+        serde_json::json!([-2_000_000_000_i64, -1_000_000_000])
+    );
+}
+
+#[test]
+fn a_server_takes_all_and_stops_without_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut server = seiner(
+        path,
+        &[
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--durability",
+            "1h",
+            "--host-sensors",
+            "off",
+        ],
+    )
+    .stderr(Stdio::piped())
+    .spawn()
+    .unwrap();
+    let mut told = BufReader::new(server.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let announced = told.find(|line| line.contains("http://")).unwrap();
+    let address = announced
+        .split_whitespace()
+        .find(|word| word.starts_with("http://"))
+        .unwrap()
+        .trim_end_matches('/');
+
+    let lines: String = (0..200_000)
+        .map(|row| format!("m,k=v x={row}.5 {row}\n"))
+        .collect();
+    fs::write(path.join("m.lp"), lines + "bad\n").unwrap();
+    let (status, _, err) = run(path, &["write", "--to", address, "m.lp"]);
+    assert_eq!(status, 1);
+    assert!(err.contains("m.lp:200001: "), "{err}");
+    fs::write(path.join("c.csv"), "ts,x,t\n1,0.1,\"a \"\"b\"\"\"\n2,2,c\n").unwrap();
+    let (status, _, err) = run(path, &["import", "csv", "--to", address, "c.csv"]);
+    assert_eq!((status, err.as_str()), (0, "2 rows imported, 0 refused\n"));
+    let query = ["query", "c", "--from", "0", "--format", "csv"];
+    let (status, before, err) = run(path, &[&query[..], &["--server", address]].concat());
+    assert_eq!((status, err.as_str()), (0, ""));
+    assert!(
+        before.contains("c,,t,1000000000,\"a \"\"b\"\"\"\n"),
+        "{before}"
+    );
+
+    let (status, _, err) = run(path, &[&query[..], &["--data", "seiner-data"]].concat());
+    assert_eq!(status, 1, "the server has the directory: {err}");
+    assert!(
+        Command::new("kill")
+            .args(["-TERM", &server.id().to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+    assert!(server.wait().unwrap().success());
+    let (_, after, _) = run(path, &[&query[..], &["--data", "seiner-data"]].concat());
+    assert_eq!(before, after);
+    let count = [
+        "query",
+        "m",
+        "--from",
+        "0",
+        "--step",
+        "1h",
+        "--aggregate",
+        "count",
+        "--format",
+        "csv",
+    ];
+    let (_, count, _) = run(path, &[&count[..], &["--data", "seiner-data"]].concat());
+    assert!(count.ends_with("m,k=v,x,0,200000\n"), "{count}");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, _, err) = run(
+        directory.path(),
+        &["query", "cpu", "--server", "http://127.0.0.1:9"],
+    );
+    assert_eq!(status, 1);
+    assert!(
+        err.contains("http://127.0.0.1:9 does not answer") && err.contains("seiner serve"),
+        "{err}"
+    );
+}
+
+#[test]
+fn completions_and_manual_pages() {
+    let directory = tempfile::tempdir().unwrap();
+    let (status, script, _) = run(directory.path(), &["completions", "bash"]);
+    assert!(status == 0 && script.contains("--host-sensors"));
+    let (status, page, _) = run(directory.path(), &["man"]);
+    assert!(status == 0 && page.contains(".SH"));
+    assert_eq!(run(directory.path(), &["man", "--into", "pages"]).0, 0);
+    assert!(directory.path().join("pages/seiner-serve.1").exists());
+}

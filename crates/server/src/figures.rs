@@ -1,0 +1,104 @@
+//! The figures that a store and its process tell about themselves, as one table that
+//! `/status`, `/metrics` and the measurement `seiner` share.
+
+use seiner_engine::Status;
+
+/// Whether a figure only grows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows while the server runs.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+/// One figure of a store.
+pub struct Figure {
+    /// Its name, as in [`Status`].
+    pub name: &'static str,
+    /// Whether it only grows.
+    pub kind: Kind,
+    /// What it says, for `/metrics`.
+    pub help: &'static str,
+    /// Where it stands.
+    pub of: fn(&Status) -> u64,
+}
+
+macro_rules! figures {
+    ($($name:ident $kind:ident $help:literal;)*) => {
+        &[$(Figure { name: stringify!($name), kind: Kind::$kind, help: $help, of: |status| status.$name }),*]
+    };
+}
+
+/// Every number in [`Status`].
+pub const FIGURES: &[Figure] = figures! {
+    sources Gauge "Sources registered";
+    series Gauge "Series (source, field) registered";
+    rows_accepted Counter "Rows accepted";
+    samples_accepted Counter "Samples accepted";
+    rows_rejected Counter "Rows refused by the store";
+    unsynced_samples Gauge "Samples accepted that a crash now would lose";
+    unsynced_bytes Gauge "Bytes of the samples that a crash now would lose";
+    unsynced_age_ns Gauge "Age of the oldest sample that a crash now would lose, nanoseconds";
+    buffered_rows Gauge "Rows in buffers, not yet in a block";
+    buffer_bytes Gauge "Memory that buffers take";
+    dictionary_bytes Gauge "Memory that names, tags and the look-up of sources take";
+    memory_used Gauge "Memory accounted for";
+    memory_budget Gauge "Memory that may be used";
+    journal_bytes Gauge "Bytes of journal on disk";
+    journal_files Gauge "Journal files on disk";
+    journal_written Counter "Bytes written to the journal";
+    journal_syncs Counter "Syncs of the journal";
+    segments Gauge "Sealed segments";
+    segment_bytes Gauge "Bytes of sealed segments";
+    segment_written Counter "Bytes written to segments";
+    blocks_sealed Counter "Blocks sealed";
+    block_bytes_sealed Counter "Bytes of blocks sealed";
+    samples_sealed Counter "Samples in blocks sealed";
+    damaged_segments Gauge "Segments set aside because they are damaged";
+};
+
+/// What the operating system counts for this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessFigures {
+    /// Memory resident, bytes.
+    pub rss_bytes: u64,
+    /// Processor time taken, user and system, seconds.
+    pub cpu_s: f64,
+}
+
+impl ProcessFigures {
+    /// As they are now; zeros where `/proc` cannot be read.
+    pub fn now() -> ProcessFigures {
+        let stat = procfs::process::Process::myself().and_then(|process| process.stat());
+        stat.map_or_else(
+            |_| ProcessFigures::default(),
+            |stat| ProcessFigures {
+                rss_bytes: stat.rss * procfs::page_size(),
+                cpu_s: (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64,
+            },
+        )
+    }
+}
+
+/// The file system that holds a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Volume {
+    /// Its size, bytes.
+    pub total_bytes: u64,
+    /// What an ordinary user may still write, bytes.
+    pub free_bytes: u64,
+}
+
+impl Volume {
+    /// The file system that holds `path` now; zeros where it cannot be asked.
+    pub fn of(path: &std::path::Path) -> Volume {
+        rustix::fs::statvfs(path).map_or_else(
+            |_| Volume::default(),
+            |stat| Volume {
+                total_bytes: stat.f_blocks * stat.f_frsize,
+                free_bytes: stat.f_bavail * stat.f_frsize,
+            },
+        )
+    }
+}

@@ -1,0 +1,263 @@
+//! Line protocol from a port into the store: the hot path.
+//!
+//! Bytes come in frames as the socket gives them. Whole lines are read straight out of a
+//! frame; only a line that straddles two frames is copied. Rows go to the store in small
+//! batches that stay in the processor's cache. Nothing is allocated, counted or logged for a
+//! single line.
+
+use crate::meters::Meters;
+use memchr::{memchr, memrchr};
+use seiner_engine::{Engine, Error, Receipt};
+use seiner_model::{Batch, Cell, Row};
+use seiner_wire::line::{Arena, LineError, LineNotation, LineParser, Precision};
+use serde::Serialize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Rows handed to the store at once: enough to overlap its cache misses, and few enough that
+/// rows and cells are still in the second-level cache when it reads them.
+static BATCH: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| std::env::var("BR").map_or(512, |b| b.parse().unwrap()));
+
+/// Refused lines that are listed one by one.
+const MAX_LISTED: usize = 100;
+
+/// A line that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RefusedLine {
+    /// Its number in the text, from 1.
+    pub line: u64,
+    /// Why, and what to do.
+    pub reason: String,
+}
+
+/// What became of a text.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Rows accepted.
+    pub accepted: u64,
+    /// Samples accepted.
+    pub samples: u64,
+    /// Lines refused.
+    pub rejected: u64,
+    /// The first of them, in order.
+    pub refused: Vec<RefusedLine>,
+    /// For [`Engine::wait_durable`]: when this is durable, all accepted rows are.
+    pub position: u64,
+}
+
+/// Takes one text, piece by piece, into a store.
+pub struct Intake<'e> {
+    engine: &'e Engine,
+    meters: Option<&'e Meters>,
+    parser: LineParser,
+    /// The beginning of a line whose end is yet to come.
+    carry: Vec<u8>,
+    /// How long the carry must be before it is read again: a text with newlines in it can make
+    /// one line of many, and reading it anew with each of them would take squared time.
+    retry_at: usize,
+    rows: Vec<Row<'static>>,
+    cells: Vec<Cell<'static>>,
+    arena: Arena,
+    errors: Vec<LineError>,
+    outcome: Outcome,
+    /// The rows, samples and refused lines that the meters know of.
+    reported: (u64, u64, u64),
+}
+
+impl<'e> Intake<'e> {
+    /// An intake at line 1. Counts go to `meters`, if there are any.
+    pub fn new(engine: &'e Engine, meters: Option<&'e Meters>, precision: Precision) -> Intake<'e> {
+        Intake {
+            engine,
+            meters,
+            parser: LineParser::new(precision),
+            carry: Vec::new(),
+            retry_at: 0,
+            rows: Vec::new(),
+            cells: Vec::new(),
+            arena: Arena::new(),
+            errors: Vec::new(),
+            outcome: Outcome::default(),
+            reported: (0, 0, 0),
+        }
+    }
+
+    /// Takes the next bytes of the text.
+    ///
+    /// # Errors
+    /// If the store takes no more. Refused lines are no error, but part of the outcome.
+    pub fn take(&mut self, frame: &[u8]) -> Result<(), Error> {
+        let taken = self.take_frame(frame);
+        self.report(frame.len());
+        taken
+    }
+
+    fn take_frame(&mut self, frame: &[u8]) -> Result<(), Error> {
+        let mut rest = frame;
+        if !self.carry.is_empty() {
+            let line_end = memchr(b'\n', rest).map_or(rest.len(), |newline| newline + 1);
+            self.carry.extend_from_slice(&rest[..line_end]);
+            rest = &rest[line_end..];
+            self.read_carry(false)?;
+            if !self.carry.is_empty() {
+                self.carry.extend_from_slice(rest);
+                return self.read_carry(false);
+            }
+        }
+        let done = self.read(rest, false)?;
+        self.carry.extend_from_slice(&rest[done..]);
+        Ok(())
+    }
+
+    /// Takes the last line, if it had no newline, and answers what became of the text.
+    ///
+    /// # Errors
+    /// As [`Intake::take`].
+    pub fn finish(mut self) -> Result<Outcome, Error> {
+        self.retry_at = 0;
+        let taken = if self.carry.is_empty() {
+            Ok(())
+        } else {
+            self.read_carry(true)
+        };
+        self.report(0);
+        taken.map(|()| self.outcome)
+    }
+
+    /// What became of the text so far.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// Adds what is new to the meters.
+    fn report(&mut self, bytes: usize) {
+        let Some(meters) = self.meters else { return };
+        let (rows, samples, rejected) = self.reported;
+        self.reported = (
+            self.outcome.accepted,
+            self.outcome.samples,
+            self.outcome.rejected,
+        );
+        meters.bytes.fetch_add(bytes as u64, Relaxed);
+        meters.rows.fetch_add(self.reported.0 - rows, Relaxed);
+        meters.samples.fetch_add(self.reported.1 - samples, Relaxed);
+        meters
+            .rejected_lines
+            .fetch_add(self.reported.2 - rejected, Relaxed);
+    }
+
+    fn read_carry(&mut self, last: bool) -> Result<(), Error> {
+        let has_line = last
+            || memrchr(b'\n', &self.carry).is_some()
+            || self.carry.len() > LineParser::MAX_LINE;
+        if !has_line || self.carry.len() < self.retry_at {
+            return Ok(());
+        }
+        let mut carry = std::mem::take(&mut self.carry);
+        let done = self.read(&carry, last)?;
+        carry.drain(..done);
+        self.retry_at = if carry.is_empty() { 0 } else { 2 * carry.len() };
+        self.carry = carry;
+        Ok(())
+    }
+
+    /// Reads whole lines from the front of `text` into the store; answers how many bytes.
+    fn read(&mut self, text: &[u8], last: bool) -> Result<usize, Error> {
+        let now = now();
+        let mut done = 0;
+        loop {
+            let mut batch = Batch {
+                rows: recycle(&mut self.rows),
+                cells: recycle(&mut self.cells),
+            };
+            let (arena, errors) = (&self.arena, &mut self.errors);
+            done += self.parser.parse(
+                &text[done..],
+                last,
+                now,
+                (*BATCH),
+                arena,
+                &mut batch,
+                errors,
+            );
+            let full = batch.rows.len() >= (*BATCH);
+            let appended = if batch.rows.is_empty() {
+                Ok(None)
+            } else {
+                self.engine.append(&LineNotation, &batch).map(Some)
+            };
+            self.rows = recycle(&mut batch.rows);
+            self.cells = recycle(&mut batch.cells);
+            self.arena.clear();
+            self.note(appended?);
+            if !full {
+                return Ok(done);
+            }
+        }
+    }
+
+    fn note(&mut self, receipt: Option<Receipt>) {
+        let rejected = if let Some(receipt) = &receipt {
+            self.outcome.accepted += receipt.rows as u64;
+            self.outcome.samples += receipt.samples as u64;
+            self.outcome.position = self.outcome.position.max(receipt.position);
+            receipt.rejected_total
+        } else {
+            0
+        };
+        if rejected > 0 || !self.errors.is_empty() {
+            self.note_refused(receipt.unwrap_or_default());
+        }
+    }
+
+    #[cold]
+    fn note_refused(&mut self, receipt: Receipt) {
+        self.outcome.rejected += (self.errors.len() + receipt.rejected_total) as u64;
+        let room = MAX_LISTED.saturating_sub(self.outcome.refused.len());
+        let unread = self.errors.drain(..);
+        let unread = unread.take(room).map(|error| RefusedLine {
+            line: error.line,
+            reason: error.reason.to_string(),
+        });
+        let mut refused: Vec<RefusedLine> = unread.collect();
+        for (row, reason) in receipt.rejected.into_iter().take(room) {
+            refused.push(RefusedLine {
+                line: self.parser.line_of_row(row),
+                reason: reason.to_string(),
+            });
+        }
+        refused.sort_by_key(|refused| refused.line);
+        refused.truncate(room);
+        self.outcome.refused.append(&mut refused);
+    }
+}
+
+/// An empty list in the memory of another one whose items are of the same size: collecting
+/// in place keeps the allocation (a test holds the standard library to it).
+fn recycle<A, B>(list: &mut Vec<A>) -> Vec<B> {
+    list.clear();
+    std::mem::take(list)
+        .into_iter()
+        .map(|_| unreachable!("the list is empty"))
+        .collect()
+}
+
+/// The wall time in ns since 1970.
+pub fn now() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recycled_lists_keep_their_memory() {
+        let mut rows: Vec<Row<'static>> = Vec::with_capacity(1000);
+        let place = rows.as_ptr() as usize;
+        let rows: Vec<Row<'_>> = recycle(&mut rows);
+        assert_eq!((rows.as_ptr() as usize, rows.capacity()), (place, 1000));
+    }
+}

@@ -1,0 +1,309 @@
+//! Where settings come from: flags before environment before file before defaults.
+//!
+//! Every value keeps its origin, so that an error can name the place to mend and
+//! `seiner config` can tell why a value holds.
+
+use crate::settings::{Setting, Settings, TABLE};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use toml::de::{DeTable, DeValue};
+
+/// The file that is read when none is named, if it exists.
+pub const DEFAULT_FILE: &str = "./seiner.toml";
+
+/// Who gave a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody.
+    Default,
+    /// A file, in this line.
+    File(PathBuf, usize),
+    /// This environment variable.
+    Environment(String),
+    /// This flag.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File(path, line) => write!(f, "{}, line {line}", path.display()),
+            Origin::Environment(variable) => write!(f, "variable {variable}"),
+            Origin::Flag(flag) => write!(f, "flag --{flag}"),
+        }
+    }
+}
+
+/// A setting, the text that holds for it, and who gave it.
+pub struct Effective {
+    /// The setting.
+    pub setting: &'static Setting,
+    /// Its text.
+    pub text: String,
+    /// Who gave it.
+    pub origin: Origin,
+}
+
+/// Why settings cannot be used. Names the place and the remedy.
+#[derive(Debug)]
+pub struct SettingsError(String);
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+/// What was given, by whom. Later gifts go before earlier ones.
+pub struct Layers {
+    effective: Vec<Effective>,
+}
+
+impl Default for Layers {
+    fn default() -> Layers {
+        let effective = TABLE.iter().map(|setting| Effective {
+            setting,
+            text: setting.default.to_string(),
+            origin: Origin::Default,
+        });
+        Layers {
+            effective: effective.collect(),
+        }
+    }
+}
+
+impl Layers {
+    /// All three layers over the defaults: the file (`config`, or [`DEFAULT_FILE`] if it exists),
+    /// the environment, and flags as `flag` tells them.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or holds keys that do not exist or values that are no texts,
+    /// numbers or truth values.
+    pub fn gather(
+        config: Option<&Path>,
+        flag: impl Fn(&Setting) -> Option<String>,
+    ) -> Result<Layers, SettingsError> {
+        let mut layers = Layers::default();
+        if let Some(path) = config {
+            layers.file(path)?;
+        } else if Path::new(DEFAULT_FILE).exists() {
+            layers.file(Path::new(DEFAULT_FILE))?;
+        }
+        layers.environment(|variable| std::env::var(variable).ok());
+        for setting in &TABLE {
+            if let Some(text) = flag(setting) {
+                layers.put(setting, text, Origin::Flag(setting.flag()));
+            }
+        }
+        Ok(layers)
+    }
+
+    /// Lays a TOML file over what there is.
+    ///
+    /// # Errors
+    /// As [`Layers::gather`].
+    pub fn file(&mut self, path: &Path) -> Result<(), SettingsError> {
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            SettingsError(format!(
+                "{}: {error}; name another file with --config",
+                path.display()
+            ))
+        })?;
+        self.toml(&text, path)
+    }
+
+    fn toml(&mut self, text: &str, path: &Path) -> Result<(), SettingsError> {
+        let line = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
+        let error = |at: usize, what: String| {
+            SettingsError(format!("{}, line {}: {what}", path.display(), line(at)))
+        };
+        let document = DeTable::parse(text).map_err(|found| {
+            error(
+                found.span().map_or(0, |span| span.start),
+                format!("this is no TOML: {}", found.message()),
+            )
+        })?;
+        for (key, value) in document.into_inner() {
+            let at = key.span().start;
+            let setting =
+                Setting::named(key.get_ref()).ok_or_else(|| error(at, unknown(key.get_ref())))?;
+            let text = match value.get_ref() {
+                DeValue::String(text) => text.to_string(),
+                DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_string(),
+                DeValue::Float(number) => number.as_str().to_string(),
+                DeValue::Boolean(value) => value.to_string(),
+                _ => {
+                    return Err(error(
+                        at,
+                        format!(
+                            "{} takes {}; write it as a text in quotes",
+                            key.get_ref(),
+                            setting.form
+                        ),
+                    ));
+                }
+            };
+            self.put(setting, text, Origin::File(path.to_path_buf(), line(at)));
+        }
+        Ok(())
+    }
+
+    /// Lays environment variables over what there is.
+    pub fn environment(&mut self, variable: impl Fn(&str) -> Option<String>) {
+        for setting in &TABLE {
+            let name = setting.variable();
+            if let Some(text) = variable(&name) {
+                self.put(setting, text, Origin::Environment(name));
+            }
+        }
+    }
+
+    fn put(&mut self, setting: &'static Setting, text: String, origin: Origin) {
+        let place = self
+            .effective
+            .iter_mut()
+            .find(|effective| std::ptr::eq(effective.setting, setting));
+        *place.expect("every setting of the table has a place") = Effective {
+            setting,
+            text,
+            origin,
+        };
+    }
+
+    /// The settings and who gave them, in the order of the table.
+    pub fn effective(&self) -> &[Effective] {
+        &self.effective
+    }
+
+    /// Reads the texts.
+    ///
+    /// # Errors
+    /// The first value that cannot be read, with its place and the remedy.
+    pub fn settings(&self) -> Result<Settings, SettingsError> {
+        let mut settings = Settings::default();
+        for Effective {
+            setting,
+            text,
+            origin,
+        } in &self.effective
+        {
+            (setting.assign)(&mut settings, text.trim())
+                .map_err(|error| SettingsError(format!("{origin}: {}: {error}", setting.name)))?;
+        }
+        Ok(settings)
+    }
+}
+
+/// Says that a key does not exist, and which one was probably meant.
+fn unknown(key: &str) -> String {
+    let near = TABLE
+        .iter()
+        .map(|setting| (distance(key, setting.name), setting.name))
+        .min();
+    match near {
+        Some((distance, name)) if distance <= 3 => {
+            format!("there is no setting {key:?}; did you mean {name:?}?")
+        }
+        _ => {
+            let names: Vec<&str> = TABLE.iter().map(|setting| setting.name).collect();
+            format!(
+                "there is no setting {key:?}; there are {}",
+                names.join(", ")
+            )
+        }
+    }
+}
+
+/// How many letters must be changed to make one text of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seiner_engine::Durability;
+
+    fn file(text: &str) -> Result<Layers, SettingsError> {
+        let mut layers = Layers::default();
+        layers.toml(text, Path::new("seiner.toml"))?;
+        Ok(layers)
+    }
+
+    fn origin<'a>(layers: &'a Layers, name: &str) -> &'a Origin {
+        &layers
+            .effective()
+            .iter()
+            .find(|effective| effective.setting.name == name)
+            .unwrap()
+            .origin
+    }
+
+    #[test]
+    fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
+        let mut layers =
+            file("# first\nmemory = \"1 GiB\"\nmax_queries = 3\nallow_remote = true\n").unwrap();
+        layers.environment(|name| match name {
+            "SEINER_MAX_QUERIES" => Some("5".into()),
+            "SEINER_DURABILITY" => Some("sync".into()),
+            _ => None,
+        });
+        layers.put(
+            Setting::named("durability").unwrap(),
+            "memory".into(),
+            Origin::Flag("durability".into()),
+        );
+        let settings = layers.settings().unwrap();
+        assert_eq!((settings.memory, settings.max_queries), (1 << 30, 5));
+        assert_eq!(
+            (settings.durability, settings.allow_remote),
+            (Durability::Memory, true)
+        );
+        assert_eq!(origin(&layers, "memory").to_string(), "seiner.toml, line 2");
+        assert_eq!(
+            origin(&layers, "max_queries").to_string(),
+            "variable SEINER_MAX_QUERIES"
+        );
+        assert_eq!(
+            origin(&layers, "durability").to_string(),
+            "flag --durability"
+        );
+        assert_eq!(*origin(&layers, "listen"), Origin::Default);
+    }
+
+    #[test]
+    fn errors_name_file_line_and_remedy() {
+        let error = |text| match file(text) {
+            Err(error) => error.to_string(),
+            Ok(layers) => layers.settings().unwrap_err().to_string(),
+        };
+        assert_eq!(
+            error("\nmemmory = 1"),
+            "seiner.toml, line 2: there is no setting \"memmory\"; did you mean \"memory\"?"
+        );
+        assert!(error("colour = 1").contains("there are data, listen"));
+        assert!(
+            error("data = \"x\"\n\nmemory = \"lots\"")
+                .starts_with("seiner.toml, line 3: memory: \"lots\" is no size; write")
+        );
+        assert!(
+            error("data = [1]").contains("line 1: data takes PATH; write it as a text in quotes")
+        );
+        assert!(error("data = ").starts_with("seiner.toml, line 1: this is no TOML"));
+        assert!(error("[server]\ndata = 1").contains("line 1: there is no setting \"server\""));
+    }
+}

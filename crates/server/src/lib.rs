@@ -1,0 +1,31 @@
+//! Sockets around a store: ports that take line protocol, queries over HTTP, metrics, the page,
+//! and the host's own sensors.
+//!
+//! This is where async ends: a port reads its socket as a task, and calls the store as plain
+//! functions. Everything that waits here is bounded: connections, requests, bodies, time.
+
+mod figures;
+mod gate;
+mod host;
+mod http;
+pub mod ingest;
+mod layers;
+mod line_tcp;
+mod listen;
+mod meters;
+mod metrics;
+mod outflow;
+mod page;
+pub mod query;
+mod refusal;
+mod server;
+pub mod settings;
+mod shutdown;
+mod station;
+mod status;
+mod write;
+
+pub use layers::{DEFAULT_FILE, Effective, Layers, Origin, SettingsError};
+pub use refusal::Refusal;
+pub use server::{Server, run};
+pub use settings::Settings;

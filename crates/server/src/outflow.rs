@@ -1,0 +1,138 @@
+//! Answers that are written by a thread while they are sent: never more than a few chunks of
+//! one are in memory, however long it is.
+
+use crate::refusal::Refusal;
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body::Frame;
+use std::io::{self, Write};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// Bytes of a chunk.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Chunks that wait to be sent.
+const CHUNKS: usize = 4;
+
+/// How long a reader may leave a chunk waiting. Then the answer is cut off, so that its thread
+/// and place serve others.
+const READER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a writing thread sends: chunks, and at the end whether they are all.
+enum Piece {
+    Chunk(Bytes),
+    End,
+    Refused(Refusal),
+}
+
+/// Where an answer is written to, in a thread that may block.
+pub struct Outflow {
+    pieces: Sender<Piece>,
+    chunk: BytesMut,
+    runtime: Handle,
+}
+
+impl Outflow {
+    fn send(&mut self, piece: Piece) -> io::Result<()> {
+        let sent = self.runtime.block_on(tokio::time::timeout(
+            READER_TIMEOUT,
+            self.pieces.send(piece),
+        ));
+        match sent {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(io::Error::new(
+                io::ErrorKind::BrokenPipe,
+                "the reader is gone",
+            )),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the reader stopped reading",
+            )),
+        }
+    }
+}
+
+impl Write for Outflow {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.chunk.extend_from_slice(bytes);
+        if self.chunk.len() >= CHUNK_BYTES {
+            let chunk = std::mem::replace(
+                &mut self.chunk,
+                BytesMut::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4),
+            );
+            self.send(Piece::Chunk(chunk.freeze()))?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The body of an answer that `write` writes in a thread of its own. What `write` holds is
+/// dropped when the answer is complete or its reader gone.
+///
+/// # Errors
+/// What `write` refuses before the first chunk is full. Later the body breaks off instead.
+pub async fn body<W>(write: W) -> Result<Body, Refusal>
+where
+    W: FnOnce(&mut Outflow) -> io::Result<()> + Send + 'static,
+{
+    let (pieces, mut received) = channel(CHUNKS);
+    let mut outflow = Outflow {
+        pieces,
+        chunk: BytesMut::new(),
+        runtime: Handle::current(),
+    };
+    tokio::task::spawn_blocking(move || {
+        let end = match write(&mut outflow) {
+            Ok(()) => {
+                let rest = std::mem::take(&mut outflow.chunk).freeze();
+                outflow.send(Piece::Chunk(rest)).map(|()| Piece::End)
+            }
+            Err(error) => Ok(Piece::Refused(error.into())),
+        };
+        // A reader that is gone needs no end.
+        let _ = end.and_then(|end| outflow.send(end));
+    });
+    match received.recv().await {
+        Some(Piece::Chunk(first)) => Ok(Body::new(Stream {
+            first: Some(first),
+            received,
+        })),
+        Some(Piece::Refused(refusal)) => Err(refusal),
+        Some(Piece::End) | None => Err(Refusal::internal(
+            "the answer's thread ended before it answered",
+        )),
+    }
+}
+
+struct Stream {
+    first: Option<Bytes>,
+    received: Receiver<Piece>,
+}
+
+impl http_body::Body for Stream {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let stream = self.get_mut();
+        if let Some(first) = stream.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        stream.received.poll_recv(context).map(|piece| match piece {
+            Some(Piece::Chunk(chunk)) => Some(Ok(Frame::data(chunk))),
+            Some(Piece::End) => None,
+            Some(Piece::Refused(_)) | None => Some(Err(io::Error::other("the answer broke off"))),
+        })
+    }
+}

@@ -1,0 +1,74 @@
+//! The page: files that are part of the program, made by the `web` folder's build.
+
+use crate::refusal::Refusal;
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use rust_embed::RustEmbed;
+
+#[derive(RustEmbed)]
+#[folder = "../../web/dist"]
+#[allow_missing = true]
+struct Files;
+
+const MISSING: &str = "The page is not part of this build. Build it with `npm ci && npm run build` in the folder web, \
+                       then build the program again; or take `make serve`, which does both.\n";
+
+/// The file that a path names; `/` is the page itself.
+pub async fn file(uri: Uri, headers: HeaderMap) -> Response {
+    let path = match uri.path().trim_start_matches('/') {
+        "" => "index.html",
+        path => path,
+    };
+    let Some(file) = Files::get(path) else {
+        if path == "index.html" {
+            return (
+                StatusCode::OK,
+                [(header::CONTENT_TYPE, "text/plain; charset=utf-8")],
+                MISSING,
+            )
+                .into_response();
+        }
+        return Refusal::not_found(format!(
+            "there is nothing at /{path}; lines go to /write, questions to /api/v1/query"
+        ))
+        .into_response();
+    };
+    let tag = format!("\"{}\"", hex(&file.metadata.sha256_hash()[..12]));
+    // Names of assets change with their contents; that of the page does not.
+    let caching = if path.starts_with("assets/") {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
+    };
+    let known = headers
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    let common = [
+        (header::CONTENT_TYPE, content_type(path)),
+        (header::ETAG, tag.as_str()),
+        (header::CACHE_CONTROL, caching),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    if known {
+        return (StatusCode::NOT_MODIFIED, common).into_response();
+    }
+    (common, file.data.into_owned()).into_response()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn content_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "json" | "map" => "application/json",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "ico" => "image/x-icon",
+        "woff2" => "font/woff2",
+        _ => "application/octet-stream",
+    }
+}

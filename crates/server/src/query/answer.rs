@@ -1,0 +1,147 @@
+//! Samples and aggregates, streamed in the notation that was asked for.
+
+use super::plan::{Aggregate, Parameters, Plan};
+use crate::ingest::now;
+use crate::outflow;
+use crate::refusal::Refusal;
+use crate::station::Station;
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use seiner_engine::{Engine, SeriesData, SeriesSummary, Step};
+use seiner_model::Column;
+use seiner_wire::answer::{Answer, Format, Head, Series, Shape, one_type};
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// `GET /api/v1/query`
+pub async fn query(
+    State(station): State<Arc<Station>>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Response, Refusal> {
+    let plan = Plan::read(&parameters, now())?;
+    let place = station.queries.enter()?;
+    station.meters.queries.fetch_add(1, Relaxed);
+    let content_type = plan.format.content_type();
+    let engine = station.engine.clone();
+    let body = outflow::body(move |out| {
+        let _place = place;
+        write_answer(&engine, &plan, out)
+    });
+    Ok(([(header::CONTENT_TYPE, content_type)], body.await?).into_response())
+}
+
+/// Runs a plan and writes the answer in its notation, series by series.
+///
+/// # Errors
+/// What `out` says, or a [`Refusal`] in an [`io::Error`].
+pub fn write_answer(engine: &Engine, plan: &Plan, out: &mut impl Write) -> io::Result<()> {
+    let Some(step) = plan.step else {
+        if plan.format == Format::Arrow {
+            check_types(engine, plan)?;
+        }
+        let all = engine.select(&plan.query).map_err(Refusal::from)?;
+        return write_series(plan, all, Shape::Samples, out, samples);
+    };
+    let names = plan
+        .aggregates
+        .iter()
+        .map(|aggregate| aggregate.name().to_string());
+    let shape = Shape::Steps {
+        step_ns: step,
+        aggregates: names.collect(),
+    };
+    let all = engine
+        .aggregate(&plan.query, Step::Every(step))
+        .map_err(Refusal::from)?;
+    write_series(plan, all, shape, out, |answer, summary| {
+        summaries(answer, summary, &plan.aggregates)
+    })
+}
+
+/// Writes what the store finds, up to the limit.
+fn write_series<'o, T, W: Write>(
+    plan: &Plan,
+    found: impl Iterator<Item = Result<T, seiner_engine::Error>>,
+    shape: Shape,
+    out: &'o mut W,
+    write: impl Fn(&mut Answer<&'o mut W>, T) -> io::Result<()>,
+) -> io::Result<()> {
+    let interval = plan.query.interval;
+    let head = Head {
+        from: interval.start,
+        to: interval.end,
+        shape,
+        time_unit: plan.time_unit,
+    };
+    let mut answer = Answer::begin(plan.format, out, &head);
+    let mut truncated = false;
+    for (index, series) in found.enumerate() {
+        if index == plan.limit {
+            truncated = true;
+            break;
+        }
+        write(&mut answer, series.map_err(Refusal::from)?)?;
+    }
+    answer.end(truncated)?;
+    Ok(())
+}
+
+fn samples<W: Write>(answer: &mut Answer<W>, data: SeriesData) -> io::Result<()> {
+    let SeriesData {
+        key,
+        field,
+        times,
+        values,
+        ..
+    } = data;
+    answer.series(&Series {
+        key: &key,
+        field: &field,
+        times: &times,
+        columns: &[&values],
+    })
+}
+
+fn summaries<W: Write>(
+    answer: &mut Answer<W>,
+    summary: SeriesSummary,
+    aggregates: &[Aggregate],
+) -> io::Result<()> {
+    let SeriesSummary {
+        key,
+        field,
+        buckets,
+        ..
+    } = summary;
+    let times: Vec<i64> = buckets.iter().map(|bucket| bucket.start).collect();
+    let columns: Vec<Column> = aggregates
+        .iter()
+        .map(|aggregate| aggregate.column(&buckets))
+        .collect();
+    let columns: Vec<&Column> = columns.iter().collect();
+    answer.series(&Series {
+        key: &key,
+        field: &field,
+        times: &times,
+        columns: &columns,
+    })
+}
+
+/// An Arrow stream has one type of values: better to say so before it begins than to break off.
+fn check_types(engine: &Engine, plan: &Plan) -> io::Result<()> {
+    let wanted = |field: &str| {
+        plan.query
+            .fields
+            .as_ref()
+            .is_none_or(|fields| fields.iter().any(|name| name == field))
+    };
+    let fields = engine.fields(&plan.query.selector);
+    let fields = fields
+        .iter()
+        .filter(|(name, _)| wanted(name))
+        .map(|(name, field_type)| (name.as_str(), *field_type));
+    one_type(fields).map_err(Refusal::invalid)?;
+    Ok(())
+}

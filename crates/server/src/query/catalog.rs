@@ -1,0 +1,140 @@
+//! What there is: measurements, tags, values, fields, sources.
+
+use crate::outflow;
+use crate::refusal::Refusal;
+use crate::station::Station;
+use axum::Json;
+use axum::extract::{Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use seiner_engine::Engine;
+use seiner_model::{Selector, SourceKey};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+
+/// Names and sources that are listed when no limit is given.
+const DEFAULT_LIMIT: usize = 1000;
+
+/// What the address may say.
+#[derive(Deserialize)]
+pub struct Parameters {
+    #[serde(default)]
+    select: String,
+    tag: Option<String>,
+    limit: Option<usize>,
+}
+
+impl Parameters {
+    fn selector(&self) -> Result<Selector, Refusal> {
+        Selector::parse(&self.select).map_err(Refusal::invalid)
+    }
+}
+
+/// `["cpu","mem"]`
+pub async fn measurements(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
+    look(&station, |engine| json!(engine.measurements())).await
+}
+
+/// `["core","host"]`
+pub async fn tags(
+    State(station): State<Arc<Station>>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Json<Value>, Refusal> {
+    let selector = parameters.selector()?;
+    look(&station, move |engine| json!(engine.tag_names(&selector))).await
+}
+
+/// `["a","b"]`
+pub async fn values(
+    State(station): State<Arc<Station>>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Json<Value>, Refusal> {
+    let selector = parameters.selector()?;
+    let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
+    let tag = parameters
+        .tag
+        .ok_or_else(|| Refusal::invalid("whose values? name a tag, as in &tag=host"))?;
+    look(&station, move |engine| {
+        json!(engine.tag_values(&selector, &tag, limit))
+    })
+    .await
+}
+
+/// `[{"name":"usage","type":"f64"}]`
+pub async fn fields(
+    State(station): State<Arc<Station>>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Json<Value>, Refusal> {
+    let selector = parameters.selector()?;
+    look(&station, move |engine| {
+        let fields = engine.fields(&selector);
+        fields
+            .iter()
+            .map(|(name, kind)| json!({ "name": name, "type": kind.name() }))
+            .collect()
+    })
+    .await
+}
+
+async fn look<L>(station: &Arc<Station>, look: L) -> Result<Json<Value>, Refusal>
+where
+    L: FnOnce(&Engine) -> Value + Send + 'static,
+{
+    let place = station.queries.enter()?;
+    let engine = station.engine.clone();
+    let found = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        look(&engine)
+    });
+    Ok(Json(found.await?))
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    measurement: &'a str,
+    tags: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Source<'a> {
+    fn of(key: &'a SourceKey) -> Source<'a> {
+        let tags = key
+            .tags()
+            .iter()
+            .map(|(tag, value)| (tag.as_str(), value.as_str()));
+        Source {
+            measurement: key.measurement(),
+            tags: tags.collect(),
+        }
+    }
+}
+
+/// `{"total":2,"sources":[{"measurement":"cpu","tags":{"host":"a"}}, …]}`
+pub async fn sources(
+    State(station): State<Arc<Station>>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Response, Refusal> {
+    let selector = parameters.selector()?;
+    let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
+    let place = station.queries.enter()?;
+    let engine = station.engine.clone();
+    let body = outflow::body(move |out| {
+        let _place = place;
+        let ids = engine.sources(&selector);
+        write!(out, "{{\"total\":{},\"sources\":[", ids.len())?;
+        for (index, id) in ids.iter().take(limit).enumerate() {
+            let Some(key) = engine.source_key(*id) else {
+                continue;
+            };
+            if index > 0 {
+                out.write_all(b",")?;
+            }
+            serde_json::to_writer(&mut *out, &Source::of(&key))?;
+        }
+        out.write_all(b"]}")?;
+        Ok(())
+    });
+    Ok(([(header::CONTENT_TYPE, "application/json")], body.await?).into_response())
+}

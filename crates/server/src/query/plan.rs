@@ -1,0 +1,345 @@
+//! What a query asks for, read from its address.
+
+use crate::refusal::Refusal;
+use seiner_engine::{Bucket, Query};
+use seiner_model::{Column, Interval, Selector, parse_duration, parse_time};
+use seiner_wire::answer::{Format, TimeUnit};
+use serde::Deserialize;
+
+/// The address of a query, unread: every value is a text, so that every error is ours.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Parameters {
+    /// A selector.
+    pub select: Option<String>,
+    /// Names of fields, separated by commas; all where there are none.
+    pub fields: Option<String>,
+    /// The earliest time.
+    pub from: Option<String>,
+    /// The latest time.
+    pub to: Option<String>,
+    /// The length of a bucket, a duration.
+    pub step: Option<String>,
+    /// How many buckets at most.
+    pub points: Option<String>,
+    /// Names of aggregates, separated by commas.
+    pub aggregate: Option<String>,
+    /// How many series at most.
+    pub limit: Option<String>,
+    /// `json`, `csv` or `arrow`.
+    pub format: Option<String>,
+    /// `ns` or `ms`.
+    pub times: Option<String>,
+}
+
+impl Parameters {
+    /// Names and texts of those that are given, as an address writes them.
+    pub fn pairs(&self) -> Vec<(&'static str, String)> {
+        let all = [
+            ("select", &self.select),
+            ("fields", &self.fields),
+            ("from", &self.from),
+            ("to", &self.to),
+            ("step", &self.step),
+            ("points", &self.points),
+            ("aggregate", &self.aggregate),
+            ("limit", &self.limit),
+            ("format", &self.format),
+            ("times", &self.times),
+        ];
+        all.into_iter()
+            .filter_map(|(name, text)| Some((name, text.clone()?)))
+            .collect()
+    }
+}
+
+/// What is told of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregate {
+    /// How many samples.
+    Count,
+    /// Their sum.
+    Sum,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// The earliest.
+    First,
+    /// The latest.
+    Last,
+    /// The arithmetic mean.
+    Mean,
+}
+
+impl Aggregate {
+    const ALL: [(&'static str, Aggregate); 7] = [
+        ("count", Aggregate::Count),
+        ("sum", Aggregate::Sum),
+        ("min", Aggregate::Min),
+        ("max", Aggregate::Max),
+        ("first", Aggregate::First),
+        ("last", Aggregate::Last),
+        ("mean", Aggregate::Mean),
+    ];
+
+    /// As addresses and answers write it.
+    pub fn name(self) -> &'static str {
+        Self::ALL[self as usize].0
+    }
+
+    /// Of each bucket of a series.
+    pub fn column(self, buckets: &[Bucket]) -> Column {
+        let value: fn(&Bucket) -> f64 = match self {
+            Aggregate::Count => {
+                return Column::U64(buckets.iter().map(|bucket| bucket.count).collect());
+            }
+            Aggregate::Sum => |bucket| bucket.sum,
+            Aggregate::Min => |bucket| bucket.min,
+            Aggregate::Max => |bucket| bucket.max,
+            Aggregate::First => |bucket| bucket.first.1,
+            Aggregate::Last => |bucket| bucket.last.1,
+            Aggregate::Mean => Bucket::mean,
+        };
+        Column::F64(buckets.iter().map(value).collect())
+    }
+}
+
+/// A query that can be run.
+#[derive(Debug)]
+pub struct Plan {
+    /// Which samples.
+    pub query: Query,
+    /// Buckets of so many ns, if not raw samples.
+    pub step: Option<i64>,
+    /// What is told of them.
+    pub aggregates: Vec<Aggregate>,
+    /// How many series at most.
+    pub limit: usize,
+    /// In which notation.
+    pub format: Format,
+    /// How times are written.
+    pub time_unit: TimeUnit,
+}
+
+impl Plan {
+    /// Reads an address. `now` is in ns.
+    ///
+    /// # Errors
+    /// 400 with what is wrong and how it is written.
+    pub fn read(parameters: &Parameters, now: i64) -> Result<Plan, Refusal> {
+        let Some(select) = &parameters.select else {
+            return Err(Refusal::invalid(
+                "of which sources? write select=cpu{host=\"a\"}, or select={} for all",
+            ));
+        };
+        let fields = parameters
+            .fields
+            .as_deref()
+            .filter(|fields| !fields.is_empty());
+        let query = Query {
+            selector: Selector::parse(select).map_err(Refusal::invalid)?,
+            fields: fields.map(|fields| fields.split(',').map(str::to_string).collect()),
+            interval: interval(parameters, now)?,
+        };
+        let step = step(parameters, query.interval)?;
+        let aggregates = aggregates(parameters.aggregate.as_deref())?;
+        if step.is_none() && parameters.aggregate.is_some() {
+            return Err(Refusal::invalid(
+                "aggregates of what? give step=10s, or points=1000",
+            ));
+        }
+        Ok(Plan {
+            query,
+            step,
+            aggregates,
+            limit: number("limit", parameters.limit.as_deref())?.unwrap_or(usize::MAX),
+            format: parameters
+                .format
+                .as_deref()
+                .unwrap_or("json")
+                .parse()
+                .map_err(Refusal::invalid)?,
+            time_unit: match parameters.times.as_deref() {
+                None | Some("ns") => TimeUnit::Ns,
+                Some("ms") => TimeUnit::Ms,
+                Some(other) => {
+                    return Err(Refusal::invalid(format!(
+                        "times {other:?} is neither ns nor ms"
+                    )));
+                }
+            },
+        })
+    }
+}
+
+fn interval(parameters: &Parameters, now: i64) -> Result<Interval, Refusal> {
+    let time = |text: &Option<String>, default: &str| {
+        // Nobody writes a plus as %2B; a space where it should be is one.
+        let text = text.as_deref().unwrap_or(default).trim().replace(' ', "+");
+        parse_time(&text, now).map_err(Refusal::invalid)
+    };
+    let interval = Interval::new(time(&parameters.from, "-1h")?, time(&parameters.to, "now")?);
+    if interval.is_empty() {
+        return Err(Refusal::invalid(format!(
+            "from ({}) is after to ({})",
+            interval.start, interval.end
+        )));
+    }
+    Ok(interval)
+}
+
+fn step(parameters: &Parameters, interval: Interval) -> Result<Option<i64>, Refusal> {
+    match (&parameters.step, &parameters.points) {
+        (Some(_), Some(_)) => Err(Refusal::invalid(
+            "step and points contradict each other; give one",
+        )),
+        (None, None) => Ok(None),
+        (Some(step), None) => match parse_duration(step).map_err(Refusal::invalid)? {
+            0 => Err(Refusal::invalid(
+                "a step of nothing never ends; give at least 1ns",
+            )),
+            step => Ok(Some(step)),
+        },
+        (None, Some(points)) => match number("points", Some(points))? {
+            None | Some(0) => Err(Refusal::invalid("points must be at least 1")),
+            Some(points) => Ok(Some(round_step(interval, points))),
+        },
+    }
+}
+
+fn aggregates(list: Option<&str>) -> Result<Vec<Aggregate>, Refusal> {
+    let one = |name: &str| {
+        let found = Aggregate::ALL
+            .iter()
+            .find(|(known, _)| *known == name.trim());
+        found.map(|(_, aggregate)| *aggregate).ok_or_else(|| {
+            Refusal::invalid(format!(
+                "aggregate {name:?} is none of count, sum, min, max, first, last, mean"
+            ))
+        })
+    };
+    list.unwrap_or("mean").split(',').map(one).collect()
+}
+
+fn number(name: &str, text: Option<&str>) -> Result<Option<usize>, Refusal> {
+    let read = |text: &str| {
+        text.parse()
+            .map_err(|_| Refusal::invalid(format!("{name}={text}: give a whole number")))
+    };
+    text.map(read).transpose()
+}
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
+
+/// Steps that people count in, within a decade of nanoseconds, a minute, an hour, a day, and above.
+const ROUND: [(i64, &[i64]); 8] = [
+    (1, &[1, 2, 5, 10, 20, 50, 100, 200, 500]),
+    (1_000, &[1, 2, 5, 10, 20, 50, 100, 200, 500]),
+    (1_000_000, &[1, 2, 5, 10, 20, 50, 100, 200, 500]),
+    (SECOND, &[1, 2, 5, 10, 15, 30]),
+    (60 * SECOND, &[1, 2, 5, 10, 15, 30]),
+    (3600 * SECOND, &[1, 2, 3, 6, 12]),
+    (DAY, &[1, 2, 7, 14, 30, 91, 182]),
+    (365 * DAY, &[1, 2, 5, 10, 20, 50, 100, 200]),
+];
+
+/// The shortest round step that cuts the interval into `points` buckets at most; the longest
+/// there is where none does.
+fn round_step(interval: Interval, points: usize) -> i64 {
+    let buckets = |step: i64| {
+        i128::from(interval.end.div_euclid(step)) - i128::from(interval.start.div_euclid(step)) + 1
+    };
+    let mut steps = ROUND
+        .iter()
+        .flat_map(|(unit, counts)| counts.iter().map(move |count| unit * count));
+    steps
+        .find(|step| buckets(*step) <= points as i128)
+        .unwrap_or(200 * 365 * DAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(change: impl FnOnce(&mut Parameters)) -> Result<Plan, Refusal> {
+        let mut parameters = Parameters {
+            select: Some("cpu".into()),
+            ..Parameters::default()
+        };
+        change(&mut parameters);
+        Plan::read(&parameters, 10_000 * SECOND)
+    }
+
+    #[test]
+    fn defaults() {
+        let plan = read(|_| {}).unwrap();
+        assert_eq!(
+            plan.query.interval,
+            Interval::new(6_400 * SECOND, 10_000 * SECOND)
+        );
+        assert_eq!(
+            (plan.step, plan.limit, plan.format, plan.time_unit),
+            (None, usize::MAX, Format::Json, TimeUnit::Ns)
+        );
+    }
+
+    #[test]
+    fn steps_are_round_and_buckets_at_most_as_many_as_points() {
+        for (seconds, points, step) in [
+            (3600, 1000, 5),
+            (3600, 3601, 1),
+            (60, 7, 10),
+            (86_400 * 365, 1000, 43_200),
+        ] {
+            let interval = Interval::new(0, seconds * SECOND);
+            assert_eq!(
+                round_step(interval, points),
+                step * SECOND,
+                "{seconds} s, {points} points"
+            );
+        }
+        assert_eq!(round_step(Interval::new(0, 999), 1000), 1);
+        assert_eq!(round_step(Interval::new(5, 1005), 1000), 2);
+        // Two buckets at least, as zero lies between them.
+        assert_eq!(round_step(Interval::ALL, 1), 200 * 365 * DAY);
+        assert!(round_step(Interval::ALL, 600) <= 2 * 365 * DAY);
+    }
+
+    #[test]
+    fn steps_are_ascending() {
+        let steps: Vec<i64> = ROUND
+            .iter()
+            .flat_map(|(unit, counts)| counts.iter().map(move |count| unit * count))
+            .collect();
+        assert!(steps.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert!(Plan::read(&Parameters::default(), 0).is_err());
+        for change in [
+            (|p| p.select = Some("cpu{".into())) as fn(&mut Parameters),
+            |p| p.from = Some("yesterday".into()),
+            |p| p.from = Some("now+1h".into()),
+            |p| p.step = Some("0s".into()),
+            |p| p.points = Some("0".into()),
+            |p| p.points = Some("many".into()),
+            |p| (p.step, p.points) = (Some("1s".into()), Some("5".into())),
+            |p| p.aggregate = Some("mean".into()),
+            |p| (p.step, p.aggregate) = (Some("1s".into()), Some("median".into())),
+            |p| p.limit = Some("-1".into()),
+            |p| p.format = Some("xml".into()),
+            |p| p.times = Some("s".into()),
+        ] {
+            assert!(read(change).is_err());
+        }
+    }
+
+    #[test]
+    fn aggregates_know_their_names() {
+        for (name, aggregate) in Aggregate::ALL {
+            assert_eq!(aggregate.name(), name);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! A server from its start to its stop.
+//!
+//! A stop goes from the outside in: no new connections, requests in flight are finished, sensors
+//! end, and the store writes down what is in memory. So nothing acknowledged is lost.
+
+use crate::host::Host;
+use crate::settings::Settings;
+use crate::shutdown::{Signals, Stop};
+use crate::station::Station;
+use crate::{line_tcp, listen, shutdown};
+use anyhow::{Context, Result, anyhow};
+use seiner_engine::Engine;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// A running server.
+pub struct Server {
+    station: Arc<Station>,
+    address: SocketAddr,
+    line_address: Option<SocketAddr>,
+    stopping: watch::Sender<bool>,
+    ports: JoinSet<()>,
+    host: Option<Host>,
+}
+
+impl Server {
+    /// Opens the store and the ports. Port 0 takes any that is free.
+    ///
+    /// # Errors
+    /// If the settings expose the server unasked, the store cannot be opened, or an address
+    /// cannot be listened on.
+    pub async fn start(settings: Settings) -> Result<Server> {
+        settings.check_exposure().map_err(|error| anyhow!(error))?;
+        let (data, options) = (settings.data.clone(), settings.options());
+        let opened =
+            tokio::task::spawn_blocking(move || Engine::open_directory(&data, options)).await?;
+        let engine = opened.with_context(|| {
+            format!(
+                "the data directory {} was not opened",
+                settings.data.display()
+            )
+        })?;
+        tracing::info!("{}: {}", settings.data.display(), engine.recovery());
+        let station = Arc::new(Station::new(engine, settings));
+        let (stopping, stop) = shutdown::stop();
+        let mut server = Server {
+            address: station.settings.listen,
+            line_address: None,
+            stopping,
+            ports: JoinSet::new(),
+            host: None,
+            station,
+        };
+        if let Err(error) = server.open_ports(stop).await {
+            server.stop().await?;
+            return Err(error);
+        }
+        Ok(server)
+    }
+
+    async fn open_ports(&mut self, stop: Stop) -> Result<()> {
+        let settings = &self.station.settings;
+        let listener = bind(settings.listen, "listen").await?;
+        self.address = listener.local_addr()?;
+        if let Some(address) = settings.line_tcp {
+            let listener = bind(address, "line_tcp").await?;
+            self.line_address = Some(listener.local_addr()?);
+            self.ports.spawn(line_tcp::serve(
+                listener,
+                self.station.clone(),
+                stop.clone(),
+            ));
+        }
+        if let Some(period) = settings.host_sensors {
+            self.host = Some(Host::start(
+                self.station.engine.clone(),
+                period,
+                settings.data.clone(),
+            )?);
+        }
+        self.ports.spawn(tick(self.station.clone(), stop.clone()));
+        self.ports
+            .spawn(listen::serve(listener, self.station.clone(), stop));
+        Ok(())
+    }
+
+    /// Where HTTP is served.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where line protocol is taken over TCP, if it is.
+    pub fn line_address(&self) -> Option<SocketAddr> {
+        self.line_address
+    }
+
+    /// The store.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.station.engine
+    }
+
+    /// Stops: finishes what is in flight within `stop_timeout`, then closes the store.
+    ///
+    /// # Errors
+    /// If the store could not write down what was in memory.
+    pub async fn stop(mut self) -> Result<()> {
+        self.stopping.send_replace(true);
+        let patience = self.station.settings.stop_timeout;
+        let finished = async { while self.ports.join_next().await.is_some() {} };
+        if tokio::time::timeout(patience, finished).await.is_err() {
+            let cut = self.station.writes.taken() + self.station.queries.taken();
+            tracing::warn!("{cut} requests were not finished within stop_timeout and are cut off");
+        }
+        self.ports.abort_all();
+        let (engine, host) = (self.station.engine.clone(), self.host.take());
+        let closed = tokio::task::spawn_blocking(move || {
+            host.into_iter().for_each(Host::stop);
+            engine.close()
+        });
+        closed
+            .await?
+            .context("the store was not closed in good order")?;
+        tracing::info!("stopped; everything accepted is on disk");
+        Ok(())
+    }
+}
+
+async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| {
+        format!(
+            "{address} cannot be listened on; choose another address with the setting {setting}"
+        )
+    })
+}
+
+/// Ends a period of the meters every second.
+async fn tick(station: Arc<Station>, mut stop: Stop) {
+    let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            _ = seconds.tick() => station.meters.tick(),
+            () = stop.wanted() => return,
+        }
+    }
+}
+
+/// Runs a server until SIGTERM or SIGINT. `started` is called when it serves.
+///
+/// # Errors
+/// As [`Server::start`] and [`Server::stop`].
+pub fn run(settings: Settings, started: impl FnOnce(&Server)) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("port")
+        .build()?;
+    let stopped = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let server = Server::start(settings).await?;
+        started(&server);
+        tracing::info!("{}: stopping", signals.next().await);
+        server.stop().await
+    });
+    // Queries that were cut off may still be reading; they hold nothing that must be kept.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    stopped
+}

@@ -1,0 +1,561 @@
+//! Settings: one table, from which flags, environment, file, `seiner config` and
+//! `docs/config.md` all derive.
+//!
+//! Every setting is a text with a name, whoever gives it; one function a setting reads the
+//! text. So a value means the same and is refused with the same words in all places.
+
+use seiner_engine::{Durability, Options};
+use seiner_model::parse_duration;
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What a server does and within which bounds: data, not components.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The directory that holds the data.
+    pub data: PathBuf,
+    /// Where HTTP is served.
+    pub listen: SocketAddr,
+    /// Where line protocol is taken over plain TCP, if at all.
+    pub line_tcp: Option<SocketAddr>,
+    /// Whether addresses other than loopback may be listened on.
+    pub allow_remote: bool,
+    /// When an acknowledged row survives what.
+    pub durability: Durability,
+    /// The memory of the store, bytes.
+    pub memory: u64,
+    /// The bytes of a block.
+    pub block_bytes: u32,
+    /// The bytes of a segment.
+    pub segment_bytes: u64,
+    /// The bytes of journal kept at most.
+    pub journal_bytes: u64,
+    /// How long a source may be silent before it is sealed.
+    pub idle_seal: Duration,
+    /// How often the host's own sensors are read, if at all.
+    pub host_sensors: Option<Duration>,
+    /// The largest body of a write, bytes after decompression.
+    pub max_body: u64,
+    /// Writes taken at the same time.
+    pub max_requests: usize,
+    /// Queries answered at the same time.
+    pub max_queries: usize,
+    /// Connections open at the same time, of HTTP and line protocol each.
+    pub max_connections: usize,
+    /// How long to wait at a stop for requests in flight.
+    pub stop_timeout: Duration,
+    /// What is logged, a filter such as `info` or `seiner_server=debug`.
+    pub log: String,
+}
+
+/// One setting: what it is called, what it means, how its text is read.
+pub struct Setting {
+    /// The key in the file. The flag is `--` and the name with `-` for `_`, the variable is
+    /// `SEINER_` and the name in capitals.
+    pub name: &'static str,
+    /// The text that stands when nobody gives one.
+    pub default: &'static str,
+    /// What kind of text is expected, for help texts.
+    pub form: &'static str,
+    /// What it does, and what is traded for what.
+    pub help: &'static str,
+    /// Reads a text into the settings. The error ends in the remedy.
+    pub(crate) assign: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+impl Setting {
+    /// The flag, without the dashes: `max-body`.
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// The environment variable: `SEINER_MAX_BODY`.
+    pub fn variable(&self) -> String {
+        format!("SEINER_{}", self.name.to_uppercase())
+    }
+
+    /// The setting with this name.
+    pub fn named(name: &str) -> Option<&'static Setting> {
+        TABLE.iter().find(|setting| setting.name == name)
+    }
+}
+
+/// Every setting, in the order in which they are shown.
+pub static TABLE: [Setting; 17] = [
+    Setting {
+        name: "data",
+        default: "./seiner-data",
+        form: "PATH",
+        help: "The directory that holds the data; it is made when it is missing. One server or program at a time may \
+               have it open.",
+        assign: |settings, text| {
+            settings.data = PathBuf::from(non_empty(text)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "listen",
+        default: "127.0.0.1:7670",
+        form: "ADDRESS:PORT",
+        help: "Where HTTP is served: writes, queries, metrics and the page. There is no password: other hosts reach \
+               the server only if `allow_remote` says so too.",
+        assign: |settings, text| address(text).map(|address| settings.listen = address),
+    },
+    Setting {
+        name: "line_tcp",
+        default: "off",
+        form: "ADDRESS:PORT|off",
+        help: "Where line protocol is taken over plain TCP, one line after the other. It costs the sender least, but \
+               nothing is acknowledged: lines that are refused are only counted and logged.",
+        assign: |settings, text| {
+            settings.line_tcp = if text == "off" {
+                None
+            } else {
+                Some(address(text)?)
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "allow_remote",
+        default: "false",
+        form: "true|false",
+        help: "Whether addresses other than loopback may be listened on. Whoever reaches the port may read and write \
+               everything: put a proxy that checks who asks in front of it, or a firewall around it.",
+        assign: |settings, text| boolean(text).map(|allow| settings.allow_remote = allow),
+    },
+    Setting {
+        name: "durability",
+        default: "100ms",
+        form: "sync|DURATION|memory",
+        help: "When an acknowledged row survives a power cut. `sync`: always; every write waits for the disk, which \
+               flushes once for all who wait. A duration (`interval` is 100ms): the journal is flushed this often, \
+               and a crash loses at most that much and what arrived during the flush. `memory`: no journal; a crash \
+               loses what is not in a segment yet, and half as much is written to the disk.",
+        assign: |settings, text| {
+            durability(text).map(|durability| settings.durability = durability)
+        },
+    },
+    Setting {
+        name: "memory",
+        default: "256 MiB",
+        form: "SIZE",
+        help: "The memory that the store takes for buffers, names and index. More lets blocks grow larger before they \
+               are sealed, which compresses better; each source needs a few hundred bytes. When names alone would \
+               take three quarters of it, new sources are refused.",
+        assign: |settings, text| at_least(text, 8 << 20).map(|bytes| settings.memory = bytes),
+    },
+    Setting {
+        name: "block_bytes",
+        default: "4 KiB",
+        form: "SIZE",
+        help: "The bytes that one source gathers in memory before they are sealed into a block. Larger blocks \
+               compress better and are cheaper to read, smaller ones need less memory a source.",
+        assign: |settings, text| {
+            let bytes = at_least(text, 256)?;
+            settings.block_bytes = u32::try_from(bytes)
+                .ok()
+                .filter(|bytes| *bytes <= 1 << 20)
+                .ok_or_else(|| {
+                    format!("{text:?} is more than a block can hold; give at most 1 MiB")
+                })?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "segment_bytes",
+        default: "64 MiB",
+        form: "SIZE",
+        help: "The bytes of a segment, the file that blocks are written to in one sequential stream. Larger ones mean \
+               fewer files and a faster start, smaller ones give space back sooner.",
+        assign: |settings, text| {
+            at_least(text, 1 << 20).map(|bytes| settings.segment_bytes = bytes)
+        },
+    },
+    Setting {
+        name: "journal_bytes",
+        default: "128 MiB",
+        form: "SIZE",
+        help: "The bytes of journal kept at most. It bounds how long a start after a crash takes; a larger journal \
+               lets slow sources fill their blocks before they are sealed to free it.",
+        assign: |settings, text| {
+            at_least(text, 1 << 20).map(|bytes| settings.journal_bytes = bytes)
+        },
+    },
+    Setting {
+        name: "idle_seal",
+        default: "10m",
+        form: "DURATION",
+        help: "A source that was silent this long is sealed, so that it does not hold the journal. Shorter keeps the \
+               journal small, longer makes fuller blocks of sources that speak rarely.",
+        assign: |settings, text| duration(text).map(|duration| settings.idle_seal = duration),
+    },
+    Setting {
+        name: "host_sensors",
+        default: "1s",
+        form: "DURATION|off",
+        help: "How often the sensors of the host itself (CPU, memory, disks, network, temperatures, and the store's \
+               own figures) are read and stored. A second costs a few hundred samples and about 0.1 % of a core.",
+        assign: |settings, text| {
+            settings.host_sensors = match text {
+                "off" | "false" => None,
+                "on" | "true" => Some(Duration::from_secs(1)),
+                _ => Some(duration(text).map_err(|error| format!("{error}, or \"off\""))?),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "max_body",
+        default: "256 MiB",
+        form: "SIZE",
+        help: "The largest body of one write, after decompression. Bodies are streamed, so that it costs no memory; \
+               it bounds how long one request can keep its place among `max_requests`.",
+        assign: |settings, text| at_least(text, 1024).map(|bytes| settings.max_body = bytes),
+    },
+    Setting {
+        name: "max_requests",
+        default: "256",
+        form: "COUNT",
+        help: "Writes taken at the same time; more are answered 503 with Retry-After instead of being queued. Each \
+               takes up to 256 KiB of memory while its body arrives.",
+        assign: |settings, text| count(text).map(|count| settings.max_requests = count),
+    },
+    Setting {
+        name: "max_queries",
+        default: "16",
+        form: "COUNT",
+        help: "Queries answered at the same time; more are answered 503 with Retry-After. Each holds one series and a \
+               few answer chunks in memory, and up to one core.",
+        assign: |settings, text| count(text).map(|count| settings.max_queries = count),
+    },
+    Setting {
+        name: "max_connections",
+        default: "1024",
+        form: "COUNT",
+        help: "Connections open at the same time, of HTTP and of line protocol each; more are turned away. A \
+               connection that once sent a large body holds up to 256 KiB.",
+        assign: |settings, text| count(text).map(|count| settings.max_connections = count),
+    },
+    Setting {
+        name: "stop_timeout",
+        default: "10s",
+        form: "DURATION",
+        help: "How long to wait at a stop for requests in flight. What was acknowledged is kept in any case; a longer \
+               wait lets slow senders finish, a shorter one stops sooner.",
+        assign: |settings, text| duration(text).map(|duration| settings.stop_timeout = duration),
+    },
+    Setting {
+        name: "log",
+        default: "info",
+        form: "FILTER",
+        help: "What is logged to standard error: error, warn, info, debug, trace, or a list such as \
+               `info,seiner_server=debug`. Single rows are never logged.",
+        assign: |settings, text| {
+            settings.log = non_empty(text)?.to_string();
+            Ok(())
+        },
+    },
+];
+
+impl Settings {
+    /// The options of the store underneath.
+    pub fn options(&self) -> Options {
+        Options {
+            durability: self.durability,
+            memory: self.memory,
+            block_bytes: self.block_bytes,
+            segment_bytes: self.segment_bytes,
+            journal_bytes: self.journal_bytes,
+            idle_seal: self.idle_seal,
+        }
+    }
+
+    /// Refuses to listen where others can reach it, unless that is wanted.
+    ///
+    /// # Errors
+    /// A sentence that names the setting and the remedy.
+    pub fn check_exposure(&self) -> Result<(), String> {
+        let addresses = [("listen", Some(self.listen)), ("line_tcp", self.line_tcp)];
+        for (name, address) in addresses {
+            if let Some(address) = address
+                && !address.ip().is_loopback()
+                && !self.allow_remote
+            {
+                return Err(format!(
+                    "{name} = \"{address}\" can be reached from other hosts, and there is no password: whoever \
+                     reaches it may read and write everything; listen on 127.0.0.1, or set allow_remote = true"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        let mut settings = Settings {
+            data: PathBuf::new(),
+            listen: local,
+            line_tcp: None,
+            allow_remote: false,
+            durability: Durability::Memory,
+            memory: 0,
+            block_bytes: 0,
+            segment_bytes: 0,
+            journal_bytes: 0,
+            idle_seal: Duration::ZERO,
+            host_sensors: None,
+            max_body: 0,
+            max_requests: 0,
+            max_queries: 0,
+            max_connections: 0,
+            stop_timeout: Duration::ZERO,
+            log: String::new(),
+        };
+        for setting in &TABLE {
+            (setting.assign)(&mut settings, setting.default).expect("a test reads every default");
+        }
+        settings
+    }
+}
+
+/// The page `docs/config.md`, made from the table.
+pub fn markdown() -> String {
+    let mut page = String::from(
+        "# Settings\n\n\
+         Every setting can be given as a flag of `seiner serve`, as an environment variable, or as a key of a TOML\n\
+         file (`--config FILE`; without it `./seiner.toml`, if there is one). A flag goes before a variable, a\n\
+         variable before the file, the file before the default. `seiner config` prints what holds, and where each\n\
+         value came from. A key that does not exist or a value that cannot be read is an error: the server does not\n\
+         start.\n\n\
+         Sizes take B, KiB, MiB, GiB, TiB (and kB, MB, GB, TB for powers of ten); durations ns, us, ms, s, m, h, d,\n\
+         also put together, such as `1h30m`.\n\n\
+         <!-- Made from the table in crates/server/src/settings.rs; SEINER_BLESS=1 cargo test -p seiner-server -->\n",
+    );
+    for setting in &TABLE {
+        write!(
+            page,
+            "\n## `{}`\n\nDefault `{}`, form `{}`, flag `--{}`, variable `{}`.\n\n{}\n",
+            setting.name,
+            setting.default,
+            setting.form,
+            setting.flag(),
+            setting.variable(),
+            setting.help
+        )
+        .expect("a String takes everything");
+    }
+    page
+}
+
+fn non_empty(text: &str) -> Result<&str, String> {
+    if text.is_empty() {
+        Err("it is empty; give a value or leave the setting out".to_string())
+    } else {
+        Ok(text)
+    }
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if (1..=1_000_000).contains(&count) => Ok(count),
+        _ => Err(format!(
+            "{text:?} is no count; give a whole number from 1 to 1000000"
+        )),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let ns = parse_duration(text).map_err(|error| error.to_string())?;
+    match u64::try_from(ns) {
+        Ok(ns) if ns >= 1_000_000 => Ok(Duration::from_nanos(ns)),
+        _ => Err(format!("{text:?} is too short; give at least 1ms")),
+    }
+}
+
+fn durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "sync" => Ok(Durability::Sync),
+        "memory" => Ok(Durability::Memory),
+        "interval" => Ok(Durability::Interval(Duration::from_millis(100))),
+        _ => duration(text).map(Durability::Interval).map_err(|_| {
+            format!("{text:?} is no durability; write sync, memory, or a duration of at least 1ms such as 100ms")
+        }),
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let local = text
+        .strip_prefix("localhost:")
+        .map(|port| format!("127.0.0.1:{port}"));
+    local.as_deref().unwrap_or(text).parse().map_err(|_| {
+        format!("{text:?} is no address; write an IP address and a port, such as 127.0.0.1:7670")
+    })
+}
+
+fn at_least(text: &str, least: u64) -> Result<u64, String> {
+    match parse_size(text)? {
+        bytes if bytes >= least => Ok(bytes),
+        _ => Err(format!(
+            "{text:?} is too little; give at least {}",
+            format_size(least)
+        )),
+    }
+}
+
+const UNITS: [(&str, u64); 10] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("KB", 1_000),
+    ("B", 1),
+];
+
+/// Reads a size such as `256 MiB`, `1.5GiB` or `4096`, in bytes.
+///
+/// # Errors
+/// A sentence with the remedy.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let error = || format!("{text:?} is no size; write a number and a unit, such as 256 MiB");
+    let (number, unit) = match UNITS
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))
+    {
+        Some((number, unit)) => (number.trim_end(), unit),
+        None => (text, 1),
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(unit).ok_or_else(error);
+    }
+    match number.parse::<f64>() {
+        Ok(number) if (0.0..1e6).contains(&number) => Ok((number * unit as f64) as u64),
+        _ => Err(error()),
+    }
+}
+
+/// A size in the largest unit that states it as a whole number: `256 MiB`.
+pub fn format_size(bytes: u64) -> String {
+    UNITS[..4]
+        .iter()
+        .find(|(_, unit)| bytes > 0 && bytes.is_multiple_of(*unit))
+        .map_or_else(
+            || format!("{bytes} B"),
+            |(name, unit)| format!("{} {name}", bytes / unit),
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_engine() {
+        let options = Settings::default().options();
+        let engine = Options::default();
+        assert_eq!(options.durability, engine.durability);
+        assert_eq!(options.memory, engine.memory);
+        assert_eq!(options.block_bytes, engine.block_bytes);
+        assert_eq!(options.segment_bytes, engine.segment_bytes);
+        assert_eq!(options.journal_bytes, engine.journal_bytes);
+        assert_eq!(options.idle_seal, engine.idle_seal);
+    }
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("4 KiB", 4096),
+            ("1.5MiB", 3 << 19),
+            ("2 GB", 2_000_000_000),
+            ("7B", 7),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for bad in [
+            "",
+            "MiB",
+            "-1",
+            "1 mb",
+            "lots",
+            "99999999999999999999",
+            "1e30 GiB",
+            "NaN",
+        ] {
+            assert!(parse_size(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(format_size(256 << 20), "256 MiB");
+        assert_eq!(format_size(1000), "1000 B");
+    }
+
+    #[test]
+    fn every_bad_value_is_refused_with_a_remedy() {
+        for (name, bad) in [
+            ("data", ""),
+            ("listen", "7670"),
+            ("line_tcp", "yes"),
+            ("allow_remote", "maybe"),
+            ("durability", "often"),
+            ("memory", "1 KiB"),
+            ("block_bytes", "1 GiB"),
+            ("segment_bytes", "0"),
+            ("journal_bytes", "x"),
+            ("idle_seal", "10"),
+            ("host_sensors", "1us"),
+            ("max_body", "1"),
+            ("max_requests", "0"),
+            ("max_queries", "-1"),
+            ("max_connections", "many"),
+            ("stop_timeout", "soon"),
+            ("log", ""),
+        ] {
+            let setting = Setting::named(name).expect("it is in the table");
+            let error = (setting.assign)(&mut Settings::default(), bad).expect_err(name);
+            assert!(error.len() > 15, "{name}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_loopback_without_leave() {
+        let mut settings = Settings::default();
+        assert_eq!(settings.check_exposure(), Ok(()));
+        settings.line_tcp = Some("[::]:7671".parse().unwrap());
+        assert!(
+            settings
+                .check_exposure()
+                .unwrap_err()
+                .contains("allow_remote = true")
+        );
+        settings.allow_remote = true;
+        assert_eq!(settings.check_exposure(), Ok(()));
+    }
+
+    #[test]
+    fn the_page_about_settings_is_current() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.md");
+        if std::env::var_os("SEINER_BLESS").is_some() {
+            std::fs::write(path, markdown()).unwrap();
+        }
+        let page = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            page == markdown(),
+            "docs/config.md is out of date; run with SEINER_BLESS=1 to rewrite it"
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! `/status`: the state of the server in JSON, for the page and for scripts.
+
+use crate::figures::{FIGURES, ProcessFigures, Volume};
+use crate::station::Station;
+use seiner_engine::Durability;
+use serde_json::{Map, Value, json};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The state now.
+pub fn status(station: &Station) -> Value {
+    let status = station.engine.status();
+    let mut engine: Map<String, Value> = FIGURES
+        .iter()
+        .map(|figure| (figure.name.to_string(), json!((figure.of)(&status))))
+        .collect();
+    engine.insert("poisoned".to_string(), json!(status.poisoned));
+    let (rows_per_s, samples_per_s) = station.meters.rates();
+    let (process, volume) = (ProcessFigures::now(), Volume::of(&station.settings.data));
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": station.started.elapsed().as_secs_f64(),
+        "durability": durability(station.engine.durability()),
+        "data_directory": station.settings.data.display().to_string(),
+        "engine": engine,
+        "ingest": {
+            "rows_per_s": rows_per_s,
+            "samples_per_s": samples_per_s,
+            "rows": station.meters.rows.load(Relaxed),
+            "samples": station.meters.samples.load(Relaxed),
+            "rejected_lines": station.meters.rejected_lines.load(Relaxed),
+            "requests_in_flight": station.writes.taken(),
+            "queries_in_flight": station.queries.taken(),
+            "turned_away": station.meters.turned_away.load(Relaxed),
+        },
+        "process": { "rss_bytes": process.rss_bytes, "cpu_s": process.cpu_s },
+        "disk": {
+            "total_bytes": volume.total_bytes,
+            "free_bytes": volume.free_bytes,
+            "used_by_store_bytes": status.journal_bytes + status.segment_bytes,
+        },
+    })
+}
+
+fn durability(durability: Durability) -> Value {
+    match durability {
+        Durability::Sync => json!({ "mode": "sync" }),
+        Durability::Interval(interval) => {
+            json!({ "mode": "interval", "interval_ms": interval.as_millis() as u64 })
+        }
+        Durability::Memory => json!({ "mode": "memory" }),
+    }
+}

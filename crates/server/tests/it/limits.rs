@@ -1,0 +1,178 @@
+//! Bounds: nothing is queued, nothing grows without end, nothing panics.
+
+use crate::site::Site;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use seiner_server::{Server, Settings};
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Begins a write and leaves it unfinished.
+fn unfinished(site: &Site) -> TcpStream {
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    stream
+        .write_all(b"POST /write HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nm x=1 1\n")
+        .unwrap();
+    stream
+}
+
+#[test]
+fn writes_beyond_the_places_are_told_to_come_again() {
+    let site = Site::with(|settings| settings.max_requests = 2);
+    let held = [unfinished(&site), unfinished(&site)];
+    until("two writes in flight", || {
+        site.get("/status").json()["ingest"]["requests_in_flight"] == json!(2)
+    });
+    let answer = site.post("/write", &[], b"m x=2 2");
+    assert_eq!(
+        (answer.status, &answer.json()["code"]),
+        (503, &json!("unavailable"))
+    );
+    assert_eq!(answer.headers["retry-after"], "1");
+    assert!(answer.text.contains("max_requests"));
+    drop(held);
+    until("places are given back", || {
+        site.post("/write", &[], b"m x=3 3").status == 204
+    });
+    // What had arrived of the writes that broke off is kept.
+    assert_eq!(site.values("m")["values"], json!([1.0, 3.0]));
+}
+
+#[test]
+fn a_body_over_the_limit_is_cut_off() {
+    let site = Site::with(|settings| settings.max_body = 100_000);
+    let line = "m x=1 1\n";
+    let body = line.repeat(20_000);
+    let answer = site.post("/write", &[], body.as_bytes());
+    assert_eq!(answer.status, 413);
+    assert!(answer.text.contains("max_body"), "{}", answer.text);
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    for _ in 0..1000 {
+        encoder.write_all(body.as_bytes()).unwrap();
+    }
+    let bomb = encoder.finish().unwrap();
+    assert!(bomb.len() < 1_000_000);
+    let answer = site.post("/write", &[("content-encoding", "gzip")], &bomb);
+    assert_eq!(answer.status, 413, "{}", answer.text);
+    assert!(
+        site.get("/status").json()["ingest"]["rows"]
+            .as_u64()
+            .unwrap()
+            <= 2 * 100_000 / line.len() as u64
+    );
+    assert_eq!(
+        site.post("/write", &[], &body.as_bytes()[..80_000]).status,
+        204
+    );
+}
+
+#[test]
+fn connections_beyond_the_limit_are_turned_away() {
+    let site = Site::with(|settings| settings.max_connections = 3);
+    let mut held: Vec<TcpStream> = (0..3)
+        .map(|_| TcpStream::connect(site.address).unwrap())
+        .collect();
+    let mut answer = String::new();
+    let mut fourth = TcpStream::connect(site.address).unwrap();
+    fourth.read_to_string(&mut answer).unwrap();
+    assert!(
+        answer.starts_with("HTTP/1.1 503") && answer.contains("retry-after: 1"),
+        "{answer}"
+    );
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(
+        head.contains(&format!("content-length: {}", body.len())),
+        "{answer}"
+    );
+    serde_json::from_str::<serde_json::Value>(body).unwrap();
+    drop(held.pop());
+    until("a place is given back", || {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        stream
+            .write_all(b"GET /ping HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 204")
+    });
+}
+
+#[test]
+fn nonsense_on_the_socket_harms_nobody() {
+    let site = Site::new();
+    let heads: [&[u8]; 5] = [
+        b"\0\xff\xfe nonsense\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"POST /write HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
+        b"POST /write HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        &[b'A'; 100_000],
+    ];
+    for head in heads {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        // The server may hang up while it is being written to.
+        let _ = stream.write_all(head);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    let mut state = 1_u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        b"m,=x \"\\\n1i.e-\xff"[(state >> 60) as usize % 14]
+    })
+    .take(300_000)
+    .collect();
+    assert!(matches!(site.post("/write", &[], &noise).status, 204 | 400));
+    site.write("m x=1 1");
+}
+
+#[test]
+fn addresses_that_others_reach_need_leave() {
+    let data = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        data: data.path().to_path_buf(),
+        listen: "0.0.0.0:0".parse().unwrap(),
+        host_sensors: None,
+        ..Settings::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let error = runtime
+        .block_on(Server::start(settings.clone()))
+        .err()
+        .expect("it is refused")
+        .to_string();
+    assert!(error.contains("allow_remote = true"), "{error}");
+    let server = runtime
+        .block_on(Server::start(Settings {
+            allow_remote: true,
+            ..settings
+        }))
+        .unwrap();
+    runtime.block_on(server.stop()).unwrap();
+}
+
+#[test]
+fn a_second_server_on_the_same_directory_is_refused() {
+    let site = Site::new();
+    let settings = Settings {
+        data: site.data.path().join("data"),
+        listen: "127.0.0.1:0".parse().unwrap(),
+        ..Settings::default()
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let error = runtime
+        .block_on(Server::start(settings))
+        .err()
+        .expect("it is refused");
+    assert!(format!("{error:#}").contains("data directory"), "{error:#}");
+}

@@ -1,0 +1,10 @@
+//! A real server on a port of its own, asked over real sockets.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod limits;
+mod lines;
+mod queries;
+mod site;
+mod stops;
+mod writes;

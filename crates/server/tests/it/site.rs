@@ -1,0 +1,146 @@
+//! A server in a temporary directory, and a client for it.
+
+use seiner_engine::{Durability, Engine, Options};
+use seiner_server::{Server, Settings};
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use ureq::Agent;
+use ureq::http::Response;
+
+pub struct Site {
+    pub data: TempDir,
+    pub address: SocketAddr,
+    pub line_address: Option<SocketAddr>,
+    runtime: Runtime,
+    server: Option<Server>,
+    agent: Agent,
+}
+
+/// An answer: its status, its headers, its text.
+pub struct Reply {
+    pub status: u16,
+    pub headers: ureq::http::HeaderMap,
+    pub text: String,
+}
+
+impl Reply {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+}
+
+impl Site {
+    /// A server without sensors of the host, with other settings changed by `change`.
+    pub fn with(change: impl FnOnce(&mut Settings)) -> Site {
+        let data = tempfile::tempdir().unwrap();
+        let mut settings = Settings {
+            data: data.path().join("data"),
+            listen: "127.0.0.1:0".parse().unwrap(),
+            host_sensors: None,
+            durability: Durability::Interval(std::time::Duration::from_millis(20)),
+            ..Settings::default()
+        };
+        change(&mut settings);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let server = runtime.block_on(Server::start(settings)).unwrap();
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .build()
+            .into();
+        Site {
+            data,
+            address: server.address(),
+            line_address: server.line_address(),
+            runtime,
+            server: Some(server),
+            agent,
+        }
+    }
+
+    pub fn new() -> Site {
+        Site::with(|_| {})
+    }
+
+    pub fn engine(&self) -> Arc<Engine> {
+        self.server.as_ref().expect("it runs").engine().clone()
+    }
+
+    pub fn get(&self, path: &str) -> Reply {
+        reply(
+            self.agent
+                .get(format!("http://{}{path}", self.address))
+                .call()
+                .unwrap(),
+        )
+    }
+
+    pub fn query(&self, parameters: &[(&str, &str)]) -> Reply {
+        let request = self
+            .agent
+            .get(format!("http://{}/api/v1/query", self.address));
+        reply(
+            request
+                .query_pairs(parameters.iter().copied())
+                .call()
+                .unwrap(),
+        )
+    }
+
+    pub fn post(&self, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
+        let mut request = self.agent.post(format!("http://{}{path}", self.address));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        reply(request.send(body).unwrap())
+    }
+
+    /// Writes lines that must all be good.
+    pub fn write(&self, lines: &str) {
+        let written = self.post("/write", &[], lines.as_bytes());
+        assert_eq!(written.status, 204, "{}", written.text);
+    }
+
+    /// The values of the only series of a selector, over all times.
+    pub fn values(&self, select: &str) -> Value {
+        let answer = self.query(&[
+            ("select", select),
+            ("from", "-9223372036854775808"),
+            ("to", "9223372036854775807"),
+        ]);
+        let series = answer.json()["series"].clone();
+        assert_eq!(series.as_array().map(Vec::len), Some(1), "{series}");
+        series[0].clone()
+    }
+
+    /// Stops the server in good order; its directory stays.
+    pub fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            self.runtime.block_on(server.stop()).unwrap();
+        }
+    }
+
+    /// Opens the store of a server that was stopped.
+    pub fn reopen(&self) -> Arc<Engine> {
+        Engine::open_directory(&self.data.path().join("data"), Options::default()).unwrap()
+    }
+}
+
+fn reply(mut response: Response<ureq::Body>) -> Reply {
+    Reply {
+        status: response.status().as_u16(),
+        headers: response.headers().clone(),
+        text: response
+            .body_mut()
+            .with_config()
+            .limit(1 << 30)
+            .read_to_string()
+            .unwrap(),
+    }
+}

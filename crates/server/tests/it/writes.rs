@@ -1,0 +1,238 @@
+//! Line protocol over HTTP.
+
+use crate::site::Site;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use seiner_engine::Durability;
+use serde_json::json;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn every_precision() {
+    let site = Site::new();
+    for (precision, time, ns) in [
+        ("", "1700000000000000001", 1_700_000_000_000_000_001_i64),
+        ("n", "-5", -5),
+        ("ns", "7", 7),
+        ("u", "1700000000000001", 1_700_000_000_000_001_000),
+        ("us", "-1", -1_000),
+        ("%C2%B5", "3", 3_000),
+        ("ms", "1700000000001", 1_700_000_000_001_000_000),
+        ("s", "1700000001", 1_700_000_001_000_000_000),
+        ("m", "2", 120_000_000_000),
+        ("h", "1", 3_600_000_000_000),
+    ] {
+        let measurement = format!("m{}", precision.replace('%', ""));
+        for address in [
+            "/write?db=x&rp=y&u=z&p=q&consistency=one",
+            "/api/v2/write?org=o&bucket=b",
+        ] {
+            let lines = format!("{measurement},of={} x=1 {time}", &address[1..2]);
+            let written = site.post(
+                &format!("{address}&precision={precision}"),
+                &[],
+                lines.as_bytes(),
+            );
+            assert_eq!(written.status, 204, "{precision}: {}", written.text);
+            let select = format!("{measurement}{{of={}}}", &address[1..2]);
+            assert_eq!(site.values(&select)["times"], json!([ns]), "{precision}");
+        }
+    }
+    let refused = site.post("/write?precision=days", &[], b"m x=1 1");
+    assert_eq!(refused.status, 400);
+    assert!(refused.text.contains("there are ns"), "{}", refused.text);
+}
+
+#[test]
+fn lines_without_a_time_get_now() {
+    let site = Site::new();
+    let before = seiner_server::ingest::now();
+    site.write("m x=1");
+    let time = site.values("m")["times"][0].as_i64().unwrap();
+    assert!((before..=seiner_server::ingest::now()).contains(&time));
+}
+
+#[test]
+fn refused_lines_are_named_and_the_others_stored() {
+    let site = Site::new();
+    let body = "# a comment\n\nm,a=1 x=1 1\nm,a=1 x 2\nm,a=1 x=3 3\nm,a=1 x=\"text\" 4\n,a=1 x=1 5\nm,a=1 x=6 6";
+    let answer = site.post("/write", &[], body.as_bytes());
+    assert_eq!(answer.status, 400);
+    let answer = answer.json();
+    assert_eq!(
+        (&answer["accepted"], &answer["rejected"], &answer["code"]),
+        (&json!(3), &json!(3), &json!("invalid"))
+    );
+    let lines: Vec<i64> = answer["lines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["line"].as_i64().unwrap())
+        .collect();
+    assert_eq!(lines, [4, 6, 7]);
+    assert!(
+        answer["error"]
+            .as_str()
+            .unwrap()
+            .starts_with("partial write: 3 of 6 lines were refused")
+    );
+    assert_eq!(answer["error"], answer["message"]);
+    assert!(
+        answer["lines"][1]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("not string")
+    );
+    assert_eq!(site.values("m")["values"], json!([1.0, 3.0, 6.0]));
+}
+
+#[test]
+fn of_many_refused_lines_the_first_hundred_are_named() {
+    let site = Site::new();
+    let body: String = (0..5000)
+        .map(|row| {
+            if row % 2 == 0 {
+                "bad\n".into()
+            } else {
+                format!("m x={row} {row}\n")
+            }
+        })
+        .collect();
+    let answer = site.post("/write", &[], body.as_bytes()).json();
+    assert_eq!(
+        (&answer["accepted"], &answer["rejected"]),
+        (&json!(2500), &json!(2500))
+    );
+    let lines = answer["lines"].as_array().unwrap();
+    assert_eq!(
+        (lines.len(), &lines[0]["line"], &lines[99]["line"]),
+        (100, &json!(1), &json!(199))
+    );
+}
+
+#[test]
+fn a_large_body_comes_in_many_frames_and_loses_nothing() {
+    let site = Site::new();
+    // Texts with newlines and escapes straddle frames as well.
+    let lines: Vec<String> = (0..60_000)
+        .map(|row| {
+            format!(
+                "m,host=h{} x={row}.5,t=\"a\n{}\\\"b\" {row}\n",
+                row % 7,
+                "y".repeat(row % 50)
+            )
+        })
+        .collect();
+    for body in [
+        lines.concat().into_bytes(),
+        lines.concat().trim_end().as_bytes().to_vec(),
+    ] {
+        let answer = site.post("/write", &[], &body);
+        assert_eq!(answer.status, 204, "{}", answer.text);
+    }
+    let packed = gzip(lines.concat().replace("m,", "packed,").as_bytes());
+    assert_eq!(
+        site.post("/write", &[("content-encoding", "gzip")], &packed)
+            .status,
+        204
+    );
+    for measurement in ["m", "packed"] {
+        let select = format!("{measurement}{{host=h3}}");
+        let answer = site.query(&[("select", &select), ("from", "0")]).json();
+        let expected: Vec<usize> = (0..60_000).filter(|row| row % 7 == 3).collect();
+        assert_eq!(answer["series"][0]["times"], json!(expected));
+        let texts = answer["series"][1]["values"].as_array().unwrap();
+        assert_eq!(texts[1], json!(format!("a\n{}\"b", "y".repeat(10))));
+        assert_eq!(texts.len(), expected.len());
+    }
+    let status = site.get("/status").json();
+    assert_eq!(status["ingest"]["rows"], json!(180_000));
+    assert_eq!(status["ingest"]["rejected_lines"], json!(0));
+}
+
+#[test]
+fn a_body_may_come_byte_by_byte() {
+    let site = Site::new();
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream.write_all(b"POST /write HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n").unwrap();
+    for byte in b"m x=1 1\nm t=\"a\nb\" 2\nbad\nm x=3 3" {
+        stream
+            .write_all(&[b'1', b'\r', b'\n', *byte, b'\r', b'\n'])
+            .unwrap();
+    }
+    stream.write_all(b"0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("\"line\":4,"), "{answer}");
+    let series = site.query(&[("select", "m"), ("from", "0")]).json()["series"].clone();
+    assert_eq!(
+        (&series[0]["values"], &series[1]["values"]),
+        (&json!([1.0, 3.0]), &json!(["a\nb"]))
+    );
+}
+
+#[test]
+fn gzip_that_is_none_is_refused() {
+    let site = Site::new();
+    let packed = gzip(b"m x=1 1\n");
+    for (encoding, body) in [
+        ("gzip", &b"m x=1 1"[..]),
+        ("gzip", &packed[..packed.len() - 9]),
+        ("br", &packed),
+    ] {
+        let answer = site.post("/write", &[("content-encoding", encoding)], body);
+        assert_eq!(answer.status, 400, "{}", answer.text);
+    }
+    // Several members in a row are one text.
+    let two = [gzip(b"m x=1 1\nm x"), gzip(b"=2 2")].concat();
+    assert_eq!(
+        site.post("/write", &[("content-encoding", "gzip")], &two)
+            .status,
+        204
+    );
+    assert_eq!(site.values("m")["values"], json!([1.0, 2.0]));
+}
+
+#[test]
+fn with_sync_what_is_answered_is_durable() {
+    let site = Site::with(|settings| settings.durability = Durability::Sync);
+    for row in 0..5 {
+        site.write(&format!("m x={row} {row}"));
+        assert_eq!(site.engine().status().unsynced_samples, 0);
+    }
+    assert!(site.engine().status().journal_syncs >= 5);
+    site.write("");
+}
+
+#[test]
+fn clients_of_influxdb_find_what_they_look_for() {
+    let site = Site::new();
+    let ping = site.get("/ping");
+    assert_eq!(
+        (ping.status, ping.headers.contains_key("x-influxdb-version")),
+        (204, true)
+    );
+    assert!(
+        site.get("/query?q=SHOW%20DATABASES")
+            .text
+            .contains("\"seiner\"")
+    );
+    assert_eq!(site.get("/query?q=create+database+x").status, 200);
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    assert_eq!(
+        site.post("/query", &form, b"q=CREATE+DATABASE+%22x%22;")
+            .status,
+        200
+    );
+    let other = site.get("/query?q=select+*+from+cpu");
+    assert_eq!(other.status, 400);
+    assert!(other.text.contains("/api/v1/query"));
+}

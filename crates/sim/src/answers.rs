@@ -1,0 +1,369 @@
+//! The engine's answers against the oracle's.
+
+use crate::cast::{Cast, Series};
+use crate::datum::Datum;
+use crate::oracle::{Samples, each, first_difference};
+use seiner_engine::{Bucket, Engine, Error, Query, SeriesData, SeriesSummary, Step};
+use seiner_model::{FieldType, Interval, Selector, SourceKey};
+use seiner_platform::sim::SimRng;
+use std::collections::{BTreeMap, HashMap};
+
+/// Why an answer could not be compared, or failed the comparison.
+pub(crate) enum Amiss {
+    /// The engine could not answer.
+    Failed(Error),
+    /// The answer is wrong.
+    Wrong(String),
+}
+
+impl From<Error> for Amiss {
+    fn from(error: Error) -> Amiss {
+        Amiss::Failed(error)
+    }
+}
+
+/// Where the sources are in the cast, by their keys.
+#[derive(Clone)]
+pub(crate) struct Places(HashMap<SourceKey, u32>);
+
+impl Places {
+    pub(crate) fn of(cast: &Cast) -> Places {
+        Places(
+            cast.members
+                .iter()
+                .enumerate()
+                .map(|(at, member)| (member.key.clone(), at as u32))
+                .collect(),
+        )
+    }
+
+    fn series(&self, key: &SourceKey, field: &str) -> Result<Series, Amiss> {
+        match (self.0.get(key), Cast::field(field)) {
+            (Some(&source), Some(field)) => Ok((source, field)),
+            _ => Err(Amiss::Wrong(format!("{key} {field:?} was never sent"))),
+        }
+    }
+
+    fn note(&self, data: &SeriesData, samples: &mut Samples) -> Result<(), Amiss> {
+        let series = self.series(&data.key, &data.field)?;
+        if data.times.is_empty() || data.times.len() != data.values.len() {
+            return Err(Amiss::Wrong(format!(
+                "{series:?}: {} times, {} values",
+                data.times.len(),
+                data.values.len()
+            )));
+        }
+        if !data.times.windows(2).all(|pair| pair[0] < pair[1]) {
+            return Err(Amiss::Wrong(format!("{series:?}: times do not ascend")));
+        }
+        let values = (0..data.values.len()).map(|index| Datum::of(data.values.get(index)));
+        if samples
+            .insert(series, data.times.iter().copied().zip(values).collect())
+            .is_some()
+        {
+            return Err(Amiss::Wrong(format!("{series:?} twice in one answer")));
+        }
+        Ok(())
+    }
+}
+
+/// Everything in the store.
+pub(crate) fn everything() -> Query {
+    Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    }
+}
+
+/// What the engine answers.
+pub(crate) fn select(engine: &Engine, places: &Places, query: &Query) -> Result<Samples, Amiss> {
+    let mut samples = Samples::new();
+    let mut last_source = None;
+    for data in engine.select(query)? {
+        let data = data?;
+        if last_source > Some(data.source) {
+            return Err(Amiss::Wrong(format!(
+                "{:?} after {last_source:?}",
+                data.source
+            )));
+        }
+        last_source = Some(data.source);
+        places.note(&data, &mut samples)?;
+    }
+    Ok(samples)
+}
+
+/// Where sources stand whose names are lost.
+const LOST: &str = "seiner_lost_source";
+
+/// What a damaged store still answers under the right names, and how many errors it reported on
+/// the way.
+pub(crate) fn select_remains(engine: &Engine, places: &Places) -> Result<(Samples, usize), Amiss> {
+    let (mut samples, mut errors) = (Samples::new(), 0);
+    for data in engine.select(&everything())? {
+        match data {
+            Ok(data) if data.key.measurement() == LOST => {}
+            Ok(data) => places.note(&data, &mut samples)?,
+            Err(Error::Damage { .. }) => errors += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((samples, errors))
+}
+
+/// A query for some series and some interval.
+pub(crate) fn draw_query(rng: &mut SimRng, cast: &Cast, live: &Samples) -> Query {
+    let times: Vec<i64> = each(live).map(|(_, time, _)| time).collect();
+    let mut time = || match rng.below(8) {
+        0 => i64::MIN,
+        1 => i64::MAX,
+        2 => 0,
+        _ if times.is_empty() => 0,
+        near => rng.pick(&times).saturating_add(near as i64 - 5),
+    };
+    let (a, b) = (time(), time());
+    let interval = match rng.below(10) {
+        0 => Interval::new(a.max(b), a.min(b)),
+        1..4 => Interval::ALL,
+        _ => Interval::new(a.min(b), a.max(b)),
+    };
+    let fields = rng.chance(1, 3).then(|| {
+        let mut fields: Vec<String> = (0..14)
+            .map(|field| Cast::field_name(field).to_string())
+            .collect();
+        fields.retain(|_| rng.chance(1, 3));
+        fields
+    });
+    Query {
+        selector: cast.selector(rng),
+        fields,
+        interval,
+    }
+}
+
+/// What the oracle answers.
+fn expected(query: &Query, cast: &Cast, live: &Samples) -> Samples {
+    let wanted = |series: &Series| {
+        query.selector.holds(&cast.members[series.0 as usize].key)
+            && query.fields.as_ref().is_none_or(|fields| {
+                fields
+                    .iter()
+                    .any(|field| field == Cast::field_name(series.1))
+            })
+    };
+    let within = |samples: &BTreeMap<i64, Datum>| -> BTreeMap<i64, Datum> {
+        samples
+            .iter()
+            .filter(|(time, _)| query.interval.contains(**time))
+            .map(|(&t, d)| (t, d.clone()))
+            .collect()
+    };
+    live.iter()
+        .filter(|(series, _)| wanted(series))
+        .map(|(&series, samples)| (series, within(samples)))
+        .filter(|(_, samples)| !samples.is_empty())
+        .collect()
+}
+
+/// Compares a selection bit by bit.
+pub(crate) fn check_select(
+    engine: &Engine,
+    places: &Places,
+    query: &Query,
+    cast: &Cast,
+    live: &Samples,
+) -> Result<(), Amiss> {
+    let found = select(engine, places, query)?;
+    match first_difference(&expected(query, cast, live), &found) {
+        None => Ok(()),
+        Some(difference) => Err(Amiss::Wrong(format!("select {query:?}: {difference}"))),
+    }
+}
+
+/// Compares aggregates: sums within rounding, the rest exactly.
+pub(crate) fn check_aggregate(
+    engine: &Engine,
+    places: &Places,
+    query: &Query,
+    step: Step,
+    cast: &Cast,
+    live: &Samples,
+) -> Result<(), Amiss> {
+    let mut found: BTreeMap<Series, SeriesSummary> = BTreeMap::new();
+    for summary in engine.aggregate(query, step)? {
+        let summary = summary?;
+        let series = places.series(&summary.key, &summary.field)?;
+        if found.insert(series, summary).is_some() {
+            return Err(Amiss::Wrong(format!("aggregate: {series:?} twice")));
+        }
+    }
+    let expected = expected(query, cast, live);
+    let wrong = |what: String| {
+        Err(Amiss::Wrong(format!(
+            "aggregate {query:?} {step:?}: {what}"
+        )))
+    };
+    if !found.keys().eq(expected.keys()) {
+        return wrong(format!(
+            "series {:?}, expected {:?}",
+            found.keys(),
+            expected.keys()
+        ));
+    }
+    for (series, samples) in &expected {
+        let summary = &found[series];
+        let buckets = buckets_of(samples, step);
+        if summary.buckets.len() != buckets.len() {
+            return wrong(format!(
+                "{series:?}: {} buckets, expected {}",
+                summary.buckets.len(),
+                buckets.len()
+            ));
+        }
+        for (bucket, (start, samples)) in summary.buckets.iter().zip(&buckets) {
+            if let Err(what) = check_bucket(bucket, *start, samples, summary.field_type) {
+                return wrong(format!("{series:?}, bucket {start}: {what}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+type Run<'a> = Vec<(i64, &'a Datum)>;
+
+fn buckets_of(samples: &BTreeMap<i64, Datum>, step: Step) -> Vec<(i64, Run<'_>)> {
+    let mut buckets: Vec<(i64, Run<'_>)> = Vec::new();
+    for (&time, datum) in samples {
+        let start = match step {
+            Step::Whole => buckets.first().map_or(time, |bucket| bucket.0),
+            // The bucket that holds the first of all times may begin before it.
+            Step::Every(ns) => time.div_euclid(ns).checked_mul(ns).unwrap_or(i64::MIN),
+        };
+        match buckets.last_mut() {
+            Some((last, run)) if *last == start => run.push((time, datum)),
+            _ => buckets.push((start, vec![(time, datum)])),
+        }
+    }
+    buckets
+}
+
+fn check_bucket(
+    bucket: &Bucket,
+    start: i64,
+    run: &Run<'_>,
+    field_type: FieldType,
+) -> Result<(), String> {
+    let numbers: Vec<f64> = run.iter().map(|(_, datum)| datum.number()).collect();
+    let same = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan());
+    let check = |what: &str, holds: bool| {
+        if holds {
+            Ok(())
+        } else {
+            Err(format!(
+                "{what}: {bucket:?} of {:?}",
+                &run[..run.len().min(20)]
+            ))
+        }
+    };
+    check("start", bucket.start == start)?;
+    check("count", bucket.count == run.len() as u64)?;
+    check("type", field_type == run[0].1.field_type())?;
+    let ends = [
+        (bucket.first, run[0].0, numbers[0]),
+        (
+            bucket.last,
+            run[run.len() - 1].0,
+            numbers[numbers.len() - 1],
+        ),
+    ];
+    for ((time, value), expected_time, expected) in ends {
+        check(
+            "first or last",
+            time == expected_time && same(value, expected),
+        )?;
+    }
+    check(
+        "min",
+        same(bucket.min, numbers.iter().copied().fold(f64::NAN, f64::min)),
+    )?;
+    check(
+        "max",
+        same(bucket.max, numbers.iter().copied().fold(f64::NAN, f64::max)),
+    )?;
+    let sum: f64 = numbers.iter().sum();
+    let size: f64 = numbers.iter().map(|number| number.abs()).sum();
+    if size.is_finite() {
+        check("sum", (bucket.sum - sum).abs() <= 1e-9 * size)?;
+        check(
+            "mean",
+            (bucket.mean() - sum / numbers.len() as f64).abs() <= 1e-9 * size,
+        )?;
+    } else if numbers.iter().any(|number| number.is_nan()) {
+        check("sum", bucket.sum.is_nan())?;
+    }
+    Ok(())
+}
+
+/// Compares what the engine says that there is: at least what has samples, at most what was
+/// ever sent.
+pub(crate) fn check_catalog(
+    engine: &Engine,
+    places: &Places,
+    selector: &Selector,
+    cast: &Cast,
+    live: &Samples,
+) -> Result<(), Amiss> {
+    let wrong = |what: String| Err(Amiss::Wrong(format!("catalog of {selector:?}: {what}")));
+    let mut listed = Vec::new();
+    for id in engine.sources(selector) {
+        match engine
+            .source_key(id)
+            .as_ref()
+            .map(|key| (places.0.get(key), selector.holds(key)))
+        {
+            Some((Some(&source), true)) => listed.push(source),
+            other => return wrong(format!("{id:?} is {other:?}")),
+        }
+    }
+    let holds = |source: u32| selector.holds(&cast.members[source as usize].key);
+    let fields = engine.fields(selector);
+    for series in live.keys().filter(|series| holds(series.0)) {
+        let key = &cast.members[series.0 as usize].key;
+        let name = Cast::field_name(series.1);
+        if !listed.contains(&series.0) {
+            return wrong(format!("{key} is missing from the sources"));
+        }
+        if !fields.iter().any(|(field, _)| field == name) {
+            return wrong(format!("{name} is missing from the fields"));
+        }
+        if !engine
+            .measurements()
+            .iter()
+            .any(|measurement| measurement == key.measurement())
+        {
+            return wrong(format!(
+                "{} is missing from the measurements",
+                key.measurement()
+            ));
+        }
+        if !engine
+            .tag_values(selector, "host", usize::MAX)
+            .iter()
+            .any(|value| value == key.tag("host"))
+        {
+            return wrong(format!(
+                "{} is missing from the values of host",
+                key.tag("host")
+            ));
+        }
+        if !engine.tag_names(selector).iter().any(|tag| tag == "host") {
+            return wrong("host is missing from the tags".to_string());
+        }
+    }
+    listed.sort_unstable();
+    if listed.windows(2).any(|pair| pair[0] == pair[1]) {
+        return wrong(format!("a source twice: {listed:?}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,41 @@
+//! Runs the simulation and shows how it goes: `simulate [runs]`, or as `SEINER_SIM_RUNS` and
+//! `SEINER_SIM_SEED` say. The exit status is 1 if anything was wrong.
+
+use seiner_sim::Campaign;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let runs = match std::env::args().nth(1).map(|text| text.parse::<u64>()) {
+        None => 1000,
+        Some(Ok(runs)) => runs,
+        Some(Err(_)) => {
+            eprintln!("usage: simulate [runs]; SEINER_SIM_SEED=n repeats one run, step by step");
+            return ExitCode::from(2);
+        }
+    };
+    let campaign = Campaign {
+        violations: 10,
+        ..Campaign::from_env(runs)
+    };
+    let asked = campaign.seeds.end - campaign.seeds.start;
+    let live = std::io::stderr().is_terminal();
+    let outcome = campaign.run(|done, total| {
+        if live && done % 20 == 0 {
+            // The cursor stays at the line's beginning, so that what follows writes over it.
+            eprint!("\x1b[2K{done}/{asked} runs: {total}\r");
+        } else if done % 1000 == 0 {
+            eprintln!("{done}/{asked} runs: {total}");
+        }
+    });
+    println!("{}", outcome.summary(&campaign.seeds));
+    outcome
+        .violations
+        .iter()
+        .for_each(|violation| println!("{violation}"));
+    if outcome.violations.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

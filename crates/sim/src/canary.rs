@@ -1,0 +1,110 @@
+//! Disks that lie, to prove that the simulation notices.
+
+use seiner_platform::sim::SimDisk;
+use seiner_platform::{Disk, File};
+use std::io;
+use std::sync::Arc;
+
+/// What a [`Liar`] lies about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// A sync of a file is acknowledged, and not done.
+    Sync,
+    /// A sync of the names is acknowledged, and not done.
+    SyncNames,
+    /// Of a write that is longer than a page of 512 bytes the last page is left out.
+    LastPage,
+}
+
+/// A disk that acknowledges what it has not done.
+pub struct Liar {
+    disk: SimDisk,
+    lie: Lie,
+}
+
+impl Liar {
+    /// Puts the lie before a disk.
+    pub fn new(disk: SimDisk, lie: Lie) -> Liar {
+        Liar { disk, lie }
+    }
+
+    fn wrap(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        Arc::new(LiarFile {
+            file,
+            lie: self.lie,
+        })
+    }
+}
+
+impl Disk for Liar {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.open(name).map(|file| self.wrap(file))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.create(name).map(|file| self.wrap(file))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        if self.lie == Lie::SyncNames {
+            Ok(())
+        } else {
+            self.disk.sync_names()
+        }
+    }
+}
+
+struct LiarFile {
+    file: Arc<dyn File>,
+    lie: Lie,
+}
+
+impl File for LiarFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(offset, buffer)
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        const PAGE: usize = 512;
+        if self.lie == Lie::LastPage && bytes.len() > PAGE {
+            let end = offset + bytes.len() as u64;
+            if self.file.len()? < end {
+                self.file.set_len(end)?;
+            }
+            return self.file.write_at(offset, &bytes[..bytes.len() - PAGE]);
+        }
+        self.file.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        if self.lie == Lie::Sync {
+            Ok(())
+        } else {
+            self.file.sync()
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.file.reserve(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+}

@@ -1,0 +1,389 @@
+//! Who takes part: sources with their fields, and the rows they send.
+
+use crate::datum::Datum;
+use crate::names::Lines;
+use crate::oracle::Samples;
+use seiner_model::{Batch, Cell, FieldType, Selector, SourceKey};
+use seiner_platform::sim::SimRng;
+
+/// A series: the place of its source in the cast, and of the field in the cast's names.
+pub(crate) type Series = (u32, u32);
+
+/// The names of all fields; a field's type differs from source to source.
+const FIELDS: [&str; 14] = [
+    "value",
+    "temp",
+    "state",
+    "up",
+    "errors",
+    "bytes",
+    "f",
+    "g",
+    "h",
+    "a b",
+    "Ünï",
+    "x",
+    "y\"=,",
+    "long_name_of_a_field",
+];
+
+/// What a row is wrong with, if it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flaw {
+    /// The name is no source.
+    Name,
+    /// The same field twice.
+    Twice,
+    /// A field with another type than it has in this source.
+    Type,
+    /// A text that is too long.
+    Text,
+    /// No fields.
+    Empty,
+}
+
+/// A row as the simulation keeps it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) source: u32,
+    pub(crate) name: Vec<u8>,
+    pub(crate) time: i64,
+    pub(crate) cells: Vec<(u32, Datum)>,
+    pub(crate) flaw: Option<Flaw>,
+}
+
+/// How the values of one field come.
+#[derive(Clone, Copy, Debug)]
+enum Style {
+    Gauge,
+    Steady,
+    Counter,
+    Anything,
+}
+
+#[derive(Clone, Debug)]
+struct Field {
+    name: u32,
+    field_type: FieldType,
+    style: Style,
+    last: i64,
+}
+
+/// One source.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub(crate) key: SourceKey,
+    fields: Vec<Field>,
+    /// In how many of a hundred rows a field is present.
+    density: u64,
+    /// How many of its fields it has begun to send.
+    known: usize,
+    clock: i64,
+    period: i64,
+    jitter: u64,
+    /// The times it sent last, some to be sent again.
+    sent: Vec<i64>,
+}
+
+/// All sources.
+#[derive(Clone, Debug)]
+pub(crate) struct Cast {
+    pub(crate) members: Vec<Member>,
+    extremes: bool,
+}
+
+impl Cast {
+    pub(crate) fn draw(rng: &mut SimRng, sources: u64) -> Cast {
+        let wide = rng.chance(1, 4);
+        let members = (0..sources)
+            .map(|index| Member::draw(rng, index, wide))
+            .collect();
+        Cast {
+            members,
+            extremes: rng.chance(1, 3),
+        }
+    }
+
+    pub(crate) fn field_name(field: u32) -> &'static str {
+        FIELDS[field as usize]
+    }
+
+    /// The place of a field's name.
+    pub(crate) fn field(name: &str) -> Option<u32> {
+        FIELDS
+            .iter()
+            .position(|&field| field == name)
+            .map(|index| index as u32)
+    }
+
+    /// Rows of one source or of several, most of them good.
+    /// `known` holds the series whose types are settled: a wrong type can only be told from the
+    /// first of a series once that has a sample.
+    pub(crate) fn entries(
+        &mut self,
+        rng: &mut SimRng,
+        rows: u64,
+        known: Option<&Samples>,
+    ) -> Vec<Entry> {
+        let sources = self.members.len() as u64;
+        let focus = rng.chance(1, 3).then(|| rng.below(sources));
+        let mut entries = Vec::with_capacity(rows as usize);
+        for _ in 0..rows {
+            let source = focus.unwrap_or_else(|| rng.below(sources)) as u32;
+            let mut entry = self.entry(rng, source);
+            if let Some(known) = known
+                && rng.chance(1, 40)
+            {
+                self.spoil(rng, &mut entry, known);
+            }
+            entries.push(entry);
+        }
+        entries
+    }
+
+    /// A good row.
+    pub(crate) fn entry(&mut self, rng: &mut SimRng, source: u32) -> Entry {
+        let extremes = self.extremes;
+        let member = &mut self.members[source as usize];
+        let time = member.time(rng, extremes);
+        Entry {
+            source,
+            name: member.name(rng),
+            time,
+            cells: member.cells(rng),
+            flaw: None,
+        }
+    }
+
+    /// Spoils a row, unless the flaw that was drawn does not apply to it.
+    fn spoil(&self, rng: &mut SimRng, entry: &mut Entry, known: &Samples) {
+        let flaw = *rng.pick(&[Flaw::Name, Flaw::Twice, Flaw::Type, Flaw::Text, Flaw::Empty]);
+        match flaw {
+            Flaw::Name => entry.name = b"\ntag".to_vec(),
+            Flaw::Twice => entry.cells.push(entry.cells[0].clone()),
+            Flaw::Empty => entry.cells.clear(),
+            Flaw::Type => {
+                let (field, datum) = &entry.cells[0];
+                if !known.contains_key(&(entry.source, *field)) {
+                    return;
+                }
+                let wrong = if datum.field_type() == FieldType::I64 {
+                    Datum::Bool(true)
+                } else {
+                    Datum::I64(1)
+                };
+                entry.cells[0] = (*field, wrong);
+            }
+            Flaw::Text => {
+                let member = &self.members[entry.source as usize];
+                let Some(field) = member
+                    .fields
+                    .iter()
+                    .find(|field| field.field_type == FieldType::Str)
+                else {
+                    return;
+                };
+                entry.cells = vec![(field.name, Datum::Str("x".repeat(65_536)))];
+            }
+        }
+        entry.flaw = Some(flaw);
+    }
+
+    /// The sources that have a float field, and that field, if there is one that several share.
+    pub(crate) fn float_field(&self, rng: &mut SimRng) -> Option<(u32, Vec<u32>)> {
+        let field = rng.below(FIELDS.len() as u64) as u32;
+        let has = |member: &Member| {
+            member
+                .fields
+                .iter()
+                .any(|own| own.name == field && own.field_type == FieldType::F64)
+        };
+        let sources: Vec<u32> = (0..self.members.len() as u32)
+            .filter(|&at| has(&self.members[at as usize]))
+            .collect();
+        (!sources.is_empty()).then_some((field, sources))
+    }
+
+    /// A selector for all sources, one, several or none.
+    pub(crate) fn selector(&self, rng: &mut SimRng) -> Selector {
+        let key = &rng.pick(&self.members).key;
+        let host = key.tag("host");
+        let text = match rng.below(9) {
+            0 => format!("{:?}", key.measurement()),
+            1 => format!("{{host={host:?}}}"),
+            2 => format!("{{host!={host:?}}}"),
+            3 => format!("{{host^={:?}}}", host.chars().take(2).collect::<String>()),
+            4 => r#"{host=~"h\d"}"#.to_string(),
+            5 => r#"{rack!~"r[01]"}"#.to_string(),
+            6 => r#"{rack=""}"#.to_string(),
+            7 => format!("{:?}{{rack={:?}}}", key.measurement(), key.tag("rack")),
+            _ => String::new(),
+        };
+        Selector::parse(&text).expect("the simulation's selectors are well-formed")
+    }
+}
+
+impl Member {
+    fn draw(rng: &mut SimRng, index: u64, wide: bool) -> Member {
+        let measurement = *rng.pick(&["cpu", "mem", "a b", "Ünï=x"]);
+        let rack = match rng.below(4) {
+            3 => String::new(),
+            rack => format!("r{rack}"),
+        };
+        let tags = [
+            ("host", format!("h{index}")),
+            ("rack", rack),
+            ("\"q\"", rng.pick(&["", "é\\", "1,2"]).to_string()),
+        ];
+        let mut names: Vec<u32> = (0..FIELDS.len() as u32).collect();
+        let count = if wide {
+            rng.between(1, names.len() as u64)
+        } else {
+            rng.between(1, 3)
+        };
+        let fields: Vec<Field> = (0..count)
+            .map(|_| Field {
+                name: names.swap_remove(rng.below(names.len() as u64) as usize),
+                field_type: *rng.pick(&FieldType::ALL),
+                style: *rng.pick(&[
+                    Style::Gauge,
+                    Style::Gauge,
+                    Style::Steady,
+                    Style::Counter,
+                    Style::Anything,
+                ]),
+                last: 0,
+            })
+            .collect();
+        Member {
+            key: SourceKey::new(measurement, tags).expect("the cast's keys are well-formed"),
+            known: rng.between(1, count) as usize,
+            fields,
+            density: *rng.pick(&[100, 100, 90, 30]),
+            clock: *rng.pick(&[
+                1_700_000_000_000_000_000,
+                0,
+                -3_000_000_000_000,
+                -8_000_000_000_000_000_000,
+            ]),
+            period: *rng.pick(&[1, 1_000_000_000, 10_000_000_000, 3_600_000_000_000]),
+            jitter: *rng.pick(&[0, 0, 5_000_000]),
+            sent: Vec::new(),
+        }
+    }
+
+    /// The name, now and then with its tags in another order: still the same source.
+    fn name(&self, rng: &mut SimRng) -> Vec<u8> {
+        let mut tags = self.key.tags().to_vec();
+        if rng.chance(1, 10) {
+            tags.reverse();
+        }
+        Lines::write(self.key.measurement(), &tags)
+    }
+
+    /// The next time: regular, late, a duplicate or an extreme.
+    fn time(&mut self, rng: &mut SimRng, extremes: bool) -> i64 {
+        let time = match rng.below(100) {
+            0..5 if !self.sent.is_empty() => *rng.pick(&self.sent),
+            5..8 => self.clock - rng.below(100 * self.period as u64 + 1) as i64,
+            8 if extremes => *rng.pick(&[i64::MIN, i64::MIN + 1, i64::MAX, i64::MAX - 1, 0, -1]),
+            _ => {
+                self.clock += self.period + rng.below(self.jitter + 1) as i64;
+                self.clock
+            }
+        };
+        if self.sent.len() < 50 {
+            self.sent.push(time);
+        } else {
+            self.sent[rng.below(50) as usize] = time;
+        }
+        time
+    }
+
+    /// Values for some of the fields, at least one; now and then a field for the first time.
+    fn cells(&mut self, rng: &mut SimRng) -> Vec<(u32, Datum)> {
+        if self.known < self.fields.len() && rng.chance(1, 20) {
+            self.known += 1;
+        }
+        let (density, known) = (self.density, self.known);
+        let first = rng.below(known as u64) as usize;
+        let mut cells = Vec::new();
+        for step in 0..known {
+            let field = &mut self.fields[(first + step) % known];
+            if step == 0 || rng.chance(density, 100) {
+                cells.push((field.name, field.datum(rng)));
+            }
+        }
+        // Most rows name the fields in the same order.
+        if !rng.chance(1, 5) {
+            cells.sort_by_key(|cell| cell.0);
+        }
+        cells
+    }
+}
+
+impl Field {
+    fn datum(&mut self, rng: &mut SimRng) -> Datum {
+        match self.style {
+            Style::Gauge => self.last += rng.below(201) as i64 - 100,
+            Style::Steady if rng.chance(1, 20) => self.last = rng.below(1000) as i64,
+            Style::Steady => {}
+            Style::Counter => self.last += rng.below(1000) as i64,
+            Style::Anything => return anything(self.field_type, rng),
+        }
+        match self.field_type {
+            FieldType::F64 => Datum::F64((self.last as f64 / 10.0).to_bits()),
+            FieldType::F32 => Datum::F32((self.last as f32 / 10.0).to_bits()),
+            FieldType::I64 => Datum::I64(self.last),
+            FieldType::U64 => Datum::U64(self.last.unsigned_abs()),
+            FieldType::Bool => Datum::Bool(self.last % 2 == 0),
+            FieldType::Str => Datum::Str(
+                ["idle", "running", "", "größer"][(self.last.unsigned_abs() % 4) as usize].into(),
+            ),
+        }
+    }
+}
+
+/// Any bits at all, with a liking for those that are hard to keep.
+fn anything(field_type: FieldType, rng: &mut SimRng) -> Datum {
+    let bits = rng.next_u64();
+    let odd = rng.chance(1, 2);
+    match field_type {
+        FieldType::F64 if odd => Datum::F64(*rng.pick(&[
+            0,
+            1 << 63,
+            f64::INFINITY.to_bits(),
+            f64::NEG_INFINITY.to_bits(),
+            f64::NAN.to_bits(),
+            0x7ff0_0000_0000_0001,
+            0xfff8_0000_dead_beef,
+            1,
+            f64::MAX.to_bits(),
+        ])),
+        FieldType::F64 => Datum::F64(bits),
+        FieldType::F32 if odd => {
+            Datum::F32(*rng.pick(&[0, 1 << 31, 0x7f80_0000, 0x7f80_0001, 0xffc0_beef, 1]))
+        }
+        FieldType::F32 => Datum::F32(bits as u32),
+        FieldType::I64 if odd => Datum::I64(*rng.pick(&[i64::MIN, i64::MAX, 0, -1])),
+        FieldType::I64 => Datum::I64(bits as i64),
+        FieldType::U64 if odd => Datum::U64(*rng.pick(&[u64::MAX, 0, 1 << 63])),
+        FieldType::U64 => Datum::U64(bits),
+        FieldType::Bool => Datum::Bool(odd),
+        FieldType::Str if rng.chance(1, 30) => Datum::Str("long ".repeat(rng.below(1200) as usize)),
+        FieldType::Str => Datum::Str(format!("{:x}", bits >> rng.below(64))),
+    }
+}
+
+/// Lends the rows to a batch.
+pub(crate) fn batch(entries: &[Entry]) -> Batch<'_> {
+    let mut batch = Batch::new();
+    for entry in entries {
+        let cells = entry.cells.iter().map(|(field, datum)| Cell {
+            field: Cast::field_name(*field).as_bytes(),
+            value: datum.value(),
+        });
+        batch.push(&entry.name, entry.time, cells);
+    }
+    batch
+}

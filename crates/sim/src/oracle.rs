@@ -1,0 +1,465 @@
+//! The obvious store: maps in memory, the last write wins.
+
+use crate::cast::{Entry, Series};
+use crate::datum::{Datum, digest};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The samples of a store.
+pub(crate) type Samples = BTreeMap<Series, BTreeMap<i64, Datum>>;
+
+/// An accepted row.
+#[derive(Clone, Debug)]
+struct Accepted {
+    source: u32,
+    time: i64,
+    cells: Vec<(u32, Datum)>,
+}
+
+/// What a correct store would hold, and what it may have forgotten after a crash.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    /// What must be there after a crash.
+    durable: Samples,
+    /// The [`sum_of`] `durable`.
+    durable_sum: u64,
+    /// What is there now: `durable` and then `tail`.
+    live: Samples,
+    /// Rows accepted and not known to be durable, in the order of acceptance.
+    tail: Vec<Accepted>,
+    /// How many rows were accepted before the first of `tail`.
+    settled: u64,
+    /// All that was ever accepted, for the tests of damage; `None` where not needed.
+    ever: Option<Ever>,
+}
+
+/// All that was ever accepted.
+#[derive(Clone, Debug, Default)]
+struct Ever {
+    /// Digests of all samples.
+    samples: BTreeSet<u64>,
+    /// All rows, in the order of acceptance.
+    rows: Vec<Accepted>,
+}
+
+impl Oracle {
+    /// An empty store; `remembering` every value it ever had, if asked to.
+    pub fn new(remembering: bool) -> Oracle {
+        Oracle {
+            ever: remembering.then(Ever::default),
+            ..Oracle::default()
+        }
+    }
+
+    pub(crate) fn live(&self) -> &Samples {
+        &self.live
+    }
+
+    /// How many rows were accepted.
+    pub fn accepted(&self) -> u64 {
+        self.settled + self.tail.len() as u64
+    }
+
+    pub(crate) fn accept(&mut self, entry: &Entry) {
+        let row = Accepted {
+            source: entry.source,
+            time: entry.time,
+            cells: entry.cells.clone(),
+        };
+        if let Some(ever) = &mut self.ever {
+            ever.samples.extend(
+                row.cells
+                    .iter()
+                    .map(|(field, datum)| digest(&(row.source, *field, row.time, datum))),
+            );
+            ever.rows.push(row.clone());
+        }
+        row.apply(&mut self.live);
+        self.tail.push(row);
+    }
+
+    /// Says that the first `accepted` rows survive a crash.
+    pub(crate) fn set_durable(&mut self, accepted: u64) {
+        let rows = (accepted.saturating_sub(self.settled) as usize).min(self.tail.len());
+        for row in self.tail.drain(..rows) {
+            self.durable_sum = self.durable_sum.wrapping_add(row.apply(&mut self.durable));
+        }
+        self.settled += rows as u64;
+    }
+
+    /// Says that everything accepted survives a crash.
+    pub(crate) fn set_all_durable(&mut self) {
+        self.set_durable(self.accepted());
+    }
+
+    /// Takes what a journaling store holds after a crash for what is true from now on: all that
+    /// was durable, and the rows accepted next, up to one of them.
+    ///
+    /// # Errors
+    /// What is missing or invented.
+    pub(crate) fn adopt_prefix(
+        &mut self,
+        found: Samples,
+        power_failed: bool,
+    ) -> Result<(), String> {
+        let kept = self.find_prefix(&found)?;
+        self.tail.truncate(kept);
+        self.live = self.durable.clone();
+        self.tail.iter().for_each(|row| {
+            row.apply(&mut self.live);
+        });
+        if let Some(difference) = first_difference(&self.live, &found) {
+            return Err(difference);
+        }
+        if power_failed {
+            self.set_all_durable();
+        }
+        Ok(())
+    }
+
+    /// How many rows of the tail it takes to get what a journaling store holds after a crash.
+    ///
+    /// # Errors
+    /// What is missing or invented, if no number does.
+    pub(crate) fn find_prefix(&self, found: &Samples) -> Result<usize, String> {
+        let target = sum_of(found);
+        let mut sum = self.durable_sum;
+        let mut kept = (sum == target).then_some(0);
+        let mut written: HashMap<(Series, i64), &Datum> = HashMap::new();
+        for (index, row) in self.tail.iter().enumerate() {
+            for (field, datum) in &row.cells {
+                let (series, time) = ((row.source, *field), row.time);
+                let durable = || {
+                    self.durable
+                        .get(&series)
+                        .and_then(|samples| samples.get(&time))
+                };
+                if let Some(old) = written.insert((series, time), datum).or_else(durable) {
+                    sum = sum.wrapping_sub(digest(&(series, time, old)));
+                }
+                sum = sum.wrapping_add(digest(&(series, time, datum)));
+            }
+            if sum == target {
+                kept = Some(index + 1);
+            }
+        }
+        kept.ok_or_else(|| self.diagnose(found))
+    }
+
+    /// Takes what a store without a journal holds after a crash for what is true from now on:
+    /// all that was durable, unless overwritten, and any samples accepted since.
+    ///
+    /// # Errors
+    /// What is missing or invented.
+    pub(crate) fn adopt_subset(
+        &mut self,
+        found: Samples,
+        power_failed: bool,
+    ) -> Result<(), String> {
+        let mut since: HashMap<(Series, i64), Vec<&Datum>> = HashMap::new();
+        for row in &self.tail {
+            for (field, datum) in &row.cells {
+                since
+                    .entry(((row.source, *field), row.time))
+                    .or_default()
+                    .push(datum);
+            }
+        }
+        let newer = |series, time, datum: &Datum| {
+            since
+                .get(&(series, time))
+                .is_some_and(|values| values.contains(&datum))
+        };
+        for (series, time, datum) in each(&self.durable) {
+            match found.get(&series).and_then(|samples| samples.get(&time)) {
+                Some(there) if there == datum || newer(series, time, there) => {}
+                there => {
+                    return Err(format!(
+                        "durable {series:?} at {time}: {datum:?} became {there:?}"
+                    ));
+                }
+            }
+        }
+        let mut tail = Vec::new();
+        for (series, time, datum) in each(&found) {
+            if self
+                .durable
+                .get(&series)
+                .and_then(|samples| samples.get(&time))
+                == Some(datum)
+            {
+                continue;
+            }
+            if !newer(series, time, datum) {
+                return Err(format!(
+                    "{series:?} at {time}: {datum:?} was never accepted"
+                ));
+            }
+            tail.push(Accepted {
+                source: series.0,
+                time,
+                cells: vec![(series.1, datum.clone())],
+            });
+        }
+        self.tail = tail;
+        self.live = found;
+        if power_failed {
+            self.set_all_durable();
+        }
+        Ok(())
+    }
+
+    /// Takes what a damaged store still holds for what is true from now on: any samples that
+    /// were accepted once. Gives the number of samples that are missing or older than they
+    /// should be.
+    ///
+    /// # Errors
+    /// What is invented.
+    pub(crate) fn adopt_remains(&mut self, found: Samples) -> Result<usize, String> {
+        let ever = self.ever();
+        for (series, time, datum) in each(&found) {
+            if !ever
+                .samples
+                .contains(&digest(&(series.0, series.1, time, datum)))
+            {
+                return Err(format!(
+                    "{series:?} at {time}: {datum:?} was never accepted"
+                ));
+            }
+        }
+        let right = each(&self.live)
+            .filter(|(series, time, datum)| {
+                found.get(series).and_then(|samples| samples.get(time)) == Some(*datum)
+            })
+            .count();
+        let wrong = each(&self.live).count() - right;
+        self.settled = self.accepted();
+        self.tail.clear();
+        self.durable.clone_from(&found);
+        self.durable_sum = sum_of(&found);
+        self.live = found;
+        Ok(wrong)
+    }
+
+    /// Whether some samples are what there was at some moment: the last rows are missing, and
+    /// nothing else.
+    pub(crate) fn was(&self, found: &Samples) -> bool {
+        let target = sum_of(found);
+        let (mut sum, mut state) = (0u64, Samples::new());
+        target == 0
+            || self.ever().rows.iter().any(|row| {
+                sum = sum.wrapping_add(row.apply(&mut state));
+                sum == target
+            })
+    }
+
+    fn ever(&self) -> &Ever {
+        self.ever.as_ref().expect("remembering was asked for")
+    }
+
+    /// Why no prefix of the accepted rows gives what was found.
+    fn diagnose(&self, found: &Samples) -> String {
+        let has = |series: &Series, time: &i64, datum: &Datum| {
+            found.get(series).and_then(|samples| samples.get(time)) == Some(datum)
+        };
+        let mut overwritten = BTreeSet::new();
+        let mut accepted: HashMap<(Series, i64), Vec<&Datum>> = HashMap::new();
+        let mut rows = String::new();
+        for row in &self.tail {
+            let there = row
+                .cells
+                .iter()
+                .filter(|(field, datum)| has(&(row.source, *field), &row.time, datum))
+                .count();
+            rows.push(if there == row.cells.len() {
+                '+'
+            } else if there == 0 {
+                '.'
+            } else {
+                '~'
+            });
+            for (field, datum) in &row.cells {
+                overwritten.insert(((row.source, *field), row.time));
+                accepted
+                    .entry(((row.source, *field), row.time))
+                    .or_default()
+                    .push(datum);
+            }
+        }
+        let lost: Vec<String> = each(&self.durable)
+            .filter(|(series, time, datum)| {
+                !has(series, time, datum) && !overwritten.contains(&(*series, *time))
+            })
+            .map(|(series, time, datum)| {
+                format!(
+                    "{series:?} at {time}: {datum:?}, found {:?}",
+                    found.get(&series).and_then(|s| s.get(&time))
+                )
+            })
+            .collect();
+        let invented: Vec<String> = each(found)
+            .filter(|(series, time, datum)| {
+                self.durable
+                    .get(series)
+                    .and_then(|samples| samples.get(time))
+                    != Some(*datum)
+                    && !accepted
+                        .get(&(*series, *time))
+                        .is_some_and(|values| values.contains(datum))
+            })
+            .map(|(series, time, datum)| format!("{series:?} at {time}: {datum:?}"))
+            .collect();
+        format!(
+            "no prefix of the accepted rows: of {} durable samples {} lost {:?}; {} invented {:?}; \
+             rows accepted since, + found . missing ~ partly: {rows}",
+            each(&self.durable).count(),
+            lost.len(),
+            &lost[..lost.len().min(3)],
+            invented.len(),
+            &invented[..invented.len().min(3)],
+        )
+    }
+}
+
+impl Accepted {
+    /// Applies the row; gives what it adds to [`sum_of`] the samples.
+    fn apply(&self, samples: &mut Samples) -> u64 {
+        let mut change = 0u64;
+        for (field, datum) in &self.cells {
+            let series = (self.source, *field);
+            let old = samples
+                .entry(series)
+                .or_default()
+                .insert(self.time, datum.clone());
+            if let Some(old) = old {
+                change = change.wrapping_sub(digest(&(series, self.time, &old)));
+            }
+            change = change.wrapping_add(digest(&(series, self.time, datum)));
+        }
+        change
+    }
+}
+
+/// Every sample.
+pub(crate) fn each(samples: &Samples) -> impl Iterator<Item = (Series, i64, &Datum)> {
+    samples.iter().flat_map(|(&series, samples)| {
+        samples
+            .iter()
+            .map(move |(&time, datum)| (series, time, datum))
+    })
+}
+
+/// A sum over digests, which does not depend on the order in which samples came.
+fn sum_of(samples: &Samples) -> u64 {
+    each(samples).fold(0, |sum, (series, time, datum)| {
+        sum.wrapping_add(digest(&(series, time, datum)))
+    })
+}
+
+/// The first sample in which the two differ, in words.
+pub(crate) fn first_difference(expected: &Samples, found: &Samples) -> Option<String> {
+    if expected == found {
+        return None;
+    }
+    let get = |samples: &Samples, series: Series, time: i64| {
+        samples.get(&series).and_then(|s| s.get(&time)).cloned()
+    };
+    for (series, time, datum) in each(expected) {
+        let there = get(found, series, time);
+        if there.as_ref() != Some(datum) {
+            return Some(format!(
+                "series {series:?} at {time}: expected {datum:?}, found {there:?}"
+            ));
+        }
+    }
+    each(found)
+        .find(|&(series, time, _)| get(expected, series, time).is_none())
+        .map(|(series, time, datum)| {
+            format!("series {series:?} at {time}: expected nothing, found {datum:?}")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(time: i64, value: i64) -> Entry {
+        Entry {
+            source: 0,
+            name: Vec::new(),
+            time,
+            cells: vec![(0, Datum::I64(value))],
+            flaw: None,
+        }
+    }
+
+    fn oracle(entries: &[Entry], durable: u64) -> Oracle {
+        let mut oracle = Oracle::new(true);
+        entries.iter().for_each(|entry| oracle.accept(entry));
+        oracle.set_durable(durable);
+        oracle
+    }
+
+    fn samples(samples: &[(i64, i64)]) -> Samples {
+        let series: BTreeMap<i64, Datum> = samples
+            .iter()
+            .map(|&(time, value)| (time, Datum::I64(value)))
+            .collect();
+        if series.is_empty() {
+            Samples::new()
+        } else {
+            Samples::from([((0, 0), series)])
+        }
+    }
+
+    #[test]
+    fn after_a_crash_a_prefix_that_holds_what_was_durable_will_do() {
+        let rows = [entry(1, 10), entry(2, 20), entry(1, 11), entry(3, 30)];
+        let adopt = |found: &[(i64, i64)]| oracle(&rows, 2).adopt_prefix(samples(found), true);
+        adopt(&[(1, 10), (2, 20)]).unwrap();
+        adopt(&[(1, 11), (2, 20)]).unwrap();
+        adopt(&[(1, 11), (2, 20), (3, 30)]).unwrap();
+        assert!(
+            adopt(&[(1, 10)]).unwrap_err().contains("lost"),
+            "a durable row is missing"
+        );
+        assert!(adopt(&[(1, 10), (2, 20), (3, 30)]).is_err(), "a hole");
+        assert!(
+            adopt(&[(1, 10), (2, 21)])
+                .unwrap_err()
+                .contains("1 invented")
+        );
+    }
+
+    #[test]
+    fn without_a_journal_any_subset_of_what_came_since_will_do() {
+        let rows = [entry(1, 10), entry(2, 20), entry(1, 11), entry(3, 30)];
+        let adopt = |found: &[(i64, i64)]| oracle(&rows, 2).adopt_subset(samples(found), true);
+        adopt(&[(1, 10), (2, 20), (3, 30)]).unwrap();
+        adopt(&[(1, 11), (2, 20)]).unwrap();
+        assert!(adopt(&[(2, 20)]).is_err(), "a durable sample is missing");
+        assert!(adopt(&[(1, 12), (2, 20)]).is_err(), "invented");
+        assert!(adopt(&[(1, 10), (2, 20), (4, 0)]).is_err(), "invented");
+    }
+
+    #[test]
+    fn of_a_damaged_store_what_is_left_must_be_true() {
+        let rows = [entry(1, 10), entry(2, 20), entry(1, 11)];
+        let adopt = |found: &[(i64, i64)]| oracle(&rows, 3).adopt_remains(samples(found));
+        assert_eq!(adopt(&[(1, 11), (2, 20)]), Ok(0));
+        assert_eq!(adopt(&[(1, 10)]), Ok(2));
+        assert!(adopt(&[(1, 20)]).is_err());
+        let was = |found: &[(i64, i64)]| oracle(&rows, 3).was(&samples(found));
+        assert!(was(&[]) && was(&[(1, 10), (2, 20)]) && was(&[(1, 11), (2, 20)]));
+        assert!(!was(&[(2, 20)]) && !was(&[(1, 11)]));
+    }
+
+    #[test]
+    fn after_a_kill_what_is_seen_is_not_yet_durable() {
+        let mut oracle = oracle(&[entry(1, 10), entry(2, 20)], 1);
+        oracle
+            .adopt_prefix(samples(&[(1, 10), (2, 20)]), false)
+            .unwrap();
+        oracle.adopt_prefix(samples(&[(1, 10)]), true).unwrap();
+        assert!(oracle.adopt_prefix(samples(&[]), true).is_err());
+    }
+}

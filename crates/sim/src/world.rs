@@ -1,0 +1,435 @@
+//! One run: an engine, its disk and clock, the oracle, and what happens to them.
+
+mod append;
+mod damage;
+mod start;
+
+use crate::answers::{self, Amiss, Places};
+use crate::cast::Cast;
+use crate::oracle::Oracle;
+use crate::plan::{Plan, Trouble};
+use seiner_engine::{Engine, Error, Step};
+use seiner_model::SourceId;
+use seiner_platform::Disk;
+use seiner_platform::sim::{Chance, Faults, SimClock, SimDisk, SimRng};
+use start::How;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// Puts something between the engine and the simulated disk.
+pub type Wrap = fn(SimDisk) -> Arc<dyn Disk>;
+
+/// Something that a correct engine would not have done.
+#[derive(Clone, Debug)]
+pub struct Violation {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The step in which it was noticed, if the run came to tell.
+    pub step: Option<u64>,
+    /// What was wrong.
+    pub what: String,
+    /// What happened last, oldest first.
+    pub events: Vec<String>,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}", self.seed)?;
+        if let Some(step) = self.step {
+            write!(f, ", step {step}")?;
+        }
+        writeln!(f, ": {}", self.what)?;
+        self.events
+            .iter()
+            .try_for_each(|event| writeln!(f, "    {event}"))?;
+        write!(
+            f,
+            "to repeat: SEINER_SIM_SEED={} cargo test -p seiner-sim -- --nocapture seeds",
+            self.seed
+        )
+    }
+}
+
+/// What runs did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Steps taken.
+    pub steps: u64,
+    /// Rows accepted.
+    pub rows: u64,
+    /// Answers compared with the oracle's.
+    pub checks: u64,
+    /// Times that the power failed, imagined failures included.
+    pub crashes: u64,
+    /// Times that the program was killed.
+    pub kills: u64,
+    /// Errors that the engine reported of the faults it was given.
+    pub errors: u64,
+    /// Times that bits turned over and something was found missing, and was reported so.
+    pub damages: u64,
+    /// Blocks sealed.
+    pub blocks: u64,
+    /// Operations on the disk.
+    pub operations: u64,
+    /// A digest of everything that happened: the same for the same seed.
+    pub trace: u64,
+}
+
+impl Report {
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Report) {
+        self.steps += other.steps;
+        self.rows += other.rows;
+        self.checks += other.checks;
+        self.crashes += other.crashes;
+        self.kills += other.kills;
+        self.errors += other.errors;
+        self.damages += other.damages;
+        self.blocks += other.blocks;
+        self.operations += other.operations;
+        self.trace = self.trace.wrapping_add(other.trace);
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} blocks, {} disk operations",
+            self.steps,
+            self.rows,
+            self.checks,
+            self.crashes,
+            self.kills,
+            self.errors,
+            self.damages,
+            self.blocks,
+            self.operations
+        )
+    }
+}
+
+/// A run in progress.
+pub struct World {
+    seed: u64,
+    rng: SimRng,
+    plan: Plan,
+    cast: Cast,
+    places: Places,
+    oracle: Oracle,
+    disk: SimDisk,
+    wrap: Wrap,
+    clock: SimClock,
+    /// `None` only until the first start.
+    engine: Option<Arc<Engine>>,
+    /// The numbers that sources have in the engine now running.
+    ids: HashMap<u32, SourceId>,
+    /// Positions in the journal, with the rows accepted up to there.
+    positions: Vec<(u64, u64)>,
+    /// How the program ends when the disk is next found dead.
+    end: How,
+    /// Whether a sync may have failed since the last power cut: what is seen may then not be
+    /// what is durable, and no program can tell.
+    sync_doubtful: bool,
+    report: Report,
+    step: u64,
+    events: Vec<String>,
+    tell: bool,
+}
+
+type Done = Result<(), Violation>;
+
+impl World {
+    /// A run from a seed; `tell` writes every step to stderr.
+    pub fn new(seed: u64, wrap: Wrap, tell: bool) -> World {
+        let mut rng = SimRng::new(seed);
+        let plan = Plan::draw(&mut rng);
+        let cast = Cast::draw(&mut rng, plan.sources);
+        World {
+            seed,
+            places: Places::of(&cast),
+            oracle: Oracle::new(plan.trouble == Trouble::Damage),
+            disk: SimDisk::new(rng.next_u64()),
+            clock: SimClock::new(1_700_000_000_000_000_000),
+            rng,
+            plan,
+            cast,
+            wrap,
+            engine: None,
+            ids: HashMap::new(),
+            positions: Vec::new(),
+            end: How::PowerCut,
+            sync_doubtful: false,
+            report: Report::default(),
+            step: 0,
+            events: Vec::new(),
+            tell,
+        }
+    }
+
+    /// The disk as it is.
+    pub fn plain(disk: SimDisk) -> Arc<dyn Disk> {
+        Arc::new(disk)
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// The first thing that was wrong.
+    pub fn run(mut self) -> Result<Report, Violation> {
+        self.event(format!("{:?}", self.plan));
+        self.start(How::Closed)?;
+        while self.step < self.plan.steps {
+            self.step += 1;
+            self.act()?;
+        }
+        self.set_faults(Faults::default());
+        self.disk.set_capacity(None);
+        self.disk.crash_after(None);
+        let how = if self.plan.crashes() {
+            How::PowerCut
+        } else {
+            How::Closed
+        };
+        self.restart(how)?;
+        self.check_everything()?;
+        self.report.steps = self.step;
+        self.report.operations = self.disk.operations();
+        self.report.trace = self.report.trace.wrapping_add(self.disk.trace());
+        Ok(self.report)
+    }
+
+    fn act(&mut self) -> Done {
+        match self.rng.below(100) {
+            0..38 => self.append_batch(),
+            38..45 => self.append_columns(),
+            45..51 => self.append_samples(),
+            51..60 => self.commit(),
+            60..70 => self.background(),
+            70..72 => self.settle(),
+            72..77 => self.check_select(),
+            77..82 => self.check_aggregate(),
+            82..84 => self.check_catalog(),
+            84..87 => self.pass_time(),
+            87..90 => self.wait_durable(),
+            90..92 => self.restart(How::Closed),
+            _ => self.trouble(),
+        }
+    }
+
+    /// Something that the plan has in store.
+    fn trouble(&mut self) -> Done {
+        match (self.plan.trouble, self.rng.below(8)) {
+            (Trouble::None, _) => self.check_everything(),
+            (Trouble::Damage, 0..3) => self.damage(),
+            (Trouble::Damage, _) => Ok(()),
+            (_, 0) => self.restart(How::Killed),
+            (_, 1) => self.restart(How::PowerCut),
+            (_, 2 | 3) => self.imagine_power_cut(),
+            (Trouble::Crashes, _) => self.schedule_end(),
+            (Trouble::Errors, 4..7) => self.raise_faults(),
+            (Trouble::Full, 4..7) => self.fill_up(),
+            _ => self.schedule_end(),
+        }
+    }
+
+    fn schedule_end(&mut self) -> Done {
+        let most = *self.rng.pick(&[4, 20, 60, 200]);
+        let operations = self.rng.between(1, most);
+        self.end = *self.rng.pick(&[How::PowerCut, How::PowerCut, How::Killed]);
+        self.event(format!("in {operations} operations: {:?}", self.end));
+        self.disk.crash_after(Some(operations));
+        Ok(())
+    }
+
+    fn raise_faults(&mut self) -> Done {
+        let mut chance = || Chance(*self.rng.pick(&[0, 0, 1_000, 20_000, 300_000]));
+        let faults = Faults {
+            read_error: chance(),
+            write_error: chance(),
+            sync_error: chance(),
+            change_error: chance(),
+            lost_write: Chance::NEVER,
+        };
+        self.event(format!("{faults:?}"));
+        self.set_faults(faults);
+        Ok(())
+    }
+
+    fn set_faults(&mut self, faults: Faults) {
+        self.sync_doubtful |= faults.sync_error != Chance::NEVER;
+        self.disk.set_faults(faults);
+    }
+
+    fn fill_up(&mut self) -> Done {
+        let capacity = self.disk.used() + self.rng.below(100_000);
+        self.event(format!("room for {capacity} bytes"));
+        self.disk.set_capacity(Some(capacity));
+        Ok(())
+    }
+
+    fn pass_time(&mut self) -> Done {
+        let ns = *self.rng.pick(&[
+            1_000_000,
+            100_000_000,
+            2_000_000_000,
+            700_000_000_000,
+            36_000_000_000_000,
+        ]);
+        self.event(format!("{ns} ns pass"));
+        self.clock.advance(ns);
+        if self.rng.chance(1, 10) {
+            self.clock.set_wall(self.rng.next_u64() as i64 / 4);
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Done {
+        self.event("commit".to_string());
+        let result = self.engine().commit();
+        if self.done("commit", result)?.is_some() && self.plan.journals() {
+            self.oracle.set_all_durable();
+            let unsynced = self.engine().status().unsynced_samples;
+            if unsynced > 0 {
+                return self.violation(format!(
+                    "{unsynced} samples are unsynced right after a commit"
+                ));
+            }
+            if self.plan.crashes() && self.rng.chance(1, 6) {
+                return self.imagine_power_cut();
+            }
+        }
+        Ok(())
+    }
+
+    fn background(&mut self) -> Done {
+        let most = *self.rng.pick(&[1, 3, 50]);
+        self.event(format!("at most {most} steps in the background"));
+        for _ in 0..most {
+            let result = self.engine().step();
+            if self.done("step", result)? != Some(true) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self) -> Done {
+        self.event("settle".to_string());
+        let result = self.engine().settle();
+        if self.done("settle", result)?.is_some() {
+            self.oracle.set_all_durable();
+        }
+        Ok(())
+    }
+
+    fn wait_durable(&mut self) -> Done {
+        if self.positions.is_empty() || !self.plan.journals() {
+            return Ok(());
+        }
+        let at = self.rng.below(self.positions.len() as u64) as usize;
+        let (position, accepted) = self.positions.swap_remove(at);
+        if self.engine().is_durable(position) {
+            self.event(format!("position {position} is durable"));
+            self.oracle.set_durable(accepted);
+            return Ok(());
+        }
+        self.event(format!("wait for position {position}"));
+        let result = self.engine().wait_durable(position);
+        if self.done("wait_durable", result)?.is_some() {
+            self.oracle.set_durable(accepted);
+        }
+        Ok(())
+    }
+
+    fn check_everything(&mut self) -> Done {
+        let query = answers::everything();
+        let result = answers::check_select(
+            &self.engine(),
+            &self.places,
+            &query,
+            &self.cast,
+            self.oracle.live(),
+        );
+        self.answered(result)
+    }
+
+    fn check_select(&mut self) -> Done {
+        if self.rng.chance(1, 3) {
+            return self.check_everything();
+        }
+        let query = answers::draw_query(&mut self.rng, &self.cast, self.oracle.live());
+        let result = answers::check_select(
+            &self.engine(),
+            &self.places,
+            &query,
+            &self.cast,
+            self.oracle.live(),
+        );
+        self.answered(result)
+    }
+
+    fn check_aggregate(&mut self) -> Done {
+        let query = answers::draw_query(&mut self.rng, &self.cast, self.oracle.live());
+        let step = match self.rng.below(4) {
+            0 => Step::Whole,
+            1 => Step::Every(7_000_000_000),
+            2 => Step::Every(3_600_000_000_000),
+            _ => Step::Every(self.rng.between(1, i64::MAX as u64) as i64),
+        };
+        let live = self.oracle.live();
+        let result =
+            answers::check_aggregate(&self.engine(), &self.places, &query, step, &self.cast, live);
+        self.answered(result)
+    }
+
+    fn check_catalog(&mut self) -> Done {
+        let selector = self.cast.selector(&mut self.rng);
+        let live = self.oracle.live();
+        let result =
+            answers::check_catalog(&self.engine(), &self.places, &selector, &self.cast, live);
+        self.answered(result)
+    }
+
+    fn answered(&mut self, result: Result<(), Amiss>) -> Done {
+        self.report.checks += 1;
+        match result {
+            Ok(()) => Ok(()),
+            Err(Amiss::Wrong(what)) => self.violation(what),
+            Err(Amiss::Failed(error)) => self.failed("a read", error),
+        }
+    }
+
+    fn engine(&self) -> Arc<Engine> {
+        self.engine.clone().expect("a run begins with a start")
+    }
+
+    /// The result of something that the engine was told to do; its errors are looked into.
+    fn done<T>(&mut self, what: &str, result: Result<T, Error>) -> Result<Option<T>, Violation> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => self.failed(what, error).map(|()| None),
+        }
+    }
+
+    fn event(&mut self, event: String) {
+        if self.tell {
+            eprintln!("{:4} {event}", self.step);
+        }
+        self.events.push(format!("{:4} {event}", self.step));
+    }
+
+    fn violation<T>(&mut self, what: String) -> Result<T, Violation> {
+        const TOLD: usize = 12;
+        let events = self
+            .events
+            .split_off(self.events.len().saturating_sub(TOLD));
+        Err(Violation {
+            seed: self.seed,
+            step: Some(self.step),
+            what,
+            events,
+        })
+    }
+}

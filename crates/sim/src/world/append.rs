@@ -1,0 +1,168 @@
+//! Rows into the engine and the oracle, by every door.
+
+use super::{Done, World};
+use crate::cast::{Cast, Entry, batch};
+use crate::datum::Datum;
+use crate::names::Lines;
+use seiner_engine::Receipt;
+use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId};
+use std::collections::BTreeMap;
+
+impl World {
+    /// Rows of several sources, some of them to be refused.
+    pub(super) fn append_batch(&mut self) -> Done {
+        let rows = self.rng.between(1, self.plan.batch_rows);
+        let known = self.plan.flawed.then(|| self.oracle.live());
+        let entries = self.cast.entries(&mut self.rng, rows, known);
+        self.event(format!("append {rows} rows"));
+        let result = self.engine().append(&Lines, &batch(&entries));
+        self.appended("append", entries, result)
+    }
+
+    /// Many rows of one source, as columns.
+    pub(super) fn append_columns(&mut self) -> Done {
+        let source = self.rng.below(self.cast.members.len() as u64) as u32;
+        let rows = self.rng.between(1, self.plan.batch_rows * 2);
+        let entries: Vec<Entry> = (0..rows)
+            .map(|_| self.cast.entry(&mut self.rng, source))
+            .collect();
+        let Some(id) = self.source_id(source)? else {
+            return Ok(());
+        };
+        let (fields, columns) = columns(&entries);
+        let names: Vec<&str> = fields
+            .iter()
+            .map(|&field| Cast::field_name(field))
+            .collect();
+        self.event(format!("append {rows} rows of source {source} as columns"));
+        let result = self.engine().append_columns(id, &names, &columns);
+        self.appended("append_columns", entries, result)
+    }
+
+    /// One field of many sources.
+    pub(super) fn append_samples(&mut self) -> Done {
+        let Some((field, sources)) = self.cast.float_field(&mut self.rng) else {
+            return Ok(());
+        };
+        let rows = self.rng.between(1, self.plan.batch_rows);
+        let mut entries = Vec::new();
+        let mut ids = Vec::new();
+        for _ in 0..rows {
+            let source = *self.rng.pick(&sources);
+            let Some(id) = self.source_id(source)? else {
+                return Ok(());
+            };
+            let mut entry = self.cast.entry(&mut self.rng, source);
+            let value = self.rng.below(100_000) as f64 / 100.0;
+            entry.cells = vec![(field, Datum::F64(value.to_bits()))];
+            entries.push((entry, value));
+            ids.push(id);
+        }
+        let times: Vec<i64> = entries.iter().map(|(entry, _)| entry.time).collect();
+        let values: Vec<f64> = entries.iter().map(|(_, value)| *value).collect();
+        self.event(format!("append {rows} samples"));
+        let result = self
+            .engine()
+            .append_samples(Cast::field_name(field), &ids, &times, &values);
+        self.appended(
+            "append_samples",
+            entries.into_iter().map(|(entry, _)| entry).collect(),
+            result,
+        )
+    }
+
+    /// The source's number, registering it where needed; `None` when that failed and the
+    /// program was started again.
+    fn source_id(&mut self, source: u32) -> Result<Option<SourceId>, super::Violation> {
+        if let Some(&id) = self.ids.get(&source) {
+            return Ok(Some(id));
+        }
+        let result = self
+            .engine()
+            .register(&self.cast.members[source as usize].key);
+        match self.done("register", result)? {
+            None => Ok(None),
+            Some(Ok(id)) => {
+                self.ids.insert(source, id);
+                Ok(Some(id))
+            }
+            Some(Err(reason)) => self.violation(format!("source {source} is refused: {reason}")),
+        }
+    }
+
+    /// Compares the receipt with what should have been taken, and tells the oracle.
+    fn appended(
+        &mut self,
+        what: &str,
+        entries: Vec<Entry>,
+        result: Result<Receipt, seiner_engine::Error>,
+    ) -> Done {
+        let refused: Vec<usize> = entries
+            .iter()
+            .enumerate()
+            .filter(|(_, entry)| entry.flaw.is_some())
+            .map(|(index, _)| index)
+            .collect();
+        let good = entries.iter().filter(|entry| entry.flaw.is_none());
+        let samples: usize = good.clone().map(|entry| entry.cells.len()).sum();
+        let rows = good.clone().count();
+        // Of a batch that failed, rows may have been taken, and none after them will be: a
+        // batch is over where a store begins to refuse.
+        good.for_each(|entry| self.oracle.accept(entry));
+        let receipt = match result {
+            Ok(receipt) => receipt,
+            Err(error) => return self.failed(what, error),
+        };
+        self.report.rows += rows as u64;
+        self.positions
+            .push((receipt.position, self.oracle.accepted()));
+        let mut listed: Vec<usize> = receipt.rejected.iter().map(|(index, _)| *index).collect();
+        listed.sort_unstable();
+        let right = (receipt.rows, receipt.samples, receipt.rejected_total)
+            == (rows, samples, refused.len());
+        if !right || listed != refused[..refused.len().min(Receipt::MAX_REJECTED)] {
+            let flaws: Vec<_> = refused
+                .iter()
+                .map(|&index| (index, entries[index].flaw))
+                .collect();
+            return self.violation(format!(
+                "{what}: {receipt:?}, expected {rows} rows, {samples} samples, refused {flaws:?}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The rows as columns, a field each in the order of first appearance.
+fn columns(entries: &[Entry]) -> (Vec<u32>, Columns) {
+    let mut present: BTreeMap<u32, (Bitmap, Column)> = BTreeMap::new();
+    for (row, entry) in entries.iter().enumerate() {
+        for (field, datum) in &entry.cells {
+            let (bits, values) = present
+                .entry(*field)
+                .or_insert_with(|| (Bitmap::new(), Column::new(datum.field_type())));
+            while bits.len() < row {
+                bits.push(false);
+            }
+            bits.push(true);
+            values.push(datum.value());
+        }
+    }
+    let mut columns = Columns {
+        times: entries.iter().map(|entry| entry.time).collect(),
+        fields: Vec::new(),
+    };
+    let mut fields = Vec::new();
+    for (field, (mut bits, values)) in present {
+        while bits.len() < entries.len() {
+            bits.push(false);
+        }
+        let all = bits.count_ones() == bits.len();
+        fields.push(field);
+        columns.fields.push(FieldColumn {
+            present: (!all).then_some(bits),
+            values,
+        });
+    }
+    (fields, columns)
+}

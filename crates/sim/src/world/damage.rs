@@ -1,0 +1,244 @@
+//! Bits that turn over at rest: tried on a copy of the disk, so that one run sees many.
+
+use super::{Done, World};
+use crate::answers::{self, Amiss};
+use crate::cast::batch;
+use crate::names::Lines;
+use crate::oracle::{Oracle, Samples, each, first_difference};
+use seiner_engine::{Engine, Error, SegmentInfo};
+use seiner_platform::sim::SimDisk;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The most samples that a row has.
+const FIELDS: u64 = 14;
+
+/// The file with the names of all sources.
+const CATALOG: &str = "catalog";
+
+/// How the names of journal files begin.
+const JOURNAL: &str = "journal-";
+
+/// A copy of the store, some of whose bits turned over.
+struct Patient {
+    engine: Engine,
+    oracle: Oracle,
+    /// The files that were hit.
+    hit: BTreeSet<String>,
+    /// The segments there were before.
+    segments: Vec<SegmentInfo>,
+}
+
+impl World {
+    /// Makes everything durable, copies the disk, turns bits over in the copy and opens it:
+    /// nothing may be wrong; what is missing must be reported and have been in what was hit.
+    pub(super) fn damage(&mut self) -> Done {
+        let settle = !self.plan.journals() || self.rng.chance(1, 3);
+        let result = if settle {
+            self.engine().settle()
+        } else {
+            self.engine().commit()
+        };
+        if self.done("settle or commit", result)?.is_none() {
+            return Ok(());
+        }
+        self.oracle.set_all_durable();
+        let segments = self.engine().segments();
+        let fork = self.disk.fork(self.rng.next_u64()).restart();
+        let hit = self.turn_bits(&fork);
+        let engine = match self.open_copy(&fork) {
+            Ok(engine) => engine,
+            // The catalog's header is the one place without which nothing serves.
+            Err(Error::Damage { file, .. }) if file == CATALOG && hit.contains(CATALOG) => {
+                self.event("the catalog is refused".to_string());
+                return Ok(());
+            }
+            Err(error) => return self.violation(format!("a damaged store does not open: {error}")),
+        };
+        self.event(format!("started: {}", engine.recovery()));
+        let mut patient = Patient {
+            engine,
+            oracle: self.oracle.clone(),
+            hit,
+            segments,
+        };
+        if let Err(what) = self
+            .examine(&mut patient)
+            .and_then(|()| self.exercise(&mut patient, &fork))
+        {
+            return self.violation(format!("damaged {:?}: {what}", patient.hit));
+        }
+        Ok(())
+    }
+
+    fn open_copy(&self, disk: &SimDisk) -> Result<Engine, Error> {
+        let clock = Arc::new(self.clock.clone());
+        Engine::open((self.wrap)(disk.clone()), clock, self.plan.options.clone())
+    }
+
+    fn turn_bits(&mut self, disk: &SimDisk) -> BTreeSet<String> {
+        let files: Vec<(String, u64)> = disk
+            .files()
+            .into_iter()
+            .filter(|(_, len)| *len > 0)
+            .collect();
+        let mut hit = BTreeSet::new();
+        for _ in 0..self.rng.between(1, 3) {
+            let Some(last) = files.len().checked_sub(1) else {
+                break;
+            };
+            let (name, len) = &files[self.rng.between(0, last as u64) as usize];
+            // What matters most is at the beginning and the end.
+            let edge = (*len).min(300);
+            let byte = match self.rng.below(4) {
+                0 => self.rng.below(edge),
+                1 => len - 1 - self.rng.below(edge),
+                _ => self.rng.below(*len),
+            };
+            disk.flip_bit(name, byte * 8 + self.rng.below(8));
+            self.event(format!(
+                "a bit of byte {byte} of {name} ({len} bytes) turns over"
+            ));
+            hit.insert(name.clone());
+        }
+        hit
+    }
+
+    /// What is left is true, and what is missing is reported and explained.
+    fn examine(&mut self, patient: &mut Patient) -> Result<(), String> {
+        let (found, errors) = remains(&patient.engine, &self.places)?;
+        let before = each(patient.oracle.live()).count();
+        // The end of the journal looks as if the power had failed while it was written.
+        let torn =
+            patient.hit.iter().any(|name| name.starts_with(JOURNAL)) && patient.oracle.was(&found);
+        let missing = patient.oracle.adopt_remains(found)?;
+        let recovery = patient.engine.recovery();
+        let damaged = patient.engine.status().damaged_segments;
+        self.event(format!(
+            "{missing} of {before} samples missing, {errors} errors, {damaged} segments damaged"
+        ));
+        self.report.checks += 1;
+        self.report.damages += u64::from(missing > 0);
+        let reported = errors > 0 || damaged > 0 || !recovery.set_aside.is_empty() || torn;
+        if missing > 0 && !reported {
+            return Err(format!(
+                "{missing} samples are missing and nothing is reported"
+            ));
+        }
+        let of_segments = |name: &String| {
+            patient
+                .segments
+                .iter()
+                .find(|segment| segment.file == *name)
+        };
+        // A source with a block that cannot be read is not answered at all.
+        if errors == 0 && patient.hit.iter().all(|name| of_segments(name).is_some()) {
+            let rows: u64 = patient
+                .hit
+                .iter()
+                .filter_map(of_segments)
+                .map(|segment| segment.rows)
+                .sum();
+            if missing as u64 > rows * FIELDS {
+                return Err(format!(
+                    "{missing} samples are missing, what was hit held {rows} rows"
+                ));
+            }
+        }
+        // The journal cannot be read without what the catalog and earlier records register.
+        if patient
+            .hit
+            .iter()
+            .any(|name| name == CATALOG || name.starts_with(JOURNAL))
+        {
+            return Ok(());
+        }
+        match recovery
+            .set_aside
+            .iter()
+            .find(|(what, _)| !patient.hit.iter().any(|file| what.starts_with(file)))
+        {
+            Some((file, why)) => Err(format!("{file} is set aside though it is whole: {why}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The rest serves: rows are taken, and come back when the store is closed and opened.
+    fn exercise(&mut self, patient: &mut Patient, disk: &SimDisk) -> Result<(), String> {
+        let rows = self.rng.between(1, 50);
+        let entries = self.cast.entries(&mut self.rng, rows, None);
+        let receipt = patient
+            .engine
+            .append(&Lines, &batch(&entries))
+            .map_err(|error| format!("append: {error}"))?;
+        if receipt.rows != entries.len() {
+            return Err(format!("{receipt:?} for {} rows", entries.len()));
+        }
+        entries
+            .iter()
+            .for_each(|entry| patient.oracle.accept(entry));
+        self.same(patient, "after rows were added")?;
+        patient
+            .engine
+            .settle()
+            .map_err(|error| format!("settle: {error}"))?;
+        self.same(patient, "once settled")?;
+        patient
+            .engine
+            .close()
+            .map_err(|error| format!("close: {error}"))?;
+        patient.engine = self
+            .open_copy(&disk.restart())
+            .map_err(|error| format!("opened again: {error}"))?;
+        self.same(patient, "when opened again")
+    }
+
+    /// Every source is answered exactly, or not at all and then reported.
+    fn same(&self, patient: &Patient, when: &str) -> Result<(), String> {
+        let (found, errors) = remains(&patient.engine, &self.places)?;
+        let answered: BTreeSet<u32> = found.keys().map(|series| series.0).collect();
+        let mut expected = patient.oracle.live().clone();
+        let silent: BTreeSet<u32> = expected
+            .keys()
+            .map(|series| series.0)
+            .filter(|source| !answered.contains(source))
+            .collect();
+        if silent.len() <= errors {
+            expected.retain(|series, _| !silent.contains(&series.0));
+        }
+        if patient.hit.contains(CATALOG) {
+            return self
+                .at_least(patient, expected, found)
+                .map_err(|what| format!("{when}: {what}"));
+        }
+        match first_difference(&expected, &found) {
+            None => Ok(()),
+            Some(difference) => Err(format!("{when}: {difference}")),
+        }
+    }
+}
+
+impl World {
+    /// When fields whose names were lost are sent again, their samples come back.
+    fn at_least(
+        &self,
+        patient: &Patient,
+        expected: Samples,
+        mut found: Samples,
+    ) -> Result<(), String> {
+        patient.oracle.clone().adopt_remains(found.clone())?;
+        for (series, samples) in &mut found {
+            let wanted = expected.get(series);
+            samples.retain(|time, _| wanted.is_some_and(|wanted| wanted.contains_key(time)));
+        }
+        found.retain(|_, samples| !samples.is_empty());
+        first_difference(&expected, &found).map_or(Ok(()), Err)
+    }
+}
+
+fn remains(engine: &Engine, places: &answers::Places) -> Result<(Samples, usize), String> {
+    answers::select_remains(engine, places).map_err(|amiss| match amiss {
+        Amiss::Wrong(what) => what,
+        Amiss::Failed(error) => format!("reading fails: {error}"),
+    })
+}

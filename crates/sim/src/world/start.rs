@@ -1,0 +1,201 @@
+//! How the program ends and starts again.
+
+use super::{Done, World};
+use crate::answers::{self, Amiss, Places};
+use crate::oracle::Samples;
+use crate::plan::Trouble;
+use seiner_engine::{Engine, Error};
+use seiner_platform::sim::{Faults, SimDisk};
+use std::sync::Arc;
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// As it should.
+    Closed,
+    /// Killed; the machine goes on.
+    Killed,
+    /// With the machine.
+    PowerCut,
+}
+
+impl World {
+    /// Ends the program and starts it again.
+    pub(super) fn restart(&mut self, how: How) -> Done {
+        // What a failed sync left behind looks written to a program that is started again, and
+        // is not: only a power cut tells the two apart.
+        let how = if self.sync_doubtful && self.plan.trouble == Trouble::Errors {
+            How::PowerCut
+        } else {
+            how
+        };
+        self.event(format!("restart: {how:?}"));
+        if how == How::Closed {
+            let result = self.engine().close();
+            match result {
+                Ok(()) => self.oracle.set_all_durable(),
+                Err(error) => return self.failed("close", error),
+            }
+        }
+        self.end(how);
+        self.start(how)
+    }
+
+    /// Ends the program. Its handles die first, so that dropping it writes nothing.
+    fn end(&mut self, how: How) {
+        if how == How::PowerCut {
+            self.report.crashes += 1;
+            self.disk = self.disk.crash();
+            self.sync_doubtful = false;
+        } else {
+            self.report.kills += u64::from(how == How::Killed);
+            self.disk = self.disk.restart();
+        }
+        self.disk.set_faults(Faults::default());
+        if let Some(engine) = self.engine.take() {
+            self.report.blocks += engine.status().blocks_sealed;
+        }
+        self.ids.clear();
+        self.positions.clear();
+    }
+
+    /// Starts the program, again and again where the power fails meanwhile, and looks at what
+    /// is there.
+    pub(super) fn start(&mut self, mut how: How) -> Done {
+        let mut attempts = 0;
+        let found = loop {
+            attempts += 1;
+            if self.plan.crashes() && attempts < 4 && self.rng.chance(1, 4) {
+                self.schedule_end()?;
+            }
+            let disk = (self.wrap)(self.disk.clone());
+            let error = match Engine::open(
+                disk,
+                Arc::new(self.clock.clone()),
+                self.plan.options.clone(),
+            ) {
+                Ok(engine) => {
+                    self.event(format!("started: {}", engine.recovery()));
+                    self.engine = Some(Arc::new(engine));
+                    match answers::select(&self.engine(), &self.places, &answers::everything()) {
+                        Ok(found) => break found,
+                        Err(Amiss::Wrong(what)) => return self.violation(what),
+                        Err(Amiss::Failed(error)) => error,
+                    }
+                }
+                Err(error) => error,
+            };
+            self.event(format!("start fails: {error}"));
+            if self.disk.is_off() {
+                // Once the power has failed, what was not synced is lost for good.
+                how = if how == How::PowerCut { how } else { self.end };
+                self.end(self.end);
+            } else if self.plan.trouble == Trouble::Full && attempts < 6 {
+                self.disk.set_capacity(None);
+                self.end(How::Killed);
+            } else {
+                return self.violation(format!("start fails: {error}"));
+            }
+        };
+        self.disk.crash_after(None);
+        self.adopt(found, how)?;
+        // What was found after a kill may not be durable, but a commit says that it is.
+        if how == How::Killed && self.rng.chance(1, 2) {
+            self.commit()?;
+            return self.imagine_power_cut();
+        }
+        Ok(())
+    }
+
+    fn adopt(&mut self, found: Samples, how: How) -> Done {
+        let status = self.engine().status();
+        let set_aside = self.engine().recovery().set_aside.clone();
+        if status.damaged_segments > 0 || !set_aside.is_empty() {
+            return self.violation(format!(
+                "set aside without damage: {} segments, {set_aside:?}",
+                status.damaged_segments
+            ));
+        }
+        self.report.checks += 1;
+        let power_failed = how == How::PowerCut;
+        let result = if self.plan.journals() {
+            self.oracle.adopt_prefix(found, power_failed)
+        } else {
+            self.oracle.adopt_subset(found, power_failed)
+        };
+        result.or_else(|what| self.violation(format!("after {how:?}: {what}")))
+    }
+
+    /// What would be left if the power failed now? Asked of a copy, so that one run sees many
+    /// crashes.
+    pub(super) fn imagine_power_cut(&mut self) -> Done {
+        self.event("imagine a power cut".to_string());
+        self.report.crashes += 1;
+        let fork = self.disk.fork(self.rng.next_u64()).crash();
+        fork.set_faults(Faults::default());
+        fork.set_capacity(None);
+        match self.look(&fork, &self.places) {
+            Ok(found) => {
+                let result = if self.plan.journals() {
+                    self.oracle.find_prefix(&found).map(|_| ())
+                } else {
+                    self.oracle.clone().adopt_subset(found, true)
+                };
+                result
+                    .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
+            }
+            Err(Amiss::Wrong(what)) => self.violation(what),
+            Err(Amiss::Failed(error)) => {
+                self.violation(format!("start after an imagined power cut fails: {error}"))
+            }
+        }
+    }
+
+    fn look(&self, disk: &SimDisk, places: &Places) -> Result<Samples, Amiss> {
+        let clock = Arc::new(self.clock.clone());
+        let engine = Engine::open((self.wrap)(disk.clone()), clock, self.plan.options.clone())?;
+        answers::select(&engine, places, &answers::everything())
+    }
+
+    /// Looks into an error of the engine: was it to be expected? What follows, follows.
+    pub(super) fn failed(&mut self, what: &str, error: Error) -> Done {
+        self.event(format!("{what} fails: {error}"));
+        if self.disk.is_off() {
+            let how = if self.sync_doubtful {
+                How::PowerCut
+            } else {
+                self.end
+            };
+            self.end(how);
+            return self.start(how);
+        }
+        let expected = matches!(self.plan.trouble, Trouble::Errors | Trouble::Full)
+            && matches!(error, Error::Io { .. } | Error::Poisoned(_));
+        if !expected {
+            return self.violation(format!("{what} fails: {error}"));
+        }
+        self.report.errors += 1;
+        if self.engine().status().poisoned.is_some() {
+            let entries = self.cast.entries(&mut self.rng, 1, None);
+            if self
+                .engine()
+                .append(&crate::names::Lines, &crate::cast::batch(&entries))
+                .is_ok()
+            {
+                return self.violation(format!(
+                    "rows are taken after a failed write ({what}: {error})"
+                ));
+            }
+        }
+        if self.rng.chance(1, 2) {
+            self.disk.set_capacity(None);
+        }
+        let how = if self.sync_doubtful || self.rng.chance(1, 3) {
+            How::PowerCut
+        } else {
+            How::Killed
+        };
+        self.end(how);
+        self.start(how)
+    }
+}

@@ -1,0 +1,57 @@
+//! The simulation must be able to fail: a disk that lies is found out.
+
+use seiner_platform::Disk;
+use seiner_platform::sim::SimDisk;
+use seiner_sim::{Campaign, Liar, Lie, World, Wrap};
+use std::sync::Arc;
+
+fn found_out(wrap: Wrap) {
+    const WITHIN: u64 = 100;
+    let outcome = Campaign {
+        seeds: 0..WITHIN,
+        wrap,
+        tell: false,
+        threads: 1,
+        violations: 1,
+    }
+    .run(|_, _| {});
+    println!("found out after {} runs", outcome.runs);
+    let violation = outcome.violations.first();
+    let violation =
+        violation.unwrap_or_else(|| panic!("{WITHIN} runs and the lie was not found out"));
+    assert!(
+        violation.to_string().contains("SEINER_SIM_SEED="),
+        "{violation}"
+    );
+    // It is the lie that was found, and nothing else.
+    if let Err(other) = World::new(violation.seed, World::plain, false).run() {
+        panic!("without the lie: {other}");
+    }
+}
+
+fn forgets_syncs(disk: SimDisk) -> Arc<dyn Disk> {
+    Arc::new(Liar::new(disk, Lie::Sync))
+}
+
+fn forgets_names(disk: SimDisk) -> Arc<dyn Disk> {
+    Arc::new(Liar::new(disk, Lie::SyncNames))
+}
+
+fn drops_pages(disk: SimDisk) -> Arc<dyn Disk> {
+    Arc::new(Liar::new(disk, Lie::LastPage))
+}
+
+#[test]
+fn a_sync_that_does_nothing_is_found_out() {
+    found_out(forgets_syncs);
+}
+
+#[test]
+fn names_that_are_not_synced_are_found_out() {
+    found_out(forgets_names);
+}
+
+#[test]
+fn writes_without_their_last_page_are_found_out() {
+    found_out(drops_pages);
+}

@@ -1,0 +1,31 @@
+//! A few hundred runs; more with `SEINER_SIM_RUNS`, one of them with `SEINER_SIM_SEED`.
+
+use seiner_sim::{Campaign, World};
+
+const RUNS: u64 = 300;
+
+#[test]
+fn seeds() {
+    let campaign = Campaign::from_env(RUNS);
+    let outcome = campaign.run(|_, _| {});
+    println!("{}", outcome.summary(&campaign.seeds));
+    let told: Vec<String> = outcome.violations.iter().map(ToString::to_string).collect();
+    assert!(
+        told.is_empty(),
+        "{}\n{}",
+        outcome.summary(&campaign.seeds),
+        told.join("\n")
+    );
+}
+
+#[test]
+fn the_same_seed_twice_gives_the_same_trace() {
+    let run = |seed| match World::new(seed, World::plain, false).run() {
+        Ok(report) => report,
+        Err(violation) => panic!("{violation}"),
+    };
+    for seed in 0..20 {
+        assert_eq!(run(seed), run(seed), "seed {seed}");
+    }
+    assert_ne!(run(1).trace, run(2).trace);
+}

@@ -1,0 +1,28 @@
+//! Any bytes as line protocol, in one piece and in two: the parser never panics, never takes more
+//! than it was given, and finds the same rows and refusals either way.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use seiner_model::Batch;
+use seiner_wire::line::{Arena, LineParser, Precision};
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&cut, text)) = bytes.split_first() else { return };
+    let arena = Arena::new();
+    let mut batch = Batch::new();
+    let mut errors = Vec::new();
+    let mut parser = LineParser::new(Precision::default());
+    let taken = parser.parse(text, true, 7, usize::MAX, &arena, &mut batch, &mut errors);
+    assert_eq!(taken, text.len(), "a last piece is done with");
+
+    let cut = usize::from(cut) % (text.len() + 1);
+    let (arena, mut pieces, mut refused) = (Arena::new(), Batch::new(), Vec::new());
+    let mut parser = LineParser::new(Precision::default());
+    let taken = parser.parse(&text[..cut], false, 7, usize::MAX, &arena, &mut pieces, &mut refused);
+    assert!(taken <= cut);
+    parser.parse(&text[taken..], true, 7, usize::MAX, &arena, &mut pieces, &mut refused);
+    assert_eq!(pieces.rows.len(), batch.rows.len());
+    assert_eq!(pieces.cells.len(), batch.cells.len());
+    assert_eq!(refused.len(), errors.len());
+});

@@ -1,0 +1,141 @@
+// The server's API, typed. What the server refuses arrives as a ServerError with its own words.
+
+export type FieldType = 'f64' | 'f32' | 'i64' | 'u64' | 'bool' | 'string';
+
+export interface Field {
+  name: string;
+  type: FieldType;
+}
+
+export interface SeriesKey {
+  measurement: string;
+  tags: Record<string, string>;
+  field: string;
+  type: FieldType;
+}
+
+/** JSON has no NaN and no infinities; the server writes them as texts. */
+export type WireNumber = number | null | 'NaN' | 'Infinity' | '-Infinity';
+
+/** Buckets are numbers whatever the field's type, which only /fields tells. */
+export interface Stepped extends Omit<SeriesKey, 'type'> {
+  times: number[];
+  mean?: WireNumber[];
+  min?: WireNumber[];
+  max?: WireNumber[];
+  count?: number[];
+}
+
+export interface Raw extends SeriesKey {
+  times: number[];
+  values: (WireNumber | boolean | string)[];
+}
+
+export interface Answer<S> {
+  from: string;
+  to: string;
+  step_ns?: number;
+  series: S[];
+  truncated: boolean;
+}
+
+export interface Status {
+  version?: string;
+  uptime_s?: number;
+  durability?: { mode?: string; interval_ms?: number };
+  data_directory?: string;
+  engine?: Partial<Record<EngineFigure, number>> & { poisoned?: string | null };
+  ingest?: { rows?: number; rows_per_s?: number; samples_per_s?: number; rejected_lines?: number; requests_in_flight?: number };
+  process?: { rss_bytes?: number; cpu_s?: number };
+  disk?: { total_bytes?: number; free_bytes?: number; used_by_store_bytes?: number };
+}
+
+export type EngineFigure =
+  | 'sources'
+  | 'series'
+  | 'samples_accepted'
+  | 'unsynced_samples'
+  | 'unsynced_bytes'
+  | 'unsynced_age_ns'
+  | 'buffered_rows'
+  | 'buffer_bytes'
+  | 'dictionary_bytes'
+  | 'memory_used'
+  | 'memory_budget'
+  | 'journal_bytes'
+  | 'journal_files'
+  | 'segments'
+  | 'segment_bytes'
+  | 'blocks_sealed'
+  | 'block_bytes_sealed'
+  | 'samples_sealed'
+  | 'damaged_segments';
+
+/** An error that the server, or the way to it, answered with. */
+export class ServerError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+  ) {
+    super(message);
+  }
+}
+
+export type Parameters = Record<string, string | number | undefined>;
+
+/** The address of a call, as it may be linked to. */
+export function address(path: string, parameters: Parameters = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) if (value !== undefined) query.set(name, String(value));
+  const text = query.toString();
+  return text === '' ? path : `${path}?${text}`;
+}
+
+async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortSignal): Promise<T> {
+  let response: Response;
+  try {
+    response = await fetch(address(path, parameters), { headers: { accept: 'application/json' }, signal: signal ?? null, cache: 'no-store' });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ServerError('The server does not answer. Is it running?', 0);
+  }
+  if (!response.ok) throw new ServerError(await reason(response), response.status);
+  try {
+    return (await response.json()) as T;
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ServerError(`The answer to ${path} broke off or is no JSON.`, response.status);
+  }
+}
+
+async function reason(response: Response): Promise<string> {
+  const text = await response.text();
+  try {
+    const { error, message } = JSON.parse(text) as { error?: string; message?: string };
+    return error ?? message ?? text;
+  } catch {
+    return text.trim() || `${response.status} ${response.statusText}`;
+  }
+}
+
+export const status = (signal?: AbortSignal): Promise<Status> => get('/status', {}, signal);
+export const measurements = (signal?: AbortSignal): Promise<string[]> => get('/api/v1/measurements', {}, signal);
+export const tags = (select: string, signal?: AbortSignal): Promise<string[]> => get('/api/v1/tags', { select }, signal);
+export const values = (select: string, tag: string, signal?: AbortSignal): Promise<string[]> =>
+  get('/api/v1/values', { select, tag, limit: 1000 }, signal);
+export const fields = (select: string, signal?: AbortSignal): Promise<Field[]> => get('/api/v1/fields', { select }, signal);
+export const sourceCount = async (select: string, signal?: AbortSignal): Promise<number> =>
+  (await get<{ total: number }>('/api/v1/sources', { select, limit: 1 }, signal)).total;
+export const stepped = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Stepped>> =>
+  get('/api/v1/query', { ...parameters, times: 'ms' }, signal);
+export const raw = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Raw>> =>
+  get('/api/v1/query', { ...parameters, times: 'ms' }, signal);
+
+/** The number on the wire; null stays null, texts become what they name. */
+export function number(value: WireNumber | boolean | string | undefined): number | null {
+  if (typeof value === 'number') return value;
+  if (typeof value === 'boolean') return value ? 1 : 0;
+  if (value === null || value === undefined) return null;
+  const parsed = Number(value);
+  return value === 'NaN' || !Number.isNaN(parsed) ? parsed : null;
+}

@@ -1,0 +1,325 @@
+// A chart of lines over time on a canvas, with shaded bands. It always shows exactly the window it
+// is told to, and tells its owner where the reader wants to go; the owner asks the server and
+// answers with new data.
+
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import { axisTimes } from './format';
+import { pan, sane, zoom, type Window } from './interval';
+import type { Value } from './samples';
+import * as theme from './theme';
+
+export interface Line {
+  label: string;
+  /** Index of its colour. */
+  colour: number;
+  values: Value[];
+  /** Lower and upper bounds of each value, drawn as a shade. */
+  low?: Value[];
+  high?: Value[];
+  /** Holds its value until the next one. */
+  stepped?: boolean;
+  /** Fills the area below. */
+  filled?: boolean;
+}
+
+export interface Options {
+  height: () => number;
+  label: string;
+  /** Labels of the axis of values. */
+  axis: (splits: readonly number[]) => string[];
+  /** The value axis begins at zero. */
+  fromZero?: boolean;
+  /** Fixed ends of the value axis. */
+  ends?: [number, number];
+  /** Values are bytes: the axis divides them by powers of two. */
+  binary?: boolean;
+  /** Leaves the day out of the axis of time: for the last minutes. */
+  clockOnly?: boolean;
+  /** Charts with the same key share the cursor. */
+  sync?: string;
+  /** The reader wants another window: `settled` once a gesture ends. */
+  onWindow?: (window: Window, gesture: 'drag' | 'wheel' | 'pan') => void;
+  onBack?: () => void;
+  /** The places of the series' values under the cursor; null when it left. */
+  onCursor?: (places: (number | null)[] | null) => void;
+}
+
+/** Distances of ticks on an axis of bytes: 1, 2, 4, … and the halves of larger units come out round. */
+const BINARY = Array.from({ length: 60 }, (_, power) => 2 ** power);
+
+const FONT = '11px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
+
+export class Chart {
+  private plot: uPlot | null = null;
+  private shape = '';
+  private lines: Line[] = [];
+  private times: number[] = [];
+  private view: Window = { from: 0, to: 1 };
+  private readonly observer: ResizeObserver;
+  private readonly stopTheme: () => void;
+
+  constructor(
+    readonly host: HTMLElement,
+    private readonly options: Options,
+  ) {
+    host.classList.add('chart');
+    host.setAttribute('role', 'img');
+    host.setAttribute('aria-label', options.label);
+    this.observer = new ResizeObserver(() => this.fit());
+    this.observer.observe(host);
+    this.stopTheme = theme.onChange(() => this.build());
+  }
+
+  get window(): Window {
+    return this.view;
+  }
+
+  /** Shows these lines over this window. */
+  show(window: Window, times: number[], lines: Line[]): void {
+    this.view = window;
+    this.times = times;
+    this.lines = lines;
+    const shape = lines.map((line) => `${line.label}\0${line.colour}\0${line.low !== undefined}\0${line.stepped}`).join('\n');
+    if (this.plot === null || shape !== this.shape) {
+      this.shape = shape;
+      this.build();
+      return;
+    }
+    this.plot.batch(() => {
+      this.plot!.setData(this.data(), false);
+      this.plot!.setScale('x', { min: window.from, max: window.to });
+    });
+  }
+
+  /** Moves the window over the data that is there, until better data arrives. */
+  look(window: Window): void {
+    this.view = window;
+    this.plot?.setScale('x', { min: window.from, max: window.to });
+  }
+
+  /** Brings out one line; null brings back all. */
+  focus(index: number | null): void {
+    this.plot?.setSeries(index === null ? null : this.seriesOf(index), { focus: index !== null });
+  }
+
+  /** Shows or hides a line with its band. */
+  toggle(index: number, show: boolean): void {
+    const at = this.seriesOf(index);
+    this.plot?.setSeries(at, { show });
+    if (this.lines[index]?.low !== undefined) {
+      this.plot?.setSeries(at + 1, { show });
+      this.plot?.setSeries(at + 2, { show });
+    }
+  }
+
+  destroy(): void {
+    this.observer.disconnect();
+    this.stopTheme();
+    this.plot?.destroy();
+    this.plot = null;
+  }
+
+  private seriesOf(line: number): number {
+    let at = 1;
+    for (let i = 0; i < line; i += 1) at += this.lines[i]?.low !== undefined ? 3 : 1;
+    return at;
+  }
+
+  private data(): uPlot.AlignedData {
+    const columns: (number | null | undefined)[][] = [];
+    for (const line of this.lines) {
+      columns.push(line.values);
+      if (line.low !== undefined && line.high !== undefined) columns.push(line.high, line.low);
+    }
+    return [this.times, ...columns];
+  }
+
+  private fit(): void {
+    const width = this.host.clientWidth;
+    if (width > 0) this.plot?.setSize({ width, height: this.options.height() });
+  }
+
+  private build(): void {
+    this.plot?.destroy();
+    this.plot = null;
+    const width = this.host.clientWidth;
+    if (this.shape === '' || width === 0) return;
+    const { series, bands } = this.series();
+    const { options } = this;
+    const opts: uPlot.Options = {
+      width,
+      height: options.height(),
+      ms: 1,
+      padding: [8, 18, 0, 0],
+      legend: { show: false },
+      series,
+      bands,
+      focus: { alpha: 0.15 },
+      scales: {
+        x: { time: true, auto: false, range: () => [this.view.from, this.view.to] },
+        y: { range: (_, low, high) => this.valueRange(low, high) },
+      },
+      axes: this.axes(),
+      cursor: this.cursor(),
+      hooks: {
+        setSelect: [(plot) => this.selected(plot)],
+        setCursor: [(plot) => this.pointed(plot)],
+      },
+    };
+    this.plot = new uPlot(opts, this.data(), this.host);
+    if (options.onWindow !== undefined) this.gestures(this.plot);
+  }
+
+  private valueRange(low: number | null, high: number | null): [number, number] {
+    if (this.options.ends !== undefined) return this.options.ends;
+    if (low === null || high === null) return [0, 1];
+    if (this.options.fromZero === true) return [Math.min(0, low), high <= 0 ? 1 : high * 1.08];
+    if (low === high) {
+      const by = low === 0 ? 1 : Math.abs(low) * 0.1;
+      return [low - by, high + by];
+    }
+    const by = (high - low) * 0.06;
+    return [low >= 0 && low - by < 0 ? 0 : low - by, high + by];
+  }
+
+  private series(): { series: uPlot.Series[]; bands: uPlot.Band[] } {
+    const series: uPlot.Series[] = [{}];
+    const bands: uPlot.Band[] = [];
+    const steps = uPlot.paths.stepped?.({ align: 1 });
+    for (const line of this.lines) {
+      const stroke = theme.seriesColour(line.colour);
+      const paths = line.stepped === true && steps !== undefined ? { paths: steps } : {};
+      series.push({
+        label: line.label,
+        stroke,
+        width: this.lines.length > 20 ? 1 : 1.5,
+        ...(line.filled === true ? { fill: `${stroke}22` } : {}),
+        points: { size: 5, width: 0, fill: stroke, space: 24 },
+        ...paths,
+      });
+      if (line.low === undefined) continue;
+      const edge: uPlot.Series = { stroke: 'transparent', width: 0, points: { show: false }, ...paths };
+      bands.push({ series: [series.length, series.length + 1], fill: `${stroke}2e` });
+      series.push({ ...edge, label: `${line.label} max` }, { ...edge, label: `${line.label} min` });
+    }
+    return { series, bands };
+  }
+
+  private axes(): uPlot.Axis[] {
+    const stroke = theme.colour('ink-faint');
+    const grid = { stroke: theme.colour('grid'), width: 1 };
+    const quiet = { stroke, grid, ticks: { show: false }, font: FONT };
+    return [
+      {
+        ...quiet,
+        space: 76,
+        size: this.options.clockOnly === true ? 24 : 38,
+        gap: 6,
+        values: (_, splits, _axis, _space, increment) => axisTimes(splits, increment, this.options.clockOnly !== true),
+      },
+      {
+        ...quiet,
+        space: this.options.binary === true ? 22 : 34,
+        gap: 6,
+        size: (_, values) => 14 + Math.max(26, ...(values ?? []).map((text) => text.length * 6.2)),
+        ...(this.options.binary === true ? { incrs: BINARY } : {}),
+        values: (_, splits) => this.options.axis(splits),
+      },
+    ];
+  }
+
+  private cursor(): uPlot.Cursor {
+    const zoomable = this.options.onWindow !== undefined;
+    return {
+      y: false,
+      drag: { x: zoomable, y: false, setScale: false, dist: 4 },
+      hover: { skip: [undefined, null], prox: 60 },
+      points: { size: 7, width: 2 },
+      ...(this.options.sync === undefined ? {} : { sync: { key: this.options.sync } }),
+      bind: {
+        mousedown: (_, __, handler) => (event) => (event.shiftKey ? null : handler(event)),
+        dblclick: () => () => {
+          this.options.onBack?.();
+          return null;
+        },
+      },
+    };
+  }
+
+  private selected(plot: uPlot): void {
+    const { left, width } = plot.select;
+    if (width < 4) return;
+    const window = sane({ from: plot.posToVal(left, 'x'), to: plot.posToVal(left + width, 'x') });
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.options.onWindow?.(window, 'drag');
+  }
+
+  private pointed(plot: uPlot): void {
+    const places = plot.cursor.idxs;
+    const inside = (plot.cursor.left ?? -1) >= 0 && places !== undefined;
+    this.options.onCursor?.(inside ? this.lines.map((_, i) => places[this.seriesOf(i)] ?? null) : null);
+  }
+
+  private gestures(plot: uPlot): void {
+    const { over } = plot;
+    over.addEventListener(
+      'wheel',
+      (event) => {
+        event.preventDefault();
+        const sideways = Math.abs(event.deltaX) > Math.abs(event.deltaY);
+        const next = sideways
+          ? pan(this.view, event.deltaX / over.clientWidth)
+          : zoom(this.view, Math.exp(Math.max(-80, Math.min(80, event.deltaY)) * 0.004), event.offsetX / over.clientWidth);
+        this.go(next, 'wheel');
+      },
+      { passive: false },
+    );
+    over.addEventListener('mousedown', (event) => {
+      if (event.shiftKey && event.button === 0) this.dragPan(event.clientX, over.clientWidth);
+    });
+    over.addEventListener('touchstart', (event) => this.touch(event, over), { passive: true });
+  }
+
+  private go(window: Window, gesture: 'wheel' | 'pan'): void {
+    this.look(window);
+    this.options.onWindow?.(window, gesture);
+  }
+
+  private dragPan(startX: number, width: number): void {
+    const start = this.view;
+    const move = (event: MouseEvent): void => this.go(pan(start, (startX - event.clientX) / width), 'pan');
+    const end = (): void => {
+      document.removeEventListener('mousemove', move);
+      document.removeEventListener('mouseup', end);
+    };
+    document.addEventListener('mousemove', move);
+    document.addEventListener('mouseup', end);
+  }
+
+  /** One finger pans, two pinch. */
+  private touch(event: TouchEvent, over: HTMLElement): void {
+    const start = this.view;
+    const box = over.getBoundingClientRect();
+    const spread = (touches: TouchList): { middle: number; width: number } => {
+      const [a, b] = [touches[0]!.clientX, (touches[1] ?? touches[0]!).clientX];
+      return { middle: (a + b) / 2, width: Math.max(20, Math.abs(a - b)) };
+    };
+    const fingers = event.touches.length;
+    const begin = spread(event.touches);
+    const move = (moved: TouchEvent): void => {
+      if (moved.touches.length !== fingers) return;
+      const now = spread(moved.touches);
+      const panned = pan(start, (begin.middle - now.middle) / box.width);
+      this.go(fingers < 2 ? panned : zoom(panned, begin.width / now.width, (now.middle - box.left) / box.width), 'pan');
+    };
+    const end = (): void => {
+      over.removeEventListener('touchmove', move);
+      over.removeEventListener('touchend', end);
+      over.removeEventListener('touchcancel', end);
+    };
+    over.addEventListener('touchmove', move, { passive: true });
+    over.addEventListener('touchend', end);
+    over.addEventListener('touchcancel', end);
+  }
+}

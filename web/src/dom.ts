@@ -1,0 +1,48 @@
+// Building of elements. No HTML is ever parsed from text, so names off the wire cannot inject any;
+// styles are set through the object model, which a strict content security policy allows.
+
+export type Child = Node | string | number | null | undefined | false;
+type Attributes = Record<string, string | number | boolean | null | undefined | ((event: never) => void)>;
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+function fill(element: Element, attributes: Attributes, children: Child[]): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (typeof value === 'function') element.addEventListener(name.slice(2), value as EventListener);
+    else element.setAttribute(name, value === true ? '' : String(value));
+  }
+  for (const child of children) {
+    if (child === null || child === undefined || child === false) continue;
+    element.append(child instanceof Node ? child : String(child));
+  }
+}
+
+/** An element; attributes named `onclick`, `oninput`, … are listeners. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  attributes: Attributes = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+/** An element of SVG. */
+export function svg(tag: string, attributes: Attributes = {}, ...children: Child[]): SVGElement {
+  const element = document.createElementNS(SVG, tag);
+  fill(element, attributes, children);
+  return element;
+}
+
+/** Replaces what an element holds. */
+export function put(element: Element, ...children: Child[]): void {
+  const shown = children.filter((child): child is Node | string | number => child !== null && child !== undefined && child !== false);
+  element.replaceChildren(...shown.map((child) => (child instanceof Node ? child : String(child))));
+}
+
+/** Sets a text only when it differs, so that a live figure does not disturb a selection. */
+export function say(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
+}

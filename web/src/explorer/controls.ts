@@ -1,0 +1,214 @@
+// What is asked for: measurement, tags, fields, interval. Every change is one new state.
+
+import * as api from '../api';
+import { h, put } from '../dom';
+import * as format from '../format';
+import { formatDuration, QUICK, resolve, sane } from '../interval';
+import type { ExplorerState } from '../location';
+import { format as write, OPERATORS, type Filter, type Operator } from '../selector';
+import { Picker, type Loaded } from './picker';
+import { listable } from './query';
+
+const STEPS = ['auto', '1s', '10s', '1m', '10m', '1h', '1d'];
+/** The server lists at most this many values; when it does, typing asks for those that begin so. */
+const VALUES_LIMIT = 1000;
+const OPERATOR_NAMES: Record<Operator, string> = {
+  '=': 'is one of',
+  '!=': 'is none of',
+  '=~': 'matches (regular expression)',
+  '!~': 'does not match',
+  '^=': 'begins with',
+};
+
+export class Controls {
+  readonly root = h('section', { class: 'controls', 'aria-label': 'Query' });
+  private readonly what = h('div', { class: 'row' });
+  private readonly when = h('div', { class: 'row' });
+  private readonly custom = h('form', { class: 'custom', hidden: true });
+  private measurement: Picker | null = null;
+
+  constructor(
+    private readonly change: (state: ExplorerState) => void,
+    private readonly reload: () => void,
+  ) {
+    put(this.root, this.what, this.when, this.custom);
+  }
+
+  /** Opens the search for a measurement. */
+  search(): void {
+    this.measurement?.open();
+  }
+
+  /** Shows a state; `shown` are the fields in effect when the state names none. */
+  render(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): void {
+    const { selector } = state;
+    this.measurement?.close(false);
+    this.measurement = this.measurementPicker(state);
+    const chips = selector.filters.map((filter, at) => this.filterChip(state, filter, at));
+    put(
+      this.what,
+      group('Measurement', this.measurement.button),
+      selector.measurement !== '' && group('Where', ...chips, this.addFilter(state)),
+      selector.measurement !== '' && group('Fields', this.fieldPicker(state, fields, shown)),
+    );
+    put(this.when, ...this.intervalControls(state));
+    this.renderCustom(state);
+  }
+
+  private measurementPicker(state: ExplorerState): Picker {
+    const { measurement } = state.selector;
+    return new Picker({
+      label: 'Measurement',
+      face: measurement === '' ? 'Choose…' : measurement,
+      class: 'strong',
+      multiple: false,
+      chosen: measurement === '' ? [] : [measurement],
+      load: async (_, signal) => names(await api.measurements(signal)),
+      onChoose: ([chosen]) => this.change({ ...state, selector: { measurement: chosen!, filters: [] }, fields: [] }),
+    });
+  }
+
+  private fieldPicker(state: ExplorerState, fields: readonly api.Field[], shown: readonly string[]): HTMLElement {
+    const face = shown.length === 0 ? 'Choose…' : shown.length > 3 ? `${shown.slice(0, 2).join(', ')} and ${shown.length - 2} more` : shown.join(', ');
+    return new Picker({
+      label: 'Fields',
+      face,
+      multiple: true,
+      chosen: shown,
+      load: () => Promise.resolve({ choices: listable(fields).map((field) => ({ value: field.name, note: field.type })) }),
+      onChoose: (chosen) => this.change({ ...state, fields: chosen }),
+    }).button;
+  }
+
+  private filterChip(state: ExplorerState, filter: Filter, at: number): HTMLElement {
+    const { filters } = state.selector;
+    const replace = (next: Filter | null): void => {
+      const changed = filters.flatMap((one, i) => (i !== at ? [one] : next === null ? [] : [next]));
+      this.change({ ...state, selector: { ...state.selector, filters: changed } });
+    };
+    const others = { ...state.selector, filters: filters.filter((_, i) => i !== at) };
+    const picker = this.valuePicker(filter, write(others), others, replace);
+    const drop = h('button', { type: 'button', class: 'drop', 'aria-label': `Drop the condition on ${filter.tag}` }, '×');
+    drop.addEventListener('click', () => replace(null));
+    return h('span', { class: 'chip' }, picker.button, drop);
+  }
+
+  private valuePicker(filter: Filter, select: string, others: ExplorerState['selector'], replace: (filter: Filter | null) => void): Picker {
+    const listed = filter.operator === '=' || filter.operator === '!=';
+    const operator = h('select', { 'aria-label': 'Condition' }, ...OPERATORS.map((one) => h('option', { value: one, selected: one === filter.operator }, OPERATOR_NAMES[one])));
+    operator.addEventListener('change', () => {
+      const next = operator.value as Operator;
+      const keep = next === '=' || next === '!=' ? filter.values : filter.values.slice(0, 1);
+      picker.close(false);
+      replace({ ...filter, operator: next, values: keep });
+    });
+    const picker: Picker = new Picker({
+      label: `Values of ${filter.tag}`,
+      face: `${filter.tag} ${filter.operator} ${filter.values.length > 3 ? `${filter.values.slice(0, 2).join(', ')} +${filter.values.length - 2}` : filter.values.map((value) => (value === '' ? '(empty)' : value)).join(', ')}`,
+      multiple: listed,
+      free: true,
+      chosen: filter.values,
+      head: h('label', { class: 'head' }, h('b', {}, filter.tag), operator),
+      load: async (typed, signal) => {
+        const values = await api.values(select, filter.tag, signal);
+        if (values.length < VALUES_LIMIT) return names(values);
+        const narrowed = write({ ...others, filters: [...others.filters, { tag: filter.tag, operator: '^=', values: [typed] }] });
+        return { ...names(await api.values(narrowed, filter.tag, signal)), partial: true };
+      },
+      onChoose: (values) => replace(values.length === 0 ? null : { ...filter, values }),
+    });
+    return picker;
+  }
+
+  /** Two steps: the tag, then its values. */
+  private addFilter(state: ExplorerState): HTMLElement {
+    const select = write(state.selector);
+    const holder = h('span', { class: 'adder' });
+    const begin = new Picker({
+      label: 'Add a condition on a tag',
+      face: '+ tag',
+      class: 'quiet',
+      multiple: false,
+      chosen: [],
+      load: async (_, signal) => names(await api.tags(select, signal)),
+      onChoose: ([tag]) => {
+        const add = (filter: Filter | null): void => {
+          if (filter !== null) this.change({ ...state, selector: { ...state.selector, filters: [...state.selector.filters, filter] } });
+        };
+        const picker = this.valuePicker({ tag: tag!, operator: '=', values: [] }, select, state.selector, add);
+        put(holder, picker.button);
+        picker.open();
+      },
+    });
+    put(holder, begin.button);
+    return holder;
+  }
+
+  private intervalControls(state: ExplorerState): HTMLElement[] {
+    const { interval } = state;
+    const quick = QUICK.map(([label, ms]) => {
+      const on = interval.kind === 'last' && interval.ms === ms;
+      const button = h('button', { type: 'button', 'aria-pressed': on ? 'true' : 'false', 'aria-label': `Last ${label}` }, label);
+      button.addEventListener('click', () => this.change({ ...state, interval: { kind: 'last', ms } }));
+      return button;
+    });
+    const fixed = interval.kind === 'fixed' || !QUICK.some(([, ms]) => ms === interval.ms);
+    const custom = h('button', { type: 'button', 'aria-pressed': fixed ? 'true' : 'false', 'aria-expanded': String(!this.custom.hidden) }, interval.kind === 'last' && fixed ? formatDuration(interval.ms) : 'Custom');
+    custom.addEventListener('click', () => {
+      this.custom.hidden = !this.custom.hidden;
+      custom.setAttribute('aria-expanded', String(!this.custom.hidden));
+    });
+    const reload = h('button', { type: 'button', class: 'small', title: 'Ask again (r)' }, 'Reload');
+    reload.addEventListener('click', this.reload);
+    return [
+      h('div', { class: 'segments', role: 'group', 'aria-label': 'Interval' }, ...quick, custom),
+      this.follow(state),
+      this.stepChoice(state),
+      switchOf('Split by field', 'A chart for each field', state.split, (split) => this.change({ ...state, split })),
+      reload,
+    ];
+  }
+
+  private follow(state: ExplorerState): HTMLElement {
+    return switchOf('Follow', 'Ask again as time goes on (f)', state.follow, (follow) => this.change(followed(state, follow)));
+  }
+
+  private stepChoice(state: ExplorerState): HTMLElement {
+    const steps = STEPS.includes(state.step) ? STEPS : [...STEPS, state.step];
+    const select = h('select', { title: 'Distance of points; auto asks for one a pixel' }, ...steps.map((step) => h('option', { value: step, selected: step === state.step }, step)));
+    select.addEventListener('change', () => this.change({ ...state, step: select.value }));
+    return h('label', { class: 'inline' }, 'Step', select);
+  }
+
+  private renderCustom(state: ExplorerState): void {
+    const window = resolve(state.interval, Date.now());
+    const from = h('input', { type: 'datetime-local', step: 1, value: format.local(window.from), required: true });
+    const to = h('input', { type: 'datetime-local', step: 1, value: format.local(window.to), required: true });
+    put(this.custom, h('label', { class: 'inline' }, 'From', from), h('label', { class: 'inline' }, 'To', to), h('button', { type: 'submit', class: 'small' }, 'Apply'));
+    this.custom.onsubmit = (event) => {
+      event.preventDefault();
+      this.custom.hidden = true;
+      const ends = sane({ from: new Date(from.value).getTime(), to: new Date(to.value).getTime() });
+      this.change({ ...state, follow: false, interval: { kind: 'fixed', ...ends } });
+    };
+  }
+}
+
+/** Following needs an interval that ends now: a fixed one becomes the last while of its length. */
+export function followed(state: ExplorerState, follow: boolean): ExplorerState {
+  if (!follow || state.interval.kind === 'last') return { ...state, follow };
+  const ms = Math.max(1000, Math.round((state.interval.to - state.interval.from) / 1000) * 1000);
+  return { ...state, follow, interval: { kind: 'last', ms } };
+}
+
+const names = (values: readonly string[]): Loaded => ({ choices: values.map((value) => ({ value })) });
+
+function group(label: string, ...children: HTMLElement[]): HTMLElement {
+  return h('div', { class: 'group', role: 'group', 'aria-label': label }, h('span', { class: 'label', 'aria-hidden': 'true' }, label), ...children);
+}
+
+function switchOf(label: string, title: string, on: boolean, set: (on: boolean) => void): HTMLElement {
+  const button = h('button', { type: 'button', role: 'switch', 'aria-checked': on ? 'true' : 'false', class: 'switch', title }, h('i', {}), label);
+  button.addEventListener('click', () => set(!on));
+  return button;
+}

@@ -1,0 +1,276 @@
+// The explorer: its state comes from the address, its changes go back there.
+
+import * as api from '../api';
+import { h, put, say } from '../dom';
+import * as format from '../format';
+import { pan, refreshEvery, resolve, zoom, type Interval, type Window } from '../interval';
+import { DEFAULT_LIMIT, type ExplorerState } from '../location';
+import { format as write } from '../selector';
+import { firstLine } from '../welcome';
+import { Controls, followed } from './controls';
+import { Pane } from './pane';
+import { ask, exports, firstFields, type Question, type Result, type Trace } from './query';
+import { statesView } from './states';
+
+/** A gesture is over when nothing moved for this long. */
+const SETTLE_MS = 180;
+/** Gestures this close together are one step of the history. */
+const SAME_GESTURE_MS = 1500;
+const AXIS_PX = 58;
+
+export type Navigate = (state: ExplorerState, how: 'push' | 'replace') => void;
+
+export class Explorer {
+  readonly root = h('div', { class: 'explorer' });
+  private readonly controls: Controls;
+  private readonly heading = h('div', { class: 'heading' });
+  private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
+  private readonly stage = h('div', { class: 'stage' });
+  private readonly footer = h('p', { class: 'footer' });
+  private panes = new Map<string, Pane>();
+  private state: ExplorerState | null = null;
+  private before: Interval[] = [];
+  private flight: AbortController | null = null;
+  private timer: number | undefined;
+  private settle: number | undefined;
+  private lastGesture = 0;
+  private view: Window | null = null;
+  /** What the last loud question learnt of its sources: a followed interval need not ask again. */
+  private known: { select: string; fields: api.Field[]; total: number | null } | null = null;
+
+  constructor(private readonly navigate: Navigate) {
+    this.controls = new Controls(
+      (state) => this.change(state),
+      () => this.reload(),
+    );
+    put(this.root, this.controls.root, h('section', { class: 'card board', 'aria-label': 'Answer' }, this.heading, this.notices, this.stage, this.footer));
+  }
+
+  /** Shows a state that the address names. */
+  show(state: ExplorerState): void {
+    const other = this.state === null || write(this.state.selector) !== write(state.selector);
+    this.state = state;
+    this.view = null;
+    if (other) this.controls.render(state, [], state.fields);
+    void this.refresh(true);
+  }
+
+  stop(): void {
+    this.flight?.abort();
+    window.clearTimeout(this.timer);
+    window.clearTimeout(this.settle);
+  }
+
+  reload(): void {
+    void this.refresh(true);
+  }
+
+  search(): void {
+    this.controls.search();
+  }
+
+  toggleFollow(): void {
+    if (this.state !== null) this.change(followed(this.state, !this.state.follow));
+  }
+
+  /** Zooms or pans by a key. */
+  move(how: { zoom: number } | { pan: number }): void {
+    const from = this.view ?? this.window();
+    this.look('zoom' in how ? zoom(from, how.zoom) : pan(from, how.pan));
+  }
+
+  /** Back to the interval before the last zoom. */
+  back(): void {
+    if (this.state === null) return;
+    const interval = this.before.pop() ?? (this.state.interval.kind === 'fixed' ? { kind: 'last' as const, ms: 3600e3 } : null);
+    if (interval !== null) this.navigate({ ...this.state, interval }, 'push');
+  }
+
+  private change(state: ExplorerState): void {
+    const sameInterval = this.state !== null && JSON.stringify(this.state.interval) === JSON.stringify(state.interval);
+    if (!sameInterval) this.before = [];
+    this.navigate(state, 'push');
+  }
+
+  private window(): Window {
+    return resolve(this.state!.interval, Date.now());
+  }
+
+  private go(window: Window, how: 'push' | 'replace'): void {
+    if (this.state === null) return;
+    if (how === 'push') this.before.push(this.state.interval);
+    this.navigate({ ...this.state, follow: false, interval: { kind: 'fixed', from: window.from, to: window.to } }, how);
+  }
+
+  /** Moves what is drawn at once, and asks when the gesture is over. */
+  private look(window_: Window): void {
+    this.view = window_;
+    window.clearTimeout(this.timer);
+    this.flight?.abort();
+    for (const pane of this.panes.values()) pane.chart.look(window_);
+    this.sayWindow(window_);
+    window.clearTimeout(this.settle);
+    this.settle = window.setTimeout(() => {
+      const now = Date.now();
+      const same = now - this.lastGesture < SAME_GESTURE_MS;
+      this.lastGesture = now;
+      this.go(window_, same ? 'replace' : 'push');
+    }, SETTLE_MS);
+  }
+
+  private async refresh(loud: boolean): Promise<void> {
+    const state = this.state;
+    if (state === null) return;
+    this.flight?.abort();
+    window.clearTimeout(this.timer);
+    const flight = new AbortController();
+    this.flight = flight;
+    if (loud) this.root.setAttribute('aria-busy', 'true');
+    try {
+      await this.answer(state, flight.signal, loud);
+    } catch (error) {
+      if (flight.signal.aborted) return;
+      this.fail(error);
+    }
+    this.root.removeAttribute('aria-busy');
+    if (state.follow && state.interval.kind === 'last') {
+      this.timer = window.setTimeout(() => void this.refresh(false), refreshEvery(state.interval.ms));
+    }
+  }
+
+  private async answer(state: ExplorerState, signal: AbortSignal, loud: boolean): Promise<void> {
+    const select = write(state.selector);
+    if (state.selector.measurement === '') {
+      await this.invite(state, signal);
+      return;
+    }
+    if (loud || this.known?.select !== select) this.known = { select, fields: await api.fields(select, signal), total: null };
+    const { fields } = this.known;
+    const shown = state.fields.length > 0 ? state.fields : firstFields(fields);
+    if (loud) this.controls.render(state, fields, shown);
+    const chosen = fields.filter((field) => shown.includes(field.name));
+    if (chosen.length === 0) {
+      this.clear(`Nothing here: no source fits ${select}${state.fields.length > 0 ? ` with the field ${state.fields.join(', ')}` : ''}.`);
+      return;
+    }
+    const question: Question = { select, fields: chosen, window: this.window(), step: state.step, width: Math.max(100, this.stage.clientWidth - AXIS_PX), limit: state.limit };
+    const started = performance.now();
+    const result = await ask(question, signal);
+    this.draw(state, question, result, performance.now() - started);
+    if (result.truncated) {
+      this.known.total ??= await api.sourceCount(select, signal);
+      this.sayTruncated(state, this.known.total);
+    }
+  }
+
+  private async invite(state: ExplorerState, signal: AbortSignal): Promise<void> {
+    this.controls.render(state, [], []);
+    const names = await api.measurements(signal);
+    this.clear('');
+    if (names.length === 0) {
+      put(this.stage, firstLine());
+      return;
+    }
+    const buttons = names.slice(0, 60).map((name) => {
+      const button = h('button', { type: 'button', class: 'picker' }, name);
+      button.addEventListener('click', () => this.change({ ...state, selector: { measurement: name, filters: [] }, fields: [] }));
+      return button;
+    });
+    const more = names.length > 60 && h('p', { class: 'faint' }, `and ${names.length - 60} more: search with /`);
+    put(this.stage, h('div', { class: 'invite' }, h('h2', {}, 'Choose a measurement'), h('div', { class: 'row' }, ...buttons), more));
+  }
+
+  private fail(error: unknown): void {
+    const message = error instanceof Error ? error.message : String(error);
+    put(this.notices, h('p', { class: 'notice severe' }, message));
+  }
+
+  private clear(message: string): void {
+    for (const pane of this.panes.values()) pane.destroy();
+    this.panes.clear();
+    put(this.heading);
+    put(this.notices);
+    put(this.stage, message !== '' && h('p', { class: 'quiet' }, message));
+    put(this.footer);
+  }
+
+  private draw(state: ExplorerState, question: Question, result: Result, took: number): void {
+    put(this.notices);
+    this.drawHeading(question, result);
+    const groups = grouped(result.traces, state.split);
+    const old = this.panes;
+    this.panes = new Map();
+    for (const name of groups.keys()) this.panes.set(name, old.get(name) ?? this.pane(name));
+    for (const [name, pane] of old) if (!this.panes.has(name)) pane.destroy();
+    const ribbons = result.states.length > 0 && statesView(question.window, result.states, result.statesSince);
+    const nothing = result.traces.length + result.states.length === 0 && h('p', { class: 'quiet' }, 'No samples in this interval.');
+    const wanted = [...this.panes.values()].map((pane) => pane.root);
+    const current = [...this.stage.children].filter((child) => !child.classList.contains('states'));
+    const kept = current.length === wanted.length && wanted.every((root, i) => root === current[i]) && ribbons === false && nothing === false;
+    if (!kept || current.length !== this.stage.children.length) put(this.stage, ...wanted, ribbons, nothing);
+    for (const [name, traces] of groups) {
+      const title = groups.size > 1 ? name : '';
+      this.panes.get(name)!.show(title, question.window, result.times, traces, traces.map((trace) => result.traces.indexOf(trace)));
+    }
+    this.drawFooter(question, result, took);
+  }
+
+  private pane(name: string): Pane {
+    const switches = name === SWITCHES;
+    return new Pane(name, {
+      height: () => (switches ? 120 : this.panes.size > 1 ? 200 : Math.max(240, Math.min(460, window.innerHeight - 430))),
+      ...(switches ? { ends: [-0.08, 1.08] as [number, number] } : {}),
+      sync: 'explorer',
+      onWindow: (window, gesture) => (gesture === 'drag' ? this.go(window, 'push') : this.look(window)),
+      onBack: () => this.back(),
+    });
+  }
+
+  private drawHeading(question: Question, result: Result): void {
+    const { field, shared } = result.labels;
+    const chips = Object.entries(shared).map(([tag, value]) => h('span', { class: 'badge' }, `${tag}=${value}`));
+    const name = field ?? question.fields.map((one) => one.name).join(', ');
+    put(this.heading, h('h2', {}, `${this.state!.selector.measurement} `, h('span', { class: 'faint' }, name)), ...chips, h('span', { class: 'window' }));
+    this.sayWindow(question.window);
+  }
+
+  private sayWindow({ from, to }: Window): void {
+    const target = this.heading.querySelector('.window');
+    const short = to - from < 60e3;
+    if (target !== null) say(target, `${format.moment(from, short)} → ${format.moment(to, short)} · ${format.duration((to - from) * 1e6)}`);
+  }
+
+  private drawFooter(question: Question, result: Result, took: number): void {
+    const facts = [
+      result.stepNs !== null && `step ${format.step(result.stepNs)}`,
+      result.stepNs !== null && `${format.count(result.points)} points`,
+      `${format.count(result.samples)} samples`,
+      `${format.count(result.traces.length + result.states.length)} series`,
+      `answered in ${format.duration(Math.max(took, 0.1) * 1e6)}`,
+    ].filter((fact): fact is string => fact !== false);
+    const links = exports(question).map(({ name, href, title }) => h('a', { href, title, target: '_blank', rel: 'noopener' }, name));
+    put(this.footer, h('span', { class: 'facts' }, facts.join(' · ')), h('span', { class: 'links' }, 'Take it away: ', ...links));
+  }
+
+  private sayTruncated(state: ExplorerState, total: number): void {
+    const next = Math.min(1000, state.limit < DEFAULT_LIMIT ? DEFAULT_LIMIT : state.limit * 4);
+    const more = h('button', { type: 'button', class: 'small' }, `Show ${next}`);
+    more.addEventListener('click', () => this.change({ ...state, limit: next }));
+    put(
+      this.notices,
+      h('p', { class: 'notice' }, `The first ${format.count(state.limit)} series are shown; ${format.count(total)} source${total === 1 ? ' fits' : 's fit'}. Narrow the tags`, next > state.limit ? ', or ' : '.', next > state.limit && more),
+    );
+  }
+}
+
+const SWITCHES = 'on or off';
+
+/** Booleans have a chart of their own; numbers share one, or have one a field. */
+function grouped(traces: readonly Trace[], split: boolean): Map<string, Trace[]> {
+  const groups = new Map<string, Trace[]>();
+  for (const trace of traces) {
+    const name = trace.key.type === 'bool' ? SWITCHES : split ? trace.key.field : 'values';
+    groups.set(name, [...(groups.get(name) ?? []), trace]);
+  }
+  return groups;
+}

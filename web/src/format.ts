@@ -1,0 +1,147 @@
+// Figures as people read them.
+
+const DASH = '–';
+const SI = ['', 'k', 'M', 'G', 'T', 'P'];
+const IEC = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+
+/** Three significant digits, without zeros that say nothing: 1234 → 1.23 k. */
+export function si(value: number | null | undefined, unit = ''): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return DASH;
+  if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
+  const size = Math.abs(value);
+  let power = 0;
+  while (power < SI.length - 1 && size / 1000 ** power >= 999.5) power += 1;
+  const suffix = `${SI[power]}${unit}`;
+  return `${digits(value / 1000 ** power)}${suffix && ` ${suffix}`}`;
+}
+
+/** Bytes in powers of 1024. */
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return DASH;
+  const size = Math.abs(value);
+  let power = 0;
+  while (power < IEC.length - 1 && size / 1024 ** power >= 1023.5) power += 1;
+  return `${digits(value / 1024 ** power)} ${IEC[power]}`;
+}
+
+/** A whole number with separators: 1234567 → 1,234,567. */
+export function count(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return DASH;
+  return Math.round(value).toLocaleString('en-US');
+}
+
+/** Three significant digits. */
+export function digits(value: number): string {
+  if (value === 0) return '0';
+  const size = Math.abs(value);
+  if (size >= 100) return String(Math.round(value));
+  const text = value.toPrecision(3);
+  return text.includes('e') ? value.toExponential(2) : text.includes('.') ? text.replace(/\.?0+$/, '') : text;
+}
+
+/** A sample's value: as exact as is readable. */
+export function sample(value: number | null | undefined): string {
+  if (value === null || value === undefined) return DASH;
+  if (Number.isNaN(value)) return 'NaN';
+  if (!Number.isFinite(value)) return value > 0 ? '+∞' : '−∞';
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e15)) return value.toExponential(4);
+  if (Number.isInteger(value)) return value.toLocaleString('en-US');
+  return value.toLocaleString('en-US', { maximumSignificantDigits: 6 });
+}
+
+const UNITS: [string, number][] = [
+  ['d', 86_400e9],
+  ['h', 3_600e9],
+  ['m', 60e9],
+  ['s', 1e9],
+  ['ms', 1e6],
+  ['µs', 1e3],
+  ['ns', 1],
+];
+
+/** A length of time in ns, its two largest units: 3 725 s → 1h 2m. */
+export function duration(ns: number | null | undefined): string {
+  if (ns === null || ns === undefined || !Number.isFinite(ns)) return DASH;
+  if (ns <= 0) return '0 s';
+  const first = UNITS.findIndex(([, size]) => ns >= size);
+  if (first < 0) return `${digits(ns)} ns`;
+  const [unit, size] = UNITS[first]!;
+  if (size <= 1e9) return `${digits(ns / size)} ${unit}`;
+  const whole = Math.floor(ns / size);
+  const [nextUnit, nextSize] = UNITS[first + 1]!;
+  const rest = Math.floor((ns - whole * size) / nextSize);
+  return rest > 0 ? `${whole}${unit} ${rest}${nextUnit}` : `${whole}${unit}`;
+}
+
+/** A step as the server takes and shows it: 10s, 500ms, 1h. */
+export function step(ns: number): string {
+  const unit = UNITS.find(([, size]) => ns >= size && ns % size === 0) ?? UNITS[UNITS.length - 1]!;
+  return `${ns / unit[1]}${unit[0] === 'µs' ? 'us' : unit[0]}`;
+}
+
+const pad = (value: number, width = 2): string => String(value).padStart(width, '0');
+
+/** A moment in local time; fractions of a second only when there are some and they matter. */
+export function moment(ms: number, fractions = false): string {
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return DASH;
+  const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
+  const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+  return `${day} ${time}${fractions ? `.${pad(date.getMilliseconds(), 3)}` : ''}`;
+}
+
+/** The value of an `<input type="datetime-local">`. */
+export function local(ms: number): string {
+  return moment(ms).replace(' ', 'T');
+}
+
+/** A series' tags on a line: core=0 host=a. */
+export function tags(of: Record<string, string>): string {
+  return Object.entries(of)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(' ');
+}
+
+/** A part of a whole as a percentage; null when there is no whole. */
+export function share(part: number | null | undefined, whole: number | null | undefined): number | null {
+  if (!Number.isFinite(part ?? NaN) || !whole || whole <= 0) return null;
+  return Math.min(100, Math.max(0, ((part as number) / whole) * 100));
+}
+
+const DECIMALS = [0, 1, 2, 3, 4, 5, 6, 7, 8];
+const isWhole = (value: number): boolean => Math.abs(value - Math.round(value)) < 1e-6 * Math.max(1, value);
+
+/** Labels of an axis of values: all in one unit, with as many decimals as tell neighbours apart. */
+export function axisValues(splits: readonly number[]): string[] {
+  const most = Math.max(...splits.map(Math.abs));
+  const power = most < 1e4 ? 0 : Math.min(SI.length - 1, Math.floor(Math.log10(most) / 3));
+  const scale = 1000 ** power;
+  const distance = Math.abs((splits[1] ?? most) - (splits[0] ?? 0)) / scale;
+  if (most >= 1e18 || (distance > 0 && distance < 1e-6)) return splits.map((value) => (value === 0 ? '0' : value.toExponential(2)));
+  const decimals = distance > 0 ? DECIMALS.find((places) => isWhole(distance * 10 ** places)) ?? 8 : 0;
+  const text = (value: number): string => value.toLocaleString('en-US', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return splits.map((value) => (value === 0 ? '0' : `${text(value / scale)}${power > 0 ? ` ${SI[power]}` : ''}`));
+}
+
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+/** Labels of an axis of time: the time of day, and below it the day where it begins or changes. */
+export function axisTimes(splits: readonly number[], increment: number, days = true): string[] {
+  let day = '';
+  return splits.map((ms) => {
+    const date = new Date(ms);
+    const today = `${date.getDate()} ${MONTHS[date.getMonth()]}`;
+    if (increment >= 86_400e3) {
+      const year = String(date.getFullYear());
+      const label = year === day ? today : `${today}\n${year}`;
+      day = year;
+      return label;
+    }
+    const time = moment(ms, increment < 1000).slice(11);
+    const clock = increment < 60e3 ? time : time.slice(0, 5);
+    const label = today === day || !days ? clock : `${clock}\n${today}`;
+    day = today;
+    return label;
+  });
+}

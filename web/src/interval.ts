@@ -1,0 +1,83 @@
+// Intervals of time: what the explorer looks at. Times in ms since 1970.
+
+/** Either the last while until now, or fixed ends. */
+export type Interval = { kind: 'last'; ms: number } | { kind: 'fixed'; from: number; to: number };
+
+export interface Window {
+  from: number;
+  to: number;
+}
+
+export const QUICK: readonly [label: string, ms: number][] = [
+  ['5m', 300e3],
+  ['15m', 900e3],
+  ['1h', 3600e3],
+  ['6h', 6 * 3600e3],
+  ['24h', 86400e3],
+  ['7d', 7 * 86400e3],
+  ['30d', 30 * 86400e3],
+];
+
+/** The shortest interval that zooming leads to. */
+export const MIN_MS = 1;
+/** The longest: 50 years. */
+export const MAX_MS = 50 * 365 * 86400e3;
+
+const UNITS: Record<string, number> = { ms: 1, s: 1e3, m: 60e3, h: 3600e3, d: 86400e3, w: 7 * 86400e3 };
+
+/** Reads `90m`, `1h30m`, `7d`; null for anything else. */
+export function parseDuration(text: string): number | null {
+  if (!/^(\d+(ms|[smhdw]))+$/.test(text)) return null;
+  let total = 0;
+  for (const [, amount, unit] of text.matchAll(/(\d+)(ms|[smhdw])/g)) total += Number(amount) * UNITS[unit!]!;
+  return total > 0 ? total : null;
+}
+
+/** Writes a duration in the largest unit that divides it: 5400000 → 90m. */
+export function formatDuration(ms: number): string {
+  if (ms === 86400e3) return '24h';
+  for (const unit of ['d', 'h', 'm', 's'] as const) {
+    if (ms % UNITS[unit]! === 0) return `${ms / UNITS[unit]!}${unit}`;
+  }
+  return `${Math.round(ms)}ms`;
+}
+
+/** The ends of an interval at a moment. */
+export function resolve(interval: Interval, now: number): Window {
+  return interval.kind === 'last' ? { from: now - interval.ms, to: now } : { from: interval.from, to: interval.to };
+}
+
+/** A window of sane length with ordered ends. */
+export function sane(window: Window): Window {
+  const from = Math.min(window.from, window.to);
+  const length = Math.min(MAX_MS, Math.max(MIN_MS, Math.abs(window.to - window.from)));
+  return { from, to: from + length };
+}
+
+/** Zooms about a place (0 = left end, 1 = right end); a factor below 1 zooms in. */
+export function zoom(window: Window, factor: number, place = 0.5): Window {
+  const length = window.to - window.from;
+  const target = Math.min(MAX_MS, Math.max(MIN_MS, length * factor));
+  const from = window.from + (length - target) * place;
+  return { from, to: from + target };
+}
+
+/** Moves by a share of the length; positive is later. */
+export function pan(window: Window, share: number): Window {
+  const by = (window.to - window.from) * share;
+  return { from: window.from + by, to: window.to + by };
+}
+
+/** Milliseconds as the decimal nanoseconds that the server takes. */
+export function nanoseconds(ms: number): string {
+  const whole = Math.floor(ms);
+  return (BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6))).toString();
+}
+
+/** How often a followed interval is asked again, ms: a look-back of an hour needs no ten answers a second. */
+export function refreshEvery(ms: number): number {
+  if (ms <= 15 * 60e3) return 1000;
+  if (ms <= 3600e3) return 2000;
+  if (ms <= 6 * 3600e3) return 5000;
+  return ms <= 86400e3 ? 15_000 : 60_000;
+}

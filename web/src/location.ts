@@ -1,0 +1,90 @@
+// The state of the page in the hash of its address: what is shown can be linked to, and the back
+// button works. Reading never fails; what cannot be read becomes its default.
+
+import { formatDuration, parseDuration, sane, type Interval } from './interval';
+import { format, parse, type Selector } from './selector';
+
+export interface ExplorerState {
+  selector: Selector;
+  /** Chosen fields; empty lets the page choose. */
+  fields: string[];
+  interval: Interval;
+  follow: boolean;
+  /** `auto`, or a step such as `10s`. */
+  step: string;
+  /** The most series that are asked for. */
+  limit: number;
+  /** A chart for each field instead of one for all. */
+  split: boolean;
+}
+
+export type PageState = { page: 'overview' } | { page: 'explorer'; explorer: ExplorerState };
+
+export const DEFAULT_LIMIT = 50;
+const MAX_LIMIT = 1000;
+
+export function emptyExplorer(): ExplorerState {
+  return {
+    selector: { measurement: '', filters: [] },
+    fields: [],
+    interval: { kind: 'last', ms: 3600e3 },
+    follow: false,
+    step: 'auto',
+    limit: DEFAULT_LIMIT,
+    split: false,
+  };
+}
+
+/** Writes the hash, `#` included. */
+export function write(state: PageState): string {
+  if (state.page === 'overview') return '#/';
+  const { selector, fields, interval, follow, step, limit, split } = state.explorer;
+  const query = new URLSearchParams();
+  const select = format(selector);
+  if (select !== '') query.set('select', select);
+  for (const field of fields) query.append('field', field);
+  if (interval.kind === 'last') query.set('last', formatDuration(interval.ms));
+  else {
+    query.set('from', String(Math.round(interval.from * 1e6) / 1e6));
+    query.set('to', String(Math.round(interval.to * 1e6) / 1e6));
+  }
+  if (follow) query.set('follow', '1');
+  if (step !== 'auto') query.set('step', step);
+  if (limit !== DEFAULT_LIMIT) query.set('limit', String(limit));
+  if (split) query.set('split', '1');
+  return `#/explorer?${query.toString()}`;
+}
+
+/** Reads a hash. */
+export function read(hash: string): PageState {
+  const [path, text = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s);
+  if (path !== 'explorer') return { page: 'overview' };
+  const query = new URLSearchParams(text);
+  const state = emptyExplorer();
+  state.selector = readSelector(query.get('select') ?? '');
+  state.fields = [...new Set(query.getAll('field').filter((field) => field !== ''))];
+  state.interval = readInterval(query) ?? state.interval;
+  state.follow = query.get('follow') === '1' && state.interval.kind === 'last';
+  const step = query.get('step') ?? 'auto';
+  state.step = parseDuration(step) === null ? 'auto' : step;
+  const limit = Number(query.get('limit') ?? DEFAULT_LIMIT);
+  state.limit = Number.isInteger(limit) && limit > 0 ? Math.min(limit, MAX_LIMIT) : DEFAULT_LIMIT;
+  state.split = query.get('split') === '1';
+  return { page: 'explorer', explorer: state };
+}
+
+function readSelector(text: string): Selector {
+  try {
+    return parse(text);
+  } catch {
+    return { measurement: '', filters: [] };
+  }
+}
+
+function readInterval(query: URLSearchParams): Interval | null {
+  const last = parseDuration(query.get('last') ?? '');
+  if (last !== null) return { kind: 'last', ms: last };
+  const [from, to] = [query.get('from'), query.get('to')];
+  if (from === null || to === null || !Number.isFinite(Number(from)) || !Number.isFinite(Number(to))) return null;
+  return { kind: 'fixed', ...sane({ from: Number(from), to: Number(to) }) };
+}

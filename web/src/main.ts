@@ -1,0 +1,101 @@
+// The page: a header, and the view that the address names.
+
+import { h, put } from './dom';
+import { Explorer } from './explorer/explorer';
+import { helpOverlay } from './help';
+import { emptyExplorer, read, write, type ExplorerState, type PageState } from './location';
+import { logo } from './logo';
+import { Overview } from './overview/overview';
+import * as theme from './theme';
+
+theme.start();
+
+const main = document.getElementById('main')!;
+const links = {
+  overview: h('a', { href: '#/' }, 'Overview'),
+  explorer: h('a', { href: write({ page: 'explorer', explorer: emptyExplorer() }) }, 'Explorer'),
+};
+const help = helpOverlay();
+let overview: Overview | null = null;
+let explorer: Explorer | null = null;
+let page: PageState['page'] | null = null;
+
+function navigate(state: ExplorerState, how: 'push' | 'replace'): void {
+  const hash = write({ page: 'explorer', explorer: state });
+  if (hash !== location.hash) history[how === 'push' ? 'pushState' : 'replaceState'](null, '', hash);
+  render();
+}
+
+function render(): void {
+  const state = read(location.hash);
+  if (page !== state.page) {
+    overview?.stop();
+    explorer?.stop();
+    page = state.page;
+    for (const [name, link] of Object.entries(links)) link.ariaCurrent = name === page ? 'page' : null;
+    document.title = page === 'overview' ? 'Seiner' : 'Explorer · Seiner';
+    if (state.page === 'overview') {
+      overview ??= new Overview();
+      put(main, overview.root);
+      overview.start();
+    } else {
+      explorer ??= new Explorer(navigate);
+      put(main, explorer.root);
+    }
+  }
+  if (state.page === 'explorer') {
+    links.explorer.setAttribute('href', location.hash);
+    explorer!.show(state.explorer);
+  }
+}
+
+function header(): void {
+  const themeButton = h('button', { type: 'button', class: 'plain', title: 'Light or dark (t)', 'aria-label': 'Switch between light and dark' }, '◐');
+  themeButton.addEventListener('click', theme.toggle);
+  const helpButton = h('button', { type: 'button', class: 'plain', title: 'Keys (?)', 'aria-label': 'Show the keys' }, '?');
+  helpButton.addEventListener('click', () => help.showModal());
+  put(
+    document.getElementById('bar')!,
+    h('a', { class: 'brand', href: '#/', 'aria-label': 'Seiner, overview' }, logo(), 'Seiner'),
+    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer),
+    h('span', { class: 'spring' }),
+    themeButton,
+    helpButton,
+  );
+  document.body.append(help);
+}
+
+const typing = (target: EventTarget | null): boolean =>
+  target instanceof HTMLElement && (target.isContentEditable || ['INPUT', 'SELECT', 'TEXTAREA'].includes(target.tagName));
+
+const everywhere: Record<string, () => void> = {
+  t: theme.toggle,
+  '?': () => help.showModal(),
+  '/': () => {
+    if (page !== 'explorer') navigate(emptyExplorer(), 'push');
+    explorer?.search();
+  },
+  r: () => (page === 'overview' ? overview?.reload() : explorer?.reload()),
+};
+
+const onExplorer: Record<string, () => void> = {
+  f: () => explorer?.toggleFollow(),
+  ArrowLeft: () => explorer?.move({ pan: -0.25 }),
+  ArrowRight: () => explorer?.move({ pan: 0.25 }),
+  '+': () => explorer?.move({ zoom: 0.5 }),
+  '=': () => explorer?.move({ zoom: 0.5 }),
+  '-': () => explorer?.move({ zoom: 2 }),
+  Escape: () => explorer?.back(),
+};
+
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || help.open || typing(event.target)) return;
+  const action = everywhere[event.key] ?? (page === 'explorer' ? onExplorer[event.key] : undefined);
+  if (action === undefined) return;
+  event.preventDefault();
+  action();
+});
+window.addEventListener('popstate', render);
+
+header();
+render();

@@ -1,0 +1,89 @@
+// The figures of the overview, from what /status tells.
+
+import type { Status } from '../api';
+import * as format from '../format';
+
+export interface Warning {
+  severe: boolean;
+  text: string;
+}
+
+/** Bytes on disk that a sample costs, from all blocks sealed since the store was opened. */
+export function bytesPerSample(status: Status): number | null {
+  const { block_bytes_sealed: bytes, samples_sealed: samples } = status.engine ?? {};
+  return bytes === undefined || samples === undefined || samples <= 0 ? null : bytes / samples;
+}
+
+/** What the operator must know, worst first. */
+export function warnings(status: Status): Warning[] {
+  const found: Warning[] = [];
+  const engine = status.engine ?? {};
+  if (engine.poisoned) {
+    found.push({ severe: true, text: `The store refuses writes until it is reopened: ${engine.poisoned}` });
+  }
+  if ((engine.damaged_segments ?? 0) > 0) {
+    const one = engine.damaged_segments === 1;
+    found.push({
+      severe: true,
+      text: `${format.count(engine.damaged_segments)} damaged segment${one ? ' is' : 's are'} set aside; ${one ? 'its' : 'their'} samples are missing from answers.`,
+    });
+  }
+  const free = format.share(status.disk?.free_bytes, status.disk?.total_bytes);
+  if (free !== null && free < 5) {
+    found.push({ severe: true, text: `Only ${format.bytes(status.disk?.free_bytes)} of the disk are free.` });
+  }
+  const memory = format.share(engine.memory_used, engine.memory_budget);
+  if (memory !== null && memory >= 95) {
+    found.push({ severe: false, text: 'The memory budget is used up: buffers are sealed early, and new sources may be refused.' });
+  }
+  return found;
+}
+
+/** What the durability means for what is acknowledged. */
+export function durability(status: Status): { name: string; meaning: string } {
+  const { mode, interval_ms: interval } = status.durability ?? {};
+  switch (mode) {
+    case 'sync':
+      return { name: 'sync', meaning: 'Acknowledged means on disk: a write is answered after the journal was synced. A power cut loses nothing that was acknowledged.' };
+    case 'interval':
+      return {
+        name: `every ${format.duration((interval ?? 0) * 1e6)}`,
+        meaning: `The journal is written and synced every ${format.duration((interval ?? 0) * 1e6)}. A crash loses at most the samples shown here: those accepted since the last sync began.`,
+      };
+    case 'memory':
+      return { name: 'memory', meaning: 'There is no journal: a crash loses every sample that is not in a sealed segment yet, as shown here. This halves what is written to disk.' };
+    default:
+      return { name: mode ?? '–', meaning: 'Samples that were accepted but would be lost if the machine lost power now.' };
+  }
+}
+
+/** The figures of a live curve over the last while; older ones are dropped. */
+export class Trail {
+  readonly times: number[] = [];
+  readonly values: (number | null)[][];
+
+  constructor(
+    columns: number,
+    /** How far back, ms. */
+    private readonly length: number,
+  ) {
+    this.values = Array.from({ length: columns }, () => []);
+  }
+
+  /** Puts older figures before those that are there. */
+  recall(times: readonly number[], columns: readonly (readonly (number | null)[])[]): void {
+    const first = this.times[0] ?? Infinity;
+    const older = times.filter((time) => time < first).length;
+    this.times.unshift(...times.slice(0, older));
+    this.values.forEach((column, i) => column.unshift(...(columns[i] ?? []).slice(0, older)));
+  }
+
+  push(time: number, ...values: (number | null)[]): void {
+    this.times.push(time);
+    this.values.forEach((column, i) => column.push(values[i] ?? null));
+    const excess = this.times.findIndex((one) => one >= time - this.length);
+    if (excess <= 0) return;
+    this.times.splice(0, excess);
+    for (const column of this.values) column.splice(0, excess);
+  }
+}

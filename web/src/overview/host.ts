@@ -1,0 +1,128 @@
+// The curves of the machine that the store runs on. What is there is discovered; a curated choice
+// is preferred, and a measurement or field that is missing only costs its curve.
+
+import { values, type Field } from '../api';
+import { format, type Filter } from '../selector';
+
+export type Unit = 'percent' | 'bytes' | 'bytes/s' | 'count' | 'celsius';
+
+export interface Panel {
+  title: string;
+  measurement: string;
+  /** Groups of fields, best first: the first group of which one is there is shown. */
+  prefer: { fields: string[]; unit: Unit }[];
+  /** A tag, and its values that name the sum of all: best first. */
+  whole?: { tag: string; values: string[] };
+}
+
+/** The store's own measurement: only its machine writes it, so its host is this one. */
+const OWN = 'seiner';
+
+/** What the host's own sensors are called; anything else was written by somebody. */
+export const OWN_SENSORS: ReadonlySet<string> = new Set(['cpu', 'mem', 'net', 'disk', 'fs', 'load', 'temp', OWN]);
+
+export const PANELS: readonly Panel[] = [
+  {
+    title: 'CPU',
+    measurement: 'cpu',
+    prefer: [
+      { fields: ['usage', 'usage_percent', 'busy'], unit: 'percent' },
+      { fields: ['user', 'system', 'iowait', 'usage_user', 'usage_system', 'usage_iowait'], unit: 'percent' },
+    ],
+    whole: { tag: 'core', values: ['all', 'total', 'cpu-total'] },
+  },
+  {
+    title: 'Memory',
+    measurement: 'mem',
+    prefer: [
+      { fields: ['used', 'used_bytes', 'cached', 'cached_bytes'], unit: 'bytes' },
+      { fields: ['used_percent'], unit: 'percent' },
+    ],
+  },
+  {
+    title: 'Network',
+    measurement: 'net',
+    prefer: [
+      { fields: ['rx_bytes_per_s', 'tx_bytes_per_s', 'received_per_s', 'sent_per_s'], unit: 'bytes/s' },
+      { fields: ['rx_bytes', 'tx_bytes', 'received_bytes', 'sent_bytes', 'bytes_recv', 'bytes_sent', 'received', 'sent'], unit: 'bytes/s' },
+    ],
+    whole: { tag: 'interface', values: ['all', 'total'] },
+  },
+  {
+    title: 'Disk',
+    measurement: 'disk',
+    prefer: [
+      { fields: ['read_bytes_per_s', 'write_bytes_per_s', 'written_bytes_per_s'], unit: 'bytes/s' },
+      { fields: ['read_bytes', 'write_bytes', 'written_bytes', 'read', 'written'], unit: 'bytes/s' },
+      { fields: ['used_percent'], unit: 'percent' },
+      { fields: ['used', 'used_bytes'], unit: 'bytes' },
+    ],
+  },
+  {
+    title: 'Written by the store',
+    measurement: OWN,
+    prefer: [{ fields: ['journal_written_per_s', 'segment_written_per_s'], unit: 'bytes/s' }],
+  },
+  { title: 'Load', measurement: 'load', prefer: [{ fields: ['load1', 'load5', 'load15', 'one', 'five', 'fifteen', '1m', '5m', '15m'], unit: 'count' }] },
+  { title: 'Temperature', measurement: 'temp', prefer: [{ fields: ['celsius', 'temperature', 'temp', 'value', 'input'], unit: 'celsius' }] },
+];
+
+/** The most fields of a panel without a curated choice. */
+const FALLBACK = 3;
+
+export interface Choice {
+  fields: string[];
+  unit: Unit;
+}
+
+/** Which of the fields that are there a panel shows; null when it has none to show. */
+export function choose(panel: Panel, fields: readonly Field[]): Choice | null {
+  const numeric = fields.filter((field) => field.type !== 'string' && field.type !== 'bool').map((field) => field.name);
+  for (const group of panel.prefer) {
+    const found = group.fields.filter((field) => numeric.includes(field));
+    if (found.length > 0) return { fields: found, unit: group.unit };
+  }
+  const some = numeric.slice(0, FALLBACK);
+  return some.length > 0 ? { fields: some, unit: 'count' } : null;
+}
+
+/** The selector of a panel, given the values of its tag that names the whole. */
+export function select(panel: Panel, values: readonly string[], host: string | null): string {
+  const whole = panel.whole?.values.find((value) => values.includes(value));
+  const filters: Filter[] = host === null ? [] : [{ tag: 'host', operator: '=', values: [host] }];
+  if (whole !== undefined) filters.push({ tag: panel.whole!.tag, operator: '=', values: [whole] });
+  return format({ measurement: panel.measurement, filters });
+}
+
+/** The name of the machine that the store runs on; null when that cannot be told. */
+export async function thisHost(measurements: ReadonlySet<string>, signal: AbortSignal): Promise<string | null> {
+  if (!measurements.has(OWN)) return null;
+  const hosts = await values(OWN, 'host', signal);
+  return hosts.length === 1 ? hosts[0]! : null;
+}
+
+/** Whether values only ever grow, as a counter's do (a restart may set it back once). */
+export function growsOnly(values: readonly (number | null | undefined)[]): boolean {
+  let last: number | null = null;
+  let falls = 0;
+  let rises = 0;
+  for (const value of values) {
+    if (value === null || value === undefined) continue;
+    if (last !== null && value < last) falls += 1;
+    if (last !== null && value > last) rises += 1;
+    last = value;
+  }
+  return rises > 0 && falls <= 1 && rises > falls;
+}
+
+/** A counter's growth per second. The first place, and a place after a restart, has none. */
+export function perSecond(times: readonly number[], values: readonly (number | null | undefined)[]): (number | null)[] {
+  let last: { time: number; value: number } | null = null;
+  return values.map((value, i) => {
+    if (value === null || value === undefined) return null;
+    const before = last;
+    last = { time: times[i]!, value };
+    if (before === null || value < before.value || last.time <= before.time) return null;
+    return ((value - before.value) / (last.time - before.time)) * 1000;
+  });
+}

@@ -1,0 +1,61 @@
+// Light or dark: as the system wishes, unless the reader chose.
+
+const KEY = 'seiner.theme';
+const dark = window.matchMedia('(prefers-color-scheme: dark)');
+const listeners = new Set<() => void>();
+
+export type Theme = 'light' | 'dark';
+
+function chosen(): Theme | null {
+  try {
+    const value = localStorage.getItem(KEY);
+    return value === 'light' || value === 'dark' ? value : null;
+  } catch {
+    return null; // a browser may forbid storage: the system's wish then holds
+  }
+}
+
+export function current(): Theme {
+  const theme = document.documentElement.dataset['theme'];
+  return theme === 'light' || theme === 'dark' ? theme : dark.matches ? 'dark' : 'light';
+}
+
+function apply(theme: Theme): void {
+  document.documentElement.dataset['theme'] = theme;
+  for (const listener of listeners) listener();
+}
+
+export function start(): void {
+  apply(chosen() ?? (dark.matches ? 'dark' : 'light'));
+  dark.addEventListener('change', () => {
+    if (chosen() === null) apply(dark.matches ? 'dark' : 'light');
+  });
+}
+
+export function toggle(): void {
+  const theme: Theme = current() === 'dark' ? 'light' : 'dark';
+  try {
+    localStorage.setItem(KEY, theme);
+  } catch {
+    // it then holds until the page is left
+  }
+  apply(theme);
+}
+
+/** Calls back on a change of theme; returns how to stop. */
+export function onChange(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** A colour of the style sheet, as it is now. */
+export function colour(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+export const SERIES_COLOURS = 10;
+
+/** The colour of the n-th series. */
+export function seriesColour(index: number): string {
+  return colour(`series-${index % SERIES_COLOURS}`);
+}

@@ -1,0 +1,23 @@
+// What to show while the store is empty: how to write the first line.
+
+import { h } from './dom';
+
+/** `sensors`: whether the host's own sensors have written already. */
+export function firstLine(sensors = false): HTMLElement {
+  const command = `curl -i '${location.origin}/write' --data-binary 'weather,station=harbour temperature=8.4,wind=5.1'`;
+  const copy = h('button', { type: 'button', class: 'small' }, 'Copy');
+  copy.addEventListener('click', () => {
+    void navigator.clipboard?.writeText(command).then(() => {
+      copy.textContent = 'Copied';
+      window.setTimeout(() => (copy.textContent = 'Copy'), 1500);
+    });
+  });
+  return h(
+    'section',
+    { class: 'card welcome', 'aria-label': 'No data yet' },
+    h('h2', {}, sensors ? 'Nothing but this machine’s own sensors yet' : 'No data yet'),
+    h('p', {}, 'The store is open and waits for your first sample. Write one in line protocol:'),
+    h('div', { class: 'command' }, h('code', {}, command), copy),
+    h('p', { class: 'faint' }, 'Anything that writes to InfluxDB can write here: point it at this address.'),
+  );
+}

@@ -1,0 +1,348 @@
+// The page in a real browser, against the mock with its strict content security policy. Every test
+// fails when the page logs an error or breaks the policy.
+
+import { expect, test as base, type Page } from '@playwright/test';
+
+const test = base.extend<{ complaints: string[] }>({
+  complaints: [
+    async ({ page, request }, use) => {
+      await request.post('/mock?scenario=calm');
+      const complaints: string[] = [];
+      page.on('pageerror', (error) => complaints.push(String(error)));
+      page.on('console', (message) => {
+        if (message.type() === 'error' || /Content Security Policy/.test(message.text())) complaints.push(message.text());
+      });
+      await use(complaints);
+      expect(complaints).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+const plot = (page: Page) => page.locator('.pane .u-over').first();
+const hash = (page: Page) => new URL(page.url()).hash;
+const params = (page: Page) => new URLSearchParams(hash(page).split('?')[1]);
+const queries = (page: Page): URLSearchParams[] => {
+  const seen: URLSearchParams[] = [];
+  page.on('request', (request) => {
+    const url = new URL(request.url());
+    if (url.pathname === '/api/v1/query') seen.push(url.searchParams);
+  });
+  return seen;
+};
+
+/** Whether something was drawn: some pixel of the canvas has this colour, give or take. */
+async function drawn(page: Page, variable: string): Promise<boolean> {
+  return page.evaluate((name) => {
+    const wanted = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+    const rgb = [1, 3, 5].map((at) => parseInt(wanted.slice(at, at + 2), 16));
+    return [...document.querySelectorAll('canvas')].some((canvas) => {
+      const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
+      for (let i = 0; i < data.length; i += 4) if (data[i + 3]! > 200 && rgb.every((value, k) => Math.abs(data[i + k]! - value) < 24)) return true;
+      return false;
+    });
+  }, variable);
+}
+
+async function dragAcross(page: Page, from: number, to: number, shift = false): Promise<void> {
+  const box = (await plot(page).boundingBox())!;
+  const y = box.y + box.height / 2;
+  if (shift) await page.keyboard.down('Shift');
+  await page.mouse.move(box.x + box.width * from, y);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * to, y + 3, { steps: 6 });
+  await page.mouse.up();
+  if (shift) await page.keyboard.up('Shift');
+}
+
+const length = (page: Page): number => Number(params(page).get('to')) - Number(params(page).get('from'));
+
+test.describe('overview', () => {
+  test('shows the figures and keeps them alive', async ({ page }) => {
+    await page.goto('/');
+    const value = (label: string) => page.locator('.figure', { hasText: label }).locator('.value').first();
+    await expect(value('Sources')).toHaveText('104,312');
+    await expect(value('Bytes per sample')).toHaveText('1.90');
+    await expect(page.locator('.unsynced')).toContainText('every 100 ms');
+    await expect(page.getByRole('meter', { name: 'Memory used of the budget' })).toHaveAttribute('aria-valuenow', '67');
+    const samples = value('Samples accepted');
+    const before = await samples.textContent();
+    await expect(samples).not.toHaveText(before!);
+    await expect(page.locator('.notice')).toHaveCount(0);
+  });
+
+  test('explains the durability', async ({ page }) => {
+    await page.goto('/');
+    const bubble = page.getByRole('tooltip', { includeHidden: true });
+    await expect(bubble).toBeHidden();
+    await page.getByRole('button', { name: 'What is the durability?' }).focus();
+    await expect(bubble).toBeVisible();
+    await expect(bubble).toContainText('every 100 ms');
+  });
+
+  test('draws the curves of this machine only, as rates where they are counters', async ({ page }) => {
+    await page.goto('/');
+    await expect(page.locator('.curve h2')).toHaveText(['CPU', 'Memory', 'Network', 'Disk', 'Written by the store', 'Load', 'Temperature']);
+    await expect(page.locator('.curve', { hasText: 'CPU' }).locator('.key')).toContainText(/usage [\d.]+%/);
+    await expect(page.locator('.curve', { hasText: 'Network' }).locator('.key')).toContainText(/rx [\d.]+ [KM]iB\/s/);
+    await expect(page.locator('.curve canvas')).toHaveCount(7);
+    expect(await drawn(page, '--series-0')).toBe(true);
+  });
+
+  test('puts trouble in plain sight', async ({ page, request }) => {
+    await request.post('/mock?scenario=sick');
+    await page.goto('/');
+    const notices = page.locator('.notice.severe');
+    await expect(notices).toHaveCount(3);
+    await expect(notices.first()).toContainText('a sync of journal-00012 failed: Input/output error');
+    await expect(notices.nth(1)).toContainText('2 damaged segments');
+    await expect(page.locator('.figure.alarming')).toContainText('218');
+  });
+
+  test('says so when the server is gone, and recovers', async ({ page, request, complaints }) => {
+    await page.goto('/');
+    await expect(page.locator('.figures').first()).toBeVisible();
+    await request.post('/mock?scenario=gone');
+    await expect(page.locator('.notice.severe')).toContainText('The server does not answer');
+    await request.post('/mock?scenario=calm');
+    await expect(page.locator('.notice')).toHaveCount(0);
+    complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes('net::ERR_')));
+  });
+
+  test('an empty store shows how to write the first line', async ({ page, request }) => {
+    await request.post('/mock?scenario=empty');
+    await page.goto('/');
+    await expect(page.locator('.welcome code')).toContainText("curl -i 'http://127.0.0.1:7671/write' --data-binary");
+    await page.goto('/#/explorer');
+    await expect(page.locator('.stage .welcome')).toBeVisible();
+  });
+});
+
+test('a store with nothing but its own sensors shows it too, until somebody writes', async ({ page, request }) => {
+  await request.post('/mock?scenario=young');
+  await page.goto('/');
+  await expect(page.locator('.welcome')).toContainText('own sensors');
+  await expect(page.locator('.curve').first()).toBeVisible();
+  await request.post('/mock?scenario=calm');
+  await expect(page.locator('.welcome')).toHaveCount(0);
+});
+
+test.describe('explorer', () => {
+  const ONE = '/#/explorer?select=cpu{host="anchor",core="all"}&field=usage&last=24h';
+
+  test('asks for as many points as fit, and draws them with their band', async ({ page }) => {
+    const seen = queries(page);
+    await page.goto(ONE);
+    await expect(page.locator('.footer .facts')).toContainText(/step 2m · 72\d points · [\d,]+ samples · 1 series · answered in/);
+    const width = (await plot(page).boundingBox())!.width;
+    const asked = Number(seen[0]!.get('points'));
+    expect(Math.abs(asked - width)).toBeLessThan(60);
+    expect(seen[0]!.get('aggregate')).toBe('mean,min,max,count');
+    expect(await drawn(page, '--series-0')).toBe(true);
+  });
+
+  test('is built up from the keyboard: measurement, tag, fields', async ({ page }) => {
+    await page.goto('/');
+    await page.keyboard.press('/');
+    await page.keyboard.type('cp');
+    await page.keyboard.press('Enter');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(10);
+    await page.getByRole('button', { name: 'Add a condition on a tag' }).click();
+    await page.keyboard.type('co');
+    await page.keyboard.press('Enter');
+    await expect(page.getByRole('option', { name: '3' })).toBeVisible();
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Done' }).click();
+    await expect(page.locator('.chip')).toContainText('core = 0, 1');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(4);
+    expect(params(page).get('select')).toBe('cpu{core=~"0|1"}');
+    await page.getByRole('button', { name: /^Fields/ }).click();
+    await page.getByRole('option', { name: /idle/ }).click();
+    await page.getByRole('button', { name: 'Done' }).click();
+    await expect(page.locator('.legend tbody tr')).toHaveCount(8);
+    expect(params(page).getAll('field').sort()).toEqual(['idle', 'usage']);
+    await page.getByRole('button', { name: 'Drop the condition on core' }).click();
+    await expect(page.locator('.legend tbody tr')).toHaveCount(20);
+  });
+
+  test('drag zooms and asks again; double click, Esc and the back button go back', async ({ page }) => {
+    const seen = queries(page);
+    await page.goto(ONE);
+    await expect(page.locator('.facts')).toContainText('step 2m');
+    await dragAcross(page, 0.25, 0.5);
+    await expect(page.locator('.facts')).toContainText('step 30s');
+    expect(Math.abs(length(page) / 3600e3 - 6)).toBeLessThan(0.2);
+    expect(Number(seen.at(-1)!.get('to')) - Number(seen.at(-1)!.get('from'))).toBeLessThan(6.2 * 3600e9);
+    await dragAcross(page, 0.25, 0.5);
+    await expect(page.locator('.facts')).toContainText('step 5s');
+    await plot(page).dblclick();
+    await expect(page.locator('.facts')).toContainText('step 30s');
+    await page.keyboard.press('Escape');
+    await expect(page.locator('.facts')).toContainText('step 2m');
+    expect(params(page).get('last')).toBe('24h');
+    await page.goBack();
+    await expect(page.locator('.facts')).toContainText('step 30s');
+  });
+
+  test('wheel zooms at the pointer, shift and drag pans, keys do both', async ({ page }) => {
+    await page.goto('/#/explorer?select=cpu{host="anchor",core="all"}&field=usage&from=1790000000000&to=1790003600000');
+    await expect(page.locator('.facts')).toContainText('1 series');
+    const box = (await plot(page).boundingBox())!;
+    await page.mouse.move(box.x, box.y + 40);
+    await page.mouse.wheel(0, -300);
+    await expect.poll(() => length(page)).toBeLessThan(3_000_000);
+    expect(Math.abs(Number(params(page).get('from')) - 1790000000000)).toBeLessThan(20_000);
+    const [from, zoomed] = [Number(params(page).get('from')), length(page)];
+    await dragAcross(page, 0.2, 0.7, true);
+    await expect.poll(() => Number(params(page).get('from'))).toBeLessThan(from - zoomed * 0.45);
+    expect(Math.abs(length(page) - zoomed)).toBeLessThan(1);
+    const panned = Number(params(page).get('from'));
+    await page.keyboard.press('ArrowRight');
+    await expect.poll(() => Number(params(page).get('from'))).toBeCloseTo(panned + zoomed / 4, 0);
+    await page.keyboard.press('-');
+    await expect.poll(() => length(page)).toBeCloseTo(zoomed * 2, 0);
+    await page.keyboard.press('+');
+    await expect.poll(() => length(page)).toBeCloseTo(zoomed, 0);
+  });
+
+  test('follows, and stops following when zoomed', async ({ page }) => {
+    const seen = queries(page);
+    await page.goto('/#/explorer?select=load&field=load1&last=5m');
+    await expect(page.locator('.facts')).toContainText('1 series');
+    await page.keyboard.press('f');
+    expect(params(page).get('follow')).toBe('1');
+    const asked = seen.length;
+    await expect.poll(() => seen.length).toBeGreaterThan(asked + 2);
+    await dragAcross(page, 0.3, 0.6);
+    await expect(page.getByRole('switch', { name: 'Follow' })).toHaveAttribute('aria-checked', 'false');
+    expect(params(page).has('follow')).toBe(false);
+  });
+
+  test('the legend tells the values under the cursor, and hides series', async ({ page }) => {
+    await page.goto('/#/explorer?select=cpu{host="anchor"}&field=usage&last=15m');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(5);
+    await expect(page.locator('.legend .clock')).toHaveText('latest');
+    const box = (await plot(page).boundingBox())!;
+    await page.mouse.move(box.x + box.width / 2, box.y + 60);
+    await expect(page.locator('.legend .clock')).toHaveText(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/);
+    await expect(page.locator('.legend .at').first()).toHaveText(/^\d+(\.\d+)?$/);
+    const first = page.locator('.legend .series').first();
+    expect(await drawn(page, '--series-0')).toBe(true);
+    await first.click();
+    await expect(first).toHaveAttribute('aria-pressed', 'false');
+    await page.mouse.move(5, 5);
+    await expect.poll(() => drawn(page, '--series-0')).toBe(false);
+  });
+
+  test('a limit on series is told, and can be raised', async ({ page }) => {
+    await page.goto('/#/explorer?select=meter&field=power&last=1h');
+    await expect(page.locator('.notice')).toContainText('The first 50 series are shown; 120 sources fit.');
+    await page.getByRole('button', { name: 'Show 200' }).click();
+    await expect(page.locator('.legend tbody tr')).toHaveCount(120);
+    await expect(page.locator('.notice')).toHaveCount(0);
+  });
+
+  test('booleans are steps, texts are ribbons of states', async ({ page }) => {
+    await page.goto('/#/explorer?select=pump&field=pressure&field=running&field=state&last=6h');
+    await expect(page.locator('.pane h3').filter({ visible: true })).toHaveText(['values', 'on or off']);
+    await expect(page.locator('.legend .at').filter({ hasText: /^(true|false)$/ })).toHaveCount(2);
+    await expect(page.locator('.ribbon')).toHaveCount(2);
+    expect(await page.locator('.ribbon span').count()).toBeGreaterThan(20);
+    await expect(page.locator('.states tbody tr').first()).toContainText(/idle|priming|running|flushing/);
+  });
+
+  test('a chart for each field', async ({ page }) => {
+    await page.goto('/#/explorer?select=mem{host="anchor"}&field=used&field=used_percent&last=1h');
+    await expect(page.locator('.pane')).toHaveCount(1);
+    await page.getByRole('switch', { name: 'Split by field' }).click();
+    await expect(page.locator('.pane')).toHaveCount(2);
+    await expect(page.locator('.pane h3')).toHaveText(['used', 'used_percent']);
+  });
+
+  test('the links take the same query away', async ({ page, request }) => {
+    await page.goto(ONE);
+    const href = await page.getByRole('link', { name: 'JSON' }).getAttribute('href');
+    const answer = (await (await request.get(href!)).json()) as { series: { field: string; mean: number[] }[] };
+    expect(answer.series.map((series) => series.field)).toEqual(['usage']);
+    expect(answer.series[0]!.mean.length).toBeGreaterThan(700);
+  });
+
+  test('shows errors of the server as they are', async ({ page, request, complaints }) => {
+    await request.post('/mock?scenario=refusing');
+    await page.goto(ONE);
+    await expect(page.locator('.notice.severe')).toHaveText('the store is closed');
+    await request.post('/mock?scenario=calm');
+    await page.keyboard.press('r');
+    await expect(page.locator('.notice')).toHaveCount(0);
+    await expect(page.locator('.facts')).toContainText('1 series');
+    complaints.splice(0, complaints.length, ...complaints.filter((text) => !text.includes('503')));
+  });
+
+  test('a custom interval', async ({ page }) => {
+    await page.goto(ONE);
+    await page.getByRole('button', { name: 'Custom' }).click();
+    await page.getByLabel('From').fill('2026-09-21T10:00:00');
+    await page.getByLabel('To', { exact: true }).fill('2026-09-21T11:00:00');
+    await page.getByRole('button', { name: 'Apply' }).click();
+    await expect(page.locator('.window')).toHaveText('2026-09-21 10:00:00 → 2026-09-21 11:00:00 · 1h');
+    expect(length(page)).toBe(3600e3);
+  });
+});
+
+test('the theme follows the system until it is chosen, and is remembered', async ({ page }) => {
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.goto('/');
+  const theme = () => page.locator('html').getAttribute('data-theme');
+  expect(await theme()).toBe('dark');
+  await page.emulateMedia({ colorScheme: 'light' });
+  await expect.poll(theme).toBe('light');
+  await page.keyboard.press('t');
+  expect(await theme()).toBe('dark');
+  await page.reload();
+  expect(await theme()).toBe('dark');
+});
+
+test('help opens and closes', async ({ page }) => {
+  await page.goto('/');
+  await page.keyboard.press('?');
+  await expect(page.getByRole('dialog')).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('dialog')).toBeHidden();
+});
+
+test('fingers move and zoom', async ({ browser }) => {
+  const context = await browser.newContext({ hasTouch: true, viewport: { width: 375, height: 760 } });
+  const page = await context.newPage();
+  await page.goto('/#/explorer?select=load&field=load1&from=1790000000000&to=1790003600000');
+  await expect(page.locator('.facts')).toContainText('1 series');
+  const box = (await plot(page).boundingBox())!;
+  const session = await context.newCDPSession(page);
+  const fingers = async (type: 'touchStart' | 'touchMove' | 'touchEnd', ...places: number[]): Promise<void> => {
+    await session.send('Input.dispatchTouchEvent', { type, touchPoints: places.map((place, id) => ({ id, x: box.x + box.width * place, y: box.y + 80 })) });
+  };
+  await fingers('touchStart', 0.2);
+  await fingers('touchMove', 0.45);
+  await fingers('touchMove', 0.7);
+  await fingers('touchEnd');
+  await expect.poll(() => Math.abs(Number(params(page).get('from')) - (1790000000000 - 1800e3))).toBeLessThan(60e3);
+  expect(length(page)).toBeCloseTo(3600e3, 0);
+  await fingers('touchStart', 0.4, 0.6);
+  await fingers('touchMove', 0.35, 0.65);
+  await fingers('touchMove', 0.3, 0.7);
+  await fingers('touchEnd');
+  await expect.poll(() => Math.abs(length(page) - 1800e3)).toBeLessThan(60e3);
+  await context.close();
+});
+
+for (const path of ['/', '/#/explorer?select=cpu{host="anchor"}&field=usage&last=1h']) {
+  test(`fits a phone: ${path.slice(0, 12)}`, async ({ page }) => {
+    await page.setViewportSize({ width: 375, height: 760 });
+    await page.goto(path);
+    await expect(page.locator('canvas').first()).toBeVisible();
+    await page.waitForTimeout(500);
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    expect(overflow).toBeLessThanOrEqual(0);
+  });
+}

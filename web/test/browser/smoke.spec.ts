@@ -1,0 +1,83 @@
+// What must work against any server, the mock and the real one. Against the real one a few lines
+// are written first, under a measurement of their own.
+
+import { expect, test } from '@playwright/test';
+
+const live = process.env['SEINER_URL'] !== undefined;
+const measurement = live ? `web_smoke_${Date.now().toString(36)}` : 'pump';
+
+test.describe.configure({ mode: 'serial' });
+
+test.beforeAll(async ({ request }) => {
+  if (!live) {
+    await request.post('/mock?scenario=calm');
+    return;
+  }
+  const now = BigInt(Date.now()) * 1_000_000n;
+  const lines = Array.from({ length: 600 }, (_, i) => {
+    const time = now - BigInt(600 - i) * 1_000_000_000n;
+    return ['north', 'south'].map(
+      (station, k) => `${measurement},station=${station} pressure=${(2.4 + Math.sin(i / 40 + k)).toFixed(3)},running=${i % 100 < 60},count=${i}i,state="${['idle', 'running'][Math.floor(i / 120) % 2]}" ${time}`,
+    );
+  }).flat();
+  const answer = await request.post('/write', { data: lines.join('\n') });
+  expect(answer.status(), await answer.text()).toBe(204);
+});
+
+test('the overview shows figures and no error', async ({ page }) => {
+  const errors: string[] = [];
+  page.on('pageerror', (error) => errors.push(String(error)));
+  await page.goto('/');
+  const value = (label: string) => page.locator('.figure', { hasText: label }).locator('.value').first();
+  for (const label of ['Sources', 'Series', 'Samples accepted', 'Rows in buffers', 'Blocks sealed', 'Lines refused', 'Requests in flight', 'Budget', 'Journal', 'Free']) {
+    await expect(value(label), label).toHaveText(/^[\d,.]+( .*)?$/);
+  }
+  await expect(page.locator('.unsynced .badge')).not.toHaveText('–');
+  await expect(page.locator('.about')).toContainText(/Seiner \d/);
+  await expect(page.locator('.notice.severe')).toHaveCount(0);
+  expect(errors).toEqual([]);
+});
+
+test('the explorer finds the measurement and draws all its kinds of fields', async ({ page }) => {
+  await page.goto('/#/explorer');
+  await page.keyboard.press('/');
+  await page.keyboard.type(measurement);
+  await page.getByRole('option', { name: measurement, exact: true }).click();
+  await expect(page.locator('.facts')).toContainText('series');
+  await page.goto(`/#/explorer?select=${measurement}&field=pressure&field=running&field=state&last=1h`);
+  await expect(page.locator('.legend .at').filter({ hasText: /^[\d.]+$/ })).toHaveCount(2);
+  await expect(page.locator('.legend .at').filter({ hasText: /^(true|false)$/ })).toHaveCount(2);
+  await expect(page.locator('.ribbon')).toHaveCount(2);
+  await expect(page.locator('.notice')).toHaveCount(0);
+});
+
+test('tags narrow, zoom asks for finer steps', async ({ page }) => {
+  await page.goto(`/#/explorer?select=${measurement}{station="north"}&field=pressure&last=15m`);
+  await expect(page.locator('.legend tbody tr')).toHaveCount(1);
+  const before = await page.locator('.facts').textContent();
+  const box = (await page.locator('.u-over').first().boundingBox())!;
+  await page.mouse.move(box.x + box.width * 0.5, box.y + 50);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 50, { steps: 5 });
+  await page.mouse.up();
+  await expect(page.locator('.facts')).not.toHaveText(before!);
+  await expect(page.locator('.facts')).toContainText(/step (1s|500ms|200ms|100ms)/);
+});
+
+test('every link to take away answers', async ({ page, request }) => {
+  await page.goto(`/#/explorer?select=${measurement}&field=pressure&last=1h`);
+  for (const [name, type] of [['CSV', 'text/csv'], ['JSON', 'application/json'], ['Arrow', 'arrow'], ['all samples', 'text/csv']] as const) {
+    const href = await page.getByRole('link', { name, exact: true }).getAttribute('href');
+    const answer = await request.get(href!);
+    expect(answer.status(), `${name}: ${await answer.text()}`).toBe(200);
+    if (live) expect(answer.headers()['content-type']).toContain(type);
+    expect((await answer.body()).length).toBeGreaterThan(100);
+  }
+});
+
+test('an error of the server is shown in its own words', async ({ page, request }) => {
+  test.skip(!live, 'the mock has its own test');
+  await page.goto(`/#/explorer?select=${measurement}{station=~"("}&field=pressure&last=1h`);
+  const answer = (await (await request.get(`/api/v1/fields?select=${encodeURIComponent(`${measurement}{station=~"("}`)}`)).json()) as { error: string };
+  await expect(page.locator('.notice.severe')).toHaveText(answer.error);
+});

@@ -1,0 +1,268 @@
+// A stand-in for the server: its API over sensors whose values are functions of time, and the built
+// page. POST /mock?scenario= sets what it plays: calm, empty, young (its own sensors only), sick, refusing or gone.
+// PORT is the port (default 7671).
+
+import { createServer } from 'node:http';
+import { readFile } from 'node:fs/promises';
+import { extname, join, normalize } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const DIST = fileURLToPath(new URL('../dist/', import.meta.url));
+const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css', '.svg': 'image/svg+xml' };
+const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'";
+const STARTED = Date.now();
+
+/** A value between 0 and 1 that looks random and depends on its arguments only. */
+function noise(...parts) {
+  let hash = 2166136261;
+  for (const byte of parts.join('/')) hash = Math.imul(hash ^ byte.charCodeAt(0), 16777619);
+  hash ^= hash >>> 15;
+  hash = Math.imul(hash, 2246822519);
+  return ((hash ^ (hash >>> 13)) >>> 0) / 2 ** 32;
+}
+
+const wave = (ms, period, phase = 0) => Math.sin((ms / 1000 / period + phase) * 2 * Math.PI);
+const hosts = ['anchor', 'buoy'];
+const cores = ['0', '1', '2', '3', 'all'];
+const GIB = 2 ** 30;
+
+/** Measurements: sources (tags), distance of samples in ms, fields (type, value at a time). */
+const MEASUREMENTS = {
+  cpu: {
+    every: 2000,
+    sources: hosts.flatMap((host) => cores.map((core) => ({ core, host }))),
+    fields: {
+      idle: ['f64', (ms, t) => 100 - load(ms, t)],
+      usage: ['f64', load],
+    },
+  },
+  mem: { every: 2000, sources: hosts.map((host) => ({ host })), fields: { available: ['u64', (ms, t) => 16 * GIB - used(ms, t)], used: ['u64', used], used_percent: ['f64', (ms, t) => (used(ms, t) / 16 / GIB) * 100] } },
+  net: { every: 2000, sources: [{ host: 'anchor', interface: 'eth0' }], fields: { rx_bytes: ['u64', (ms) => Math.floor(ms / 1000) * 910_000 + Math.floor(9e6 * (1 + wave(ms, 97)))], tx_bytes: ['u64', (ms) => Math.floor(ms / 1000) * 240_000 + Math.floor(2e6 * (1 + wave(ms, 61)))] } },
+  disk: { every: 2000, sources: [{ device: 'nvme0', host: 'anchor' }], fields: { read_bytes_per_s: ['f64', (ms) => 4e5 * noise('r', ms)], write_bytes_per_s: ['f64', (ms) => 21e6 + 4e6 * wave(ms, 45) + 2e6 * noise('w', ms)] } },
+  load: { every: 5000, sources: [{ host: 'anchor' }], fields: { load1: ['f64', (ms) => 1.3 + 0.5 * wave(ms, 290)], load15: ['f64', () => 1.21], load5: ['f64', (ms) => 1.25 + 0.2 * wave(ms, 700)] } },
+  seiner: { every: 2000, sources: [{ host: 'anchor' }], fields: { journal_written_per_s: ['f64', (ms) => 3.4e6 + 4e5 * wave(ms, 70)], rows_per_s: ['f64', rowsPerSecond], samples_per_s: ['f64', (ms) => 6 * rowsPerSecond(ms)], segment_written_per_s: ['f64', (ms) => (noise('seg', Math.floor(ms / 20_000)) > 0.5 ? 2.4e6 : 1.9e6)] } },
+  temp: { every: 5000, sources: ['package', 'nvme'].map((sensor) => ({ host: 'anchor', sensor })), fields: { celsius: ['f64', (ms, t) => (t.sensor === 'nvme' ? 41 : 56) + 4 * wave(ms, 410) + noise(t.sensor, ms)] } },
+  pump: {
+    every: 30_000,
+    sources: ['north', 'south'].map((station) => ({ station })),
+    fields: {
+      pressure: ['f64', (ms, t) => (noise('odd', t.station, ms) > 0.997 ? NaN : 2.4 + 0.3 * wave(ms, 900) + 0.1 * noise(t.station, ms))],
+      running: ['bool', (ms, t) => noise('run', t.station, Math.floor(ms / 420_000)) > 0.3],
+      state: ['string', (ms, t) => ['idle', 'priming', 'running', 'flushing'][Math.floor(4 * noise('state', t.station, Math.floor(ms / 600_000)))]],
+    },
+  },
+  meter: { every: 60_000, sources: Array.from({ length: 120 }, (_, i) => ({ serial: `M-${String(i).padStart(4, '0')}` })), fields: { power: ['f64', (ms, t) => 400 + 150 * wave(ms, 5400, noise(t.serial)) + 600 * noise('base', t.serial)] } },
+};
+
+function load(ms, tags) {
+  const base = tags.host === 'anchor' ? 34 : 18;
+  const own = tags.core === 'all' ? 0 : 9 * (noise(tags.core, tags.host) - 0.5) + 14 * (noise(tags.core, ms) - 0.5);
+  return Math.max(0, Math.min(100, base + 9 * wave(ms, 333) + 6 * wave(ms, 71, 0.3) + 5 * noise('cpu', tags.host, ms) + own));
+}
+
+function rowsPerSecond(ms) {
+  return 41_800 + 3000 * wave(ms, 40) + 1500 * noise('rows', Math.floor(ms / 1000));
+}
+
+function used(ms, tags) {
+  return Math.floor((tags.host === 'anchor' ? 6.1 : 3.2) * GIB + 0.4 * GIB * wave(ms, 1900) + 4e7 * noise('mem', ms));
+}
+
+let scenario = 'calm';
+
+function fail(message, status = 400, code = 'invalid') {
+  throw Object.assign(new Error(message), { status, code });
+}
+
+/** Selectors: enough of the notation for what the page writes. */
+function parseSelector(text) {
+  const match = /^([^{]*)(?:\{(.*)\})?$/s.exec(text.trim());
+  if (match === null) fail(`selector, character ${text.length + 1}: expected }`);
+  const conditions = [];
+  const pattern = /\s*([\w.-]+)\s*(=~|!~|!=|\^=|=)\s*"((?:[^"\\]|\\.)*)"\s*,?/gy;
+  const inner = match[2] ?? '';
+  while (pattern.lastIndex < inner.length) {
+    const at = pattern.lastIndex;
+    const found = pattern.exec(inner);
+    if (found === null) fail(`selector, character ${match[1].length + 2 + at}: expected a tag`);
+    conditions.push({ tag: found[1], operator: found[2], value: found[3].replace(/\\(["\\])/g, '$1') });
+  }
+  return { measurement: match[1].replace(/^"|"$/g, ''), conditions };
+}
+
+function holds(tags, { tag, operator, value }) {
+  const own = tags[tag] ?? '';
+  const matches = () => new RegExp(`^(?:${value})$`, 's').test(own);
+  return { '=': () => own === value, '!=': () => own !== value, '=~': matches, '!~': () => !matches(), '^=': () => own.startsWith(value) }[operator]();
+}
+
+function sources(text) {
+  const { measurement, conditions } = parseSelector(text);
+  if (scenario === 'empty') return [];
+  const hidden = scenario === 'young' ? ['pump', 'meter'] : [];
+  return Object.entries(MEASUREMENTS)
+    .filter(([name]) => !hidden.includes(name))
+    .filter(([name]) => measurement === '' || name === measurement)
+    .flatMap(([name, { sources: all }]) => all.filter((tags) => conditions.every((one) => holds(tags, one))).map((tags) => ({ measurement: name, tags })));
+}
+
+function parseTime(text, now, otherwise) {
+  if (text === null) return otherwise;
+  if (text === 'now') return now;
+  const back = /^-(\d+)(ms|s|m|h|d)$/.exec(text);
+  if (back !== null) return now - Number(back[1]) * { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 }[back[2]];
+  if (/^-?\d+$/.test(text)) return Number(text) / 1e6;
+  return fail(`time ${JSON.stringify(text)}: give integer nanoseconds, RFC 3339, now, or an offset such as -1h`);
+}
+
+const LADDER = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800].map((s) => s * 1000)];
+
+function stepOf(query, length) {
+  if (query.has('step')) {
+    const match = /^(\d+)(ms|s|m|h|d)$/.exec(query.get('step')) ?? fail(`step ${JSON.stringify(query.get('step'))}: give a duration such as 10s`);
+    return Number(match[1]) * { ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 }[match[2]];
+  }
+  if (!query.has('points')) return null;
+  return LADDER.find((step) => length / step <= Number(query.get('points'))) ?? 2_592_000_000;
+}
+
+const wire = (value) => (typeof value === 'number' && !Number.isFinite(value) ? String(value) : value);
+
+function query(search) {
+  if (scenario === 'refusing') fail('the store is closed', 503, 'unavailable');
+  const now = Date.now();
+  const from = parseTime(search.get('from'), now, now - 36e5);
+  const to = parseTime(search.get('to'), now, now);
+  if (from > to) fail('from is later than to');
+  const wanted = search.get('fields')?.split(',');
+  const step = stepOf(search, to - from);
+  const aggregates = (search.get('aggregate') ?? 'mean').split(',');
+  const limit = Number(search.get('limit') ?? 1e9);
+  const series = [];
+  let truncated = false;
+  for (const { measurement, tags } of sources(search.get('select') ?? '')) {
+    const { every, fields } = MEASUREMENTS[measurement];
+    for (const field of (wanted ?? Object.keys(fields)).filter((name) => name in fields)) {
+      const [type, at] = fields[field];
+      if (series.length >= limit) {
+        truncated = true;
+        continue;
+      }
+      const key = { measurement, tags, field };
+      const end = Math.min(to, now);
+      series.push(step === null ? rawSeries({ ...key, type }, from, end, every, at) : steppedSeries(key, from, end, Math.max(every, (to - from) / 20_000), at, step, aggregates));
+    }
+  }
+  return { from: String(Math.round(from * 1e6)), to: String(Math.round(to * 1e6)), ...(step === null ? {} : { step_ns: step * 1e6 }), series, truncated };
+}
+
+function* samples({ tags }, from, to, every, at) {
+  for (let ms = Math.ceil(from / every) * every; ms <= to; ms += every) yield [ms, at(ms, tags)];
+}
+
+function rawSeries(key, from, to, every, at) {
+  const all = [...samples(key, from, to, every, at)];
+  return { ...key, times: all.map(([ms]) => ms), values: all.map(([, value]) => wire(value)) };
+}
+
+function steppedSeries(key, from, to, every, at, step, aggregates) {
+  const buckets = new Map();
+  for (const [ms, value] of samples(key, from, to, every, at)) {
+    const start = Math.floor(ms / step) * step;
+    const bucket = buckets.get(start) ?? { count: 0, sum: 0, min: Infinity, max: -Infinity };
+    const number = typeof value === 'string' ? NaN : Number(value);
+    bucket.count += 1;
+    bucket.sum += number;
+    bucket.min = Math.min(bucket.min, number);
+    bucket.max = Math.max(bucket.max, number);
+    buckets.set(start, bucket);
+  }
+  const columns = Object.fromEntries(aggregates.map((name) => [name, [...buckets.values()].map((bucket) => wire(name === 'mean' ? bucket.sum / bucket.count : bucket[name]))]));
+  return { ...key, times: [...buckets.keys()], ...columns };
+}
+
+function status() {
+  const now = Date.now();
+  const uptime = (now - STARTED) / 1000 + 86_400;
+  const rows = scenario === 'empty' ? 0 : rowsPerSecond(now);
+  const accepted = scenario === 'empty' ? 0 : Math.floor(uptime * 251_000);
+  const sick = scenario === 'sick';
+  return {
+    version: '0.1.0',
+    uptime_s: uptime,
+    durability: { mode: 'interval', interval_ms: 100 },
+    data_directory: './seiner-data',
+    engine: {
+      sources: scenario === 'empty' ? 0 : 104_312, series: scenario === 'empty' ? 0 : 625_872, rows_accepted: Math.floor(accepted / 6), samples_accepted: accepted, rows_rejected: 0,
+      unsynced_samples: Math.floor(rows * 0.36), unsynced_bytes: Math.floor(rows * 2.9), unsynced_age_ns: 61_000_000 + Math.floor(3e7 * noise('age', now)),
+      buffered_rows: 1_204_511, buffer_bytes: 138 * 2 ** 20, dictionary_bytes: 31 * 2 ** 20, memory_used: (sick ? 250 : 171) * 2 ** 20, memory_budget: 256 * 2 ** 20,
+      journal_bytes: 84 * 2 ** 20, journal_files: 3, journal_written: 9 * GIB, journal_syncs: 860_000,
+      segments: 612, segment_bytes: 612 * 64 * 2 ** 20, segment_written: 40 * GIB, blocks_sealed: 9_871_204, block_bytes_sealed: 38 * GIB, samples_sealed: 21_500_000_000,
+      damaged_segments: sick ? 2 : 0, poisoned: sick ? 'a sync of journal-00012 failed: Input/output error' : null,
+    },
+    ingest: { rows: scenario === 'young' ? 0 : Math.floor(accepted / 6), rows_per_s: rows, samples_per_s: rows * 6, rejected_lines: sick ? 218 : 0, requests_in_flight: 3 },
+    process: { rss_bytes: 214 * 2 ** 20, cpu_s: 5210.4 },
+    disk: { total_bytes: 512 * GIB, free_bytes: (sick ? 18 : 301) * GIB, used_by_store_bytes: 39 * GIB },
+  };
+}
+
+function values(search) {
+  const tag = search.get('tag') ?? fail('values needs a tag');
+  const all = new Set(sources(search.get('select') ?? '').map(({ tags }) => tags[tag]).filter((value) => value !== undefined));
+  return [...all].sort().slice(0, Number(search.get('limit') ?? 1000));
+}
+
+const CALLS = {
+  '/status': status,
+  '/api/v1/measurements': () => [...new Set(sources('').map((source) => source.measurement))].sort(),
+  '/api/v1/tags': (search) => [...new Set(sources(search.get('select') ?? '').flatMap(({ tags }) => Object.keys(tags)))].sort(),
+  '/api/v1/values': values,
+  '/api/v1/fields': (search) => {
+    const found = new Map();
+    for (const { measurement } of sources(search.get('select') ?? '')) for (const [name, [type]] of Object.entries(MEASUREMENTS[measurement].fields)) found.set(name, type);
+    return [...found].map(([name, type]) => ({ name, type }));
+  },
+  '/api/v1/sources': (search) => {
+    const all = sources(search.get('select') ?? '');
+    return { total: all.length, sources: all.slice(0, Number(search.get('limit') ?? 1000)) };
+  },
+  '/api/v1/query': query,
+};
+
+async function asset(path, response) {
+  const file = join(DIST, normalize(path === '/' ? '/index.html' : path));
+  try {
+    const body = await readFile(file);
+    response.writeHead(200, { 'content-type': TYPES[extname(file)] ?? 'application/octet-stream', 'content-security-policy': POLICY }).end(body);
+  } catch {
+    response.writeHead(404).end();
+  }
+}
+
+const server = createServer((request, response) => {
+  const url = new URL(request.url, 'http://mock');
+  if (request.method === 'POST' && url.pathname === '/mock') {
+    scenario = url.searchParams.get('scenario') ?? 'calm';
+    response.writeHead(204).end();
+    return;
+  }
+  const call = CALLS[url.pathname];
+  if (call === undefined) {
+    void asset(url.pathname, response);
+    return;
+  }
+  if (scenario === 'gone') {
+    request.socket.destroy();
+    return;
+  }
+  try {
+    const answer = JSON.stringify(call(url.searchParams));
+    response.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+  } catch (error) {
+    const answer = { error: error.message, code: error.code ?? 'internal', message: error.message };
+    response.writeHead(error.status ?? 500, { 'content-type': 'application/json' }).end(JSON.stringify(answer));
+  }
+});
+
+const port = Number(process.env.PORT ?? 7671);
+server.listen(port, '127.0.0.1', () => console.log(`mock of the server: http://127.0.0.1:${port}`));

@@ -1,0 +1,61 @@
+import { expect, test } from 'vitest';
+import type { Field, Status } from '../../src/api';
+import { bytesPerSample, durability, Trail, warnings } from '../../src/overview/figures';
+import { choose, growsOnly, PANELS, perSecond, select } from '../../src/overview/host';
+
+const panel = (title: string) => PANELS.find((one) => one.title === title)!;
+const numeric = (...names: string[]): Field[] => names.map((name) => ({ name, type: 'f64' }));
+
+test('a panel prefers what is curated, and takes what there is', () => {
+  expect(choose(panel('CPU'), numeric('idle', 'usage', 'user'))).toEqual({ fields: ['usage'], unit: 'percent' });
+  expect(choose(panel('CPU'), numeric('user', 'system'))).toEqual({ fields: ['user', 'system'], unit: 'percent' });
+  expect(choose(panel('Network'), numeric('a', 'b', 'c', 'd'))).toEqual({ fields: ['a', 'b', 'c'], unit: 'count' });
+  expect(choose(panel('Load'), [{ name: 'note', type: 'string' }])).toBeNull();
+});
+
+test('the sum of all cores of this machine is preferred', () => {
+  expect(select(panel('CPU'), ['0', '1', 'all'], 'anchor')).toBe('cpu{host="anchor",core="all"}');
+  expect(select(panel('CPU'), ['0', '1'], null)).toBe('cpu');
+});
+
+test('counters become rates', () => {
+  expect(growsOnly([1, 2, null, 5])).toBe(true);
+  expect(growsOnly([1, 2, 1, 2, 1])).toBe(false);
+  expect(growsOnly([3, 3, 3])).toBe(false);
+  expect(perSecond([0, 1000, 3000, 4000, 5000], [100, 200, 200, 5, 10])).toEqual([null, 100, 0, null, 5]);
+});
+
+test('bytes per sample', () => {
+  expect(bytesPerSample({ engine: { block_bytes_sealed: 380, samples_sealed: 200 } })).toBe(1.9);
+  expect(bytesPerSample({ engine: { block_bytes_sealed: 0, samples_sealed: 0 } })).toBeNull();
+  expect(bytesPerSample({})).toBeNull();
+});
+
+test('warnings appear when there is something to warn of', () => {
+  expect(warnings({})).toEqual([]);
+  const sick: Status = {
+    engine: { poisoned: 'sync failed', damaged_segments: 1, memory_used: 99, memory_budget: 100 },
+    disk: { total_bytes: 100, free_bytes: 4 },
+  };
+  const found = warnings(sick);
+  expect(found.map((one) => one.severe)).toEqual([true, true, true, false]);
+  expect(found[0]!.text).toContain('sync failed');
+  expect(found[1]!.text).toContain('1 damaged segment is');
+});
+
+test('each durability says what it can lose', () => {
+  expect(durability({ durability: { mode: 'interval', interval_ms: 100 } })).toMatchObject({ name: 'every 100 ms' });
+  expect(durability({ durability: { mode: 'sync' } }).meaning).toContain('loses nothing');
+  expect(durability({ durability: { mode: 'memory' } }).meaning).toContain('no journal');
+});
+
+test('a trail forgets what is too old, and takes older figures before its own', () => {
+  const trail = new Trail(1, 100);
+  trail.push(1000, 1);
+  trail.recall([950, 990, 1000], [[7, 8, 9]]);
+  expect(trail.times).toEqual([950, 990, 1000]);
+  expect(trail.values).toEqual([[7, 8, 1]]);
+  trail.push(1060, 2);
+  expect(trail.times).toEqual([990, 1000, 1060]);
+  expect(trail.values).toEqual([[8, 1, 2]]);
+});

@@ -1,0 +1,9 @@
+import { defineConfig } from 'vite';
+
+// The built page is embedded in the program and served at the root; nothing is inlined, so that
+// a content security policy of 'self' suffices.
+export default defineConfig({
+  base: './',
+  build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: false },
+  server: { proxy: { '/api': 'http://127.0.0.1:7670', '/status': 'http://127.0.0.1:7670' } },
+});
