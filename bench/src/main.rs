@@ -3,6 +3,8 @@
 //! Each prints what it ran, on what and against what, writes all it measured to
 //! `target/bench/NAME.json`, and makes `bench/RESULTS.md` anew from those files.
 
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+
 mod client;
 mod dataset;
 mod feed;

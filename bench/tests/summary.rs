@@ -1,5 +1,7 @@
 //! The page of results from the program itself, at toy scale and without any server.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

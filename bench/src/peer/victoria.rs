@@ -24,16 +24,20 @@ fn seconds(workload: &Workload) -> (i64, i64) {
     )
 }
 
-/// Counts of samples, of each series or summed up, as an instant query at the end.
+/// Counts of samples, of each series or summed up, as an instant query at the last millisecond:
+/// a window does not hold its own start.
 fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
-    let (start, end) = seconds(workload);
+    let (start, end) = workload.interval();
+    let (start, end) = (start / 1_000_000, end / 1_000_000);
     let counts = format!(
-        "count_over_time({{__name__=~\"gauge_.*\"}}[{}s])",
-        end - start
+        "count_over_time({{__name__=~\"gauge_.*\"}}[{}ms])",
+        end - start + 1
     );
+    let query = encoded(&wrap(&counts));
     format!(
-        "/api/v1/query?nocache=1&time={end}&query={}",
-        encoded(&wrap(&counts))
+        "/api/v1/query?nocache=1&time={}.{:03}&query={query}",
+        end / 1000,
+        end % 1000
     )
 }
 

@@ -10,7 +10,7 @@ use crate::peer::seiner::Seiner;
 use crate::peer::victoria::Victoria;
 use crate::peer::{self, Peer, Question};
 use crate::process::{DiskUse, Server};
-use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::report::{Check, Places, Relation, Report, Table, cell, short};
 use crate::workload::{SENSORS_PER_HOST, Workload};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -178,7 +178,7 @@ fn present(
         settings.agents,
         settings.lines,
         settings.scale,
-        settings.scale * settings.scale_d
+        short(settings.scale * settings.scale_d)
     ));
     Ok(peers)
 }
@@ -456,7 +456,8 @@ fn checks(measured: &[Measured]) -> Vec<Check> {
         Some(0.4),
         "GB",
     ));
-    let queries: [(&str, fn(&Measured) -> &Vec<f64>); 2] = [
+    type Times = fn(&Measured) -> &Vec<f64>;
+    let queries: [(&str, Times); 2] = [
         ("one series", |one| &one.series_ms),
         ("100 minute means", |one| &one.minute_means_ms),
     ];

@@ -4,11 +4,13 @@
 //! The exit status is 0 when all went well, 1 when something failed or was refused, and 2 when
 //! the command line or the settings make no sense.
 
+mod check;
 mod completions;
 mod config;
 mod failure;
 mod flags;
 mod import;
+mod inspect;
 mod man;
 mod progress;
 mod query;
@@ -43,6 +45,10 @@ enum Command {
     Query(query::Query),
     /// Bring in data from files of other kinds.
     Import(import::Import),
+    /// Show what is in the files of a directory.
+    Inspect(inspect::Inspect),
+    /// Prove that everything in a directory can be read.
+    Check(check::Check),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Completions),
     /// Print the manual page, or write one page a subcommand into a directory.
@@ -56,6 +62,8 @@ fn main() -> ExitCode {
         Command::Write(write) => write.run(),
         Command::Query(query) => query.run(),
         Command::Import(import) => import.run(),
+        Command::Inspect(inspect) => inspect.run(),
+        Command::Check(check) => check.run(),
         Command::Completions(completions) => completions.run(&mut Seiner::command()),
         Command::Man(man) => man.run(Seiner::command()),
     };

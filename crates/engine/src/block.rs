@@ -68,7 +68,8 @@ fn encode_field(times: &[i64], column: &FieldColumn, effort: Effort, out: &mut V
     out.splice(at..at, prefix);
 }
 
-fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
+/// The aggregates of a column, with the values in the order of rows; none of texts.
+pub fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
     if column.values.field_type() == FieldType::Str {
         return None;
     }
@@ -87,6 +88,28 @@ fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
 /// The times of the rows that have a value.
 pub fn present_rows<'a>(times: &'a [i64], present: &'a Option<Bitmap>) -> impl Iterator<Item = i64> + 'a {
     times.iter().enumerate().filter(|(row, _)| present.as_ref().is_none_or(|bits| bits.get(*row))).map(|(_, &time)| time)
+}
+
+/// How a block's bytes are spent.
+pub struct Shape {
+    /// Bytes of the times.
+    pub time_bytes: usize,
+    /// The columns.
+    pub columns: Vec<ColumnShape>,
+}
+
+/// How a column's bytes are spent.
+pub struct ColumnShape {
+    /// Whether a bitmap tells which rows have a value.
+    pub gaps: bool,
+    /// Values.
+    pub values: usize,
+    /// Whether aggregates precede them.
+    pub summary: bool,
+    /// Bytes, with all that precedes the values.
+    pub bytes: usize,
+    /// The first byte of the values, which tells the codec; none where there are no values.
+    pub codec: Option<u8>,
 }
 
 /// A block that was read and whose checksum held.
@@ -157,6 +180,28 @@ impl<'a> Block<'a> {
                 }))
             })
             .collect()
+    }
+
+    /// How the block's bytes are spent, without decoding values.
+    ///
+    /// # Errors
+    /// When the block ends too early, or too late.
+    pub fn shape(&self, columns: usize) -> Result<Shape, String> {
+        let mut rest = self.body;
+        decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows)).map_err(|error| error.to_string())?;
+        let time_bytes = self.body.len() - rest.len();
+        let columns = (0..columns)
+            .map(|_| {
+                let before = rest.len();
+                let (present, count, summary, values) = self.field(&mut rest)?;
+                let codec = values.first().copied();
+                Ok(ColumnShape { gaps: present.is_some(), values: count, summary: summary.is_some(), bytes: before - rest.len(), codec })
+            })
+            .collect::<Result<_, String>>()?;
+        if !rest.is_empty() {
+            return Err(format!("{} bytes follow the last column", rest.len()));
+        }
+        Ok(Shape { time_bytes, columns })
     }
 
     #[allow(clippy::type_complexity)]

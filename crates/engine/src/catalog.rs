@@ -1,7 +1,9 @@
 //! The catalog: the dictionary on disk.
 //!
-//! One file, to which a frame is added whenever a segment is sealed: the sources and layouts that
-//! came since, and the layouts that sources have got since. What came later is in the journal.
+//! A frame is added whenever a segment is sealed: the sources and layouts that came since, and the
+//! layouts that sources have got since. What came later is in the journal. No block can be read
+//! without it, so it is kept twice, byte for byte the same, and what is damaged in the one is taken
+//! from the other.
 //! `docs/format/catalog.md` has the bytes.
 
 use crate::bytes::{Cursor, Short, put_text};
@@ -14,6 +16,8 @@ use std::sync::Arc;
 
 /// The catalog's file.
 pub const NAME: &str = "catalog";
+/// Its copy.
+pub const COPY: &str = "catalog.copy";
 const MAGIC: &[u8; 8] = b"SEINCATL";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
@@ -70,8 +74,14 @@ pub fn get_key(cursor: &mut Cursor<'_>) -> Result<SourceKey, Short> {
     SourceKey::new(measurement, tags).map_err(|_| Short)
 }
 
+/// Stands in place of a type where the layout was lost in damage before.
+const LOST_LAYOUT: u8 = u8::MAX;
+
 /// Writes a layout: its parent and its last field.
 pub fn put_layout(layout: &Layout, out: &mut Vec<u8>) {
+    if layout.is_lost() {
+        return out.extend_from_slice(&[0, LOST_LAYOUT, 0]);
+    }
     let last = layout.columns() - 1;
     varint::put_u64(u64::from(layout.parent()), out);
     out.push(layout.types()[last].code());
@@ -81,15 +91,20 @@ pub fn put_layout(layout: &Layout, out: &mut Vec<u8>) {
 /// Reads a layout and adds it under the next number.
 pub fn get_layout(cursor: &mut Cursor<'_>, layouts: &mut Layouts) -> Result<(), Short> {
     let parent = cursor.count(layouts.len() - 1)? as u32;
-    let field_type = FieldType::from_code(cursor.u8()?).ok_or(Short)?;
+    let code = cursor.u8()?;
     let name = cursor.text()?;
+    if code == LOST_LAYOUT {
+        layouts.lose(layouts.len() as u32 + 1);
+        return Ok(());
+    }
+    let field_type = FieldType::from_code(code).ok_or(Short)?;
     layouts.extend(parent, name, field_type);
     Ok(())
 }
 
 /// The open catalog.
 pub struct Catalog {
-    file: Arc<dyn File>,
+    files: [Arc<dyn File>; 2],
     len: u64,
     /// The store's identity, which its journal files and segments bear.
     pub store: u64,
@@ -99,65 +114,86 @@ pub struct Catalog {
 pub struct ReadFrame {
     /// Where it begins.
     pub offset: u64,
-    /// The number of its first source.
-    pub first_source: u32,
-    /// How many sources it adds.
-    pub sources: u32,
+    /// The number after its last source, as far as its header can be read.
+    pub end_source: u32,
+    /// The number after its last layout, as far as its header can be read.
+    pub end_layout: u32,
     /// What it adds.
     pub frame: Result<Frame, String>,
+}
+
+/// What was read of a catalog.
+pub struct ReadCatalog {
+    /// The store's identity.
+    pub store: u64,
+    /// Its frames.
+    pub frames: Vec<ReadFrame>,
+    /// Which of the two files is damaged, and where the damage begins.
+    pub damaged: Vec<(&'static str, u64)>,
+    /// What the files hold when they are whole.
+    image: Vec<u8>,
+    /// Whether each file, the catalog and its copy, holds that.
+    pub whole: [bool; 2],
+}
+
+impl ReadCatalog {
+    /// Where the last whole frame ends.
+    pub fn end(&self) -> u64 {
+        self.image.len() as u64
+    }
+}
+
+/// Reads a catalog and changes nothing; `None` where there is none. Bytes behind the last whole
+/// frame were being written when the power went.
+pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
+    let copies = [read_whole(disk, NAME)?, read_whole(disk, COPY)?];
+    if copies.iter().all(|bytes| bytes.iter().all(|&byte| byte == 0)) {
+        return Ok(None);
+    }
+    let store = copies.iter().find_map(|bytes| header(bytes)).ok_or_else(|| Error::Damage {
+        file: NAME.to_string(),
+        offset: 0,
+        what: format!("the headers of it and of {COPY} are damaged or of another version; put one back from a copy of the directory"),
+    })?;
+    let (image, frames) = read_frames(&copies);
+    let mut damaged = Vec::new();
+    let settled = frames.last().map_or(0, |frame| frame.offset as usize);
+    for (name, bytes) in [NAME, COPY].into_iter().zip(&copies) {
+        if let Some(at) = bytes.iter().zip(&image).position(|(found, whole)| found != whole)
+            && !(at >= settled && is_torn(&bytes[at..], &image[at..]))
+        {
+            damaged.push((name, at as u64));
+        }
+    }
+    let whole = copies.each_ref().map(|bytes| bytes.get(..image.len()) == Some(&image[..]));
+    Ok(Some(ReadCatalog { store, frames, damaged, image, whole }))
 }
 
 impl Catalog {
     /// Creates a catalog; `store` should be different for every store.
     pub fn create(disk: &dyn Disk, store: u64) -> Result<Catalog, Error> {
-        let context = || format!("creating {NAME}");
-        let file = disk.create(NAME).map_err(io_error(context))?;
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());
         header.extend_from_slice(&store.to_le_bytes());
         header.extend_from_slice(&checksum(&header).to_le_bytes());
-        file.write_at(0, &header).map_err(io_error(context))?;
-        file.sync().map_err(io_error(context))?;
-        disk.sync_names().map_err(io_error(context))?;
-        Ok(Catalog { file, len: header.len() as u64, store })
+        let files = [write_whole(disk, NAME, &header)?, write_whole(disk, COPY, &header)?];
+        disk.sync_names().map_err(io_error(|| format!("creating {NAME}")))?;
+        Ok(Catalog { files, len: header.len() as u64, store })
     }
 
-    /// Opens a catalog and reads its frames; `None` where there is none yet. Bytes behind the last
-    /// whole frame were being written when the power went, and are written over.
-    pub fn open(disk: &dyn Disk) -> Result<Option<(Catalog, Vec<ReadFrame>)>, Error> {
-        let context = || format!("reading {NAME}");
-        let file = match disk.open(NAME) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_error(context)(error)),
+    /// Opens a catalog that was read, to add frames to it; a damaged file becomes whole again.
+    pub fn open(disk: &dyn Disk, read: &ReadCatalog) -> Result<Catalog, Error> {
+        let open = |name: &str, whole: bool| match whole {
+            true => disk.open(name).map_err(io_error(|| format!("opening {name}"))),
+            false => write_whole(disk, name, &read.image),
         };
-        let len = file.len().map_err(io_error(context))?;
-        let mut bytes = vec![0; len as usize];
-        file.read_at(0, &mut bytes).map_err(io_error(context))?;
-        if bytes.iter().all(|&byte| byte == 0) {
-            return Ok(None);
+        let files = [open(NAME, read.whole[0])?, open(COPY, read.whole[1])?];
+        // Seen is not durable: a process that was killed may have written without syncing.
+        for file in &files {
+            file.sync().map_err(io_error(|| format!("syncing {NAME}")))?;
         }
-        let store = header(&bytes).ok_or_else(|| Error::Damage {
-            file: NAME.to_string(),
-            offset: 0,
-            what: "the header is damaged or of another version; put back the catalog from a copy of the directory".to_string(),
-        })?;
-        let mut frames = Vec::new();
-        let mut at = HEADER_BYTES;
-        loop {
-            if let Some((frame, end)) = read_frame(&bytes, at) {
-                frames.push(frame);
-                at = end;
-            } else if let Some(next) = (at + 1..bytes.len()).find(|&next| read_frame(&bytes, next).is_some()) {
-                // A frame follows, so what is in between was whole once.
-                let what = Err("a frame's header is damaged".to_string());
-                frames.push(ReadFrame { offset: at as u64, first_source: 0, sources: 0, frame: what });
-                at = next;
-            } else {
-                break;
-            }
-        }
-        Ok(Some((Catalog { file, len: at as u64, store }, frames)))
+        disk.sync_names().map_err(io_error(|| format!("syncing {NAME}")))?;
+        Ok(Catalog { files, len: read.end(), store: read.store })
     }
 
     /// Adds a frame; durable on return.
@@ -183,10 +219,75 @@ impl Catalog {
         }
         bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
         bytes.extend_from_slice(&body);
-        self.file.write_at(self.len, &bytes).map_err(io_error(context))?;
-        self.file.sync().map_err(io_error(context))?;
+        // One after the other: a crash leaves at least one of them whole.
+        for file in &self.files {
+            file.write_at(self.len, &bytes).map_err(io_error(context))?;
+            file.sync().map_err(io_error(context))?;
+        }
         self.len += bytes.len() as u64;
         Ok(())
+    }
+}
+
+/// Whether what was written last reached the disk in part: where it differs from what was written,
+/// it is still blank. Fewer blank bytes than this are damage rather than a write's missing sector.
+fn is_torn(found: &[u8], written: &[u8]) -> bool {
+    const BLANK: usize = 16;
+    let mut differing = found.iter().zip(written).filter(|(found, written)| found != written).map(|(found, _)| *found);
+    let cut = found.len() < written.len();
+    let blank = differing.clone().count() >= BLANK;
+    (cut || blank) && differing.all(|byte| byte == 0)
+}
+
+fn read_whole(disk: &dyn Disk, name: &str) -> Result<Vec<u8>, Error> {
+    let context = || format!("reading {name}");
+    let file = match disk.open(name) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(io_error(context)(error)),
+    };
+    let mut bytes = vec![0; file.len().map_err(io_error(context))? as usize];
+    file.read_at(0, &mut bytes).map_err(io_error(context))?;
+    Ok(bytes)
+}
+
+fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File>, Error> {
+    let context = || format!("writing {name}");
+    let file = match disk.open(name) {
+        Ok(file) => file,
+        Err(_) => disk.create(name).map_err(io_error(context))?,
+    };
+    file.write_at(0, bytes).map_err(io_error(context))?;
+    file.set_len(bytes.len() as u64).map_err(io_error(context))?;
+    file.sync().map_err(io_error(context))?;
+    Ok(file)
+}
+
+/// The frames, each from the copy in which it is whole, and what an undamaged file holds. Where a
+/// frame is damaged in both, it stays as it is.
+fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
+    let good = |bytes: &&Vec<u8>| header(bytes).is_some();
+    let mut image = copies.iter().find(good).map_or(Vec::new(), |bytes| bytes[..HEADER_BYTES].to_vec());
+    let mut frames = Vec::new();
+    loop {
+        let at = image.len();
+        let read: Vec<_> = copies.iter().map(|bytes| (read_frame(bytes, at), bytes)).collect();
+        let whole = read.iter().position(|(read, _)| read.as_ref().is_some_and(|(frame, _)| frame.frame.is_ok()));
+        let known = whole.or_else(|| read.iter().position(|(read, _)| read.is_some()));
+        if let Some((Some((frame, end)), bytes)) = known.and_then(|index| read.into_iter().nth(index)) {
+            image.extend_from_slice(&bytes[at..end]);
+            frames.push(frame);
+            continue;
+        }
+        // A frame that follows tells that what is in between was whole once.
+        let next = copies.iter().find_map(|bytes| {
+            let next = (at + 1..bytes.len()).find(|&next| read_frame(bytes, next).is_some())?;
+            Some(&bytes[at..next])
+        });
+        let Some(between) = next else { return (image, frames) };
+        image.extend_from_slice(between);
+        let frame = Err("a frame's header is damaged in both files".to_string());
+        frames.push(ReadFrame { offset: at as u64, end_source: 0, end_layout: 0, frame });
     }
 }
 
@@ -218,14 +319,14 @@ fn read_frame(bytes: &[u8], at: usize) -> Option<(ReadFrame, usize)> {
     let start = at + FRAME_HEADER_BYTES;
     let body = bytes.get(start..start + len)?;
     let offset = at as u64;
-    let (first_source, sources) = (frame.first_source, frame.sources);
+    let (end_source, end_layout) = (frame.first_source.saturating_add(frame.sources), frame.first_layout.saturating_add(frame.new_layouts));
     let found = checksum(body);
     let read = if found != sum {
         Err(format!("a frame's checksum is {found:08x}, {sum:08x} was written"))
     } else {
         read_streams(body, plain, &mut frame).map(|()| frame).map_err(|Short| "a frame is malformed".to_string())
     };
-    Some((ReadFrame { offset, first_source, sources, frame: read }, start + len))
+    Some((ReadFrame { offset, end_source, end_layout, frame: read }, start + len))
 }
 
 fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), Short> {

@@ -180,6 +180,7 @@ impl Engine {
             }
             self.note(&mut state, &mut receipt);
         }
+        receipt.rejected.sort_by_key(|(row, _)| *row);
         Ok(receipt)
     }
 
@@ -489,12 +490,8 @@ impl Engine {
     }
 
     fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {
-        let frame = self.lock().catalog_frame();
-        if !frame.is_empty() {
-            writing.catalog.add(&frame)?;
-            self.lock().catalogued(&frame);
-        }
-        Ok(())
+        let frame = self.lock().take_catalog_frame();
+        if frame.is_empty() { Ok(()) } else { writing.catalog.add(&frame) }
     }
 
     /// Lets journal files go that nothing holds. The catalog has all that they registered.
@@ -558,21 +555,19 @@ impl Engine {
         journal.drop_spares()
     }
 
-    /// Stops the keeper, makes everything accepted durable and refuses what comes then. The journal
-    /// keeps what is in no segment; without a journal, everything is sealed.
+    /// Stops the keeper, seals everything and refuses what comes then. The next start reads footers
+    /// only.
     pub fn close(&self) -> Result<(), Error> {
         if let Some(keeper) = self.keeper.lock().expect("nobody panics with the keeper").take() {
             keeper.stop();
         }
-        let closed = self.lock().closed;
-        if !closed {
-            match self.durability {
-                Durability::Memory => self.settle()?,
-                _ => self.commit()?,
-            }
+        if self.lock().closed {
+            return Ok(());
         }
+        // What came since is on disk, too, before the store refuses.
+        self.settle()?;
         self.lock().closed = true;
-        Ok(())
+        self.commit()
     }
 
     // ---- what there is

@@ -10,7 +10,7 @@
 
 use crate::bytes::{Cursor, Short};
 use crate::buffer::row;
-use crate::catalog::{Catalog, ReadFrame, get_key, get_layout};
+use crate::catalog::{self, Catalog, ReadFrame, get_key, get_layout};
 use crate::engine::Opened;
 use crate::error::{Error, io_error};
 use crate::journal::files::{self, FileReader, JournalWriter, Pins};
@@ -56,12 +56,10 @@ pub(crate) fn open(disk: Arc<dyn Disk>, clock: &dyn Clock, options: Options) -> 
 // ---- the catalog
 
 fn read_catalog(disk: &dyn Disk, clock: &dyn Clock, state: &mut State, recovery: &mut Recovery) -> Result<Catalog, Error> {
-    let Some((catalog, frames)) = Catalog::open(disk)? else {
-        let mut state_volume = state.volume.list()?;
-        state_volume.retain(|(_, slot)| *slot == SlotState::Sealed);
-        if !state_volume.is_empty() {
+    let Some(read) = catalog::read(disk)? else {
+        if state.volume.list()?.iter().any(|(_, slot)| *slot == SlotState::Sealed) {
             return Err(Error::Damage {
-                file: crate::catalog::NAME.to_string(),
+                file: catalog::NAME.to_string(),
                 offset: 0,
                 what: "it is missing, and there are segments; put it back from a copy of the directory".to_string(),
             });
@@ -69,21 +67,28 @@ fn read_catalog(disk: &dyn Disk, clock: &dyn Clock, state: &mut State, recovery:
         let store = foldhash::fast::FixedState::default().hash_one(clock.now());
         return Catalog::create(disk, store);
     };
-    for ReadFrame { offset, first_source, sources, frame } in frames {
+    let open = Catalog::open(disk, &read)?;
+    for (file, offset) in read.damaged {
+        let what = "damaged; mended from its other copy".to_string();
+        recovery.set_aside.push((format!("{file}, offset {offset}"), what));
+    }
+    for ReadFrame { offset, end_source, end_layout, frame } in read.frames {
         let result = frame.and_then(|frame| {
             lose_sources(state, frame.first_source);
+            state.layouts.lose(frame.first_layout);
             add_frame(state, &frame).map_err(|Short| "a frame is malformed".to_string())
         });
         if let Err(what) = result {
-            recovery.set_aside.push((format!("{}, offset {offset}", crate::catalog::NAME), what));
-            lose_sources(state, first_source + sources);
+            recovery.set_aside.push((format!("{}, offset {offset}", catalog::NAME), what));
+            lose_sources(state, end_source);
+            state.layouts.lose(end_layout);
         }
     }
     state.catalogued = (state.buffers.sources() as u32, state.layouts.len() as u32);
-    Ok(catalog)
+    Ok(open)
 }
 
-fn add_frame(state: &mut State, frame: &crate::catalog::Frame) -> Result<(), Short> {
+fn add_frame(state: &mut State, frame: &catalog::Frame) -> Result<(), Short> {
     let mut names = Cursor(&frame.names);
     for _ in 0..frame.sources {
         let key = get_key(&mut names)?;
@@ -100,7 +105,9 @@ fn add_frame(state: &mut State, frame: &crate::catalog::Frame) -> Result<(), Sho
         if source as usize >= state.buffers.sources() {
             return Err(Short);
         }
-        state.relink(source, layout);
+        // What is built on a lost layout would be lost, too.
+        let lost = state.layouts.get(layout).is_none_or(|layout| layout.is_lost());
+        state.relink(source, if lost { 0 } else { layout });
     }
     Ok(())
 }
@@ -168,12 +175,15 @@ struct Replay<'a> {
     sequence: u64,
     /// Blocks that sealed segments hold.
     sealed_blocks: HashSet<u64>,
+    /// The layouts that sources have according to the catalog.
+    linked: Vec<u32>,
     /// Sources whose rows are buffered; the others' wait for the next block to begin.
     follows: Vec<bool>,
 }
 
 impl<'a> Replay<'a> {
     fn new(disk: &'a dyn Disk, store: u64, state: State, recovery: Recovery) -> Replay<'a> {
+        let linked = (0..state.buffers.sources() as u32).map(|source| state.buffers.line(source).layout).collect();
         Replay {
             disk,
             store,
@@ -183,6 +193,7 @@ impl<'a> Replay<'a> {
             damaged: Vec::new(),
             sequence: 1,
             sealed_blocks: HashSet::new(),
+            linked,
             follows: Vec::new(),
         }
     }
@@ -210,6 +221,19 @@ impl<'a> Replay<'a> {
             self.state.pins.advance(last + 1);
         }
         self.lose_unnamed();
+        self.widen()
+    }
+
+    /// Blocks that were replayed may have older layouts than the source has got since.
+    fn widen(&mut self) -> Result<(), Error> {
+        for (source, layout) in std::mem::take(&mut self.linked).into_iter().enumerate() {
+            let columns = |number: u32| self.state.layouts.get(number).map_or(0, |layout| layout.columns());
+            let source = source as u32;
+            if columns(layout) > columns(self.state.buffers.line(source).layout) {
+                self.state.seal(source)?;
+                self.state.relink(source, layout);
+            }
+        }
         Ok(())
     }
 
@@ -220,6 +244,8 @@ impl<'a> Replay<'a> {
     /// The numbers of the journal's files, without gaps up to the last; files before a gap were let
     /// go, and only their names came back.
     fn find_files(&mut self) -> Result<Vec<u32>, Error> {
+        // Seen is not durable: a process that was killed may have created files without syncing.
+        self.disk.sync_names().map_err(io_error(|| "syncing the names of files".to_string()))?;
         let names = self.disk.list().map_err(io_error(|| "listing the journal".to_string()))?;
         let mut numbers: Vec<u32> = names.iter().filter_map(|name| files::number(name)).collect();
         numbers.sort_unstable();
@@ -240,6 +266,7 @@ impl<'a> Replay<'a> {
     fn open_file(&mut self, number: u32) -> Result<Option<FileReader>, Error> {
         let name = files::name(number);
         let file = self.disk.open(&name).map_err(io_error(|| format!("opening {name}")))?;
+        file.sync().map_err(io_error(|| format!("syncing {name}")))?;
         let reader = FileReader::open(&*file, number, self.store).map_err(io_error(|| format!("reading {name}")))?;
         self.recovery.journal_files += 1;
         if reader.is_none() {
@@ -255,7 +282,9 @@ impl<'a> Replay<'a> {
     }
 
     fn set_aside(&mut self, number: u32, why: String) {
-        self.damaged.push(number);
+        if !self.damaged.contains(&number) {
+            self.damaged.push(number);
+        }
         self.recovery.set_aside.push((format!("{}{DAMAGED}", files::name(number)), why));
     }
 
@@ -275,8 +304,10 @@ impl<'a> Replay<'a> {
 
     fn replay_file(&mut self, number: u32, mut reader: FileReader) -> Result<(), Error> {
         if reader.sequence != self.sequence {
-            let why = format!("it begins with record {}, {} was expected", reader.sequence, self.sequence);
-            self.lose_the_thread(number, why)?;
+            // The file before ended early; this one is whole.
+            let before = number.wrapping_sub(1);
+            let why = format!("records {} to {} are missing", self.sequence, reader.sequence.wrapping_sub(1));
+            self.lose_the_thread(before, why)?;
         }
         loop {
             while let Some((at, body)) = reader.next_body() {
@@ -291,6 +322,7 @@ impl<'a> Replay<'a> {
             self.lose_the_thread(number, format!("bytes {from} to {later} are damaged"))?;
         }
         self.sequence = reader.sequence;
+        self.recovery.torn_bytes = reader.torn_bytes();
         self.recovery.journal_bytes += reader.at();
         self.state.pins.grow(number, reader.len());
         Ok(())
@@ -298,8 +330,8 @@ impl<'a> Replay<'a> {
 
     /// Records are missing: what was buffered is sealed as it is, and rows count again from the
     /// next block of their source on.
-    fn lose_the_thread(&mut self, number: u32, why: String) -> Result<(), Error> {
-        self.set_aside(number, why);
+    fn lose_the_thread(&mut self, damaged: u32, why: String) -> Result<(), Error> {
+        self.set_aside(damaged, why);
         self.follows.fill(false);
         self.state.seal_all()
     }
@@ -326,8 +358,8 @@ impl<'a> Replay<'a> {
     }
 
     fn replay_layouts(&mut self, record: &Record, mut layouts: Cursor<'_>) -> Result<(), Short> {
-        if record.new_layouts > 0 && record.first_layout > self.state.layouts.len() as u64 {
-            return Err(Short);
+        if record.new_layouts > 0 {
+            self.state.layouts.lose(u32::try_from(record.first_layout).map_err(|_| Short)?);
         }
         for _ in 0..record.new_layouts {
             // Known ones are found again under their number.
@@ -339,10 +371,12 @@ impl<'a> Replay<'a> {
     /// Segments may know of more sources than the catalog and the journal, if those are damaged.
     fn lose_unnamed(&mut self) {
         let sources = self.state.sealed.iter().map(|segment| segment.trailer.sources).max().unwrap_or(0);
+        let layouts = self.state.sealed.iter().map(|segment| segment.trailer.layouts).max().unwrap_or(0);
+        self.state.layouts.lose(layouts);
         let known = self.state.buffers.sources() as u32;
         if sources > known {
             let what = format!("the names of {} sources are lost; they stand under {LOST}", sources - known);
-            self.recovery.set_aside.push((crate::catalog::NAME.to_string(), what));
+            self.recovery.set_aside.push((catalog::NAME.to_string(), what));
             lose_sources(&mut self.state, sources);
         }
     }
@@ -378,11 +412,21 @@ impl Rows<'_> {
         let source = self.next_source.checked_add(self.sources.signed()?).ok_or(Short)?;
         self.next_source = source + 1;
         let source = u32::try_from(source).map_err(|_| Short)?;
-        let follows = replay.follows.get(source as usize).copied().ok_or(Short)?;
+        let mut follows = replay.follows.get(source as usize).copied().ok_or(Short)?;
+        if columns == 1
+            && follows
+            && let Some(&codes) = self.codes.0.first()
+            && let Some(len) = replay.state.buffers.replay_number(source, codes, self.payload.0)
+        {
+            self.codes.take(1)?;
+            self.payload.take(len)?;
+            replay.state.position += 1;
+            replay.recovery.rows_replayed += 1;
+            return Ok(());
+        }
         let codes = self.codes.take(row::codes_bytes(columns))?;
         let len = row::payload_bytes(codes, columns, self.payload.0).map_err(|_| Short)?;
         let payload = self.payload.take(len)?;
-        let mut follows = follows;
         if row::is_start(codes) {
             let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
             let layout = self.starts.count(replay.state.layouts.len() - 1)? as u32;
@@ -412,12 +456,14 @@ impl Replay<'_> {
         // The block before was sealed at this point, into a segment that is lost.
         state.seal(source)?;
         state.next_block = state.next_block.max(block + 1);
-        let follows = !self.sealed_blocks.contains(&block);
+        // Rows cannot be read without their layout, which damage may have taken.
+        let lost = state.layouts.get(layout).is_none_or(|layout| layout.is_lost());
+        let follows = !lost && !self.sealed_blocks.contains(&block);
         self.follows[source as usize] = follows;
-        if state.buffers.line(source).layout != layout {
-            state.relink(source, layout);
-        }
         if follows {
+            if state.buffers.line(source).layout != layout {
+                state.relink(source, layout);
+            }
             let file = state.pins.current();
             state.pins.pin(file);
             let line = state.buffers.line_mut(source);

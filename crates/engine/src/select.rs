@@ -3,6 +3,9 @@
 //! A source is read at one moment: its open block is copied and its blocks are listed under the
 //! lock, so that no row is missed or seen twice while writes go on; blocks never change, and are
 //! read without it. Of two samples of a series at the same time, that in the younger block counts.
+//!
+//! A damaged block or footer page takes nothing else with it: it is told as an error of its own,
+//! and what can be read follows.
 
 use crate::answer::{Bucket, Query, SeriesData, SeriesSummary, Step, number};
 use crate::block::{self, Block, present_rows};
@@ -15,6 +18,7 @@ use crate::segment::Entry;
 use crate::segment::sealed::{LastPage, Segment, read_block};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
 use seiner_platform::File;
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -24,24 +28,26 @@ const PAGES_KEPT: usize = 1024;
 /// The series of a query, source by source, field by field.
 pub struct Select<'a> {
     reader: SourceReader<'a>,
-    ready: VecDeque<SeriesData>,
+    ready: VecDeque<Result<SeriesData, Error>>,
 }
 
 /// The aggregates of a query's series.
 pub struct Aggregates<'a> {
     reader: SourceReader<'a>,
     step: Step,
-    ready: VecDeque<SeriesSummary>,
+    ready: VecDeque<Result<SeriesSummary, Error>>,
 }
 
 impl Engine {
     /// The samples that a query asks for: series by series, times strictly ascending. Series
-    /// without samples in the interval are left out.
+    /// without samples in the interval are left out. Each [`Error::Damage`] among the items tells of
+    /// a block that is missing from what follows.
     pub fn select(&self, query: &Query) -> Result<Select<'_>, Error> {
         Ok(Select { reader: SourceReader::new(self, query), ready: VecDeque::new() })
     }
 
-    /// The aggregates of a query's series, in buckets of a step.
+    /// The aggregates of a query's series, in buckets of a step; damage is told as by
+    /// [`Engine::select`].
     ///
     /// # Errors
     /// When the step is not positive.
@@ -60,12 +66,18 @@ impl Iterator for Select<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(series) = self.ready.pop_front() {
-                return Some(Ok(series));
+            if let Some(item) = self.ready.pop_front() {
+                return Some(item);
             }
             let source = self.reader.next_source()?;
-            match source.and_then(|source| source.series()) {
-                Ok(series) => self.ready = series.into(),
+            match source.and_then(|source| {
+                let found = source.series()?;
+                Ok((source.damage.into_inner(), found))
+            }) {
+                Ok((damage, found)) => {
+                    self.ready.extend(damage.into_iter().map(Err));
+                    self.ready.extend(found.into_iter().map(Ok));
+                }
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -77,12 +89,18 @@ impl Iterator for Aggregates<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(series) = self.ready.pop_front() {
-                return Some(Ok(series));
+            if let Some(item) = self.ready.pop_front() {
+                return Some(item);
             }
             let source = self.reader.next_source()?;
-            match source.and_then(|source| source.summaries(self.step)) {
-                Ok(series) => self.ready = series.into(),
+            match source.and_then(|source| {
+                let found = source.summaries(self.step)?;
+                Ok((source.damage.into_inner(), found))
+            }) {
+                Ok((damage, found)) => {
+                    self.ready.extend(damage.into_iter().map(Err));
+                    self.ready.extend(found.into_iter().map(Ok));
+                }
                 Err(error) => return Some(Err(error)),
             }
         }
@@ -121,6 +139,8 @@ struct SourceView<'a> {
     /// Blocks that overlap the interval, oldest first.
     blocks: Vec<(Entry, Place)>,
     open: Option<OpenBlock>,
+    /// What could not be read.
+    damage: RefCell<Vec<Error>>,
 }
 
 impl<'a> SourceReader<'a> {
@@ -153,6 +173,7 @@ impl<'a> SourceReader<'a> {
             blocks.reverse();
             (layout, state.buffers.open_block(source.0), blocks, state.sealed.clone())
         };
+        let mut damage = Vec::new();
         let mut older = Vec::new();
         for segment in sealed.iter().filter(|segment| segment.span().overlaps(&self.interval)) {
             let mut entries = Vec::new();
@@ -160,7 +181,7 @@ impl<'a> SourceReader<'a> {
                 self.pages.clear();
             }
             let last = self.pages.entry(segment.trailer.number).or_default();
-            segment.blocks_of(source.0, last, &mut entries)?;
+            note(&mut damage, segment.blocks_of(source.0, last, &mut entries))?;
             older.extend(entries.into_iter().map(|entry| (entry, Place::Sealed(segment.clone()))));
         }
         older.append(&mut blocks);
@@ -181,7 +202,20 @@ impl<'a> SourceReader<'a> {
             interval: self.interval,
             blocks: older,
             open,
+            damage: RefCell::new(damage),
         })
+    }
+}
+
+/// Keeps damage for the answer; other errors end it.
+fn note<T>(damage: &mut Vec<Error>, result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error @ Error::Damage { .. }) => {
+            damage.push(error);
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -231,7 +265,7 @@ impl SourceView<'_> {
     fn rows(&self, blocks: &[(Entry, Place)], open: bool) -> Result<Rows, Error> {
         let mut runs = Vec::with_capacity(blocks.len() + 1);
         for (entry, place) in blocks {
-            runs.push(self.read(entry, place)?);
+            runs.extend(note(&mut self.damage.borrow_mut(), self.read(entry, place))?);
         }
         if let Some(open) = self.open.as_ref().filter(|_| open) {
             runs.push(self.decode_open(open));
@@ -243,7 +277,7 @@ impl SourceView<'_> {
         if number == self.layout.number() {
             return Some(self.layout.clone());
         }
-        self.engine.lock().layouts.get(number).cloned()
+        self.engine.lock().layouts.get(number).filter(|layout| !layout.is_lost()).cloned()
     }
 
     fn read(&self, entry: &Entry, place: &Place) -> Result<Rows, Error> {
@@ -291,9 +325,12 @@ impl SourceView<'_> {
             if !cluster.open
                 && let [(entry, place)] = blocks
                 && let Some(start) = self.lies_in_a_bucket(entry, step)
-                && self.take_summaries(entry, place, start, step, &mut buckets)?
             {
-                continue;
+                let taken = self.take_summaries(entry, place, start, step, &mut buckets);
+                // A damaged block is told of once, here.
+                if note(&mut self.damage.borrow_mut(), taken)?.unwrap_or(true) {
+                    continue;
+                }
             }
             let rows = self.rows(blocks, cluster.open)?;
             for column in self.wanted_columns() {
@@ -323,7 +360,7 @@ impl SourceView<'_> {
         });
         let spans: Vec<Interval> = self.blocks.iter().map(|(entry, _)| Interval::new(entry.first, entry.last)).collect();
         let in_order = spans.windows(2).all(|pair| pair[0].end < pair[1].start);
-        let open_last = open.is_none_or(|open| spans.last().is_none_or(|last| last.end < open.start));
+        let open_last = open.is_none_or(|open| spans.iter().all(|span| span.end < open.start));
         let mut clusters: Vec<Cluster> = if in_order {
             (0..spans.len()).map(|block| Cluster { range: block..block + 1, open: false }).collect()
         } else {

@@ -485,8 +485,8 @@ impl State {
 
     // ---- the catalog
 
-    /// What the catalog does not know yet.
-    pub fn catalog_frame(&mut self) -> Frame {
+    /// What the catalog does not know yet, for it to know; if it cannot be written, nothing can.
+    pub fn take_catalog_frame(&mut self) -> Frame {
         let dictionary = self.dictionary.read().expect("no panic while the dictionary is locked");
         let (sources, layouts) = self.catalogued;
         let mut frame = Frame { first_source: sources, first_layout: layouts, ..Frame::default() };
@@ -499,18 +499,14 @@ impl State {
             put_layout(self.layouts.get(number).expect("numbers are dense"), &mut frame.layouts);
             frame.new_layouts += 1;
         }
-        self.relinked.sort_unstable();
-        self.relinked.dedup();
-        for &source in &self.relinked {
+        let mut relinked = std::mem::take(&mut self.relinked);
+        relinked.sort_unstable();
+        relinked.dedup();
+        for source in relinked {
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
-        frame
-    }
-
-    /// The frame is on disk.
-    pub fn catalogued(&mut self, frame: &Frame) {
         self.catalogued = (frame.first_source + frame.sources, frame.first_layout + frame.new_layouts);
-        self.relinked.clear();
+        frame
     }
 
     // ---- accounting

@@ -89,8 +89,9 @@ pub struct Recovery {
     pub rows_replayed: u64,
     /// Rows in the journal that sealed segments hold already.
     pub rows_skipped: u64,
-    /// Rows in journal records that could not be placed because what they follow is damaged.
-    pub rows_lost: u64,
+    /// Bytes of a last journal record that cannot be read: torn while the power went, and then never
+    /// acknowledged as durable, or damaged since.
+    pub torn_bytes: u64,
     /// Segments that do not serve because they are damaged, those set aside earlier included.
     pub damaged_segments: u64,
     /// Whether everything is to be sealed at once, because a journal file has to be set aside.
@@ -110,6 +111,9 @@ impl std::fmt::Display for Recovery {
             self.rows_skipped,
             self.took_ns / 1_000_000
         )?;
+        if self.torn_bytes > 0 {
+            write!(f, "; the last journal record ({} bytes) was torn", self.torn_bytes)?;
+        }
         for (file, why) in &self.set_aside {
             write!(f, "; {file} set aside: {why}")?;
         }

@@ -68,7 +68,8 @@ fn file_name(number: u64, state: SlotState) -> String {
     format!("{PREFIX}{number:08x}{suffix}")
 }
 
-fn parse(name: &str) -> Option<(u64, SlotState)> {
+/// The segment's number and the slot's state that a file's name tells.
+pub fn parse(name: &str) -> Option<(u64, SlotState)> {
     let rest = name.strip_prefix(PREFIX)?;
     let (number, state) = [(OPEN, SlotState::Open), (SEALED, SlotState::Sealed), (DAMAGED, SlotState::Damaged)]
         .into_iter()

@@ -73,7 +73,7 @@ fn what_goes_in_comes_out_before_and_after_sealing_and_reopening() {
     }
     let expected: Vec<(i64, f64)> = walk(5000).collect();
     assert_eq!(read(&engine, "cpu{host=b}"), expected);
-    engine.close().unwrap();
+    engine.commit().unwrap();
     drop(engine);
     let engine = open(dir.path());
     assert!(engine.recovery().rows_replayed > 0, "{}", engine.recovery());
@@ -191,8 +191,8 @@ fn bad_rows_are_refused_one_by_one() {
     let receipt = engine.append(&Plain, &batch).unwrap();
     assert_eq!((receipt.rows, receipt.rejected_total), (2, 5));
     let reasons: Vec<(usize, Reason)> = receipt.rejected;
-    assert_eq!(reasons[0], (2, Reason::Key(KeyError::EmptyMeasurement)));
-    assert!(matches!(reasons[1], (1, Reason::FieldType { .. })));
+    assert!(matches!(reasons[0], (1, Reason::FieldType { .. })));
+    assert_eq!(reasons[1], (2, Reason::Key(KeyError::EmptyMeasurement)));
     assert_eq!(reasons[2..], [(3, Reason::Fields), (4, Reason::Fields), (5, Reason::FieldName)]);
     assert_eq!(read(&engine, "m"), [(1, 1.0), (7, 1.0)]);
     assert_eq!(engine.status().rows_rejected, 5);

@@ -3,8 +3,9 @@
 use crate::refusal::Refusal;
 use crate::station::Station;
 use crate::{metrics, page, query, status, write};
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -34,9 +35,35 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v1/settle", post(settle))
         .fallback(get(page::file))
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn(same_origin))
         // Bodies are streamed against a limit of their own.
         .layer(DefaultBodyLimit::disable())
         .with_state(station)
+}
+
+/// Refuses what pages of other hosts would have a browser send here: a server on loopback is in
+/// reach of every page that its user opens. Browsers name the page's origin with all but plain
+/// questions, whose answers they keep from it; other clients name none.
+async fn same_origin(request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let origin = headers
+        .get(header::ORIGIN)
+        .and_then(|origin| origin.to_str().ok());
+    let authority = origin.map(|origin| {
+        origin
+            .split_once("://")
+            .map_or(origin, |(_, authority)| authority)
+    });
+    if authority.is_some() && authority != host {
+        let refusal = Refusal::invalid(
+            "a page of another host may not ask or write here; open the page of this server",
+        );
+        return (StatusCode::FORBIDDEN, refusal).into_response();
+    }
+    next.run(request).await
 }
 
 async fn ping() -> Response {

@@ -16,7 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Rows handed to the store at once: enough to overlap its cache misses, and few enough that
 /// rows and cells are still in the second-level cache when it reads them.
-static BATCH: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| std::env::var("BR").map_or(512, |b| b.parse().unwrap()));
+const BATCH_ROWS: usize = 512;
 
 /// Refused lines that are listed one by one.
 const MAX_LISTED: usize = 100;
@@ -175,12 +175,12 @@ impl<'e> Intake<'e> {
                 &text[done..],
                 last,
                 now,
-                (*BATCH),
+                BATCH_ROWS,
                 arena,
                 &mut batch,
                 errors,
             );
-            let full = batch.rows.len() >= (*BATCH);
+            let full = batch.rows.len() >= BATCH_ROWS;
             let appended = if batch.rows.is_empty() {
                 Ok(None)
             } else {

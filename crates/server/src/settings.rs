@@ -220,7 +220,7 @@ pub static TABLE: [Setting; 17] = [
         default: "256",
         form: "COUNT",
         help: "Writes taken at the same time; more are answered 503 with Retry-After instead of being queued. Each \
-               takes up to 256 KiB of memory while its body arrives.",
+               takes up to 128 KiB of memory while its body arrives.",
         assign: |settings, text| count(text).map(|count| settings.max_requests = count),
     },
     Setting {
@@ -236,7 +236,7 @@ pub static TABLE: [Setting; 17] = [
         default: "1024",
         form: "COUNT",
         help: "Connections open at the same time, of HTTP and of line protocol each; more are turned away. A \
-               connection that once sent a large body holds up to 256 KiB.",
+               connection that once sent a large body holds up to 128 KiB.",
         assign: |settings, text| count(text).map(|count| settings.max_connections = count),
     },
     Setting {

@@ -2,7 +2,7 @@
 
 use seiner_sim::{Campaign, World};
 
-const RUNS: u64 = 300;
+const RUNS: u64 = 250;
 
 #[test]
 fn seeds() {

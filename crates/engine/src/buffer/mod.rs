@@ -287,7 +287,13 @@ impl Buffers {
         put(slot, &mut at, payload);
         load_states(&mut self.states, layout.columns(), line, &self.slab);
         let block = &self.slab.bytes(line.rows_slot)[..at];
-        row::follow(block, start, layout.types(), &mut line.time, &mut self.states)?;
+        if let Err(malformed) = row::follow(block, start, layout.types(), &mut line.time, &mut self.states) {
+            if first {
+                release(line, &mut self.slab);
+                self.open -= 1;
+            }
+            return Err(malformed);
+        }
         store_states(&self.states, line, &mut self.slab);
         self.row_bytes += (at - line.bytes as usize) as u64;
         line.bytes = at as u32;
@@ -296,20 +302,45 @@ impl Buffers {
         Ok(())
     }
 
+    /// Appends a row of one number that follows another, as it lies in the journal: codes and a
+    /// payload of which the row takes the front. Answers how much; `None` where the row is not of
+    /// that kind, and [`Buffers::replay`] has to look at it.
+    #[inline]
+    pub fn replay_number(&mut self, source: u32, codes: u8, payload: &[u8]) -> Option<usize> {
+        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let (time, value) = ((codes & 15) as usize, (codes >> 4) as usize);
+        let window: &[u8; 16] = payload.first_chunk()?;
+        let at = line.bytes as usize;
+        if line.rows == 0 || time > 8 || value > 8 {
+            return None;
+        }
+        let mut slot = self.slab.bytes_mut(line.rows_slot);
+        if slot.len() < at + NUMBER_BYTES {
+            line.rows_slot = self.slab.grow(line.rows_slot, at);
+            slot = self.slab.bytes_mut(line.rows_slot);
+        }
+        slot[at] = codes;
+        slot[at + 1..at + NUMBER_BYTES].copy_from_slice(window);
+        row::follow_time(&mut line.time, window, time);
+        line.previous = row::follow_number(line.previous, window, time, value);
+        let bytes = 1 + time + value;
+        line.bytes = (at + bytes) as u32;
+        line.rows += 1;
+        self.rows += 1;
+        self.row_bytes += bytes as u64;
+        Some(time + value)
+    }
+
     /// Takes the open block's rows out as columns, in the order of arrival; the source has none then.
     pub fn drain(&mut self, source: u32, types: &[FieldType]) -> Columns {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
         let columns =
             row::decode(bytes, line.rows as usize, types).expect("a buffer holds what this process encoded");
-        self.slab.free(line.rows_slot);
-        if line.states_slot != Slot::NONE {
-            self.slab.free(line.states_slot);
-        }
         self.rows -= u64::from(line.rows);
         self.row_bytes -= u64::from(line.bytes);
         self.open -= 1;
-        (line.rows_slot, line.states_slot, line.rows, line.bytes) = (Slot::NONE, Slot::NONE, 0, 0);
+        release(line, &mut self.slab);
         columns
     }
 
@@ -363,6 +394,14 @@ fn open(line: &mut Line, layout: &Layout, bound: usize, slab: &mut Slab) {
         line.states_slot = slab.take(class_for(bytes));
         slab.bytes_mut(line.states_slot)[..bytes].fill(0);
     }
+}
+
+fn release(line: &mut Line, slab: &mut Slab) {
+    slab.free(line.rows_slot);
+    if line.states_slot != Slot::NONE {
+        slab.free(line.states_slot);
+    }
+    (line.rows_slot, line.states_slot, line.rows, line.bytes) = (Slot::NONE, Slot::NONE, 0, 0);
 }
 
 /// Copies into a slot whose room was made sure of.

@@ -398,6 +398,26 @@ pub fn decode(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns,
     }
 }
 
+/// The low `bytes` bytes, at most eight, of `window` from `at` on.
+#[inline(always)]
+fn window_word(window: &[u8; 16], at: usize, bytes: usize) -> u64 {
+    let word = u64::from_le_bytes(window[at..at + 8].try_into().expect("eight bytes"));
+    if bytes == 0 { 0 } else { word & u64::MAX >> (64 - 8 * bytes) }
+}
+
+/// What a time's code of `bytes` bytes does to the state.
+#[inline(always)]
+pub fn follow_time(time: &mut TimeState, window: &[u8; 16], bytes: usize) {
+    time.delta = time.delta.wrapping_add(unzigzag(window_word(window, 0, bytes)));
+    time.last = time.last.wrapping_add(time.delta);
+}
+
+/// The number after `previous` by a delta of `bytes` bytes from `at` on.
+#[inline(always)]
+pub fn follow_number(previous: u64, window: &[u8; 16], at: usize, bytes: usize) -> u64 {
+    previous.wrapping_add(unzigzag(window_word(window, at, bytes)) as u64)
+}
+
 /// The usual block: one column of floats, which is never missing, since then there is no row.
 fn decode_f64(bytes: &[u8], rows: usize) -> Result<Columns, Malformed> {
     let mut times = Vec::with_capacity(rows);
@@ -409,14 +429,10 @@ fn decode_f64(bytes: &[u8], rows: usize) -> Result<Columns, Malformed> {
         // Both are deltas of few bytes, and not at the very end: read as whole words.
         if time_code <= 8
             && value_code <= 8
-            && let Some(window) = bytes.get(at + 1..at + 17)
+            && let Some(window) = bytes[at + 1..].first_chunk()
         {
-            let word = |at: usize| u64::from_le_bytes(window[at..at + 8].try_into().expect("eight bytes"));
-            let cut = |word: u64, bytes: u8| if bytes == 0 { 0 } else { word & u64::MAX >> (64 - 8 * u32::from(bytes)) };
-            time.delta = time.delta.wrapping_add(unzigzag(cut(word(0), time_code)));
-            time.last = time.last.wrapping_add(time.delta);
-            let delta = unzigzag(cut(word(time_code as usize), value_code));
-            state.previous = state.previous.wrapping_add(delta as u64);
+            follow_time(&mut time, window, time_code as usize);
+            state.previous = follow_number(state.previous, window, time_code as usize, value_code as usize);
             values.push(f64::from_bits(bits_of(&state, FieldType::F64)));
             at += 1 + (time_code + value_code) as usize;
         } else {

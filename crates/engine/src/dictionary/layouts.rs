@@ -14,6 +14,7 @@ pub struct Layout {
     parent: u32,
     names: Vec<Arc<str>>,
     types: Vec<FieldType>,
+    lost: bool,
 }
 
 impl Layout {
@@ -25,6 +26,11 @@ impl Layout {
     /// The layout that it extends by its last field.
     pub fn parent(&self) -> u32 {
         self.parent
+    }
+
+    /// Whether what it was is not known any more.
+    pub fn is_lost(&self) -> bool {
+        self.lost
     }
 
     /// How many columns there are.
@@ -99,9 +105,17 @@ impl Layouts {
         let mut types = base.types.clone();
         types.push(field_type);
         self.memory += 160 + names.len() * 17 + name.len();
-        self.all.push(Arc::new(Layout { number, parent, names, types }));
+        let lost = base.lost;
+        self.all.push(Arc::new(Layout { number, parent, names, types, lost }));
         self.next.insert(step, number);
         (number, true)
+    }
+
+    /// Keeps numbers below `up_to` for layouts whose description is lost.
+    pub fn lose(&mut self, up_to: u32) {
+        for number in self.all.len() as u32..up_to {
+            self.all.push(Arc::new(Layout { number, lost: true, ..Layout::default() }));
+        }
     }
 
     /// Bytes of memory.

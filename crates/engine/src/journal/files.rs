@@ -132,10 +132,11 @@ impl JournalWriter {
             .file
             .write_at(current.len, &self.record)
             .map_err(io_error(|| format!("writing {}", name(number))))?;
-        current.len += self.record.len() as u64;
+        let bytes_of_record = (self.record.len() - HEADER_BYTES) as u64;
+        current.len += bytes_of_record;
         current.synced = false;
         self.sequence += 1;
-        Ok(bytes + self.record.len() as u64)
+        Ok(bytes + bytes_of_record)
     }
 
     /// Makes durable what was written; answers whether anything was.
@@ -164,7 +165,8 @@ impl JournalWriter {
         };
         // The name first: a file that is written over must not come back under its old name.
         self.disk.sync_names().map_err(io_error(context))?;
-        let header = FileHeader { number, store: self.store, first_sequence: self.sequence }.encode();
+        let mut header = FileHeader { number, store: self.store, first_sequence: self.sequence }.encode();
+        header.extend_from_slice(&[0; HEADER_BYTES]);
         file.write_at(0, &header).map_err(io_error(context))?;
         self.current = Some(Current { number, file, len: FILE_HEADER_BYTES, synced: false });
         Ok(())
@@ -372,6 +374,18 @@ impl FileReader {
         if let Some(header) = self.header_at(self.at) {
             self.sequence = header.sequence;
         }
+    }
+
+    /// Whether a record begins where reading stopped that cannot be read: torn while the power went,
+    /// or damaged. Answers how many bytes it claims, as far as they are there.
+    pub fn torn_bytes(&self) -> u64 {
+        let rest = &self.bytes[self.at..];
+        let mark = &rest[..rest.len().min(HEADER_BYTES)];
+        if mark.iter().all(|&byte| byte == 0) {
+            return 0;
+        }
+        let claimed = Header::read(rest).map_or(HEADER_BYTES, |header| HEADER_BYTES + header.body);
+        claimed.min(rest.len()) as u64
     }
 
     /// The file's length.

@@ -6,7 +6,8 @@ use super::staging::Staging;
 use crate::bytes::{Cursor, Short};
 use seiner_codec::{checksum, varint};
 
-/// Checksum, length, file number, sequence.
+/// Checksum, length, file number, sequence. As many zeros behind the last record mark the end, which
+/// the next record overwrites: other bytes there are a record that was torn or damaged.
 pub const HEADER_BYTES: usize = 4 + 4 + 4 + 8;
 /// Longer bodies are damage: staging is cut into records long before.
 pub const BODY_LIMIT: usize = 64 << 20;
@@ -27,7 +28,7 @@ impl Encoder {
         Encoder { compressor: zstd::bulk::Compressor::new(LEVEL).expect("level 1 exists") }
     }
 
-    /// Appends a record with all that is staged.
+    /// Appends a record with all that is staged, and an end mark.
     pub fn encode(&mut self, staging: &mut Staging, file: u32, sequence: u64, out: &mut Vec<u8>) {
         staging.end_width();
         let start = out.len();
@@ -51,6 +52,7 @@ impl Encoder {
         out[start + 4..start + 8].copy_from_slice(&body.to_le_bytes());
         let sum = checksum(&out[start + 4..]);
         out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
+        out.extend_from_slice(&[0; HEADER_BYTES]);
     }
 
     /// Plain length, stored length (0: stored plainly), bytes.

@@ -85,7 +85,13 @@ impl Segment {
         }
     }
 
-    fn page(&self, page: &Page) -> Result<Vec<Entry>, Error> {
+    /// What the fence knows of the pages.
+    pub fn fence(&self) -> &[Page] {
+        &self.fence
+    }
+
+    /// The entries of a page.
+    pub fn page(&self, page: &Page) -> Result<Vec<Entry>, Error> {
         let damage = |what| Error::Damage { file: self.name.clone(), offset: u64::from(page.offset), what };
         if u64::from(page.offset) + u64::from(page.len) > self.bytes {
             return Err(damage("the fence points outside the segment".to_string()));
@@ -115,6 +121,13 @@ impl Segment {
     /// All blocks, page by page.
     pub fn blocks(&self) -> impl Iterator<Item = Result<Vec<Entry>, Error>> + '_ {
         self.fence.iter().map(|page| self.page(page))
+    }
+
+    /// Bytes at a place, whatever they are.
+    pub fn bytes_at(&self, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; len as usize];
+        self.file.read_at(offset, &mut bytes).map_err(io_error(|| format!("reading {}", self.name)))?;
+        Ok(bytes)
     }
 
     /// The bytes of a block.

@@ -77,14 +77,26 @@ fn write_series<'o, T, W: Write>(
     };
     let mut answer = Answer::begin(plan.format, out, &head);
     let mut truncated = false;
-    for (index, series) in found.enumerate() {
-        if index == plan.limit {
-            truncated = true;
-            break;
+    let mut written = 0;
+    let mut warnings = Vec::new();
+    for series in found {
+        match series {
+            // What is left is an answer if it can say that something is missing.
+            Err(damage @ seiner_engine::Error::Damage { .. }) if plan.format == Format::Json => {
+                warnings.push(damage.to_string());
+            }
+            Err(error) => return Err(Refusal::from(error).into()),
+            Ok(_) if written == plan.limit => {
+                truncated = true;
+                break;
+            }
+            Ok(series) => {
+                write(&mut answer, series)?;
+                written += 1;
+            }
         }
-        write(&mut answer, series.map_err(Refusal::from)?)?;
     }
-    answer.end(truncated)?;
+    answer.end(truncated, &warnings)?;
     Ok(())
 }
 

@@ -137,6 +137,25 @@ fn nonsense_on_the_socket_harms_nobody() {
 }
 
 #[test]
+fn pages_of_other_hosts_may_not_write() {
+    let site = Site::new();
+    let own = format!("http://{}", site.address);
+    for (origin, status) in [
+        ("http://evil.example", 403),
+        ("null", 403),
+        (own.as_str(), 204),
+    ] {
+        assert_eq!(
+            site.post("/write", &[("origin", origin)], b"m x=1 1")
+                .status,
+            status,
+            "{origin}"
+        );
+    }
+    assert_eq!(site.values("m")["values"], json!([1.0]));
+}
+
+#[test]
 fn addresses_that_others_reach_need_leave() {
     let data = tempfile::tempdir().unwrap();
     let settings = Settings {

@@ -101,15 +101,14 @@ impl<W: Write> JsonAnswer<W> {
         Ok(())
     }
 
-    pub fn end(mut self, truncated: bool) -> io::Result<W> {
-        push_text(
-            &mut self.out.bytes,
-            if truncated {
-                "],\"truncated\":true}"
-            } else {
-                "],\"truncated\":false}"
-            },
-        );
+    pub fn end(mut self, truncated: bool, warnings: &[String]) -> io::Result<W> {
+        push_text(&mut self.out.bytes, "],\"truncated\":");
+        push_text(&mut self.out.bytes, if truncated { "true" } else { "false" });
+        if !warnings.is_empty() {
+            push_text(&mut self.out.bytes, ",\"warnings\":");
+            serde_json::to_writer(&mut self.out.bytes, warnings).expect("texts are JSON");
+        }
+        self.out.bytes.push(b'}');
         self.out.finish()
     }
 }

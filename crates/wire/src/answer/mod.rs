@@ -198,10 +198,11 @@ impl<W: Write> Answer<W> {
     }
 
     /// Ends the answer and gives the writer back, flushed. `truncated` says that there were
-    /// more series than the query wanted; only JSON has a place for it.
-    pub fn end(self, truncated: bool) -> io::Result<W> {
+    /// more series than the query wanted, `warnings` what is missing and why. Only JSON has a
+    /// place for either.
+    pub fn end(self, truncated: bool, warnings: &[String]) -> io::Result<W> {
         let mut out = match self.writer {
-            Writer::Json(answer) => answer.end(truncated),
+            Writer::Json(answer) => answer.end(truncated, warnings),
             Writer::Csv(answer) => answer.end(),
             Writer::Arrow(answer) => answer.end(),
         }?;

@@ -39,7 +39,7 @@ fn written(format: Format, head: &Head, all: &[Series<'_>]) -> Vec<u8> {
     for series in all {
         answer.series(series).expect("memory takes it");
     }
-    answer.end(false).expect("memory takes it")
+    answer.end(false, &[]).expect("memory takes it")
 }
 
 fn text(format: Format, head: &Head, all: &[Series<'_>]) -> String {
@@ -123,11 +123,11 @@ fn json_of_steps() {
     let mut answer = Answer::begin(Format::Json, Vec::new(), &steps(&["mean", "count"]));
     answer.series(&series).expect("memory takes it");
     let json: serde_json::Value =
-        serde_json::from_slice(&answer.end(true).expect("memory takes it")).expect("JSON");
+        serde_json::from_slice(&answer.end(true, &["a block".to_string()]).expect("memory takes it")).expect("JSON");
     assert_eq!(
         json,
         json!({
-            "from": "0", "to": "99", "step_ns": 10, "truncated": true,
+            "from": "0", "to": "99", "step_ns": 10, "truncated": true, "warnings": ["a block"],
             "series": [{
                 "measurement": "cpu", "tags": {"host": "a"}, "field": "usage",
                 "times": [0, 10], "mean": [1.5, "NaN"], "count": [3, 4],
@@ -278,7 +278,7 @@ fn arrow_reads_back_over_many_batches() {
             answer.series(&series).expect("memory takes it");
         }
     }
-    let rows = arrow_rows(&answer.end(false).expect("memory takes it"));
+    let rows = arrow_rows(&answer.end(false, &[]).expect("memory takes it"));
     assert_eq!(rows.len(), expected.len());
     assert!(rows == expected);
     assert_eq!(rows[0].0, "core=0,host=a");
@@ -409,7 +409,7 @@ fn a_broken_writer_is_an_error() {
             "{format:?}: two megabytes do not gather"
         );
         let answer = Answer::begin(format, Breaking(10), &samples());
-        assert!(answer.end(false).is_err(), "{format:?}");
+        assert!(answer.end(false, &[]).is_err(), "{format:?}");
     }
 }
 

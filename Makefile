@@ -1,0 +1,74 @@
+# Everything one does with this project, one word each. Targets install what they lack, except the
+# toolchains: cargo (rustup), node and npm, python3, gcc and g++.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# What `seiner serve` is given besides: make serve ARGS='--listen 127.0.0.1:9000'
+ARGS ?=
+# SLOW=1 makes `make test` run the long suites as well.
+SLOW ?=
+# How long `make fuzz` attacks each decoder.
+FUZZ_SECONDS ?= 60
+
+page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
+
+.PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
+        bench-amplification fuzz fmt doc clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
+
+serve: build ## Build what is missing and start the server on 127.0.0.1:7670
+	exec target/release/seiner serve $(ARGS)
+
+build: page ## The optimised program, with its page inside: target/release/seiner
+	scripts/need.sh cargo compiler
+	cargo build --release --locked -p seiner
+
+page: web/dist/index.html ## The page of the server: web/dist
+
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	scripts/need.sh node
+	cd web && npm ci --no-audit --no-fund
+	@touch $@
+
+web/dist/index.html: web/node_modules/.package-lock.json $(page_sources)
+	cd web && npm run build
+	@touch $@
+
+test: ## Build and pass all tests; SLOW=1 adds long simulations, fuzzing and repeated kills
+	SLOW=$(SLOW) FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/test.sh
+
+test-slow: ## The same as make test SLOW=1
+	$(MAKE) test SLOW=1
+
+test-engine: ## The fast loop: nouns, platform, codecs and engine only
+	cargo test --locked -p seiner-model -p seiner-platform -p seiner-codec -p seiner-engine
+
+bench-peers: build ## Against VictoriaMetrics and InfluxDB on loopback
+	scripts/need.sh victoria-metrics influxdb
+	cargo run --release --locked -p seiner-bench -- peers $(ARGS)
+
+bench-embedded: ## The engine alone on one core
+	cargo run --release --locked -p seiner-bench -- embedded $(ARGS)
+
+bench-restart: build ## Time to the first answer, cold and after kill -9
+	cargo run --release --locked -p seiner-bench -- restart $(ARGS)
+
+bench-amplification: build ## Bytes written to the device for each byte kept
+	cargo run --release --locked -p seiner-bench -- amplification $(ARGS)
+
+fuzz: ## Hostile bytes for every decoder, FUZZ_SECONDS each (nightly Rust and cargo-fuzz)
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+fmt: ## Format the Rust code
+	cargo fmt --all
+
+doc: ## The reference of the Rust crates: target/doc
+	cargo doc --locked --workspace --no-deps
+
+clean: ## Remove everything that was built; data directories stay
+	rm -rf target fuzz/target python/target web/dist web/node_modules

@@ -1,0 +1,108 @@
+//! `seiner check`: proof that everything in a directory can be read.
+
+use crate::failure::Failure;
+use crate::progress;
+use clap::Args;
+use seiner_engine::{CheckReport, check};
+use seiner_platform::Directory;
+use serde_json::json;
+use std::io::{self, ErrorKind, Write, stdout};
+use std::path::{Path, PathBuf};
+
+/// Prove that everything in a directory can be read.
+///
+/// Reads every byte that a checksum covers, decodes every block and every journal record, and
+/// compares what is said twice. Changes nothing. The exit status is 0 when all is sound, 1 when
+/// something is damaged, 2 when it cannot be told, for example because a server has the directory.
+#[derive(Args)]
+pub struct Check {
+    /// The directory of the store; no server may have it open.
+    directory: PathBuf,
+    /// Report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Checks and reports.
+    pub fn run(self) -> Result<(), Failure> {
+        let disk = open_existing(&self.directory)?;
+        let bar = progress::bytes(Some(0), "checking");
+        let checked = check(&disk, &mut |done, total| {
+            bar.set_length(total);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let report = checked.map_err(|error| {
+            Failure::Usage(format!("{} was not checked: {error}", self.directory.display()))
+        })?;
+        let mut out = stdout().lock();
+        if self.json {
+            writeln!(out, "{:#}", as_json(&report))?;
+        } else {
+            write_report(&report, &mut out)?;
+        }
+        if report.is_sound() { Ok(()) } else { Err(Failure::Refused) }
+    }
+}
+
+/// Opens the directory of a store that no other process has. Its files are left as they are, but
+/// for the lock, which names this process.
+pub fn open_existing(directory: &Path) -> Result<Directory, Failure> {
+    Directory::open_existing(directory).map_err(|error| {
+        let name = directory.display();
+        Failure::Usage(match error.kind() {
+            ErrorKind::WouldBlock => error.to_string(),
+            ErrorKind::NotFound if directory.is_dir() => {
+                format!("{name} is no store: it has no file `lock`; make an empty one if this is a copy of a store")
+            }
+            _ => format!("{name} was not opened: {error}"),
+        })
+    })
+}
+
+fn write_report(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "catalog   {} frames: {} sources, {} layouts", report.frames, report.sources, report.layouts)?;
+    writeln!(
+        out,
+        "segments  {}: {} pages, {} blocks, {} rows, {} samples",
+        report.segments, report.pages, report.blocks, report.rows, report.samples
+    )?;
+    writeln!(out, "journal   {} files: {} records, {} rows", report.journal_files, report.records, report.journal_rows)?;
+    for note in &report.notes {
+        writeln!(out, "note      {}: {}", note.file, note.what)?;
+    }
+    for damage in &report.damage {
+        writeln!(out, "DAMAGED   {}, offset {}: {}", damage.file, damage.offset, damage.what)?;
+    }
+    let unlisted = report.damaged - report.damage.len() as u64;
+    if unlisted > 0 {
+        writeln!(out, "DAMAGED   and {unlisted} places more")?;
+    }
+    if report.is_sound() {
+        writeln!(out, "sound: {} bytes read", report.bytes)
+    } else {
+        writeln!(out, "damaged in {} places; a start sets aside what is damaged and serves the rest", report.damaged)
+    }
+}
+
+fn as_json(report: &CheckReport) -> serde_json::Value {
+    let damage = report.damage.iter().map(|damage| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what }));
+    let notes = report.notes.iter().map(|note| json!({ "file": note.file, "what": note.what }));
+    json!({
+        "sound": report.is_sound(),
+        "bytes": report.bytes,
+        "catalog": { "frames": report.frames, "sources": report.sources, "layouts": report.layouts },
+        "segments": {
+            "segments": report.segments,
+            "pages": report.pages,
+            "blocks": report.blocks,
+            "rows": report.rows,
+            "samples": report.samples,
+        },
+        "journal": { "files": report.journal_files, "records": report.records, "rows": report.journal_rows },
+        "damaged": report.damaged,
+        "damage": damage.collect::<Vec<_>>(),
+        "notes": notes.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,331 @@
+//! `seiner inspect`: what is in the files of a directory.
+
+use crate::check::open_existing;
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use seiner_engine::inspect::{self, BlockView, FileKind, SegmentView};
+use seiner_model::{FieldType, Interval, Selector};
+use seiner_platform::Directory;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::io::{self, Write, stdout};
+use std::path::PathBuf;
+
+/// Show what is in the files of a directory.
+///
+/// Without a further word: the files by kind. Changes nothing. Byte offsets are those of
+/// docs/format/.
+#[derive(Args)]
+#[command(subcommand_value_name = "PART", subcommand_help_heading = "Parts")]
+pub struct Inspect {
+    /// The directory of the store; no server may have it open.
+    directory: PathBuf,
+    #[command(subcommand)]
+    part: Option<Part>,
+    /// Print JSON: an array with an object a line of the table.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Every file.
+    Files,
+    /// Segments, with what their trailers say.
+    Segments,
+    /// The footer pages of a segment.
+    Segment {
+        /// The segment's number.
+        number: u64,
+    },
+    /// The blocks of a segment, with what each column takes.
+    Blocks {
+        /// The segment's number.
+        number: u64,
+        /// Only those of these sources, such as 'cpu{host=a}'.
+        #[arg(long, value_name = "SELECTOR", default_value = "{}")]
+        source: String,
+        /// At most this many.
+        #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+        limit: usize,
+    },
+    /// The records of the journal.
+    Journal,
+    /// The frames of the catalog.
+    Catalog,
+    /// The layouts: which columns sources have.
+    Layouts,
+    /// The sources that catalog and journal name.
+    Sources {
+        /// Only these.
+        #[arg(default_value = "{}")]
+        selector: String,
+    },
+}
+
+/// Rows of a table: each has the same names, in the same order.
+type Rows = Vec<Vec<(&'static str, Value)>>;
+
+impl Inspect {
+    /// Prints the table.
+    pub fn run(self) -> Result<(), Failure> {
+        let disk = open_existing(&self.directory)?;
+        let rows = match &self.part {
+            None => kinds(&disk)?,
+            Some(Part::Files) => files(&disk)?,
+            Some(Part::Segments) => inspect::segments(&disk)?.iter().map(segment).collect(),
+            Some(Part::Segment { number }) => pages(&disk, *number)?,
+            Some(Part::Blocks { number, source, limit }) => blocks(&disk, *number, &parse(source)?, *limit)?,
+            Some(Part::Journal) => journal(&disk)?,
+            Some(Part::Catalog) => frames(&disk)?,
+            Some(Part::Layouts) => layouts(&disk)?,
+            Some(Part::Sources { selector }) => sources(&disk, &parse(selector)?)?,
+        };
+        let mut out = stdout().lock();
+        if self.json { write_json(rows, &mut out)? } else { write_table(&rows, &mut out)? }
+        Ok(())
+    }
+}
+
+fn parse(selector: &str) -> Result<Selector, Failure> {
+    Selector::parse(selector).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+// ---- the parts
+
+fn kinds(disk: &Directory) -> Result<Rows, Failure> {
+    let mut kinds: BTreeMap<FileKind, (u64, u64)> = BTreeMap::new();
+    for file in inspect::files(disk)? {
+        let (files, bytes) = kinds.entry(file.kind).or_default();
+        (*files, *bytes) = (*files + 1, *bytes + file.bytes);
+    }
+    let row = |(kind, (files, bytes)): (FileKind, (u64, u64))| {
+        vec![("kind", json!(kind.name())), ("files", json!(files)), ("bytes", json!(bytes))]
+    };
+    Ok(kinds.into_iter().map(row).collect())
+}
+
+fn files(disk: &Directory) -> Result<Rows, Failure> {
+    let row = |file: inspect::FileView| {
+        vec![("file", json!(file.file)), ("kind", json!(file.kind.name())), ("bytes", json!(file.bytes))]
+    };
+    Ok(inspect::files(disk)?.into_iter().map(row).collect())
+}
+
+fn segment(segment: &SegmentView) -> Vec<(&'static str, Value)> {
+    let trailer = segment.trailer.as_ref();
+    let number = |value: fn(&inspect::TrailerView) -> u64| trailer.map_or(Value::Null, |trailer| json!(value(trailer)));
+    vec![
+        ("segment", json!(segment.number)),
+        ("kind", json!(segment.kind.name())),
+        ("bytes", json!(segment.bytes)),
+        ("blocks", number(|trailer| trailer.blocks)),
+        ("rows", number(|trailer| trailer.rows)),
+        ("block_bytes", number(|trailer| trailer.block_bytes)),
+        ("footer_bytes", number(|trailer| trailer.footer_bytes)),
+        ("pages", number(|trailer| trailer.pages)),
+        ("first_time", trailer.map_or(Value::Null, |trailer| time(trailer.span.start))),
+        ("last_time", trailer.map_or(Value::Null, |trailer| time(trailer.span.end))),
+        ("last_block", number(|trailer| trailer.last_block)),
+        ("sequence", number(|trailer| trailer.sequence)),
+        ("sources", number(|trailer| u64::from(trailer.sources))),
+        ("layouts", number(|trailer| u64::from(trailer.layouts))),
+        ("damage", json!(segment.damage)),
+    ]
+}
+
+fn pages(disk: &Directory, number: u64) -> Result<Rows, Failure> {
+    let row = |page: inspect::PageView| {
+        vec![
+            ("offset", json!(page.offset)),
+            ("bytes", json!(page.bytes)),
+            ("first_source", json!(page.first_source.0)),
+            ("entries", json!(page.entries)),
+            ("damage", json!(page.damage)),
+        ]
+    };
+    Ok(inspect::pages(disk, number)?.into_iter().map(row).collect())
+}
+
+fn blocks(disk: &Directory, number: u64, selector: &Selector, limit: usize) -> Result<Rows, Failure> {
+    let mut rows = Rows::new();
+    let mut more = 0_u64;
+    inspect::blocks::<seiner_engine::Error>(disk, number, selector, &mut |view| {
+        if rows.len() < limit {
+            rows.push(block(view));
+        } else {
+            more += 1;
+        }
+        Ok(())
+    })?;
+    if more > 0 {
+        eprintln!("seiner: {more} blocks more; see --limit");
+    }
+    Ok(rows)
+}
+
+fn block(block: BlockView) -> Vec<(&'static str, Value)> {
+    let Interval { start, end } = block.span;
+    let columns = block.columns.iter().map(|column| {
+        json!({
+            "field": column.field,
+            "type": column.field_type.name(),
+            "values": column.values,
+            "gaps": column.gaps,
+            "aggregates": column.summary,
+            "bytes": column.bytes,
+            "codec": column.codec,
+        })
+    });
+    vec![
+        ("block", json!(block.number)),
+        ("source", json!(block.source.0)),
+        ("offset", json!(block.offset)),
+        ("bytes", json!(block.bytes)),
+        ("rows", json!(block.rows)),
+        ("first_time", time(start)),
+        ("last_time", time(end)),
+        ("layout", json!(block.layout)),
+        ("time_bytes", json!(block.time_bytes)),
+        ("columns", Value::Array(columns.collect())),
+        ("damage", json!(block.damage)),
+    ]
+}
+
+fn journal(disk: &Directory) -> Result<Rows, Failure> {
+    let mut rows = Rows::new();
+    for file in inspect::journal(disk)? {
+        rows.extend(file.records.iter().map(|record| {
+            vec![
+                ("file", json!(file.file)),
+                ("offset", json!(record.offset)),
+                ("sequence", json!(record.sequence)),
+                ("bytes", json!(record.bytes)),
+                ("plain_bytes", json!(record.plain_bytes)),
+                ("rows", json!(record.rows)),
+                ("sources", json!(record.sources)),
+                ("blocks", json!(record.blocks)),
+                ("new_sources", json!(record.new_sources)),
+                ("new_layouts", json!(record.new_layouts)),
+                ("whole", json!(record.whole)),
+            ]
+        }));
+        for (from, to) in &file.damage {
+            eprintln!("seiner: {}: bytes {from} to {to} are no records", file.file);
+        }
+        if file.torn_bytes > 0 {
+            eprintln!("seiner: {}: what begins at {} is not whole", file.file, file.used);
+        }
+        if file.first_sequence.is_none() {
+            eprintln!("seiner: {}: it has no header of this store", file.file);
+        }
+    }
+    Ok(rows)
+}
+
+fn frames(disk: &Directory) -> Result<Rows, Failure> {
+    let catalog = inspect::catalog(disk)?;
+    for (file, offset, what) in &catalog.damage {
+        eprintln!("seiner: {file}, offset {offset}: {what}");
+    }
+    let row = |frame: &inspect::FrameView| {
+        vec![
+            ("store", json!(format!("{:016x}", catalog.store))),
+            ("offset", json!(frame.offset)),
+            ("bytes", json!(frame.bytes)),
+            ("first_source", json!(frame.first_source)),
+            ("sources", json!(frame.sources)),
+            ("layouts", json!(frame.layouts)),
+            ("links", json!(frame.links)),
+        ]
+    };
+    Ok(catalog.frames.iter().map(row).collect())
+}
+
+fn layouts(disk: &Directory) -> Result<Rows, Failure> {
+    let row = |layout: inspect::LayoutView| {
+        vec![
+            ("layout", json!(layout.number)),
+            ("parent", json!(layout.parent)),
+            ("sources", json!(layout.sources)),
+            ("fields", fields(&layout.fields)),
+        ]
+    };
+    Ok(inspect::catalog(disk)?.layouts.into_iter().map(row).collect())
+}
+
+fn sources(disk: &Directory, selector: &Selector) -> Result<Rows, Failure> {
+    let row = |source: inspect::SourceView| {
+        vec![
+            ("source", json!(source.id.0)),
+            ("key", json!(source.key.to_string())),
+            ("known_to", json!(if source.catalogued { "catalog" } else { "journal" })),
+            ("fields", fields(&source.fields)),
+        ]
+    };
+    Ok(inspect::sources(disk, selector)?.into_iter().map(row).collect())
+}
+
+fn fields(fields: &[(String, FieldType)]) -> Value {
+    fields.iter().map(|(name, field_type)| json!({ "field": name, "type": field_type.name() })).collect()
+}
+
+/// Nanoseconds in JSON would be rounded by many a reader, and say little to people.
+fn time(time: i64) -> Value {
+    let time = jiff::Timestamp::from_nanosecond(i128::from(time));
+    json!(time.expect("every i64 of nanoseconds is a time of the calendar").to_string())
+}
+
+// ---- printing
+
+fn write_json(rows: Rows, out: &mut impl Write) -> io::Result<()> {
+    let object = |row: Vec<(&'static str, Value)>| {
+        row.into_iter().map(|(name, value)| (name.to_string(), value)).collect::<serde_json::Map<_, _>>()
+    };
+    let rows: Vec<Value> = rows.into_iter().map(|row| Value::Object(object(row))).collect();
+    writeln!(out, "{:#}", Value::Array(rows))
+}
+
+/// Numbers to the right, texts to the left; columns without anything are left out.
+fn write_table(rows: &Rows, out: &mut impl Write) -> io::Result<()> {
+    let Some(first) = rows.first() else { return Ok(()) };
+    let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|(_, value)| in_words(value)).collect()).collect();
+    let shown: Vec<(usize, usize)> = (0..first.len())
+        .filter_map(|column| {
+            let widest = cells.iter().map(|row| row[column].chars().count()).max().filter(|&width| width > 0)?;
+            Some((column, widest.max(first[column].0.len())))
+        })
+        .collect();
+    let is_number = |column: usize| rows.iter().all(|row| matches!(row[column].1, Value::Number(_) | Value::Null));
+    let mut line = |texts: &dyn Fn(usize) -> String| {
+        let cells = shown.iter().map(|&(column, width)| {
+            let text = texts(column);
+            if is_number(column) { format!("{text:>width$}") } else { format!("{text:width$}") }
+        });
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    line(&|column| first[column].0.to_string())?;
+    for row in &cells {
+        line(&|column| row[column].clone())?;
+    }
+    Ok(())
+}
+
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(in_words).collect::<Vec<_>>().join(", "),
+        // A column of a block, or a field.
+        Value::Object(column) => {
+            let part = |name: &str| column.get(name).map(in_words).unwrap_or_default();
+            let mut text = format!("{}:{}", part("field"), part("type"));
+            if column.contains_key("values") {
+                text += &format!(" {}v {}B", part("values"), part("bytes"));
+                text += &column.get("codec").filter(|codec| !codec.is_null()).map(|codec| format!(" codec {codec}")).unwrap_or_default();
+            }
+            text
+        }
+        other => other.to_string(),
+    }
+}

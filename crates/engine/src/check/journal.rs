@@ -1,0 +1,174 @@
+//! The journal: every record, every row in it.
+
+use super::Check;
+use crate::buffer::row::{self, ColumnState, TimeState};
+use crate::dictionary::layouts::Layout;
+use crate::error::{Error, io_error};
+use crate::inspect::registry::Registry;
+use crate::inspect::rows::{RecordRow, Rows};
+use crate::journal::files::{self, FILE_HEADER_BYTES, FileReader};
+use crate::journal::record::Record;
+use seiner_platform::File;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Checks all journal files.
+pub(super) fn check(check: &mut Check<'_>, store: u64, registry: &mut Registry) -> Result<(), Error> {
+    let mut numbers = crate::inspect::numbers(check.disk)?;
+    // As at a start: files before a gap were let go, and only their names came back.
+    let gap = numbers.windows(2).rposition(|pair| pair[1] != pair[0] + 1).map_or(0, |at| at + 1);
+    for number in numbers.drain(..gap) {
+        check.note(&files::name(number), "a later file is missing, so this one was let go; the next start removes it");
+    }
+    let mut replay = Replay { registry, blocks: HashMap::new(), scratch: Vec::new(), end: None };
+    for number in numbers {
+        replay.file(check, number, store);
+    }
+    Ok(())
+}
+
+/// Where the records of a file ended.
+struct End {
+    file: String,
+    at: u64,
+    /// The sequence that the next record must have.
+    sequence: u64,
+}
+
+/// A replay that keeps no rows.
+struct Replay<'a> {
+    registry: &'a mut Registry,
+    /// What the next row of a source is relative to; of sources whose block began in a record read.
+    blocks: HashMap<u32, Followed>,
+    scratch: Vec<u8>,
+    /// The end of the file before; none if it is unknown.
+    end: Option<End>,
+}
+
+struct Followed {
+    layout: Arc<Layout>,
+    time: TimeState,
+    states: Vec<ColumnState>,
+}
+
+impl Replay<'_> {
+    fn file(&mut self, check: &mut Check<'_>, number: u32, store: u64) {
+        let name = files::name(number);
+        check.report.journal_files += 1;
+        let context = || format!("reading {name}");
+        let read = check
+            .disk
+            .open(&name)
+            .and_then(|file| Ok((FileReader::open(&*file, number, store)?, file)))
+            .map_err(io_error(context));
+        match read {
+            Ok((Some(reader), _)) => {
+                let len = reader.len();
+                self.begin(check, &name, &reader);
+                self.records(check, &name, reader);
+                check.advance(len);
+            }
+            Ok((None, file)) => self.without_header(check, &name, &*file, number),
+            Err(error) => {
+                self.lose_the_thread();
+                check.error(&name, 0, error);
+            }
+        }
+    }
+
+    /// The first record must be the one after the last of the file before.
+    fn begin(&mut self, check: &mut Check<'_>, name: &str, reader: &FileReader) {
+        if let Some(end) = self.end.take()
+            && end.sequence != reader.sequence
+        {
+            let what = format!("record {} was expected here; {name} begins with record {}", end.sequence, reader.sequence);
+            check.damage(&end.file, end.at, what);
+            self.lose_the_thread();
+        }
+    }
+
+    fn without_header(&mut self, check: &mut Check<'_>, name: &str, file: &dyn File, number: u32) {
+        let mut bytes = vec![0; FILE_HEADER_BYTES.min(file.len().unwrap_or(0)) as usize];
+        match file.read_at(0, &mut bytes) {
+            Ok(()) if files::never_begun(&bytes, number) => {
+                check.note(name, "its header was never written, and so no record");
+            }
+            Ok(()) => {
+                check.damage(name, 0, "its header is damaged, of another version, or of another store".to_string());
+                self.lose_the_thread();
+            }
+            Err(error) => check.damage(name, 0, format!("it cannot be read: {error}")),
+        }
+    }
+
+    /// What follows cannot be set in relation to what was before.
+    fn lose_the_thread(&mut self) {
+        self.blocks.clear();
+        self.end = None;
+    }
+
+    fn records(&mut self, check: &mut Check<'_>, name: &str, mut reader: FileReader) {
+        loop {
+            while let Some((at, body)) = reader.next_body() {
+                let read = Record::decode(body).map_err(|_| "its streams are malformed".to_string());
+                match read.and_then(|record| self.record(&record)) {
+                    Ok(rows) => {
+                        check.report.records += 1;
+                        check.report.journal_rows += rows;
+                    }
+                    Err(what) => {
+                        let sequence = reader.sequence - 1;
+                        check.damage(name, at as u64, format!("record {sequence}: {what}"));
+                        self.lose_the_thread();
+                    }
+                }
+            }
+            let Some(later) = reader.later_record() else { break };
+            let what = format!("record {} was expected here; the next whole one is at {later}", reader.sequence);
+            check.damage(name, reader.at(), what);
+            self.lose_the_thread();
+            reader.skip_to(later);
+        }
+        if reader.torn_bytes() > 0 {
+            let what = format!(
+                "the bytes at offset {} are neither record {} nor the end: they were being written when the power failed, or were damaged since",
+                reader.at(),
+                reader.sequence
+            );
+            check.note(name, what);
+        }
+        self.end = Some(End { file: name.to_string(), at: reader.at(), sequence: reader.sequence });
+    }
+
+    fn record(&mut self, record: &Record) -> Result<u64, String> {
+        self.registry.add_record(record)?;
+        let mut rows = Rows::new(record);
+        for (index, row) in rows.by_ref().enumerate() {
+            let row = row.map_err(|_| format!("row {index} is malformed"))?;
+            self.row(&row).map_err(|what| format!("row {index}, source {}: {what}", row.source))?;
+        }
+        if rows.is_at_end() { Ok(record.rows) } else { Err("its streams do not end with the last row".to_string()) }
+    }
+
+    fn row(&mut self, row: &RecordRow<'_>) -> Result<(), String> {
+        if row.source >= self.registry.sources() {
+            return Err(format!("the source is unknown; there are {}", self.registry.sources()));
+        }
+        if let Some((_, number)) = row.start {
+            let layout = self.registry.layout(number).ok_or_else(|| format!("layout {number} is unknown"))?.clone();
+            self.registry.link(row.source, number).map_err(|_| format!("layout {number} is unknown"))?;
+            let states = vec![ColumnState::default(); layout.columns()];
+            self.blocks.insert(row.source, Followed { layout, time: TimeState::default(), states });
+        }
+        // The block may have begun in a file that was let go: then a segment has the row.
+        let Some(block) = self.blocks.get_mut(&row.source) else { return Ok(()) };
+        if row.columns != block.layout.columns() {
+            return Err(format!("it has {} columns, its block {}", row.columns, block.layout.columns()));
+        }
+        self.scratch.clear();
+        self.scratch.extend_from_slice(row.codes);
+        self.scratch.extend_from_slice(row.payload);
+        row::follow(&self.scratch, 0, block.layout.types(), &mut block.time, &mut block.states)
+            .map_err(|_| "its codes are malformed".to_string())
+    }
+}

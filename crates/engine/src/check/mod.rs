@@ -1,0 +1,224 @@
+//! Proof that everything in a store can be read, without opening the store and without writing.
+//!
+//! Every byte that is covered by a checksum is read and every block decoded; what is said twice
+//! (in a block and in the footer, in a trailer and in the catalog) is compared. Only a journal's
+//! last record is beyond proof: one that was being written when the power failed looks like one
+//! that was damaged later, so it is noted and is no damage.
+
+mod journal;
+mod segment;
+
+use crate::catalog::{self, ReadCatalog};
+use crate::error::Error;
+use crate::inspect::registry::Registry;
+use crate::inspect::{self, FileKind, FileView};
+use crate::volume;
+use seiner_platform::Disk;
+
+/// Damage is listed so many times, and counted beyond.
+const LISTED: usize = 1000;
+
+/// What a check found.
+#[derive(Clone, Debug, Default)]
+pub struct CheckReport {
+    /// Frames of the catalog that are whole.
+    pub frames: u64,
+    /// Sources that catalog and journal name.
+    pub sources: u64,
+    /// Layouts, the empty one included.
+    pub layouts: u64,
+    /// Sealed segments read.
+    pub segments: u64,
+    /// Footer pages that are whole.
+    pub pages: u64,
+    /// Blocks that are whole.
+    pub blocks: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Values in them.
+    pub samples: u64,
+    /// Journal files read.
+    pub journal_files: u64,
+    /// Records that are whole.
+    pub records: u64,
+    /// Rows in them; some of them may lie in segments, too.
+    pub journal_rows: u64,
+    /// Bytes of the files read.
+    pub bytes: u64,
+    /// What is damaged: the first thousand places.
+    pub damage: Vec<Damage>,
+    /// How many places are damaged.
+    pub damaged: u64,
+    /// What is as it may be, and good to know.
+    pub notes: Vec<Note>,
+}
+
+/// A damaged place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub file: String,
+    /// Where in the file, in bytes.
+    pub offset: u64,
+    /// What was expected, and what was found.
+    pub what: String,
+}
+
+/// Something that is no damage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// The file.
+    pub file: String,
+    /// What about it.
+    pub what: String,
+}
+
+impl CheckReport {
+    /// Whether nothing is damaged.
+    pub fn is_sound(&self) -> bool {
+        self.damaged == 0
+    }
+}
+
+/// Reads everything that a store has on a disk. `progress` is told the bytes done and the bytes
+/// there are, again and again.
+///
+/// # Errors
+/// When there is no store, or the disk cannot list its files. What cannot be read later is damage,
+/// and told in the report.
+pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport, Error> {
+    let files = inspect::files(disk)?;
+    let total = files.iter().filter(|file| is_read(file.kind)).map(|file| file.bytes).sum();
+    let mut check = Check { disk, report: CheckReport::default(), progress, done: 0, total };
+    check.report.bytes = total;
+    check.note_files(&files);
+    if let Some((catalog, mut registry)) = check.catalog(&files)? {
+        for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
+            segment::check(&mut check, file, catalog.store, &registry);
+        }
+        journal::check(&mut check, catalog.store, &mut registry)?;
+        check.report.sources = u64::from(registry.sources());
+        check.report.layouts = registry.layouts.len() as u64;
+    }
+    Ok(check.report)
+}
+
+fn is_read(kind: FileKind) -> bool {
+    matches!(kind, FileKind::Catalog | FileKind::Segment | FileKind::Journal)
+}
+
+/// A check under way.
+struct Check<'a> {
+    disk: &'a dyn Disk,
+    report: CheckReport,
+    progress: &'a mut dyn FnMut(u64, u64),
+    done: u64,
+    total: u64,
+}
+
+impl Check<'_> {
+    fn damage(&mut self, file: &str, offset: u64, what: String) {
+        self.report.damaged += 1;
+        if self.report.damage.len() < LISTED {
+            self.report.damage.push(Damage { file: file.to_string(), offset, what });
+        }
+    }
+
+    /// Damage, or a disk that cannot read what is there.
+    fn error(&mut self, file: &str, offset: u64, error: Error) {
+        match error {
+            Error::Damage { offset, what, .. } => self.damage(file, offset, what),
+            Error::Io { error, .. } => self.damage(file, offset, format!("it cannot be read: {error}")),
+            other => self.damage(file, offset, other.to_string()),
+        }
+    }
+
+    fn note(&mut self, file: &str, what: impl Into<String>) {
+        self.report.notes.push(Note { file: file.to_string(), what: what.into() });
+    }
+
+    fn advance(&mut self, bytes: u64) {
+        self.done = (self.done + bytes).min(self.total);
+        (self.progress)(self.done, self.total);
+    }
+
+    fn note_files(&mut self, files: &[FileView]) {
+        for file in files {
+            match file.kind {
+                FileKind::SetAside => {
+                    let what = "it was set aside as damaged, and does not serve; move it elsewhere once it is dealt with";
+                    self.damage(&file.file, 0, what.to_string());
+                }
+                FileKind::OpenSegment => self.note(&file.file, "it was being written; the next start removes it, the journal has what is in it"),
+                FileKind::Other => self.note(&file.file, "it is no file of a store"),
+                FileKind::Catalog | FileKind::Segment | FileKind::Journal | FileKind::Spare => {}
+            }
+        }
+    }
+
+    /// Reads the catalog; without one nothing else can be judged.
+    fn catalog(&mut self, files: &[FileView]) -> Result<Option<(ReadCatalog, Registry)>, Error> {
+        let read = match catalog::read(self.disk) {
+            Ok(Some(read)) => read,
+            Ok(None) if files.iter().any(|file| matches!(file.kind, FileKind::Segment | FileKind::Journal)) => {
+                self.damage(catalog::NAME, 0, "it is missing or blank; put it back from a copy of the directory".to_string());
+                return Ok(None);
+            }
+            // The power failed before the store began.
+            Ok(None) if files.iter().any(|file| file.kind == FileKind::Catalog) => return Ok(None),
+            Ok(None) => return Err(Error::Options("there is no store here: no catalog, no segments, no journal".to_string())),
+            Err(error) => {
+                self.error(catalog::NAME, 0, error);
+                return Ok(None);
+            }
+        };
+        let registry = Registry::read(&read.frames, &mut |offset, what| self.damage(catalog::NAME, offset, what));
+        self.report.frames = read.frames.iter().filter(|frame| frame.frame.is_ok()).count() as u64;
+        self.copies(files, &read);
+        self.claims(files, &read, &registry);
+        Ok(Some((read, registry)))
+    }
+
+    /// The catalog's two files must hold the same, but for a frame that was being added.
+    fn copies(&mut self, files: &[FileView], read: &ReadCatalog) {
+        // Without a frame, the store was only just being made.
+        let last_frame = read.frames.last().map_or(0, |frame| frame.offset);
+        let files_of = [(catalog::NAME, catalog::COPY), (catalog::COPY, catalog::NAME)];
+        for ((name, other), whole) in files_of.into_iter().zip(read.whole) {
+            let bytes = files.iter().find(|file| file.file == name).map_or(0, |file| file.bytes);
+            if let Some((_, at)) = read.damaged.iter().find(|(damaged, _)| *damaged == name) {
+                self.damage(name, *at, format!("it differs from {other} here; the next start mends it from there"));
+            } else if bytes < last_frame {
+                self.damage(name, bytes, format!("it ends here, {other} at {}; the next start mends it from there", read.end()));
+            } else if !whole {
+                self.note(name, "the last frame is not whole here: it was being added when the power failed, or was damaged since; the next start mends it");
+            } else if bytes > read.end() {
+                let what = format!("bytes {} to {bytes} are no frame: they were being written when the power failed", read.end());
+                self.note(name, what);
+            }
+            self.advance(bytes);
+        }
+    }
+
+    /// Segments tell how much the catalog must know.
+    fn claims(&mut self, files: &[FileView], catalog: &ReadCatalog, registry: &Registry) {
+        for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
+            let Ok(segment) = segment::open(self.disk, file, catalog.store) else { continue };
+            let (sources, layouts) = (segment.trailer.sources, segment.trailer.layouts);
+            if sources > registry.sources() || layouts as usize > registry.layouts.len() {
+                let what = format!(
+                    "{} was sealed when there were {sources} sources and {layouts} layouts, {} and {} are found",
+                    file.file,
+                    registry.sources(),
+                    registry.layouts.len()
+                );
+                return self.damage(catalog::NAME, catalog.end(), what);
+            }
+        }
+    }
+}
+
+/// The number of a segment's file.
+fn segment_number(file: &FileView) -> u64 {
+    volume::parse(&file.file).map_or(0, |(number, _)| number)
+}

@@ -1,0 +1,159 @@
+//! The catalog's frames, layouts and sources.
+
+use super::registry::{Registry, open_catalog, read_links};
+use crate::catalog::NAME;
+use crate::error::Error;
+use crate::journal::files::{self, FileReader};
+use crate::journal::record::Record;
+use crate::error::io_error;
+use seiner_model::{FieldType, Selector, SourceId, SourceKey};
+use seiner_platform::Disk;
+
+/// The catalog.
+#[derive(Clone, Debug)]
+pub struct CatalogView {
+    /// The store's identity.
+    pub store: u64,
+    /// Its length up to the end of the last whole frame, bytes; it is kept twice.
+    pub bytes: u64,
+    /// The frames.
+    pub frames: Vec<FrameView>,
+    /// The layouts, by number.
+    pub layouts: Vec<LayoutView>,
+    /// How many sources it names.
+    pub sources: u64,
+    /// What is wrong: file, offset, what.
+    pub damage: Vec<(String, u64, String)>,
+}
+
+/// A frame of the catalog.
+#[derive(Clone, Debug)]
+pub struct FrameView {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// The number of its first source.
+    pub first_source: u32,
+    /// How many sources it names.
+    pub sources: u32,
+    /// How many layouts it adds.
+    pub layouts: u32,
+    /// How many sources it gives a layout.
+    pub links: u64,
+}
+
+/// A layout: the columns that sources have.
+#[derive(Clone, Debug)]
+pub struct LayoutView {
+    /// Its number.
+    pub number: u32,
+    /// The layout that it extends by its last field.
+    pub parent: u32,
+    /// Fields and types, in the order of columns.
+    pub fields: Vec<(String, FieldType)>,
+    /// How many sources have it.
+    pub sources: u64,
+}
+
+/// A source.
+#[derive(Clone, Debug)]
+pub struct SourceView {
+    /// Its number.
+    pub id: SourceId,
+    /// Its measurement and tags.
+    pub key: SourceKey,
+    /// Its fields; those that only rows in the journal brought are not among them.
+    pub fields: Vec<(String, FieldType)>,
+    /// Whether the catalog names it; otherwise only the journal does.
+    pub catalogued: bool,
+}
+
+/// What the catalog holds.
+///
+/// # Errors
+/// When there is none, its header is damaged, or the disk fails.
+pub fn catalog(disk: &dyn Disk) -> Result<CatalogView, Error> {
+    let catalog = open_catalog(disk)?;
+    let read = &catalog.frames;
+    let ends = read.iter().skip(1).map(|frame| frame.offset).chain([catalog.end()]);
+    let frames = read
+        .iter()
+        .zip(ends)
+        .map(|(frame, end)| FrameView {
+            offset: frame.offset,
+            bytes: end - frame.offset,
+            first_source: frame.frame.as_ref().map_or(0, |frame| frame.first_source),
+            sources: frame.frame.as_ref().map_or(0, |frame| frame.sources),
+            layouts: frame.frame.as_ref().map_or(0, |frame| frame.new_layouts),
+            links: frame.frame.as_ref().map_or(0, |frame| read_links(frame).map_or(0, |links| links.len() as u64)),
+        })
+        .collect();
+    let differs = |&(file, offset): &(&str, u64)| (file.to_string(), offset, "it differs from its copy".to_string());
+    let mut damage: Vec<_> = catalog.damaged.iter().map(differs).collect();
+    let registry = Registry::read(&catalog.frames, &mut |offset, what| damage.push((NAME.to_string(), offset, what)));
+    let layouts = layouts(&registry);
+    Ok(CatalogView { store: catalog.store, bytes: catalog.end(), frames, layouts, sources: u64::from(registry.sources()), damage })
+}
+
+fn layouts(registry: &Registry) -> Vec<LayoutView> {
+    let mut users = vec![0; registry.layouts.len()];
+    for source in 0..registry.sources() {
+        if let Some(layout) = registry.layout_of(source) {
+            users[layout.number() as usize] += 1;
+        }
+    }
+    let layouts = (0..registry.layouts.len() as u32).filter_map(|number| registry.layout(number));
+    layouts
+        .map(|layout| LayoutView {
+            number: layout.number(),
+            parent: layout.parent(),
+            fields: fields(layout),
+            sources: users[layout.number() as usize],
+        })
+        .collect()
+}
+
+fn fields(layout: &crate::dictionary::layouts::Layout) -> Vec<(String, FieldType)> {
+    layout.names().iter().map(|name| name.to_string()).zip(layout.types().iter().copied()).collect()
+}
+
+/// The sources that a selector means, those in the catalog and those that only the journal names.
+///
+/// # Errors
+/// When there is no catalog, its header is damaged, or the disk fails.
+pub fn sources(disk: &dyn Disk, selector: &Selector) -> Result<Vec<SourceView>, Error> {
+    let catalog = open_catalog(disk)?;
+    let read = &catalog.frames;
+    let mut registry = Registry::read(read, &mut |_, _| {});
+    let catalogued = registry.sources();
+    add_journal(disk, catalog.store, &mut registry)?;
+    let view = |number| SourceView {
+        id: SourceId(number),
+        key: registry.dictionary.key(number).expect("selected sources are known"),
+        fields: registry.layout_of(number).map_or_else(Vec::new, |layout| fields(layout)),
+        catalogued: number < catalogued,
+    };
+    Ok(registry.dictionary.select(selector).iter().map(view).collect())
+}
+
+/// Adds what the journal registers, as far as it can be read.
+fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(), Error> {
+    for number in super::numbers(disk)? {
+        let name = files::name(number);
+        let context = || format!("reading {name}");
+        let file = disk.open(&name).map_err(io_error(context))?;
+        let Some(mut reader) = FileReader::open(&*file, number, store).map_err(io_error(context))? else { continue };
+        while let Some((_, body)) = reader.next_body() {
+            let Ok(record) = Record::decode(body) else { continue };
+            // What contradicts the catalog is for a check to tell.
+            let _ = registry.add_record(&record);
+            for row in super::rows::Rows::new(&record).flatten() {
+                if let Some((_, layout)) = row.start {
+                    let _ = registry.link(row.source, layout);
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! The journal's files and records.
+
+use super::registry::open_catalog;
+use super::rows::Rows;
+use crate::error::{Error, io_error};
+use crate::journal::files::{self, FileReader};
+use crate::journal::record::{HEADER_BYTES, Record};
+use seiner_platform::Disk;
+use std::collections::HashSet;
+
+/// A journal file.
+#[derive(Clone, Debug)]
+pub struct JournalFileView {
+    /// Its number.
+    pub number: u32,
+    /// Its name.
+    pub file: String,
+    /// Its length, bytes.
+    pub bytes: u64,
+    /// Bytes of header and records; what follows was never written, or is older.
+    pub used: u64,
+    /// The sequence of its first record; none where it has no header of this store.
+    pub first_sequence: Option<u64>,
+    /// Its records.
+    pub records: Vec<RecordView>,
+    /// Bytes behind the last record that are no end: a record that was torn, or damaged since.
+    pub torn_bytes: u64,
+    /// Runs of bytes, from and to, that are no records although records follow.
+    pub damage: Vec<(u64, u64)>,
+}
+
+/// A record.
+#[derive(Clone, Debug)]
+pub struct RecordView {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length with its header, bytes.
+    pub bytes: u64,
+    /// Its sequence.
+    pub sequence: u64,
+    /// Bytes of its streams before compression.
+    pub plain_bytes: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Sources among them.
+    pub sources: u64,
+    /// Blocks that begin in it.
+    pub blocks: u64,
+    /// Sources that it registers.
+    pub new_sources: u64,
+    /// Layouts that it registers.
+    pub new_layouts: u64,
+    /// Whether it can be read; if not, the counts are of what could be.
+    pub whole: bool,
+}
+
+/// The numbers of all journal files, ascending.
+pub(crate) fn numbers(disk: &dyn Disk) -> Result<Vec<u32>, Error> {
+    let names = disk.list().map_err(io_error(|| "listing the journal".to_string()))?;
+    let mut numbers: Vec<u32> = names.iter().filter_map(|name| files::number(name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The journal's files, record by record.
+///
+/// # Errors
+/// When there is no catalog, its header is damaged, or the disk fails.
+pub fn journal(disk: &dyn Disk) -> Result<Vec<JournalFileView>, Error> {
+    let store = open_catalog(disk)?.store;
+    numbers(disk)?.into_iter().map(|number| file(disk, number, store)).collect()
+}
+
+fn file(disk: &dyn Disk, number: u32, store: u64) -> Result<JournalFileView, Error> {
+    let name = files::name(number);
+    let context = || format!("reading {name}");
+    let opened = disk.open(&name).map_err(io_error(context))?;
+    let bytes = opened.len().map_err(io_error(context))?;
+    let mut view = JournalFileView {
+        number,
+        file: name.clone(),
+        bytes,
+        used: 0,
+        first_sequence: None,
+        records: Vec::new(),
+        torn_bytes: 0,
+        damage: Vec::new(),
+    };
+    let Some(mut reader) = FileReader::open(&*opened, number, store).map_err(io_error(context))? else { return Ok(view) };
+    view.first_sequence = Some(reader.sequence);
+    loop {
+        while let Some(record) = next(&mut reader) {
+            view.records.push(record);
+        }
+        (view.used, view.torn_bytes) = (reader.at(), reader.torn_bytes());
+        let Some(later) = reader.later_record() else { return Ok(view) };
+        view.damage.push((reader.at(), later));
+        reader.skip_to(later);
+    }
+}
+
+fn next(reader: &mut FileReader) -> Option<RecordView> {
+    let sequence = reader.sequence;
+    let (offset, body) = reader.next_body()?;
+    let mut view = RecordView {
+        offset: offset as u64,
+        bytes: (HEADER_BYTES + body.len()) as u64,
+        sequence,
+        plain_bytes: 0,
+        rows: 0,
+        sources: 0,
+        blocks: 0,
+        new_sources: 0,
+        new_layouts: 0,
+        whole: false,
+    };
+    if let Ok(record) = Record::decode(body) {
+        view.plain_bytes = record.streams.iter().map(|stream| stream.len() as u64).sum();
+        (view.rows, view.new_sources, view.new_layouts) = (record.rows, record.new_sources, record.new_layouts);
+        let mut sources = HashSet::new();
+        let mut rows = Rows::new(&record);
+        for row in rows.by_ref().flatten() {
+            sources.insert(row.source);
+            view.blocks += u64::from(row.start.is_some());
+        }
+        view.sources = sources.len() as u64;
+        view.whole = rows.is_at_end();
+    }
+    Some(view)
+}

@@ -1,0 +1,179 @@
+//! The sources and layouts that catalog and journal know, read without opening the store.
+
+use crate::bytes::{Cursor, Short};
+use crate::catalog::{self, Frame, ReadCatalog, ReadFrame, get_key, get_layout};
+use crate::dictionary::Dictionary;
+use crate::dictionary::layouts::{Layout, Layouts};
+use crate::error::Error;
+use crate::journal::record::Record;
+use seiner_model::SourceKey;
+use seiner_platform::Disk;
+use std::sync::Arc;
+
+/// The measurement that stands where the real one is lost.
+const LOST: &str = "seiner_lost_source";
+
+/// Sources and layouts by their numbers.
+pub struct Registry {
+    pub dictionary: Dictionary,
+    pub layouts: Layouts,
+    /// The layout of each source.
+    links: Vec<u32>,
+}
+
+impl Registry {
+    /// Knows the empty layout only.
+    pub fn new() -> Registry {
+        Registry { dictionary: Dictionary::default(), layouts: Layouts::new(), links: Vec::new() }
+    }
+
+    /// What the whole frames of a catalog tell; what is wrong with the others is passed to
+    /// `damage` with their offsets.
+    pub fn read(frames: &[ReadFrame], damage: &mut dyn FnMut(u64, String)) -> Registry {
+        let mut registry = Registry::new();
+        for ReadFrame { offset, end_source, end_layout, frame } in frames {
+            let added = match frame {
+                Ok(frame) => registry.add_frame(frame),
+                Err(what) => Err(what.clone()),
+            };
+            if let Err(what) = added {
+                registry.lose_sources(*end_source);
+                registry.layouts.lose(*end_layout);
+                damage(*offset, what);
+            }
+        }
+        registry
+    }
+
+    /// How many sources there are.
+    pub fn sources(&self) -> u32 {
+        self.links.len() as u32
+    }
+
+    /// The layout that a source has.
+    pub fn layout_of(&self, source: u32) -> Option<&Arc<Layout>> {
+        self.layouts.get(*self.links.get(source as usize)?)
+    }
+
+    /// A layout, unless what it was is lost.
+    pub fn layout(&self, number: u32) -> Option<&Arc<Layout>> {
+        self.layouts.get(number).filter(|layout| !layout.is_lost())
+    }
+
+    /// Whether a source's layout is another one or extends it: only then are its columns found.
+    pub fn reaches(&self, source: u32, layout: u32) -> bool {
+        let mut at = self.links.get(source as usize).copied();
+        while let Some(number) = at {
+            if number == layout {
+                return true;
+            }
+            at = if number == 0 { None } else { self.layouts.get(number).map(|layout| layout.parent()) };
+        }
+        false
+    }
+
+    fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
+        let (number, new) = self.dictionary.intern(key);
+        if !new {
+            return Err(format!("{key} is registered twice, first as source {number}"));
+        }
+        self.links.push(0);
+        Ok(())
+    }
+
+    /// Fills the numbers up to one with sources of which only the number is known.
+    fn lose_sources(&mut self, up_to: u32) {
+        for number in self.sources()..up_to {
+            let key = SourceKey::new(LOST, [("number", number.to_string())]).expect("a good name");
+            if self.add_source(&key).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn add_frame(&mut self, frame: &Frame) -> Result<(), String> {
+        self.lose_sources(frame.first_source);
+        self.layouts.lose(frame.first_layout);
+        if frame.first_source != self.sources() {
+            return Err(format!("its first source is {}, {} was expected", frame.first_source, self.sources()));
+        }
+        if frame.first_layout as usize != self.layouts.len() {
+            return Err(format!("its first layout is {}, {} was expected", frame.first_layout, self.layouts.len()));
+        }
+        self.add_streams(frame)
+    }
+
+    fn add_streams(&mut self, frame: &Frame) -> Result<(), String> {
+        let malformed = |what: &str| format!("its {what} are malformed");
+        let mut names = Cursor(&frame.names);
+        for _ in 0..frame.sources {
+            let key = get_key(&mut names).map_err(|Short| malformed("names"))?;
+            self.add_source(&key)?;
+        }
+        let mut layouts = Cursor(&frame.layouts);
+        for _ in 0..frame.new_layouts {
+            let before = self.layouts.len();
+            get_layout(&mut layouts, &mut self.layouts).map_err(|Short| malformed("layouts"))?;
+            if self.layouts.len() == before {
+                return Err("it repeats a layout".to_string());
+            }
+        }
+        for (source, layout) in read_links(frame).map_err(|Short| malformed("links"))? {
+            self.link(source, layout).map_err(|Short| malformed("links"))?;
+        }
+        if names.is_empty() && layouts.is_empty() { Ok(()) } else { Err(malformed("streams")) }
+    }
+
+    /// A source has a layout from now on.
+    pub fn link(&mut self, source: u32, layout: u32) -> Result<(), Short> {
+        if layout as usize >= self.layouts.len() {
+            return Err(Short);
+        }
+        *self.links.get_mut(source as usize).ok_or(Short)? = layout;
+        Ok(())
+    }
+
+    /// Adds what a journal record registers; what the catalog has already must be the same.
+    pub fn add_record(&mut self, record: &Record) -> Result<(), String> {
+        let mut names = Cursor(&record.streams[0]);
+        if record.new_sources > 0 && record.first_source > u64::from(self.sources()) {
+            return Err(format!("its first source is {}, {} was expected", record.first_source, self.sources()));
+        }
+        for number in (0..record.new_sources).map(|index| record.first_source + index) {
+            let key = get_key(&mut names).map_err(|Short| "its names are malformed".to_string())?;
+            if number >= u64::from(self.sources()) {
+                self.add_source(&key)?;
+            } else if self.dictionary.key(number as u32).is_none_or(|known| known != key && known.measurement() != LOST) {
+                return Err(format!("it names source {number} {key}, the catalog otherwise"));
+            }
+        }
+        let mut layouts = Cursor(&record.streams[1]);
+        if record.new_layouts > 0 && record.first_layout > self.layouts.len() as u64 {
+            let what = format!("its first layout is {}, {} was expected", record.first_layout, self.layouts.len());
+            self.layouts.lose(u32::try_from(record.first_layout).unwrap_or(0));
+            return Err(what);
+        }
+        for _ in 0..record.new_layouts {
+            get_layout(&mut layouts, &mut self.layouts).map_err(|Short| "its layouts are malformed".to_string())?;
+        }
+        if names.is_empty() && layouts.is_empty() { Ok(()) } else { Err("its streams are malformed".to_string()) }
+    }
+}
+
+/// Sources and their layouts, as a frame tells them.
+pub fn read_links(frame: &Frame) -> Result<Vec<(u32, u32)>, Short> {
+    let mut cursor = Cursor(&frame.links);
+    let mut links = Vec::new();
+    while !cursor.is_empty() {
+        links.push((cursor.count(u32::MAX as usize)? as u32, cursor.count(u32::MAX as usize)? as u32));
+    }
+    Ok(links)
+}
+
+/// The catalog of a disk.
+///
+/// # Errors
+/// When there is none, or its header is damaged.
+pub fn open_catalog(disk: &dyn Disk) -> Result<ReadCatalog, Error> {
+    catalog::read(disk)?.ok_or_else(|| Error::Options("there is no store here: there is no catalog".to_string()))
+}

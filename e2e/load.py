@@ -1,0 +1,107 @@
+"""Writers that know what was acknowledged to them.
+
+Each writer sends rows with a sequence number, request after request. Row `n` of writer `w` goes to
+sensor `n mod SENSORS`, at the time START + n µs, with the value `value(w, n)`: from what a server
+tells afterwards it follows which rows survived, and whether they are what was sent.
+"""
+
+import http.client
+import threading
+import time
+
+import numpy
+
+SENSORS = 7
+ROWS = 150
+START = 1_700_000_000_000_000_000
+STEP_NS = 1_000
+
+
+def value(writer, n):
+    """Of a row, or of an array of them; hard to compress, so that journals and segments fill."""
+    n = n + writer * 7919
+    return (n * n % 1_000_003 * 31 + n) % 100_003 / 8
+
+
+class Writer(threading.Thread):
+    """Sends rows from `first` on, until the connection breaks or `stopping` is set."""
+
+    def __init__(self, server, number, first, stopping):
+        super().__init__(daemon=True)
+        host, port = server.address.rsplit(":", 1)
+        self.connection = http.client.HTTPConnection(host, int(port), timeout=60)
+        self.number = number
+        self.first = first
+        self.stopping = stopping
+        # (when the acknowledgement came, by the monotonic clock; rows acknowledged by then)
+        self.acknowledged = [(0.0, first)]
+        self.refusal = None
+
+    @property
+    def rows(self):
+        """How many rows were acknowledged, those of earlier runs included."""
+        return self.acknowledged[-1][1]
+
+    def rows_until(self, moment):
+        """How many rows had been acknowledged by then."""
+        return max(rows for when, rows in self.acknowledged if when <= moment)
+
+    def run(self):
+        n = self.first
+        while not self.stopping.is_set():
+            try:
+                self.connection.request("POST", "/write", self.body(n))
+                answer = self.connection.getresponse()
+                text = answer.read()
+            except (OSError, http.client.HTTPException):
+                return
+            if answer.status == 503:
+                # The rows are sent again; a server that is about to stop says so.
+                time.sleep(0.01)
+                continue
+            if answer.status != 204:
+                self.refusal = (answer.status, text)
+                return
+            n += ROWS
+            self.acknowledged.append((time.monotonic(), n))
+
+    def body(self, first):
+        return "".join(
+            f"load,writer={self.number},sensor={n % SENSORS} value={value(self.number, n)} {START + n * STEP_NS}\n"
+            for n in range(first, first + ROWS)
+        ).encode()
+
+
+class Load:
+    """Some writers at once."""
+
+    def __init__(self, server, firsts):
+        self.stopping = threading.Event()
+        self.writers = [Writer(server, number, first, self.stopping) for number, first in enumerate(firsts)]
+
+    def __enter__(self):
+        for writer in self.writers:
+            writer.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stopping.set()
+        for writer in self.writers:
+            writer.join(120)
+            assert not writer.is_alive(), "a writer hangs"
+        for writer in self.writers:
+            assert writer.refusal is None, f"rows were refused: {writer.refusal}"
+
+
+def survivors(server, number):
+    """The sequence numbers that a server has of a writer, in order; their values are checked."""
+    answer = server.arrow(f'load{{writer="{number}"}}', fields="value")
+    if answer.num_rows == 0:
+        return numpy.array([], dtype=numpy.int64)
+    times = answer["time"].cast("int64").to_numpy()
+    values = answer["value"].to_numpy()
+    rows, rest = numpy.divmod(times - START, STEP_NS)
+    assert not rest.any(), "a time that nobody sent"
+    assert len(numpy.unique(rows)) == len(rows), "a row that is there twice"
+    assert (values == value(number, rows)).all(), "a value that nobody sent at that time"
+    return numpy.sort(rows)

@@ -1,0 +1,140 @@
+"""The program under test: one run of a server, and of a subcommand."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pyarrow
+import requests
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAM = Path(os.environ.get("SEINER_BIN", ROOT / "target/debug/seiner")).resolve()
+SLOW = os.environ.get("SEINER_SLOW", "") not in ("", "0")
+
+START_S = 30
+STOP_S = 30
+
+
+def environment():
+    """Ours, without settings of somebody's own server."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SEINER_")}
+
+
+def run(*arguments, stdin=None, cwd=None, env=None, timeout=300):
+    """Runs a subcommand; the caller looks at its status and output."""
+    return subprocess.run(
+        [PROGRAM, *map(str, arguments)],
+        input=stdin,
+        cwd=cwd,
+        env={**environment(), **(env or {})},
+        capture_output=True,
+        text=not isinstance(stdin, bytes),
+        timeout=timeout,
+    )
+
+
+class Server:
+    """`seiner serve` on a port that the system chooses, with the host's sensors off."""
+
+    def __init__(self, data, log, **settings):
+        self.data = Path(data)
+        self.log = Path(log)
+        flags = {"listen": "127.0.0.1:0", "host_sensors": "off", "data": self.data, **settings}
+        self.arguments = [text for name, value in flags.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+        self.process = None
+        self.url = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        if self.process is not None:
+            self.kill()
+
+    def start(self):
+        """Starts it, and answers the seconds until it told its address."""
+        started = time.monotonic()
+        seen = self.start_without_waiting()
+        while time.monotonic() - started < START_S:
+            told = self.log.read_bytes()[seen:].decode()
+            address = re.search(r"The page is at (http://[^/]+)/", told)
+            if address:
+                self.url = address.group(1)
+                return time.monotonic() - started
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.01)
+        self.process.kill()
+        status = self.process.wait()
+        self.process = None
+        raise AssertionError(f"the server did not start (status {status}):\n{told}")
+
+    def start_without_waiting(self):
+        """Starts it; answers how much was in its log before."""
+        with open(self.log, "ab") as log:
+            seen = log.tell()
+            self.process = subprocess.Popen(
+                [PROGRAM, "serve", *self.arguments], stderr=log, stdout=log, env=environment()
+            )
+        return seen
+
+    def kill(self):
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def stop(self):
+        """SIGTERM; the status must be 0."""
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(STOP_S)
+        self.process = None
+        assert status == 0, f"status {status} after SIGTERM:\n{self.log.read_text()}"
+
+    @property
+    def address(self):
+        return self.url.removeprefix("http://")
+
+    def write(self, lines, path="/write", headers=None, **parameters):
+        body = lines.encode() if isinstance(lines, str) else lines
+        return requests.post(self.url + path, params=parameters, data=body, headers=headers, timeout=60)
+
+    def ask(self, path, **parameters):
+        """Parameters named as in the address, but `from_` for `from`."""
+        named = {name.rstrip("_"): value for name, value in parameters.items()}
+        return requests.get(f"{self.url}/api/v1/{path}", params=named, timeout=300)
+
+    def query(self, select, from_=-(2**63), to=2**63 - 1, **parameters):
+        """Series of an answer in JSON, by (source as text, field)."""
+        answer = self.ask("query", select=select, from_=from_, to=to, **parameters)
+        assert answer.status_code == 200, answer.text
+        return {(source(series), series["field"]): series for series in json.loads(answer.content)["series"]}
+
+    def arrow(self, select, from_=-(2**63), to=2**63 - 1, **parameters):
+        """The answer as an Arrow table."""
+        answer = self.ask("query", select=select, from_=from_, to=to, format="arrow", **parameters)
+        assert answer.status_code == 200, answer.text
+        return pyarrow.ipc.open_stream(answer.content).read_all()
+
+    def status(self):
+        return requests.get(self.url + "/status", timeout=60).json()
+
+    def settle(self):
+        assert requests.post(self.url + "/api/v1/settle", timeout=300).status_code == 204
+
+    def peak_rss_bytes(self):
+        """The most memory it ever had, as the kernel says, not as the program says of itself."""
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the kernel does not tell VmHWM")
+
+
+def source(series):
+    """A source as one writes it: `cpu,host=a`."""
+    return ",".join([series["measurement"], *(f"{tag}={value}" for tag, value in sorted(series["tags"].items()))])

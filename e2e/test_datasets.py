@@ -1,0 +1,236 @@
+"""The commands of docs/import.md, and every value they import against what Python's reader finds."""
+
+import csv
+import gzip
+import json
+import math
+import os
+import re
+import shlex
+import struct
+from pathlib import Path
+
+import numpy
+import pytest
+
+from program import ROOT, run
+
+PAGE = ROOT / "docs/import.md"
+DATASETS = Path(os.environ.get("SEINER_DATASETS", ROOT / "../shared/datasets"))
+UNITS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+def commands():
+    """The arguments of each import on the page, by the name of its file."""
+    found = {}
+    for line in re.findall(r"^seiner (import csv .*)$", PAGE.read_text(), re.MULTILINE):
+        arguments = shlex.split(line)
+        found[arguments[-1]] = arguments[:-1]
+    return found
+
+
+COMMANDS = commands()
+
+
+def test_the_page_has_eight_commands():
+    assert len(COMMANDS) == 8
+    assert set(COMMANDS) == set(SHAPES)
+
+
+# Files of the shape of each dataset: header, units, quirks
+
+
+def float32_as_double(number):
+    return repr(float(numpy.float32(number)))
+
+
+def nab_cloudwatch(dice):
+    yield ["series", "ts", "value"]
+    for series in ("ec2_cpu_utilization_24ae8d", "elb_request_count_8c0756"):
+        ts = 1_392_388_200
+        for _ in range(400):
+            yield [series, ts, dice.choice(["0.0", "0.132", "0.134", "1.73"])]
+            ts += dice.choice([300] * 30 + [0, 900])
+
+
+def live_collectd(dice):
+    yield ["series", "ts", "value"]
+    for series, counter in (("cpu-0.cpu-idle.value", True), ("interface-eth0.if_octets.rx", True), ("load.load.a", False)):
+        ts, total = 1_795_238_428_644, 74_892.0
+        for _ in range(400):
+            total += dice.randrange(2_000)
+            yield [series, ts, total if counter else dice.random() * 4]
+            ts += dice.choice([1_000] * 5 + [987, 1_013, 0, 4_021])
+
+
+def oxford_accel(dice):
+    yield ["series", "ts", "accuracy", "ax", "ay", "az"]
+    for series in ("Nexus_Jamie_Hard_InHand_1", "Nexus_Jamie_Hard_InHand_2"):
+        ts = 263_239_144_953_734
+        for _ in range(600):
+            yield [series, ts, dice.randrange(4), *(str(numpy.float32(dice.gauss(0, 9))) for _ in range(3))]
+            ts += 5_035_400 + dice.randrange(-9_000, 9_000)
+
+
+def gps_delivery(dice):
+    yield ["series", "ts", "x", "y"]
+    for series in range(40):
+        ts = -188_438_400_000_000_000 + series
+        for _ in range(dice.randrange(1, 60)):
+            yield [f"trajectory_{series:04}", ts, repr(dice.gauss(0, 200)), repr(dice.gauss(0, 200))]
+            ts += 5_005_000_208 + dice.randrange(10**6)
+
+
+def wind_scada(dice):
+    names = ["Ba_avg", "P_avg", "Ws_avg", "Va_avg", "Ot_avg", "Ya_avg", "Wa_avg"]
+    yield ["series", "ts", *names]
+    ts = 1_388_534_400
+    for row in range(700):
+        # A few cells are missing, and now and then a whole row.
+        missing = 1.0 if row % 211 == 13 else 0.02
+        yield ["R80711", ts, *("" if dice.random() < missing else float32_as_double(dice.gauss(5, 90)) for _ in names)]
+        ts += dice.choice([600] * 60 + [0, 1_200])
+
+
+def pv_power(dice):
+    yield ["series", "ts", "value"]
+    for series in ("serf_east_1min_ac_power", "module_temperature"):
+        for n in range(500):
+            value = 0 if n % 5 == 0 else round(dice.gauss(500, 300), 4)
+            yield [series, 1_647_603_180 + 60 * n, value]
+
+
+def surfrad_weather(dice):
+    names = (
+        "zenith,dw_solar,uw_solar,direct_n,diffuse,dw_ir,dw_casetemp,dw_dometemp,uw_ir,uw_casetemp,uw_dometemp,uvb,par,"
+        "netsolar,netir,totalnet,temp,rh,windspd,winddir,pressure"
+    ).split(",")
+    yield ["ts", *names]
+    for n in range(300):
+        yield [1_451_606_400 + 60 * n, *("-9999.9" if dice.random() < 0.1 else f"{dice.gauss(0, 300):.1f}" for _ in names)]
+
+
+def uci_airquality(dice):
+    names = "CO_GT,PT08_S1_CO,NMHC_GT,C6H6_GT,PT08_S2_NMHC,NOx_GT,PT08_S3_NOx,NO2_GT,PT08_S4_NO2,PT08_S5_O3,T,RH,AH".split(",")
+    yield ["ts", *names]
+    for n in range(300):
+        cells = []
+        for name in names:
+            number = f"{dice.gauss(20, 9):.4f}" if name in ("T", "RH", "AH", "CO_GT", "C6H6_GT") else dice.randrange(2_000)
+            cells.append("-200" if dice.random() < 0.2 else number)
+        yield [1_078_941_600 + 3_600 * n, *cells]
+
+
+SHAPES = {
+    f"{shape.__name__}.csv.gz": shape
+    for shape in (
+        nab_cloudwatch,
+        live_collectd,
+        oxford_accel,
+        gps_delivery,
+        wind_scada,
+        pv_power,
+        surfrad_weather,
+        uci_airquality,
+    )
+}
+
+
+def option(arguments, name, default=None):
+    return arguments[arguments.index(name) + 1] if name in arguments else default
+
+
+def expected(path, arguments):
+    """Texts by (tags, field) and time, as Python's reader finds them; the last of a time holds."""
+    tags = (option(arguments, "--tag-columns") or "").split(",")
+    unit = UNITS[option(arguments, "--time-unit", "s")]
+    missing = {"", *(option(arguments, "--missing") or "").split(",")}
+    series = {}
+    with gzip.open(path, "rt", newline="") as file:
+        for row in csv.DictReader(file):
+            source = tuple((tag, row.pop(tag)) for tag in tags if tag in row)
+            ts = int(row.pop("ts")) * unit
+            for field, text in row.items():
+                if text not in missing:
+                    series.setdefault((source, field), {})[ts] = text
+    return series
+
+
+def same(kind, value, text):
+    """Whether a value is the one that the text denotes, to the bit."""
+    if kind in ("i64", "u64"):
+        return value == int(text)
+    if kind == "f32":
+        return numpy.float32(value).tobytes() == numpy.float32(text).tobytes()
+    assert kind == "f64", kind
+    return struct.pack("d", value) == struct.pack("d", float(text)) and not math.isnan(value)
+
+
+def check_import(path, name, folder):
+    arguments = [text if text != "./seiner-data" else str(folder) for text in COMMANDS[name]]
+    assert str(folder) in arguments
+    done = run(*arguments, path)
+    assert done.returncode == 0, done.stderr
+    assert "0 refused" in done.stderr
+    answer = run(
+        "query", f"{name.split('.')[0]}{{}}", "--data", folder, "--format", "json", "--from", -(2**63), "--to", 2**63 - 1
+    )
+    assert answer.returncode == 0, answer.stderr
+    found = {(tuple(series["tags"].items()), series["field"]): series for series in json.loads(answer.stdout)["series"]}
+    wanted = expected(path, arguments)
+    assert set(found) == set(wanted)
+    values = 0
+    for key, texts in wanted.items():
+        series = found[key]
+        assert series["times"] == sorted(texts), key
+        for ts, value in zip(series["times"], series["values"]):
+            assert same(series["type"], value, texts[ts]), f"{key} at {ts}: {texts[ts]!r} came back as {value!r}"
+            values += 1
+    assert values == sum(map(len, wanted.values())) > 0
+    return values
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_file_of_this_shape(name, tmp_path, dice):
+    path = tmp_path / name
+    with gzip.open(path, "wt", newline="") as file:
+        csv.writer(file).writerows(SHAPES[name](dice))
+    first = check_import(path, name, tmp_path / "data")
+    # Once more changes nothing.
+    assert check_import(path, name, tmp_path / "data") == first
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_file_itself(name, tmp_path):
+    path = DATASETS / name
+    if not path.is_file():
+        pytest.skip(f"{name} is not at hand; SEINER_DATASETS names a folder with it")
+    print(f"{name}: {check_import(path, name, tmp_path / 'data')} values, all equal")
+
+
+def test_into_a_server(serve, tmp_path, dice):
+    server = serve()
+    path = tmp_path / "pv_power.csv.gz"
+    with gzip.open(path, "wt", newline="") as file:
+        csv.writer(file).writerows(pv_power(dice))
+    done = run("import", "csv", "--to", server.url, "--tag-columns", "series", path)
+    assert done.returncode == 0, done.stderr
+    wanted = expected(path, ["--tag-columns", "series"])
+    found = server.query("pv_power")
+    assert len(found) == len(wanted) == 2
+    for (tags, field), texts in wanted.items():
+        series = found[f"pv_power,series={tags[0][1]}", field]
+        assert series["times"] == sorted(texts)
+        assert all(same(series["type"], value, texts[ts]) for ts, value in zip(series["times"], series["values"]))
+
+
+def test_bad_rows_are_named(tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text("ts,v\n1,1.5\nyesterday,2\n3,2.5\n")
+    done = run("import", "csv", "--data", tmp_path / "data", path)
+    assert done.returncode == 1
+    assert "2 rows imported, 1 refused" in done.stderr
+    assert ":3: " in done.stderr and "yesterday" in done.stderr
+    done = run("import", "csv", "--data", tmp_path / "data", "--time-column", "time", path)
+    assert done.returncode == 2
+    assert "time" in done.stderr and "ts" in done.stderr

@@ -1,0 +1,38 @@
+"""Seiner, embedded: a sensor-data store in this process, on one directory.
+
+    import seiner
+
+    with seiner.open("data") as store:
+        store.append("cpu", {"host": "a"}, {"time": times, "usage": values})
+        frame = store.query('cpu{host="a"}', "-1h", step="1m").pandas()
+
+See `open`, `Store` and `Result`; everything that goes wrong is a `SeinerError`.
+"""
+
+from __future__ import annotations
+
+from ._moments import Duration, Moment
+from ._receipt import Receipt
+from ._result import Result, Series, SeriesKey
+from ._store import Source, Store, open
+from .errors import Closed, Damaged, DiskError, InUse, Invalid, Poisoned, Refused, SeinerError
+
+__all__ = [
+    "Closed",
+    "Damaged",
+    "DiskError",
+    "Duration",
+    "InUse",
+    "Invalid",
+    "Moment",
+    "Poisoned",
+    "Receipt",
+    "Refused",
+    "Result",
+    "SeinerError",
+    "Series",
+    "SeriesKey",
+    "Source",
+    "Store",
+    "open",
+]

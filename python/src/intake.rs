@@ -1,0 +1,289 @@
+//! Arrow in: record batches become rows of one source, or of as many as their tags name.
+//!
+//! A null is a missing value; NaN is a value. Types are widened where that is exact (`int16` to
+//! `i64`, `float16` to `f32`) and refused otherwise. Nothing here knows Python.
+
+use crate::failure::{Failure, invalid};
+use crate::rows::{FieldValues, TableRows};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::BooleanBuffer;
+use arrow_cast::{CastOptions, cast, cast_with_options};
+use arrow_schema::{DataType, TimeUnit};
+use seiner_engine::{Engine, Receipt};
+use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId, Strings};
+
+/// Rows converted at a time: what is copied on the way stays small, and signals are heard.
+pub const ROWS_AT_ONCE: usize = 1 << 15;
+
+/// What became of the rows.
+#[derive(Default)]
+pub struct Outcome {
+    /// Rows accepted.
+    pub rows: usize,
+    /// Values accepted.
+    pub samples: usize,
+    /// The first refused rows: their place in the input, and why.
+    pub refused: Vec<(u64, String)>,
+    /// How many rows were refused altogether.
+    pub refused_total: usize,
+    /// What [`Engine::wait_durable`] wants to know.
+    pub position: u64,
+}
+
+impl Outcome {
+    /// Adds what became of some more rows; `place` turns a row of theirs into one of the input.
+    pub fn add(&mut self, receipt: &Receipt, place: impl Fn(usize) -> u64) {
+        self.rows += receipt.rows;
+        self.samples += receipt.samples;
+        self.refused_total += receipt.rejected_total;
+        self.position = receipt.position;
+        for (row, reason) in &receipt.rejected {
+            self.refuse(place(*row), reason.to_string());
+        }
+    }
+
+    /// Lists a refused row that is counted already, as long as there is room.
+    pub fn refuse(&mut self, place: u64, reason: String) {
+        if self.refused.len() < Receipt::MAX_REJECTED {
+            self.refused.push((place, reason));
+        }
+    }
+}
+
+/// Which columns of the input are what.
+pub struct Roles {
+    /// The name of the time column.
+    pub time: String,
+    /// The tag columns, sorted; empty for rows of one source.
+    pub tags: Vec<String>,
+    /// The field columns; `None` is all that are neither time nor tag.
+    pub fields: Option<Vec<String>>,
+}
+
+/// A piece of the input, read.
+struct Piece {
+    times: Vec<i64>,
+    names: Vec<String>,
+    fields: Vec<FieldColumn>,
+    tags: Vec<ArrayRef>,
+    /// Where its rows lie in the batch, if some of the batch are left out.
+    places: Option<Vec<usize>>,
+}
+
+impl Piece {
+    fn place(&self, row: usize) -> usize {
+        self.places.as_ref().map_or(row, |places| places[row])
+    }
+}
+
+/// Appends rows of one source. `first` is the place of the batch's first row in the input.
+pub fn append_rows(
+    engine: &Engine,
+    source: SourceId,
+    roles: &Roles,
+    batch: &RecordBatch,
+    first: u64,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let mut piece = roles.read(batch, first)?;
+    let columns = Columns { times: std::mem::take(&mut piece.times), fields: std::mem::take(&mut piece.fields) };
+    let names: Vec<&str> = piece.names.iter().map(String::as_str).collect();
+    let receipt = engine.append_columns(source, &names, &columns)?;
+    outcome.add(&receipt, |row| first + piece.place(row) as u64);
+    Ok(())
+}
+
+/// Appends rows whose sources stand in the tag columns.
+pub fn append_table(
+    engine: &Engine,
+    measurement: &str,
+    roles: &Roles,
+    batch: &RecordBatch,
+    first: u64,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let piece = roles.read(batch, first)?;
+    let tags: Vec<_> = roles.tags.iter().map(String::as_str).zip(piece.tags.iter().map(|tag| tag.as_string_view())).collect();
+    let fields: Vec<_> =
+        piece.names.iter().zip(&piece.fields).map(|(name, column)| FieldValues { name: name.as_bytes(), column }).collect();
+    let rows = TableRows::new(measurement, &tags, piece.times.len());
+    let receipt = engine.append(&rows.notation(), &rows.batch(&piece.times, &fields))?;
+    outcome.add(&receipt, |row| first + piece.place(row) as u64);
+    Ok(())
+}
+
+impl Roles {
+    fn read(&self, batch: &RecordBatch, first: u64) -> Result<Piece, Failure> {
+        let field_places = self.field_places(batch)?;
+        let (batch, places) = with_values(batch, &field_places)?;
+        let times = times(&self.time, self.column(&batch, &self.time)?, |row| {
+            first + places.as_ref().map_or(row, |places| places[row]) as u64
+        })?;
+        let mut tags = Vec::new();
+        for tag in &self.tags {
+            tags.push(texts(tag, self.column(&batch, tag)?)?);
+        }
+        let (mut names, mut fields) = (Vec::new(), Vec::new());
+        for place in field_places {
+            let name = batch.schema_ref().field(place).name();
+            if batch.column(place).logical_null_count() < batch.num_rows() {
+                fields.push(field(name, batch.column(place))?);
+                names.push(name.clone());
+            }
+        }
+        Ok(Piece { times, names, fields, tags, places })
+    }
+
+    fn column<'a>(&self, batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, Failure> {
+        match batch.column_by_name(name) {
+            Some(column) => Ok(column),
+            None => invalid(format!("there is no column {name:?} among {}", column_names(batch))),
+        }
+    }
+
+    fn field_places(&self, batch: &RecordBatch) -> Result<Vec<usize>, Failure> {
+        let schema = batch.schema_ref();
+        let places: Vec<usize> = match &self.fields {
+            None => (0..schema.fields().len())
+                .filter(|place| {
+                    let name = schema.field(*place).name();
+                    *name != self.time && !self.tags.contains(name)
+                })
+                .collect(),
+            Some(fields) => {
+                let mut places = Vec::new();
+                for name in fields {
+                    self.column(batch, name)?;
+                    places.extend(schema.column_with_name(name).map(|(place, _)| place));
+                }
+                places
+            }
+        };
+        if places.is_empty() {
+            return invalid(format!("no column is left to be a field; there are {}", column_names(batch)));
+        }
+        Ok(places)
+    }
+}
+
+fn column_names(batch: &RecordBatch) -> String {
+    let names: Vec<String> = batch.schema_ref().fields().iter().map(|field| format!("{:?}", field.name())).collect();
+    names.join(", ")
+}
+
+/// The rows that have a value in any field, and their places if that is not all rows.
+fn with_values(batch: &RecordBatch, fields: &[usize]) -> Result<(RecordBatch, Option<Vec<usize>>), Failure> {
+    let mut any: Option<BooleanBuffer> = None;
+    for place in fields {
+        let Some(nulls) = batch.column(*place).logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+            return Ok((batch.clone(), None));
+        };
+        any = Some(any.map_or(nulls.inner().clone(), |any| &any | nulls.inner()));
+    }
+    let Some(any) = any.filter(|any| any.count_set_bits() < batch.num_rows()) else {
+        return Ok((batch.clone(), None));
+    };
+    let places = any.set_indices().collect();
+    let kept = arrow_select::filter::filter_record_batch(batch, &any.into())
+        .map_err(|error| Failure::Invalid(format!("rows without values cannot be left out: {error}")))?;
+    Ok((kept, Some(places)))
+}
+
+/// The times in ns. `place` tells errors where a row lies in the input.
+pub fn times(name: &str, column: &ArrayRef, place: impl Fn(usize) -> u64) -> Result<Vec<i64>, Failure> {
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let refuse = |why: String| Failure::Invalid(format!("time column {name:?}: {why}"));
+    if column.null_count() > 0 {
+        let row = (0..column.len()).find(|row| column.is_null(*row)).unwrap_or_default();
+        return Err(refuse(format!("row {} has no time; every row needs one", place(row))));
+    }
+    let nanoseconds = match column.data_type() {
+        DataType::Int64 => column.clone(),
+        DataType::Timestamp(_, zone) => {
+            let wanted = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
+            cast_with_options(column, &wanted, &strict)
+                .map_err(|error| refuse(format!("a time lies outside the years 1677 to 2262, which ns can tell ({error})")))?
+        }
+        DataType::Date32 | DataType::Date64 => {
+            let wanted = DataType::Timestamp(TimeUnit::Nanosecond, None);
+            cast_with_options(column, &wanted, &strict).map_err(|error| refuse(error.to_string()))?
+        }
+        other => {
+            return Err(refuse(format!("{other} is no type for times; use a timestamp, or int64 with ns since 1970")));
+        }
+    };
+    Ok(match nanoseconds.data_type() {
+        DataType::Int64 => nanoseconds.as_primitive::<Int64Type>().values().to_vec(),
+        _ => nanoseconds.as_primitive::<TimestampNanosecondType>().values().to_vec(),
+    })
+}
+
+/// Source numbers, as `Store.source` gave them out.
+pub fn sources(column: &ArrayRef) -> Result<Vec<SourceId>, Failure> {
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    if !column.data_type().is_integer() || column.null_count() > 0 {
+        return invalid(format!("sources are integers from Store.source, not {}", column.data_type()));
+    }
+    let numbers = cast_with_options(column, &DataType::UInt32, &strict)
+        .map_err(|error| Failure::Invalid(format!("sources: {error}; take the numbers that Store.source gives")))?;
+    Ok(numbers.as_primitive::<UInt32Type>().values().iter().copied().map(SourceId).collect())
+}
+
+/// A tag column as texts; nulls stay.
+fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
+    let refuse = |what: &DataType| invalid(format!("tag column {name:?} is {what}; tags are texts, so convert it first"));
+    match column.data_type() {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {}
+        DataType::Dictionary(_, values) if values.is_string() => {}
+        other => return refuse(other),
+    }
+    cast(column, &DataType::Utf8View).or_else(|_| refuse(column.data_type()))
+}
+
+/// A field's values, without the nulls.
+fn field(name: &str, column: &ArrayRef) -> Result<FieldColumn, Failure> {
+    let Some(wide) = wide_type(column.data_type()) else {
+        return invalid(format!(
+            "field {name:?} is {}; fields are floats, integers, booleans or texts, so convert or leave it out",
+            column.data_type()
+        ));
+    };
+    let column = cast(column, &wide).map_err(|error| Failure::Invalid(format!("field {name:?}: {error}")))?;
+    let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
+    let present = nulls.map(|nulls| Bitmap::from_iter(nulls.iter()));
+    macro_rules! numbers {
+        ($arrow:ty) => {{
+            let array = column.as_primitive::<$arrow>();
+            if nulls.is_some() { array.iter().flatten().collect() } else { array.values().to_vec() }
+        }};
+    }
+    let values = match wide {
+        DataType::Float64 => Column::F64(numbers!(Float64Type)),
+        DataType::Float32 => Column::F32(numbers!(Float32Type)),
+        DataType::Int64 => Column::I64(numbers!(Int64Type)),
+        DataType::UInt64 => Column::U64(numbers!(UInt64Type)),
+        DataType::Boolean => Column::Bool(column.as_boolean().iter().flatten().collect()),
+        _ => {
+            let mut texts = Strings::default();
+            column.as_string_view().iter().flatten().for_each(|text| texts.push(text));
+            Column::Str(texts)
+        }
+    };
+    Ok(FieldColumn { present, values })
+}
+
+/// The type in which a field of this type is stored; all of them hold the narrower ones exactly.
+fn wide_type(data_type: &DataType) -> Option<DataType> {
+    Some(match data_type {
+        DataType::Float64 => DataType::Float64,
+        DataType::Float16 | DataType::Float32 => DataType::Float32,
+        signed if signed.is_signed_integer() => DataType::Int64,
+        unsigned if unsigned.is_unsigned_integer() => DataType::UInt64,
+        DataType::Boolean => DataType::Boolean,
+        text if text.is_string() => DataType::Utf8View,
+        DataType::Dictionary(_, values) if values.is_string() => DataType::Utf8View,
+        _ => return None,
+    })
+}

@@ -1,0 +1,24 @@
+//! `_seiner`: the embedded engine for the Python package `seiner`.
+//!
+//! Thin on purpose: it converts between Arrow and the engine's columns, lets go of Python's lock
+//! while the engine works, and turns errors into the classes of `seiner.errors`. What a Python
+//! user sees is in `python/seiner`, in Python.
+
+mod answer;
+mod arrays;
+mod failure;
+mod intake;
+mod lines;
+mod rows;
+mod store;
+
+/// The native half of the package `seiner`. Use that; this may change without notice.
+#[pyo3::pymodule]
+mod _seiner {
+    #[pymodule_export]
+    use crate::answer::Answer;
+    #[pymodule_export]
+    use crate::arrays::record_batch;
+    #[pymodule_export]
+    use crate::store::Store;
+}

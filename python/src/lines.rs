@@ -1,0 +1,27 @@
+//! Line protocol into the store.
+
+use crate::failure::Failure;
+use crate::intake::{Outcome, ROWS_AT_ONCE};
+use seiner_engine::Engine;
+use seiner_model::Batch;
+use seiner_wire::line::{Arena, LineNotation, LineParser, Precision};
+
+/// Appends the lines of a text. What is refused is told by the number of its line, from 1.
+pub fn write(engine: &Engine, text: &[u8], precision: Precision, now: i64) -> Result<Outcome, Failure> {
+    let mut parser = LineParser::new(precision);
+    let mut outcome = Outcome::default();
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (arena, mut batch, mut errors) = (Arena::new(), Batch::new(), Vec::new());
+        let read = parser.parse(rest, true, now, ROWS_AT_ONCE, &arena, &mut batch, &mut errors);
+        outcome.refused_total += errors.len();
+        for error in errors {
+            outcome.refuse(error.line, error.reason.to_string());
+        }
+        let receipt = engine.append(&LineNotation, &batch)?;
+        outcome.add(&receipt, |row| parser.line_of_row(row));
+        rest = &rest[read..];
+    }
+    outcome.refused.sort_by_key(|(line, _)| *line);
+    Ok(outcome)
+}

@@ -1,0 +1,96 @@
+//! Rows of many sources: tag columns become names, in a notation of their own.
+
+use arrow_array::{Array, StringViewArray};
+use seiner_model::{Batch, Cell, FieldColumn, KeyError, Notation, Row, SourceKey};
+
+/// The number of this notation among all that write to a store.
+const NOTATION: u32 = 0x7079;
+
+/// A measurement and tags, each text behind its length in four bytes, low byte first.
+pub struct Lengths;
+
+impl Notation for Lengths {
+    fn id(&self) -> u32 {
+        NOTATION
+    }
+
+    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
+        let mut texts = Vec::new();
+        let mut rest = name;
+        while let Some((len, after)) = rest.split_first_chunk::<4>() {
+            let broken = || KeyError::Notation("a name ends within a text".to_string());
+            let (text, after) = after.split_at_checked(u32::from_le_bytes(*len) as usize).ok_or_else(broken)?;
+            texts.push(std::str::from_utf8(text).map_err(|error| KeyError::Notation(error.to_string()))?);
+            rest = after;
+        }
+        let (measurement, tags) = texts.split_first().ok_or(KeyError::EmptyMeasurement)?;
+        SourceKey::new(*measurement, tags.chunks_exact(2).map(|pair| (pair[0], pair[1])))
+    }
+}
+
+fn push_text(name: &mut Vec<u8>, text: &str) {
+    name.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    name.extend_from_slice(text.as_bytes());
+}
+
+/// One field of the rows.
+pub struct FieldValues<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// Its values.
+    pub column: &'a FieldColumn,
+}
+
+/// The names of rows, end to end.
+pub struct TableRows {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl TableRows {
+    /// The names of as many rows as the tag columns have. Tags come in the order of their names,
+    /// so that a source has one name; absent and empty ones are left out.
+    pub fn new(measurement: &str, tags: &[(&str, &StringViewArray)], rows: usize) -> TableRows {
+        let mut names = TableRows { bytes: Vec::new(), ends: Vec::with_capacity(rows) };
+        for row in 0..rows {
+            push_text(&mut names.bytes, measurement);
+            for (tag, column) in tags {
+                if column.is_valid(row) && !column.value(row).is_empty() {
+                    push_text(&mut names.bytes, tag);
+                    push_text(&mut names.bytes, column.value(row));
+                }
+            }
+            names.ends.push(names.bytes.len());
+        }
+        names
+    }
+
+    /// How the names are written.
+    pub fn notation(&self) -> Lengths {
+        Lengths
+    }
+
+    /// The rows with their cells.
+    pub fn batch<'a>(&'a self, times: &[i64], fields: &[FieldValues<'a>]) -> Batch<'a> {
+        let mut batch = Batch::new();
+        let mut next = vec![0; fields.len()];
+        let mut start = 0;
+        for (row, (&time, &end)) in times.iter().zip(&self.ends).enumerate() {
+            let first_cell = batch.cells.len();
+            for (field, next) in fields.iter().zip(&mut next) {
+                if field.column.present.as_ref().is_none_or(|present| present.get(row)) {
+                    batch.cells.push(Cell { field: field.name, value: field.column.values.get(*next) });
+                    *next += 1;
+                }
+            }
+            batch.rows.push(Row {
+                name: &self.bytes[start..end],
+                time,
+                first_cell: first_cell as u32,
+                cells: (batch.cells.len() - first_cell) as u32,
+            });
+            start = end;
+        }
+        batch
+    }
+}

@@ -1,0 +1,376 @@
+//! A store, as the Python half of the package sees it.
+//!
+//! Python's lock is let go of whenever the engine works. Long work comes back for signals.
+
+use crate::answer::Answer;
+use crate::arrays::array;
+use crate::failure::{Failure, invalid};
+use crate::intake::{self, Outcome, ROWS_AT_ONCE, Roles};
+use crate::lines;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use pyo3_arrow::input::AnyRecordBatch;
+use seiner_engine::{Durability, Engine, Error, Options, Query, Status, Step};
+use seiner_model::{Interval, Selector, SourceId, SourceKey, parse_duration, parse_time};
+use seiner_wire::line::Precision;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long work goes on before signals are looked at.
+const SIGNALS_EVERY: Duration = Duration::from_millis(50);
+
+/// A store in a directory, until it is closed.
+#[pyclass(frozen, module = "seiner._seiner")]
+pub struct Store {
+    engine: RwLock<Option<Arc<Engine>>>,
+    /// The process that has the directory. A forked child has no threads to write with, and must
+    /// not touch the files of its parent.
+    process: u32,
+}
+
+/// A time as it was asked for: in ns, or in a notation.
+#[derive(FromPyObject)]
+pub enum Moment {
+    Ns(i64),
+    Text(String),
+}
+
+/// What became of rows: rows, samples, the first refused ones by place, and how many were refused.
+type Counts = (usize, usize, Vec<(u64, String)>, usize);
+
+#[pymethods]
+impl Store {
+    #[new]
+    #[pyo3(signature = (path, *, durability, interval_ms, memory, block_bytes, segment_bytes, journal_bytes, idle_seal_s))]
+    #[expect(clippy::too_many_arguments, reason = "one for each setting, all of them named")]
+    fn open(
+        py: Python<'_>,
+        path: PathBuf,
+        durability: &str,
+        interval_ms: u64,
+        memory: u64,
+        block_bytes: u32,
+        segment_bytes: u64,
+        journal_bytes: u64,
+        idle_seal_s: f64,
+    ) -> PyResult<Store> {
+        let durability = match durability {
+            "sync" => Durability::Sync,
+            "interval" => Durability::Interval(Duration::from_millis(interval_ms)),
+            "memory" => Durability::Memory,
+            other => return Ok(invalid(format!("durability = {other:?} is none of \"interval\", \"sync\" and \"memory\""))?),
+        };
+        let Ok(idle_seal) = Duration::try_from_secs_f64(idle_seal_s) else {
+            return Ok(invalid(format!("idle_seal_s = {idle_seal_s} is no number of seconds"))?);
+        };
+        let options = Options { durability, memory, block_bytes, segment_bytes, journal_bytes, idle_seal };
+        let engine = py.detach(|| Engine::open_directory(&path, options)).map_err(Failure::from)?;
+        Ok(Store { engine: RwLock::new(Some(engine)), process: std::process::id() })
+    }
+
+    /// Makes everything durable and lets go of the directory. Once more does nothing.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        if self.process != std::process::id() {
+            return Ok(());
+        }
+        py.detach(|| {
+            let engine = self.engine.write().unwrap_or_else(PoisonError::into_inner).take();
+            engine.map_or(Ok(()), |engine| engine.close().map_err(Failure::from))
+        })?;
+        Ok(())
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.engine().is_err()
+    }
+
+    // ---- appending
+
+    fn source(&self, py: Python<'_>, measurement: &str, tags: Vec<(String, String)>) -> PyResult<u32> {
+        let engine = self.engine()?;
+        Ok(py.detach(|| register(&engine, measurement, tags))?.0)
+    }
+
+    fn append(
+        &self,
+        py: Python<'_>,
+        measurement: &str,
+        tags: Vec<(String, String)>,
+        data: AnyRecordBatch,
+        time: String,
+        fields: Option<Vec<String>>,
+    ) -> PyResult<Counts> {
+        let engine = self.engine()?;
+        let source = py.detach(|| register(&engine, measurement, tags))?;
+        let roles = Roles { time, tags: Vec::new(), fields };
+        self.take(py, &engine, data, |batch, first, outcome| {
+            intake::append_rows(&engine, source, &roles, batch, first, outcome)
+        })
+    }
+
+    fn append_table(
+        &self,
+        py: Python<'_>,
+        measurement: &str,
+        data: AnyRecordBatch,
+        time: String,
+        mut tags: Vec<String>,
+        fields: Option<Vec<String>>,
+    ) -> PyResult<Counts> {
+        let engine = self.engine()?;
+        tags.sort();
+        let roles = Roles { time, tags, fields };
+        self.take(py, &engine, data, |batch, first, outcome| {
+            intake::append_table(&engine, measurement, &roles, batch, first, outcome)
+        })
+    }
+
+    fn samples(
+        &self,
+        py: Python<'_>,
+        field: &str,
+        sources: &Bound<'_, PyAny>,
+        times: &Bound<'_, PyAny>,
+        values: &Bound<'_, PyAny>,
+    ) -> PyResult<Counts> {
+        let engine = self.engine()?;
+        let (sources, times, values) = (array(sources)?, array(times)?, array(values)?);
+        if *values.data_type() != DataType::Float64 {
+            return Ok(invalid(format!("samples are float64, not {}; use append for other types", values.data_type()))?);
+        }
+        let mut outcome = Outcome::default();
+        if sources.len() != times.len() || sources.len() != values.len() {
+            let (sources, times, values) = (sources.len(), times.len(), values.len());
+            return Ok(invalid(format!("{sources} sources, {times} times and {values} values are not equally many"))?);
+        }
+        for start in (0..values.len()).step_by(ROWS_AT_ONCE) {
+            let len = ROWS_AT_ONCE.min(values.len() - start);
+            py.detach(|| -> Result<(), Failure> {
+                let sources = intake::sources(&sources.slice(start, len))?;
+                let times = intake::times("times", &times.slice(start, len), |row| (start + row) as u64)?;
+                let values = values.slice(start, len);
+                let receipt = engine.append_samples(field, &sources, &times, values.as_primitive::<Float64Type>().values())?;
+                outcome.add(&receipt, |row| (start + row) as u64);
+                Ok(())
+            })?;
+            py.check_signals()?;
+        }
+        finish(py, &engine, outcome)
+    }
+
+    fn write_lines(&self, py: Python<'_>, lines: &[u8], precision: &str) -> PyResult<Counts> {
+        let engine = self.engine()?;
+        let precision: Precision = precision.parse().or_else(|error| invalid(format!("{error}")))?;
+        let outcome = py.detach(|| lines::write(&engine, lines, precision, now()))?;
+        finish(py, &engine, outcome)
+    }
+
+    // ---- asking
+
+    #[expect(clippy::too_many_arguments, reason = "one for each part of a query")]
+    fn query(
+        &self,
+        py: Python<'_>,
+        select: &str,
+        start: Option<Moment>,
+        end: Option<Moment>,
+        fields: Option<Vec<String>>,
+        step: Option<Moment>,
+        aggregates: Option<Vec<String>>,
+        tag_columns: Option<Vec<String>>,
+    ) -> PyResult<Answer> {
+        let engine = self.engine()?;
+        let selector = Selector::parse(select).map_err(Failure::from)?;
+        let interval = interval(start, end)?;
+        let query = Query { selector, fields, interval };
+        let labels = crate::answer::Labels { tag_columns };
+        let Some(aggregates) = aggregates else {
+            let mut answer = Answer::samples(labels);
+            let mut series = py.detach(|| engine.select(&query)).map_err(Failure::from)?;
+            drain(py, &mut series, |series| answer.push_series(series))?;
+            return Ok(answer);
+        };
+        let step = match step {
+            None => Step::Whole,
+            Some(Moment::Ns(ns)) => Step::Every(ns),
+            Some(Moment::Text(text)) => Step::Every(parse_duration(&text).map_err(Failure::from)?),
+        };
+        let mut answer = Answer::aggregates(labels, &aggregates)?;
+        let mut series = py.detach(|| engine.aggregate(&query, step)).map_err(Failure::from)?;
+        drain(py, &mut series, |series| answer.push_summary(&series))?;
+        Ok(answer)
+    }
+
+    fn measurements(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let engine = self.engine()?;
+        Ok(py.detach(|| engine.measurements()))
+    }
+
+    fn tags(&self, py: Python<'_>, select: &str) -> PyResult<Vec<String>> {
+        let (engine, selector) = self.select(select)?;
+        Ok(py.detach(|| engine.tag_names(&selector)))
+    }
+
+    fn values(&self, py: Python<'_>, tag: &str, select: &str, limit: usize) -> PyResult<Vec<String>> {
+        let (engine, selector) = self.select(select)?;
+        Ok(py.detach(|| engine.tag_values(&selector, tag, limit)))
+    }
+
+    fn fields(&self, py: Python<'_>, select: &str) -> PyResult<Vec<(String, &'static str)>> {
+        let (engine, selector) = self.select(select)?;
+        let fields = py.detach(|| engine.fields(&selector));
+        Ok(fields.into_iter().map(|(name, field_type)| (name, field_type.name())).collect())
+    }
+
+    #[expect(clippy::type_complexity, reason = "number, measurement and tags of a source, once")]
+    fn sources(&self, py: Python<'_>, select: &str, limit: usize) -> PyResult<Vec<(u32, String, Vec<(String, String)>)>> {
+        let (engine, selector) = self.select(select)?;
+        Ok(py.detach(|| {
+            let sources = engine.sources(&selector).into_iter().take(limit);
+            sources
+                .filter_map(|source| engine.source_key(source).map(|key| (source, key)))
+                .map(|(source, key)| (source.0, key.measurement().to_string(), key.tags().to_vec()))
+                .collect()
+        }))
+    }
+
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let engine = self.engine()?;
+        let status = py.detach(|| engine.status());
+        status_dict(py, &status, engine.durability())
+    }
+
+    fn commit(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = self.engine()?;
+        Ok(py.detach(|| engine.commit()).map_err(Failure::from)?)
+    }
+
+    fn settle(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = self.engine()?;
+        Ok(py.detach(|| engine.settle()).map_err(Failure::from)?)
+    }
+}
+
+impl Store {
+    fn engine(&self) -> Result<Arc<Engine>, Failure> {
+        if self.process != std::process::id() {
+            return invalid("this store was opened before the process forked; open one in the child, in another directory");
+        }
+        self.engine.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Failure::Closed)
+    }
+
+    fn select(&self, select: &str) -> Result<(Arc<Engine>, Selector), Failure> {
+        Ok((self.engine()?, Selector::parse(select)?))
+    }
+
+    /// Feeds record batches to `append`, some rows at a time.
+    fn take<F>(&self, py: Python<'_>, engine: &Engine, data: AnyRecordBatch, append: F) -> PyResult<Counts>
+    where
+        F: Fn(&RecordBatch, u64, &mut Outcome) -> Result<(), Failure> + Sync,
+    {
+        let mut reader = data.into_reader()?;
+        let mut outcome = Outcome::default();
+        let mut first = 0;
+        while let Some(batch) = py.detach(|| reader.next()) {
+            let batch = batch.map_err(|error| Failure::Invalid(format!("the rows cannot be read: {error}")))?;
+            for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
+                let piece = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
+                py.detach(|| append(&piece, first + start as u64, &mut outcome))?;
+                py.check_signals()?;
+            }
+            first += batch.num_rows() as u64;
+        }
+        finish(py, engine, outcome)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let engine = self.engine.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        match engine {
+            // The parent's files are not ours to write.
+            Some(engine) if self.process != std::process::id() => std::mem::forget(engine),
+            // Nobody is left to tell of an error.
+            Some(engine) => drop(engine.close()),
+            None => {}
+        }
+    }
+}
+
+fn register(engine: &Engine, measurement: &str, tags: Vec<(String, String)>) -> Result<SourceId, Failure> {
+    let key = SourceKey::new(measurement, tags).or_else(|error| invalid(error.to_string()))?;
+    engine.register(&key)?.or_else(|reason| invalid(reason.to_string()))
+}
+
+/// Waits for the disk where that was promised, and answers the counts.
+fn finish(py: Python<'_>, engine: &Engine, outcome: Outcome) -> PyResult<Counts> {
+    if engine.durability() == Durability::Sync {
+        py.detach(|| engine.wait_durable(outcome.position)).map_err(Failure::from)?;
+    }
+    Ok((outcome.rows, outcome.samples, outcome.refused, outcome.refused_total))
+}
+
+/// Takes all series of an answer, coming back for signals.
+fn drain<T: Send>(
+    py: Python<'_>,
+    series: &mut (impl Iterator<Item = Result<T, Error>> + Send),
+    mut push: impl FnMut(T) + Send,
+) -> PyResult<()> {
+    let mut more = true;
+    while more {
+        more = py.detach(|| -> Result<bool, Failure> {
+            let started = std::time::Instant::now();
+            while started.elapsed() < SIGNALS_EVERY {
+                match series.next() {
+                    Some(series) => push(series?),
+                    None => return Ok(false),
+                }
+            }
+            Ok(true)
+        })?;
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
+fn interval(start: Option<Moment>, end: Option<Moment>) -> Result<Interval, Failure> {
+    let now = now();
+    let ns = |moment: Option<Moment>, open: i64| match moment {
+        None => Ok(open),
+        Some(Moment::Ns(ns)) => Ok(ns),
+        Some(Moment::Text(text)) => parse_time(&text, now),
+    };
+    Ok(Interval::new(ns(start, i64::MIN)?, ns(end, i64::MAX)?))
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+}
+
+fn status_dict<'py>(py: Python<'py>, status: &Status, durability: Durability) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item(
+        "durability",
+        match durability {
+            Durability::Sync => "sync",
+            Durability::Interval(_) => "interval",
+            Durability::Memory => "memory",
+        },
+    )?;
+    macro_rules! figures {
+        ($($name:ident)*) => { $(dict.set_item(stringify!($name), &status.$name)?;)* };
+    }
+    figures!(
+        sources series rows_accepted samples_accepted rows_rejected unsynced_samples unsynced_bytes unsynced_age_ns
+        buffered_rows buffer_bytes dictionary_bytes memory_used memory_budget journal_bytes journal_files
+        journal_written journal_syncs segments segment_bytes segment_written blocks_sealed block_bytes_sealed
+        samples_sealed damaged_segments poisoned
+    );
+    Ok(dict)
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# test.sh: every test of the project, one step after the other. A step that fails does not keep the
+# later ones from running, so that one run tells all; what ran and how it ended is listed at the end.
+# SLOW=1 adds thousands of simulated runs, more kills, and fuzzing.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+slow=${SLOW:-}
+[ "$slow" = 0 ] && slow=
+[ -z "$slow" ] || export SEINER_SIM_RUNS=${SEINER_SIM_RUNS:-20000} SEINER_SLOW=1
+
+report=()
+failed=0
+
+# step NAME COMMAND...
+step() {
+    local name=$1 started=$SECONDS verdict=passed
+    shift
+    printf '\n==> %s: %s\n' "$name" "$*"
+    "$@" || { verdict=FAILED; failed=1; }
+    report+=("$(printf '%-22s %-7s %5d s' "$name" "$verdict" $((SECONDS - started)))")
+    [ "$verdict" = passed ]
+}
+
+finish() {
+    printf '\n==> What ran\n'
+    printf '    %s\n' "${report[@]}"
+    [ "$failed" = 0 ] && echo "All tests passed in $SECONDS s." || echo "Some tests FAILED."
+    exit "$failed"
+}
+
+web() { (cd web && npm run --silent "$1"); }
+e2e() { target/e2e-venv/bin/python -m pytest e2e -q --durations=5 -p no:cacheprovider; }
+
+step needs scripts/need.sh cargo compiler node python chromium curl || finish
+step page make page || finish
+step format cargo fmt --all --check -- -l
+step lint cargo clippy --locked --workspace --all-targets -- -D warnings
+step program cargo build --locked -p seiner || finish
+step rust cargo test --locked --workspace --no-fail-fast
+step page-units web test:unit
+step page-browser web test:browser
+step page-live scripts/page-live.sh
+step python python/run-tests.sh
+step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e
+[ -z "$slow" ] || step fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-60}"
+finish
