@@ -148,24 +148,6 @@ def test_help_names_every_subcommand():
     assert run("--version").stdout.startswith("seiner ")
 
 
-def test_check_proves_a_directory_readable_and_finds_damage(tmp_path):
-    data = tmp_path / "data"
-    lines = "".join(f"m,s={n % 50} v={(n * 7919) % 1000 / 8} {n * 1000}\n" for n in range(200_000))
-    assert run("write", "--data", data, stdin=lines).returncode == 0
-    good = run("check", data)
-    assert good.returncode == 0, good.stderr
-    inspected = run("inspect", data)
-    assert inspected.returncode == 0, inspected.stderr
-    segment = max(data.glob("segment-*"), key=lambda path: path.stat().st_size)
-    body = bytearray(segment.read_bytes())
-    for place in range(5_000, 5_100):
-        body[place] ^= 0x55
-    segment.write_bytes(body)
-    bad = run("check", data)
-    assert bad.returncode == 1
-    assert segment.name in bad.stdout + bad.stderr
-
-
 def test_interrupt_stops_as_softly_as_sigterm(serve):
     server = serve()
     assert server.write("i v=1 1").status_code == 204

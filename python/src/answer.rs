@@ -7,8 +7,9 @@
 use crate::failure::{Failure, invalid};
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array, LargeStringArray,
-    RecordBatch, StringArray, StructArray, TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array,
+    Int64Array, LargeStringArray, RecordBatch, StringArray, StructArray, TimestampNanosecondArray,
+    UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -86,16 +87,25 @@ impl Aggregate {
             Some((_, aggregate)) => Ok(*aggregate),
             None => {
                 let known: Vec<&str> = AGGREGATES.iter().map(|(known, _)| *known).collect();
-                invalid(format!("{name:?} is no aggregate; there are {}", known.join(", ")))
+                invalid(format!(
+                    "{name:?} is no aggregate; there are {}",
+                    known.join(", ")
+                ))
             }
         }
     }
 
     fn of(self, buckets: &[Bucket]) -> Values {
         Values::Array(match self {
-            Aggregate::Count => Arc::new(UInt64Array::from_iter_values(buckets.iter().map(|bucket| bucket.count))),
-            Aggregate::Number(number) => Arc::new(Float64Array::from_iter_values(buckets.iter().map(number))),
-            Aggregate::Time(time) => Arc::new(times_array(buckets.iter().map(time).collect::<Vec<i64>>().into())),
+            Aggregate::Count => Arc::new(UInt64Array::from_iter_values(
+                buckets.iter().map(|bucket| bucket.count),
+            )),
+            Aggregate::Number(number) => {
+                Arc::new(Float64Array::from_iter_values(buckets.iter().map(number)))
+            }
+            Aggregate::Time(time) => Arc::new(times_array(
+                buckets.iter().map(time).collect::<Vec<i64>>().into(),
+            )),
         })
     }
 }
@@ -105,16 +115,31 @@ impl Aggregate {
 impl Answer {
     /// An answer of samples, still empty.
     pub fn samples(labels: Labels) -> Answer {
-        Answer { labels, names: vec!["value".to_string()], kinds: Vec::new(), series: Vec::new() }
+        Answer {
+            labels,
+            names: vec!["value".to_string()],
+            kinds: Vec::new(),
+            series: Vec::new(),
+        }
     }
 
     /// An answer of aggregates, still empty.
     pub fn aggregates(labels: Labels, names: &[String]) -> Result<Answer, Failure> {
-        let kinds = names.iter().map(|name| Aggregate::named(name)).collect::<Result<_, _>>()?;
+        let kinds = names
+            .iter()
+            .map(|name| Aggregate::named(name))
+            .collect::<Result<_, _>>()?;
         if names.is_empty() || (1..names.len()).any(|at| names[..at].contains(&names[at])) {
-            return invalid(format!("aggregates = {names:?}: name at least one, and each once"));
+            return invalid(format!(
+                "aggregates = {names:?}: name at least one, and each once"
+            ));
         }
-        Ok(Answer { labels, names: names.to_vec(), kinds, series: Vec::new() })
+        Ok(Answer {
+            labels,
+            names: names.to_vec(),
+            kinds,
+            series: Vec::new(),
+        })
     }
 
     /// Adds the samples of a series.
@@ -136,8 +161,17 @@ impl Answer {
             key: series.key.clone(),
             field: series.field.clone(),
             field_type: series.field_type,
-            times: series.buckets.iter().map(|bucket| bucket.start).collect::<Vec<i64>>().into(),
-            columns: self.kinds.iter().map(|kind| kind.of(&series.buckets)).collect(),
+            times: series
+                .buckets
+                .iter()
+                .map(|bucket| bucket.start)
+                .collect::<Vec<i64>>()
+                .into(),
+            columns: self
+                .kinds
+                .iter()
+                .map(|kind| kind.of(&series.buckets))
+                .collect(),
         });
     }
 }
@@ -149,7 +183,11 @@ impl From<Column> for Values {
             Column::F32(values) => Arc::new(Float32Array::new(values.into(), None)),
             Column::I64(values) => Arc::new(Int64Array::new(values.into(), None)),
             Column::U64(values) => Arc::new(UInt64Array::new(values.into(), None)),
-            Column::Bool(values) => return Values::Bools(Buffer::from_vec(values.into_iter().map(u8::from).collect::<Vec<u8>>())),
+            Column::Bool(values) => {
+                return Values::Bools(Buffer::from_vec(
+                    values.into_iter().map(u8::from).collect::<Vec<u8>>(),
+                ));
+            }
             Column::Str(texts) => Arc::new(text_array(texts)),
         })
     }
@@ -172,9 +210,10 @@ impl Values {
     fn array(&self) -> ArrayRef {
         match self {
             Values::Array(array) => array.clone(),
-            Values::Bools(bytes) => {
-                Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(bytes.len(), |at| bytes[at] != 0), None))
-            }
+            Values::Bools(bytes) => Arc::new(BooleanArray::new(
+                BooleanBuffer::collect_bool(bytes.len(), |at| bytes[at] != 0),
+                None,
+            )),
         }
     }
 
@@ -204,10 +243,19 @@ impl Answer {
         self.names.clone()
     }
 
-    #[expect(clippy::type_complexity, reason = "a key: source, measurement, tags, field and its type")]
+    #[expect(
+        clippy::type_complexity,
+        reason = "a key: source, measurement, tags, field and its type"
+    )]
     fn key(&self, at: usize) -> PyResult<(u32, &str, Vec<(String, String)>, &str, &'static str)> {
         let series = self.at(at)?;
-        Ok((series.source.0, series.key.measurement(), series.key.tags().to_vec(), &series.field, series.field_type.name()))
+        Ok((
+            series.source.0,
+            series.key.measurement(),
+            series.key.tags().to_vec(),
+            &series.field,
+            series.field_type.name(),
+        ))
     }
 
     /// The label columns of the long form, a text a series.
@@ -218,7 +266,15 @@ impl Answer {
     fn labels(&self) -> PyResult<Vec<(String, Vec<Option<String>>)>> {
         let labels = self.labels.columns()?;
         self.schema(&labels)?;
-        Ok(labels.iter().map(|label| (label.name().to_string(), self.series.iter().map(|one| label.text(one)).collect())).collect())
+        Ok(labels
+            .iter()
+            .map(|label| {
+                (
+                    label.name().to_string(),
+                    self.series.iter().map(|one| label.text(one)).collect(),
+                )
+            })
+            .collect())
     }
 
     /// The times of a series in ns: a buffer of int64.
@@ -227,12 +283,22 @@ impl Answer {
     }
 
     /// A value column of a series: a NumPy type and a buffer of it; for texts, none and a list.
-    fn values<'py>(&self, py: Python<'py>, at: usize, column: usize) -> PyResult<(Option<&'static str>, Bound<'py, PyAny>)> {
+    fn values<'py>(
+        &self,
+        py: Python<'py>,
+        at: usize,
+        column: usize,
+    ) -> PyResult<(Option<&'static str>, Bound<'py, PyAny>)> {
         let Some(values) = self.at(at)?.columns.get(column) else {
             return Ok(invalid(format!("there is no value column {column}"))?);
         };
         let array = match values {
-            Values::Bools(bytes) => return Ok((Some("?"), PyArrowBuffer::new(bytes.clone()).into_bound_py_any(py)?)),
+            Values::Bools(bytes) => {
+                return Ok((
+                    Some("?"),
+                    PyArrowBuffer::new(bytes.clone()).into_bound_py_any(py)?,
+                ));
+            }
             Values::Array(array) => array,
         };
         if let Some(texts) = array.as_any().downcast_ref::<LargeStringArray>() {
@@ -246,7 +312,10 @@ impl Answer {
             _ => "i8",
         };
         let buffer = array.to_data().buffers()[0].clone();
-        Ok((Some(numpy_type), PyArrowBuffer::new(buffer).into_bound_py_any(py)?))
+        Ok((
+            Some(numpy_type),
+            PyArrowBuffer::new(buffer).into_bound_py_any(py)?,
+        ))
     }
 
     /// The long form, by the Arrow PyCapsule interface.
@@ -258,8 +327,14 @@ impl Answer {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let (schema, batches) = py.detach(|| self.long_form())?;
         let field = Arc::new(Field::new_struct("", schema.fields().clone(), false));
-        let arrays = batches.into_iter().map(|batch| Ok(Arc::new(StructArray::from(batch)) as ArrayRef));
-        Ok(to_stream_pycapsule(py, Box::new(ArrayIterator::new(arrays, field)), requested_schema)?)
+        let arrays = batches
+            .into_iter()
+            .map(|batch| Ok(Arc::new(StructArray::from(batch)) as ArrayRef));
+        Ok(to_stream_pycapsule(
+            py,
+            Box::new(ArrayIterator::new(arrays, field)),
+            requested_schema,
+        )?)
     }
 }
 
@@ -267,18 +342,29 @@ impl Answer {
     fn at(&self, at: usize) -> Result<&Series, Failure> {
         match self.series.get(at) {
             Some(series) => Ok(series),
-            None => invalid(format!("there is no series {at}, only {}", self.series.len())),
+            None => invalid(format!(
+                "there is no series {at}, only {}",
+                self.series.len()
+            )),
         }
     }
 
     fn long_form(&self) -> Result<(SchemaRef, Vec<RecordBatch>), Failure> {
         let labels = self.labels.columns()?;
         let schema = self.schema(&labels)?;
-        let longest = self.series.iter().map(|series| series.times.len()).max().unwrap_or(0);
+        let longest = self
+            .series
+            .iter()
+            .map(|series| series.times.len())
+            .max()
+            .unwrap_or(0);
         let zeros = ScalarBuffer::from(vec![0_i32; longest]);
         let mut batches = Vec::new();
         for run in runs(&self.series) {
-            let mut columns: Vec<ArrayRef> = labels.iter().map(|label| label.column(run, &zeros)).collect::<Result<_, _>>()?;
+            let mut columns: Vec<ArrayRef> = labels
+                .iter()
+                .map(|label| label.column(run, &zeros))
+                .collect::<Result<_, _>>()?;
             columns.push(times_of(run));
             for at in 0..self.names.len() {
                 columns.push(values_of(run, at)?);
@@ -290,13 +376,22 @@ impl Answer {
 
     fn schema(&self, labels: &[Label]) -> Result<SchemaRef, Failure> {
         let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-        let mut fields: Vec<Field> =
-            labels.iter().map(|label| Field::new(label.name(), dictionary.clone(), label.may_lack())).collect();
+        let mut fields: Vec<Field> = labels
+            .iter()
+            .map(|label| Field::new(label.name(), dictionary.clone(), label.may_lack()))
+            .collect();
         let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
         fields.push(Field::new("time", time, false));
         for (at, name) in self.names.iter().enumerate() {
-            let value_type = self.series.first().map_or(DataType::Float64, |series| series.columns[at].data_type());
-            if let Some(other) = self.series.iter().find(|series| series.columns[at].data_type() != value_type) {
+            let value_type = self
+                .series
+                .first()
+                .map_or(DataType::Float64, |series| series.columns[at].data_type());
+            if let Some(other) = self
+                .series
+                .iter()
+                .find(|series| series.columns[at].data_type() != value_type)
+            {
                 return invalid(format!(
                     "one column cannot hold {} of field {:?} and {} of field {:?}; \
                      ask for fields of one type by fields=[...], or use by_series() or numpy()",
@@ -333,16 +428,29 @@ fn runs(series: &[Series]) -> Vec<&[Series]> {
 fn times_of(run: &[Series]) -> ArrayRef {
     let times = match run {
         [series] => series.times.clone(),
-        _ => run.iter().flat_map(|series| series.times.iter().copied()).collect::<Vec<i64>>().into(),
+        _ => run
+            .iter()
+            .flat_map(|series| series.times.iter().copied())
+            .collect::<Vec<i64>>()
+            .into(),
     };
     Arc::new(times_array(times))
 }
 
 fn values_of(run: &[Series], column: usize) -> Result<ArrayRef, Failure> {
-    let arrays: Vec<ArrayRef> = run.iter().map(|series| series.columns[column].array()).collect();
+    let arrays: Vec<ArrayRef> = run
+        .iter()
+        .map(|series| series.columns[column].array())
+        .collect();
     match arrays.as_slice() {
         [array] => Ok(array.clone()),
-        _ => arrow_select::concat::concat(&arrays.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>()).map_err(broken),
+        _ => arrow_select::concat::concat(
+            &arrays
+                .iter()
+                .map(AsRef::as_ref)
+                .collect::<Vec<&dyn Array>>(),
+        )
+        .map_err(broken),
     }
 }
 
@@ -371,10 +479,16 @@ impl Labels {
             if let Label::Tag(tag) = label
                 && ["measurement", "field", "time", "value"].contains(&tag.as_str())
             {
-                return invalid(format!("tag {tag:?} cannot be a column beside that of the same name; leave it out of tag_columns"));
+                return invalid(format!(
+                    "tag {tag:?} cannot be a column beside that of the same name; leave it out of tag_columns"
+                ));
             }
         }
-        Ok([Label::Measurement].into_iter().chain(tags).chain([Label::Field]).collect())
+        Ok([Label::Measurement]
+            .into_iter()
+            .chain(tags)
+            .chain([Label::Field])
+            .collect())
     }
 }
 
@@ -396,7 +510,9 @@ impl Label {
         match self {
             Label::Measurement => Some(series.key.measurement().to_string()),
             Label::Tags => Some(tags_text(&series.key)),
-            Label::Tag(tag) => Some(series.key.tag(tag).to_string()).filter(|value| !value.is_empty()),
+            Label::Tag(tag) => {
+                Some(series.key.tag(tag).to_string()).filter(|value| !value.is_empty())
+            }
             Label::Field => Some(series.field.to_string()),
         }
     }
@@ -416,10 +532,16 @@ impl Label {
         }
         let keys = match (run, numbers.as_slice()) {
             ([series], [Some(_)]) => Int32Array::new(zeros.slice(0, series.times.len()), None),
-            _ => run.iter().zip(numbers).flat_map(|(series, number)| std::iter::repeat_n(number, series.times.len())).collect(),
+            _ => run
+                .iter()
+                .zip(numbers)
+                .flat_map(|(series, number)| std::iter::repeat_n(number, series.times.len()))
+                .collect(),
         };
         let values = StringArray::from_iter_values(texts);
-        Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, Arc::new(values)).map_err(broken)?))
+        Ok(Arc::new(
+            DictionaryArray::<Int32Type>::try_new(keys, Arc::new(values)).map_err(broken)?,
+        ))
     }
 }
 

@@ -2,12 +2,14 @@
 
 use crate::failure::{Failure, invalid};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, LargeStringArray, RecordBatch, make_array, new_empty_array};
 use arrow_array::types::UInt8Type;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, LargeStringArray, RecordBatch, make_array, new_empty_array,
+};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_cast::cast;
-use arrow_select::concat::concat;
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use arrow_select::concat::concat;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use pyo3_arrow::PyRecordBatch;
@@ -17,7 +19,12 @@ use std::sync::Arc;
 
 /// A column as the Python side hands it over: its name, its values, which of them are missing,
 /// and what they stand for, where that is more than numbers.
-type Given<'py> = (String, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>, Option<String>);
+type Given<'py> = (
+    String,
+    Bound<'py, PyAny>,
+    Option<Bound<'py, PyAny>>,
+    Option<String>,
+);
 
 /// A record batch of columns.
 ///
@@ -28,8 +35,15 @@ pub fn record_batch(columns: Vec<Given<'_>>) -> PyResult<PyRecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
     for (name, values, missing, kind) in columns {
         let array = of_kind(with_missing(values_of(&values)?, missing)?, kind.as_deref())?;
-        if let Some(other) = arrays.first().map(|first: &ArrayRef| first.len()).filter(|len| *len != array.len()) {
-            let text = format!("column {name:?} has {} rows, the first one {other}; they must be equally long", array.len());
+        if let Some(other) = arrays
+            .first()
+            .map(|first: &ArrayRef| first.len())
+            .filter(|len| *len != array.len())
+        {
+            let text = format!(
+                "column {name:?} has {} rows, the first one {other}; they must be equally long",
+                array.len()
+            );
             return Err(Failure::Invalid(text).into());
         }
         fields.push(Field::new(name, array.data_type().clone(), true));
@@ -42,7 +56,9 @@ pub fn record_batch(columns: Vec<Given<'_>>) -> PyResult<PyRecordBatch> {
 
 fn values_of(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     if let Ok(texts) = values.cast::<PyList>() {
-        return Ok(Arc::new(LargeStringArray::from(texts.extract::<Vec<Option<String>>>()?)));
+        return Ok(Arc::new(LargeStringArray::from(
+            texts.extract::<Vec<Option<String>>>()?,
+        )));
     }
     if values.hasattr("__arrow_c_stream__")? || values.hasattr("__arrow_c_array__")? {
         return arrow_array(values);
@@ -52,7 +68,10 @@ fn values_of(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
 
 /// An Arrow array or a stream of them, in one piece.
 fn arrow_array(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
-    let (arrays, field) = values.extract::<AnyArray>()?.into_chunked_array()?.into_inner();
+    let (arrays, field) = values
+        .extract::<AnyArray>()?
+        .into_chunked_array()?
+        .into_inner();
     match arrays.as_slice() {
         [] => Ok(new_empty_array(field.data_type())),
         [array] => Ok(array.clone()),
@@ -69,14 +88,23 @@ pub fn array(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
 }
 
 fn with_missing(array: ArrayRef, missing: Option<Bound<'_, PyAny>>) -> PyResult<ArrayRef> {
-    let Some(missing) = missing else { return Ok(array) };
+    let Some(missing) = missing else {
+        return Ok(array);
+    };
     let missing = bits(&self::array(&missing)?)?;
     if missing.len() != array.len() {
-        return Err(Failure::Invalid(format!("a mask of {} for {} values", missing.len(), array.len())).into());
+        return Err(Failure::Invalid(format!(
+            "a mask of {} for {} values",
+            missing.len(),
+            array.len()
+        ))
+        .into());
     }
     let nulls = NullBuffer::new(!&missing);
     let data = array.to_data().into_builder().nulls(Some(nulls)).build();
-    Ok(make_array(data.map_err(|error| Failure::Invalid(error.to_string()))?))
+    Ok(make_array(
+        data.map_err(|error| Failure::Invalid(error.to_string()))?,
+    ))
 }
 
 /// Booleans of a byte each, as NumPy has them.
@@ -84,19 +112,30 @@ fn bits(bytes: &ArrayRef) -> Result<BooleanBuffer, Failure> {
     let Some(bytes) = bytes.as_primitive_opt::<UInt8Type>() else {
         return invalid(format!("booleans are bytes, not {}", bytes.data_type()));
     };
-    Ok(BooleanBuffer::collect_bool(bytes.len(), |at| bytes.value(at) != 0))
+    Ok(BooleanBuffer::collect_bool(bytes.len(), |at| {
+        bytes.value(at) != 0
+    }))
 }
 
 /// What the plain values stand for: booleans, or times in a unit.
 fn of_kind(array: ArrayRef, kind: Option<&str>) -> Result<ArrayRef, Failure> {
     let unit = match kind {
         None => return Ok(array),
-        Some("bool") => return Ok(Arc::new(BooleanArray::new(bits(&array)?, array.nulls().cloned()))),
+        Some("bool") => {
+            return Ok(Arc::new(BooleanArray::new(
+                bits(&array)?,
+                array.nulls().cloned(),
+            )));
+        }
         Some("s") => TimeUnit::Second,
         Some("ms") => TimeUnit::Millisecond,
         Some("us") => TimeUnit::Microsecond,
         Some("ns") => TimeUnit::Nanosecond,
-        Some(other) => return invalid(format!("{other:?} is no kind of values; there are bool, s, ms, us and ns")),
+        Some(other) => {
+            return invalid(format!(
+                "{other:?} is no kind of values; there are bool, s, ms, us and ns"
+            ));
+        }
     };
     cast(&array, &DataType::Timestamp(unit, None)).or_else(|error| invalid(error.to_string()))
 }

@@ -5,7 +5,10 @@ use seiner_engine::Error;
 use std::io::ErrorKind;
 
 mod python {
-    #![allow(missing_docs, reason = "the classes are documented where they are defined, in Python")]
+    #![allow(
+        missing_docs,
+        reason = "the classes are documented where they are defined, in Python"
+    )]
     pyo3::import_exception!(seiner.errors, Closed);
     pyo3::import_exception!(seiner.errors, Damaged);
     pyo3::import_exception!(seiner.errors, DiskError);
@@ -55,7 +58,9 @@ impl From<seiner_model::TimeError> for Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
-            Failure::Closed => python::Closed::new_err("the store is closed; open it again with seiner.open"),
+            Failure::Closed => {
+                python::Closed::new_err("the store is closed; open it again with seiner.open")
+            }
             Failure::Invalid(text) => python::Invalid::new_err(text),
             Failure::Engine(error) => engine_error(error),
         }
@@ -65,11 +70,15 @@ impl From<Failure> for PyErr {
 fn engine_error(error: Error) -> PyErr {
     let text = error.to_string();
     match error {
-        Error::Io { error, .. } if error.kind() == ErrorKind::WouldBlock => python::InUse::new_err(error.to_string()),
+        Error::Io { error, .. } if error.kind() == ErrorKind::WouldBlock => {
+            python::InUse::new_err(error.to_string())
+        }
         Error::Io { .. } => python::DiskError::new_err(text),
         Error::Damage { .. } => python::Damaged::new_err(text),
         Error::Poisoned(_) => python::Poisoned::new_err(text),
-        Error::Options(_) | Error::Selector(_) | Error::UnknownSource(_) | Error::Query(_) => python::Invalid::new_err(text),
+        Error::Options(_) | Error::Selector(_) | Error::UnknownSource(_) | Error::Query(_) => {
+            python::Invalid::new_err(text)
+        }
         _ => python::SeinerError::new_err(text),
     }
 }

@@ -6,7 +6,9 @@
 use crate::failure::{Failure, invalid};
 use crate::rows::{FieldValues, TableRows};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt32Type, UInt64Type};
+use arrow_array::types::{
+    Float32Type, Float64Type, Int64Type, TimestampNanosecondType, UInt32Type, UInt64Type,
+};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_cast::{CastOptions, cast, cast_with_options};
@@ -88,7 +90,10 @@ pub fn append_rows(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let mut piece = roles.read(batch, first)?;
-    let columns = Columns { times: std::mem::take(&mut piece.times), fields: std::mem::take(&mut piece.fields) };
+    let columns = Columns {
+        times: std::mem::take(&mut piece.times),
+        fields: std::mem::take(&mut piece.fields),
+    };
     let names: Vec<&str> = piece.names.iter().map(String::as_str).collect();
     let receipt = engine.append_columns(source, &names, &columns)?;
     outcome.add(&receipt, |row| first + piece.place(row) as u64);
@@ -105,9 +110,21 @@ pub fn append_table(
     outcome: &mut Outcome,
 ) -> Result<(), Failure> {
     let piece = roles.read(batch, first)?;
-    let tags: Vec<_> = roles.tags.iter().map(String::as_str).zip(piece.tags.iter().map(|tag| tag.as_string_view())).collect();
-    let fields: Vec<_> =
-        piece.names.iter().zip(&piece.fields).map(|(name, column)| FieldValues { name: name.as_bytes(), column }).collect();
+    let tags: Vec<_> = roles
+        .tags
+        .iter()
+        .map(String::as_str)
+        .zip(piece.tags.iter().map(|tag| tag.as_string_view()))
+        .collect();
+    let fields: Vec<_> = piece
+        .names
+        .iter()
+        .zip(&piece.fields)
+        .map(|(name, column)| FieldValues {
+            name: name.as_bytes(),
+            column,
+        })
+        .collect();
     let rows = TableRows::new(measurement, &tags, piece.times.len());
     let receipt = engine.append(&rows.notation(), &rows.batch(&piece.times, &fields))?;
     outcome.add(&receipt, |row| first + piece.place(row) as u64);
@@ -133,13 +150,22 @@ impl Roles {
                 names.push(name.clone());
             }
         }
-        Ok(Piece { times, names, fields, tags, places })
+        Ok(Piece {
+            times,
+            names,
+            fields,
+            tags,
+            places,
+        })
     }
 
     fn column<'a>(&self, batch: &'a RecordBatch, name: &str) -> Result<&'a ArrayRef, Failure> {
         match batch.column_by_name(name) {
             Some(column) => Ok(column),
-            None => invalid(format!("there is no column {name:?} among {}", column_names(batch))),
+            None => invalid(format!(
+                "there is no column {name:?} among {}",
+                column_names(batch)
+            )),
         }
     }
 
@@ -162,22 +188,37 @@ impl Roles {
             }
         };
         if places.is_empty() {
-            return invalid(format!("no column is left to be a field; there are {}", column_names(batch)));
+            return invalid(format!(
+                "no column is left to be a field; there are {}",
+                column_names(batch)
+            ));
         }
         Ok(places)
     }
 }
 
 fn column_names(batch: &RecordBatch) -> String {
-    let names: Vec<String> = batch.schema_ref().fields().iter().map(|field| format!("{:?}", field.name())).collect();
+    let names: Vec<String> = batch
+        .schema_ref()
+        .fields()
+        .iter()
+        .map(|field| format!("{:?}", field.name()))
+        .collect();
     names.join(", ")
 }
 
 /// The rows that have a value in any field, and their places if that is not all rows.
-fn with_values(batch: &RecordBatch, fields: &[usize]) -> Result<(RecordBatch, Option<Vec<usize>>), Failure> {
+fn with_values(
+    batch: &RecordBatch,
+    fields: &[usize],
+) -> Result<(RecordBatch, Option<Vec<usize>>), Failure> {
     let mut any: Option<BooleanBuffer> = None;
     for place in fields {
-        let Some(nulls) = batch.column(*place).logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+        let Some(nulls) = batch
+            .column(*place)
+            .logical_nulls()
+            .filter(|nulls| nulls.null_count() > 0)
+        else {
             return Ok((batch.clone(), None));
         };
         any = Some(any.map_or(nulls.inner().clone(), |any| &any | nulls.inner()));
@@ -186,54 +227,95 @@ fn with_values(batch: &RecordBatch, fields: &[usize]) -> Result<(RecordBatch, Op
         return Ok((batch.clone(), None));
     };
     let places = any.set_indices().collect();
-    let kept = arrow_select::filter::filter_record_batch(batch, &any.into())
-        .map_err(|error| Failure::Invalid(format!("rows without values cannot be left out: {error}")))?;
+    let kept = arrow_select::filter::filter_record_batch(batch, &any.into()).map_err(|error| {
+        Failure::Invalid(format!("rows without values cannot be left out: {error}"))
+    })?;
     Ok((kept, Some(places)))
 }
 
 /// The times in ns. `place` tells errors where a row lies in the input.
-pub fn times(name: &str, column: &ArrayRef, place: impl Fn(usize) -> u64) -> Result<Vec<i64>, Failure> {
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
+pub fn times(
+    name: &str,
+    column: &ArrayRef,
+    place: impl Fn(usize) -> u64,
+) -> Result<Vec<i64>, Failure> {
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
     let refuse = |why: String| Failure::Invalid(format!("time column {name:?}: {why}"));
     if column.null_count() > 0 {
-        let row = (0..column.len()).find(|row| column.is_null(*row)).unwrap_or_default();
-        return Err(refuse(format!("row {} has no time; every row needs one", place(row))));
+        let row = (0..column.len())
+            .find(|row| column.is_null(*row))
+            .unwrap_or_default();
+        return Err(refuse(format!(
+            "row {} has no time; every row needs one",
+            place(row)
+        )));
     }
     let nanoseconds = match column.data_type() {
         DataType::Int64 => column.clone(),
         DataType::Timestamp(_, zone) => {
             let wanted = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
-            cast_with_options(column, &wanted, &strict)
-                .map_err(|error| refuse(format!("a time lies outside the years 1677 to 2262, which ns can tell ({error})")))?
+            cast_with_options(column, &wanted, &strict).map_err(|error| {
+                refuse(format!(
+                    "a time lies outside the years 1677 to 2262, which ns can tell ({error})"
+                ))
+            })?
         }
         DataType::Date32 | DataType::Date64 => {
             let wanted = DataType::Timestamp(TimeUnit::Nanosecond, None);
-            cast_with_options(column, &wanted, &strict).map_err(|error| refuse(error.to_string()))?
+            cast_with_options(column, &wanted, &strict)
+                .map_err(|error| refuse(error.to_string()))?
         }
         other => {
-            return Err(refuse(format!("{other} is no type for times; use a timestamp, or int64 with ns since 1970")));
+            return Err(refuse(format!(
+                "{other} is no type for times; use a timestamp, or int64 with ns since 1970"
+            )));
         }
     };
     Ok(match nanoseconds.data_type() {
         DataType::Int64 => nanoseconds.as_primitive::<Int64Type>().values().to_vec(),
-        _ => nanoseconds.as_primitive::<TimestampNanosecondType>().values().to_vec(),
+        _ => nanoseconds
+            .as_primitive::<TimestampNanosecondType>()
+            .values()
+            .to_vec(),
     })
 }
 
 /// Source numbers, as `Store.source` gave them out.
 pub fn sources(column: &ArrayRef) -> Result<Vec<SourceId>, Failure> {
-    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
     if !column.data_type().is_integer() || column.null_count() > 0 {
-        return invalid(format!("sources are integers from Store.source, not {}", column.data_type()));
+        return invalid(format!(
+            "sources are integers from Store.source, not {}",
+            column.data_type()
+        ));
     }
-    let numbers = cast_with_options(column, &DataType::UInt32, &strict)
-        .map_err(|error| Failure::Invalid(format!("sources: {error}; take the numbers that Store.source gives")))?;
-    Ok(numbers.as_primitive::<UInt32Type>().values().iter().copied().map(SourceId).collect())
+    let numbers = cast_with_options(column, &DataType::UInt32, &strict).map_err(|error| {
+        Failure::Invalid(format!(
+            "sources: {error}; take the numbers that Store.source gives"
+        ))
+    })?;
+    Ok(numbers
+        .as_primitive::<UInt32Type>()
+        .values()
+        .iter()
+        .copied()
+        .map(SourceId)
+        .collect())
 }
 
 /// A tag column as texts; nulls stay.
 fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
-    let refuse = |what: &DataType| invalid(format!("tag column {name:?} is {what}; tags are texts, so convert it first"));
+    let refuse = |what: &DataType| {
+        invalid(format!(
+            "tag column {name:?} is {what}; tags are texts, so convert it first"
+        ))
+    };
     match column.data_type() {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => {}
         DataType::Dictionary(_, values) if values.is_string() => {}
@@ -250,13 +332,18 @@ fn field(name: &str, column: &ArrayRef) -> Result<FieldColumn, Failure> {
             column.data_type()
         ));
     };
-    let column = cast(column, &wide).map_err(|error| Failure::Invalid(format!("field {name:?}: {error}")))?;
+    let column = cast(column, &wide)
+        .map_err(|error| Failure::Invalid(format!("field {name:?}: {error}")))?;
     let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
     let present = nulls.map(|nulls| Bitmap::from_iter(nulls.iter()));
     macro_rules! numbers {
         ($arrow:ty) => {{
             let array = column.as_primitive::<$arrow>();
-            if nulls.is_some() { array.iter().flatten().collect() } else { array.values().to_vec() }
+            if nulls.is_some() {
+                array.iter().flatten().collect()
+            } else {
+                array.values().to_vec()
+            }
         }};
     }
     let values = match wide {
@@ -267,7 +354,11 @@ fn field(name: &str, column: &ArrayRef) -> Result<FieldColumn, Failure> {
         DataType::Boolean => Column::Bool(column.as_boolean().iter().flatten().collect()),
         _ => {
             let mut texts = Strings::default();
-            column.as_string_view().iter().flatten().for_each(|text| texts.push(text));
+            column
+                .as_string_view()
+                .iter()
+                .flatten()
+                .for_each(|text| texts.push(text));
             Column::Str(texts)
         }
     };

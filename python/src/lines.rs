@@ -7,13 +7,26 @@ use seiner_model::Batch;
 use seiner_wire::line::{Arena, LineNotation, LineParser, Precision};
 
 /// Appends the lines of a text. What is refused is told by the number of its line, from 1.
-pub fn write(engine: &Engine, text: &[u8], precision: Precision, now: i64) -> Result<Outcome, Failure> {
+pub fn write(
+    engine: &Engine,
+    text: &[u8],
+    precision: Precision,
+    now: i64,
+) -> Result<Outcome, Failure> {
     let mut parser = LineParser::new(precision);
     let mut outcome = Outcome::default();
     let mut rest = text;
     while !rest.is_empty() {
         let (arena, mut batch, mut errors) = (Arena::new(), Batch::new(), Vec::new());
-        let read = parser.parse(rest, true, now, ROWS_AT_ONCE, &arena, &mut batch, &mut errors);
+        let read = parser.parse(
+            rest,
+            true,
+            now,
+            ROWS_AT_ONCE,
+            &arena,
+            &mut batch,
+            &mut errors,
+        );
         outcome.refused_total += errors.len();
         for error in errors {
             outcome.refuse(error.line, error.reason.to_string());

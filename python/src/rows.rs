@@ -19,12 +19,19 @@ impl Notation for Lengths {
         let mut rest = name;
         while let Some((len, after)) = rest.split_first_chunk::<4>() {
             let broken = || KeyError::Notation("a name ends within a text".to_string());
-            let (text, after) = after.split_at_checked(u32::from_le_bytes(*len) as usize).ok_or_else(broken)?;
-            texts.push(std::str::from_utf8(text).map_err(|error| KeyError::Notation(error.to_string()))?);
+            let (text, after) = after
+                .split_at_checked(u32::from_le_bytes(*len) as usize)
+                .ok_or_else(broken)?;
+            texts.push(
+                std::str::from_utf8(text).map_err(|error| KeyError::Notation(error.to_string()))?,
+            );
             rest = after;
         }
         let (measurement, tags) = texts.split_first().ok_or(KeyError::EmptyMeasurement)?;
-        SourceKey::new(*measurement, tags.chunks_exact(2).map(|pair| (pair[0], pair[1])))
+        SourceKey::new(
+            *measurement,
+            tags.chunks_exact(2).map(|pair| (pair[0], pair[1])),
+        )
     }
 }
 
@@ -51,7 +58,10 @@ impl TableRows {
     /// The names of as many rows as the tag columns have. Tags come in the order of their names,
     /// so that a source has one name; absent and empty ones are left out.
     pub fn new(measurement: &str, tags: &[(&str, &StringViewArray)], rows: usize) -> TableRows {
-        let mut names = TableRows { bytes: Vec::new(), ends: Vec::with_capacity(rows) };
+        let mut names = TableRows {
+            bytes: Vec::new(),
+            ends: Vec::with_capacity(rows),
+        };
         for row in 0..rows {
             push_text(&mut names.bytes, measurement);
             for (tag, column) in tags {
@@ -78,8 +88,16 @@ impl TableRows {
         for (row, (&time, &end)) in times.iter().zip(&self.ends).enumerate() {
             let first_cell = batch.cells.len();
             for (field, next) in fields.iter().zip(&mut next) {
-                if field.column.present.as_ref().is_none_or(|present| present.get(row)) {
-                    batch.cells.push(Cell { field: field.name, value: field.column.values.get(*next) });
+                if field
+                    .column
+                    .present
+                    .as_ref()
+                    .is_none_or(|present| present.get(row))
+                {
+                    batch.cells.push(Cell {
+                        field: field.name,
+                        value: field.column.values.get(*next),
+                    });
                     *next += 1;
                 }
             }

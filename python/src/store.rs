@@ -47,7 +47,10 @@ type Counts = (usize, usize, Vec<(u64, String)>, usize);
 impl Store {
     #[new]
     #[pyo3(signature = (path, *, durability, interval_ms, memory, block_bytes, segment_bytes, journal_bytes, idle_seal_s))]
-    #[expect(clippy::too_many_arguments, reason = "one for each setting, all of them named")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one for each setting, all of them named"
+    )]
     fn open(
         py: Python<'_>,
         path: PathBuf,
@@ -63,14 +66,32 @@ impl Store {
             "sync" => Durability::Sync,
             "interval" => Durability::Interval(Duration::from_millis(interval_ms)),
             "memory" => Durability::Memory,
-            other => return Ok(invalid(format!("durability = {other:?} is none of \"interval\", \"sync\" and \"memory\""))?),
+            other => {
+                return Ok(invalid(format!(
+                    "durability = {other:?} is none of \"interval\", \"sync\" and \"memory\""
+                ))?);
+            }
         };
         let Ok(idle_seal) = Duration::try_from_secs_f64(idle_seal_s) else {
-            return Ok(invalid(format!("idle_seal_s = {idle_seal_s} is no number of seconds"))?);
+            return Ok(invalid(format!(
+                "idle_seal_s = {idle_seal_s} is no number of seconds"
+            ))?);
         };
-        let options = Options { durability, memory, block_bytes, segment_bytes, journal_bytes, idle_seal };
-        let engine = py.detach(|| Engine::open_directory(&path, options)).map_err(Failure::from)?;
-        Ok(Store { engine: RwLock::new(Some(engine)), process: std::process::id() })
+        let options = Options {
+            durability,
+            memory,
+            block_bytes,
+            segment_bytes,
+            journal_bytes,
+            idle_seal,
+        };
+        let engine = py
+            .detach(|| Engine::open_directory(&path, options))
+            .map_err(Failure::from)?;
+        Ok(Store {
+            engine: RwLock::new(Some(engine)),
+            process: std::process::id(),
+        })
     }
 
     /// Makes everything durable and lets go of the directory. Once more does nothing.
@@ -79,7 +100,11 @@ impl Store {
             return Ok(());
         }
         py.detach(|| {
-            let engine = self.engine.write().unwrap_or_else(PoisonError::into_inner).take();
+            let engine = self
+                .engine
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
             engine.map_or(Ok(()), |engine| engine.close().map_err(Failure::from))
         })?;
         Ok(())
@@ -92,7 +117,12 @@ impl Store {
 
     // ---- appending
 
-    fn source(&self, py: Python<'_>, measurement: &str, tags: Vec<(String, String)>) -> PyResult<u32> {
+    fn source(
+        &self,
+        py: Python<'_>,
+        measurement: &str,
+        tags: Vec<(String, String)>,
+    ) -> PyResult<u32> {
         let engine = self.engine()?;
         Ok(py.detach(|| register(&engine, measurement, tags))?.0)
     }
@@ -108,7 +138,11 @@ impl Store {
     ) -> PyResult<Counts> {
         let engine = self.engine()?;
         let source = py.detach(|| register(&engine, measurement, tags))?;
-        let roles = Roles { time, tags: Vec::new(), fields };
+        let roles = Roles {
+            time,
+            tags: Vec::new(),
+            fields,
+        };
         self.take(py, &engine, data, |batch, first, outcome| {
             intake::append_rows(&engine, source, &roles, batch, first, outcome)
         })
@@ -142,20 +176,32 @@ impl Store {
         let engine = self.engine()?;
         let (sources, times, values) = (array(sources)?, array(times)?, array(values)?);
         if *values.data_type() != DataType::Float64 {
-            return Ok(invalid(format!("samples are float64, not {}; use append for other types", values.data_type()))?);
+            return Ok(invalid(format!(
+                "samples are float64, not {}; use append for other types",
+                values.data_type()
+            ))?);
         }
         let mut outcome = Outcome::default();
         if sources.len() != times.len() || sources.len() != values.len() {
             let (sources, times, values) = (sources.len(), times.len(), values.len());
-            return Ok(invalid(format!("{sources} sources, {times} times and {values} values are not equally many"))?);
+            return Ok(invalid(format!(
+                "{sources} sources, {times} times and {values} values are not equally many"
+            ))?);
         }
         for start in (0..values.len()).step_by(ROWS_AT_ONCE) {
             let len = ROWS_AT_ONCE.min(values.len() - start);
             py.detach(|| -> Result<(), Failure> {
                 let sources = intake::sources(&sources.slice(start, len))?;
-                let times = intake::times("times", &times.slice(start, len), |row| (start + row) as u64)?;
+                let times = intake::times("times", &times.slice(start, len), |row| {
+                    (start + row) as u64
+                })?;
                 let values = values.slice(start, len);
-                let receipt = engine.append_samples(field, &sources, &times, values.as_primitive::<Float64Type>().values())?;
+                let receipt = engine.append_samples(
+                    field,
+                    &sources,
+                    &times,
+                    values.as_primitive::<Float64Type>().values(),
+                )?;
                 outcome.add(&receipt, |row| (start + row) as u64);
                 Ok(())
             })?;
@@ -166,7 +212,9 @@ impl Store {
 
     fn write_lines(&self, py: Python<'_>, lines: &[u8], precision: &str) -> PyResult<Counts> {
         let engine = self.engine()?;
-        let precision: Precision = precision.parse().or_else(|error| invalid(format!("{error}")))?;
+        let precision: Precision = precision
+            .parse()
+            .or_else(|error| invalid(format!("{error}")))?;
         let outcome = py.detach(|| lines::write(&engine, lines, precision, now()))?;
         finish(py, &engine, outcome)
     }
@@ -188,7 +236,11 @@ impl Store {
         let engine = self.engine()?;
         let selector = Selector::parse(select).map_err(Failure::from)?;
         let interval = interval(start, end)?;
-        let query = Query { selector, fields, interval };
+        let query = Query {
+            selector,
+            fields,
+            interval,
+        };
         let labels = crate::answer::Labels { tag_columns };
         let Some(aggregates) = aggregates else {
             let mut answer = Answer::samples(labels);
@@ -202,7 +254,9 @@ impl Store {
             Some(Moment::Text(text)) => Step::Every(parse_duration(&text).map_err(Failure::from)?),
         };
         let mut answer = Answer::aggregates(labels, &aggregates)?;
-        let mut series = py.detach(|| engine.aggregate(&query, step)).map_err(Failure::from)?;
+        let mut series = py
+            .detach(|| engine.aggregate(&query, step))
+            .map_err(Failure::from)?;
         drain(py, &mut series, |series| answer.push_summary(&series))?;
         Ok(answer)
     }
@@ -217,7 +271,13 @@ impl Store {
         Ok(py.detach(|| engine.tag_names(&selector)))
     }
 
-    fn values(&self, py: Python<'_>, tag: &str, select: &str, limit: usize) -> PyResult<Vec<String>> {
+    fn values(
+        &self,
+        py: Python<'_>,
+        tag: &str,
+        select: &str,
+        limit: usize,
+    ) -> PyResult<Vec<String>> {
         let (engine, selector) = self.select(select)?;
         Ok(py.detach(|| engine.tag_values(&selector, tag, limit)))
     }
@@ -225,11 +285,22 @@ impl Store {
     fn fields(&self, py: Python<'_>, select: &str) -> PyResult<Vec<(String, &'static str)>> {
         let (engine, selector) = self.select(select)?;
         let fields = py.detach(|| engine.fields(&selector));
-        Ok(fields.into_iter().map(|(name, field_type)| (name, field_type.name())).collect())
+        Ok(fields
+            .into_iter()
+            .map(|(name, field_type)| (name, field_type.name()))
+            .collect())
     }
 
-    #[expect(clippy::type_complexity, reason = "number, measurement and tags of a source, once")]
-    fn sources(&self, py: Python<'_>, select: &str, limit: usize) -> PyResult<Vec<(u32, String, Vec<(String, String)>)>> {
+    #[expect(
+        clippy::type_complexity,
+        reason = "number, measurement and tags of a source, once"
+    )]
+    fn sources(
+        &self,
+        py: Python<'_>,
+        select: &str,
+        limit: usize,
+    ) -> PyResult<Vec<(u32, String, Vec<(String, String)>)>> {
         let (engine, selector) = self.select(select)?;
         Ok(py.detach(|| {
             let sources = engine.sources(&selector).into_iter().take(limit);
@@ -260,9 +331,15 @@ impl Store {
 impl Store {
     fn engine(&self) -> Result<Arc<Engine>, Failure> {
         if self.process != std::process::id() {
-            return invalid("this store was opened before the process forked; open one in the child, in another directory");
+            return invalid(
+                "this store was opened before the process forked; open one in the child, in another directory",
+            );
         }
-        self.engine.read().unwrap_or_else(PoisonError::into_inner).clone().ok_or(Failure::Closed)
+        self.engine
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+            .ok_or(Failure::Closed)
     }
 
     fn select(&self, select: &str) -> Result<(Arc<Engine>, Selector), Failure> {
@@ -270,7 +347,13 @@ impl Store {
     }
 
     /// Feeds record batches to `append`, some rows at a time.
-    fn take<F>(&self, py: Python<'_>, engine: &Engine, data: AnyRecordBatch, append: F) -> PyResult<Counts>
+    fn take<F>(
+        &self,
+        py: Python<'_>,
+        engine: &Engine,
+        data: AnyRecordBatch,
+        append: F,
+    ) -> PyResult<Counts>
     where
         F: Fn(&RecordBatch, u64, &mut Outcome) -> Result<(), Failure> + Sync,
     {
@@ -278,7 +361,8 @@ impl Store {
         let mut outcome = Outcome::default();
         let mut first = 0;
         while let Some(batch) = py.detach(|| reader.next()) {
-            let batch = batch.map_err(|error| Failure::Invalid(format!("the rows cannot be read: {error}")))?;
+            let batch = batch
+                .map_err(|error| Failure::Invalid(format!("the rows cannot be read: {error}")))?;
             for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
                 let piece = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
                 py.detach(|| append(&piece, first + start as u64, &mut outcome))?;
@@ -292,7 +376,11 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let engine = self.engine.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let engine = self
+            .engine
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         match engine {
             // The parent's files are not ours to write.
             Some(engine) if self.process != std::process::id() => std::mem::forget(engine),
@@ -303,17 +391,29 @@ impl Drop for Store {
     }
 }
 
-fn register(engine: &Engine, measurement: &str, tags: Vec<(String, String)>) -> Result<SourceId, Failure> {
+fn register(
+    engine: &Engine,
+    measurement: &str,
+    tags: Vec<(String, String)>,
+) -> Result<SourceId, Failure> {
     let key = SourceKey::new(measurement, tags).or_else(|error| invalid(error.to_string()))?;
-    engine.register(&key)?.or_else(|reason| invalid(reason.to_string()))
+    engine
+        .register(&key)?
+        .or_else(|reason| invalid(reason.to_string()))
 }
 
 /// Waits for the disk where that was promised, and answers the counts.
 fn finish(py: Python<'_>, engine: &Engine, outcome: Outcome) -> PyResult<Counts> {
     if engine.durability() == Durability::Sync {
-        py.detach(|| engine.wait_durable(outcome.position)).map_err(Failure::from)?;
+        py.detach(|| engine.wait_durable(outcome.position))
+            .map_err(Failure::from)?;
     }
-    Ok((outcome.rows, outcome.samples, outcome.refused, outcome.refused_total))
+    Ok((
+        outcome.rows,
+        outcome.samples,
+        outcome.refused,
+        outcome.refused_total,
+    ))
 }
 
 /// Takes all series of an answer, coming back for signals.
@@ -350,10 +450,16 @@ fn interval(start: Option<Moment>, end: Option<Moment>) -> Result<Interval, Fail
 }
 
 fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as i64)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as i64)
 }
 
-fn status_dict<'py>(py: Python<'py>, status: &Status, durability: Durability) -> PyResult<Bound<'py, PyDict>> {
+fn status_dict<'py>(
+    py: Python<'py>,
+    status: &Status,
+    durability: Durability,
+) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item(
         "durability",

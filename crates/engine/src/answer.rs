@@ -81,7 +81,15 @@ impl Bucket {
 
     /// A bucket of one sample.
     pub fn of(start: i64, time: i64, value: f64) -> Bucket {
-        Bucket { start, count: 1, sum: value, min: value, max: value, first: (time, value), last: (time, value) }
+        Bucket {
+            start,
+            count: 1,
+            sum: value,
+            min: value,
+            max: value,
+            first: (time, value),
+            last: (time, value),
+        }
     }
 
     /// Takes in a later bucket's samples.

@@ -6,7 +6,10 @@
 
 use crate::answer::{Bucket, number};
 use crate::bytes::{Cursor, Short};
-use seiner_codec::{Effort, checksum, decode_bitmap, decode_column, decode_times, encode_bitmap, encode_column, encode_times, varint};
+use seiner_codec::{
+    Effort, checksum, decode_bitmap, decode_column, decode_times, encode_bitmap, encode_column,
+    encode_times, varint,
+};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval};
 
 /// Columns with fewer values have no aggregates of their own: decoding them costs no more.
@@ -49,15 +52,29 @@ pub fn encode(head: BlockHead, columns: &Columns, effort: Effort, out: &mut Vec<
 }
 
 fn encode_field(times: &[i64], column: &FieldColumn, effort: Effort, out: &mut Vec<u8>) {
-    let summary = (column.values.len() >= SUMMARY_FROM).then(|| summary_of(times, column)).flatten();
-    let gaps = if column.present.is_some() { GAPS } else { WHOLE };
+    let summary = (column.values.len() >= SUMMARY_FROM)
+        .then(|| summary_of(times, column))
+        .flatten();
+    let gaps = if column.present.is_some() {
+        GAPS
+    } else {
+        WHOLE
+    };
     out.push(gaps | if summary.is_some() { SUMMARY } else { 0 });
     if let Some(present) = &column.present {
         encode_bitmap(present, out);
     }
     if let Some(bucket) = summary {
-        let words = [bucket.sum.to_bits(), bucket.min.to_bits(), bucket.max.to_bits(), bucket.first.1.to_bits(), bucket.last.1.to_bits()];
-        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        let words = [
+            bucket.sum.to_bits(),
+            bucket.min.to_bits(),
+            bucket.max.to_bits(),
+            bucket.first.1.to_bits(),
+            bucket.last.1.to_bits(),
+        ];
+        words
+            .iter()
+            .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     }
     // The values' length lets a reader pass over columns that it was not asked for.
     let at = out.len();
@@ -79,15 +96,27 @@ pub fn summary_of(times: &[i64], column: &FieldColumn) -> Option<Bucket> {
         None => bucket = Some(Bucket::of(times[0], time, value)),
     };
     match (&column.values, &column.present) {
-        (Column::F64(values), None) => times.iter().zip(values).for_each(|(&time, &value)| add(time, value)),
-        (values, present) => present_rows(times, present).enumerate().for_each(|(index, time)| add(time, number(values.get(index)))),
+        (Column::F64(values), None) => times
+            .iter()
+            .zip(values)
+            .for_each(|(&time, &value)| add(time, value)),
+        (values, present) => present_rows(times, present)
+            .enumerate()
+            .for_each(|(index, time)| add(time, number(values.get(index)))),
     }
     bucket
 }
 
 /// The times of the rows that have a value.
-pub fn present_rows<'a>(times: &'a [i64], present: &'a Option<Bitmap>) -> impl Iterator<Item = i64> + 'a {
-    times.iter().enumerate().filter(|(row, _)| present.as_ref().is_none_or(|bits| bits.get(*row))).map(|(_, &time)| time)
+pub fn present_rows<'a>(
+    times: &'a [i64],
+    present: &'a Option<Bitmap>,
+) -> impl Iterator<Item = i64> + 'a {
+    times
+        .iter()
+        .enumerate()
+        .filter(|(row, _)| present.as_ref().is_none_or(|bits| bits.get(*row)))
+        .map(|(_, &time)| time)
 }
 
 /// How a block's bytes are spent.
@@ -124,11 +153,15 @@ pub struct Block<'a> {
 impl<'a> Block<'a> {
     /// Checks a block's bytes.
     pub fn open(bytes: &'a [u8]) -> Result<Block<'a>, String> {
-        let (sum, rest) = bytes.split_at_checked(4).ok_or("too short for a checksum")?;
+        let (sum, rest) = bytes
+            .split_at_checked(4)
+            .ok_or("too short for a checksum")?;
         let stored = u32::from_le_bytes(sum.try_into().expect("four bytes"));
         let found = checksum(rest);
         if stored != found {
-            return Err(format!("the block's checksum is {found:08x}, {stored:08x} was written"));
+            return Err(format!(
+                "the block's checksum is {found:08x}, {stored:08x} was written"
+            ));
         }
         Block::parse(rest).map_err(|Short| "the block ends too early".to_string())
     }
@@ -139,11 +172,23 @@ impl<'a> Block<'a> {
         let number = cursor.varint()?;
         let layout = cursor.count(u32::MAX as usize)? as u32;
         let rows = cursor.count(ROWS_LIMIT)?;
-        Ok(Block { head: BlockHead { source, number, layout }, rows, body: cursor.0 })
+        Ok(Block {
+            head: BlockHead {
+                source,
+                number,
+                layout,
+            },
+            rows,
+            body: cursor.0,
+        })
     }
 
     /// The times, and the columns that are wanted: a value or a gap for every column of the layout.
-    pub fn columns(&self, types: &[FieldType], wanted: impl Fn(usize) -> bool) -> Result<(Vec<i64>, Vec<Option<FieldColumn>>), String> {
+    pub fn columns(
+        &self,
+        types: &[FieldType],
+        wanted: impl Fn(usize) -> bool,
+    ) -> Result<(Vec<i64>, Vec<Option<FieldColumn>>), String> {
         let mut rest = self.body;
         let mut times = Vec::with_capacity(self.rows);
         decode_times(&mut rest, self.rows, &mut times).map_err(|error| error.to_string())?;
@@ -151,7 +196,8 @@ impl<'a> Block<'a> {
         for (index, &field_type) in types.iter().enumerate() {
             let (present, count, _, mut values) = self.field(&mut rest)?;
             fields.push(if wanted(index) {
-                let values = decode_column(&mut values, field_type, count).map_err(|error| error.to_string())?;
+                let values = decode_column(&mut values, field_type, count)
+                    .map_err(|error| error.to_string())?;
                 Some(FieldColumn { present, values })
             } else {
                 None
@@ -164,20 +210,23 @@ impl<'a> Block<'a> {
     /// where the block has none for the column.
     pub fn summaries(&self, columns: usize, span: Interval) -> Result<Vec<Option<Bucket>>, String> {
         let mut rest = self.body;
-        decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows)).map_err(|error| error.to_string())?;
+        decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows))
+            .map_err(|error| error.to_string())?;
         (0..columns)
             .map(|_| {
                 let (present, count, summary, _) = self.field(&mut rest)?;
                 // With gaps, the first and last value may be of other rows than the block's.
-                Ok(summary.filter(|_| present.is_none()).map(|[sum, min, max, first, last]| Bucket {
-                    start: span.start,
-                    count: count as u64,
-                    sum,
-                    min,
-                    max,
-                    first: (span.start, first),
-                    last: (span.end, last),
-                }))
+                Ok(summary
+                    .filter(|_| present.is_none())
+                    .map(|[sum, min, max, first, last]| Bucket {
+                        start: span.start,
+                        count: count as u64,
+                        sum,
+                        min,
+                        max,
+                        first: (span.start, first),
+                        last: (span.end, last),
+                    }))
             })
             .collect()
     }
@@ -188,30 +237,44 @@ impl<'a> Block<'a> {
     /// When the block ends too early, or too late.
     pub fn shape(&self, columns: usize) -> Result<Shape, String> {
         let mut rest = self.body;
-        decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows)).map_err(|error| error.to_string())?;
+        decode_times(&mut rest, self.rows, &mut Vec::with_capacity(self.rows))
+            .map_err(|error| error.to_string())?;
         let time_bytes = self.body.len() - rest.len();
         let columns = (0..columns)
             .map(|_| {
                 let before = rest.len();
                 let (present, count, summary, values) = self.field(&mut rest)?;
                 let codec = values.first().copied();
-                Ok(ColumnShape { gaps: present.is_some(), values: count, summary: summary.is_some(), bytes: before - rest.len(), codec })
+                Ok(ColumnShape {
+                    gaps: present.is_some(),
+                    values: count,
+                    summary: summary.is_some(),
+                    bytes: before - rest.len(),
+                    codec,
+                })
             })
             .collect::<Result<_, String>>()?;
         if !rest.is_empty() {
             return Err(format!("{} bytes follow the last column", rest.len()));
         }
-        Ok(Shape { time_bytes, columns })
+        Ok(Shape {
+            time_bytes,
+            columns,
+        })
     }
 
     #[allow(clippy::type_complexity)]
-    fn field(&self, rest: &mut &'a [u8]) -> Result<(Option<Bitmap>, usize, Option<[f64; 5]>, &'a [u8]), String> {
+    fn field(
+        &self,
+        rest: &mut &'a [u8],
+    ) -> Result<(Option<Bitmap>, usize, Option<[f64; 5]>, &'a [u8]), String> {
         let short = |Short| "the block ends too early".to_string();
         let mut cursor = Cursor(rest);
         let flags = cursor.u8().map_err(short)?;
         let mut present = None;
         if flags & GAPS != 0 {
-            let bits = decode_bitmap(&mut cursor.0, self.rows).map_err(|error| error.to_string())?;
+            let bits =
+                decode_bitmap(&mut cursor.0, self.rows).map_err(|error| error.to_string())?;
             present = Some(bits);
         }
         let count = present.as_ref().map_or(self.rows, Bitmap::count_ones);
@@ -238,9 +301,16 @@ pub fn sorted(columns: Columns) -> Columns {
     }
     let mut order: Vec<u32> = (0..columns.times.len() as u32).collect();
     order.sort_by_key(|&row| columns.times[row as usize]);
-    let mut times: Vec<i64> = order.iter().map(|&row| columns.times[row as usize]).collect();
+    let mut times: Vec<i64> = order
+        .iter()
+        .map(|&row| columns.times[row as usize])
+        .collect();
     times.dedup();
-    let fields = columns.fields.iter().map(|field| sort_field(&columns.times, field, &order, times.len())).collect();
+    let fields = columns
+        .fields
+        .iter()
+        .map(|field| sort_field(&columns.times, field, &order, times.len()))
+        .collect();
     Columns { times, fields }
 }
 
@@ -263,7 +333,9 @@ fn sort_field(times: &[i64], field: &FieldColumn, order: &[u32], distinct: usize
         let time = times[order[at] as usize];
         let mut latest = u32::MAX;
         while at < order.len() && times[order[at] as usize] == time {
-            let place = places.as_ref().map_or(order[at], |places| places[order[at] as usize]);
+            let place = places
+                .as_ref()
+                .map_or(order[at], |places| places[order[at] as usize]);
             latest = if place == u32::MAX { latest } else { place };
             at += 1;
         }
@@ -274,5 +346,8 @@ fn sort_field(times: &[i64], field: &FieldColumn, order: &[u32], distinct: usize
     }
     debug_assert_eq!(present.len(), distinct);
     let whole = present.count_ones() == present.len();
-    FieldColumn { present: (!whole).then_some(present), values }
+    FieldColumn {
+        present: (!whole).then_some(present),
+        values,
+    }
 }

@@ -26,12 +26,16 @@ impl<'a> Cursor<'a> {
 
     /// Four bytes, little endian.
     pub fn u32(&mut self) -> Result<u32, Short> {
-        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
+        Ok(u32::from_le_bytes(
+            self.take(4)?.try_into().expect("four bytes"),
+        ))
     }
 
     /// Eight bytes, little endian.
     pub fn u64(&mut self) -> Result<u64, Short> {
-        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
+        Ok(u64::from_le_bytes(
+            self.take(8)?.try_into().expect("eight bytes"),
+        ))
     }
 
     /// A varint.
@@ -48,7 +52,10 @@ impl<'a> Cursor<'a> {
 
     /// A varint that must be at most `limit`.
     pub fn count(&mut self, limit: usize) -> Result<usize, Short> {
-        usize::try_from(self.varint()?).ok().filter(|&count| count <= limit).ok_or(Short)
+        usize::try_from(self.varint()?)
+            .ok()
+            .filter(|&count| count <= limit)
+            .ok_or(Short)
     }
 
     /// A text, its length first.

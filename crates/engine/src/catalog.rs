@@ -147,7 +147,10 @@ impl ReadCatalog {
 /// frame were being written when the power went.
 pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
     let copies = [read_whole(disk, NAME)?, read_whole(disk, COPY)?];
-    if copies.iter().all(|bytes| bytes.iter().all(|&byte| byte == 0)) {
+    if copies
+        .iter()
+        .all(|bytes| bytes.iter().all(|&byte| byte == 0))
+    {
         return Ok(None);
     }
     let store = copies.iter().find_map(|bytes| header(bytes)).ok_or_else(|| Error::Damage {
@@ -159,14 +162,25 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
     let mut damaged = Vec::new();
     let settled = frames.last().map_or(0, |frame| frame.offset as usize);
     for (name, bytes) in [NAME, COPY].into_iter().zip(&copies) {
-        if let Some(at) = bytes.iter().zip(&image).position(|(found, whole)| found != whole)
+        if let Some(at) = bytes
+            .iter()
+            .zip(&image)
+            .position(|(found, whole)| found != whole)
             && !(at >= settled && is_torn(&bytes[at..], &image[at..]))
         {
             damaged.push((name, at as u64));
         }
     }
-    let whole = copies.each_ref().map(|bytes| bytes.get(..image.len()) == Some(&image[..]));
-    Ok(Some(ReadCatalog { store, frames, damaged, image, whole }))
+    let whole = copies
+        .each_ref()
+        .map(|bytes| bytes.get(..image.len()) == Some(&image[..]));
+    Ok(Some(ReadCatalog {
+        store,
+        frames,
+        damaged,
+        image,
+        whole,
+    }))
 }
 
 impl Catalog {
@@ -176,24 +190,40 @@ impl Catalog {
         header.extend_from_slice(&VERSION.to_le_bytes());
         header.extend_from_slice(&store.to_le_bytes());
         header.extend_from_slice(&checksum(&header).to_le_bytes());
-        let files = [write_whole(disk, NAME, &header)?, write_whole(disk, COPY, &header)?];
-        disk.sync_names().map_err(io_error(|| format!("creating {NAME}")))?;
-        Ok(Catalog { files, len: header.len() as u64, store })
+        let files = [
+            write_whole(disk, NAME, &header)?,
+            write_whole(disk, COPY, &header)?,
+        ];
+        disk.sync_names()
+            .map_err(io_error(|| format!("creating {NAME}")))?;
+        Ok(Catalog {
+            files,
+            len: header.len() as u64,
+            store,
+        })
     }
 
     /// Opens a catalog that was read, to add frames to it; a damaged file becomes whole again.
     pub fn open(disk: &dyn Disk, read: &ReadCatalog) -> Result<Catalog, Error> {
         let open = |name: &str, whole: bool| match whole {
-            true => disk.open(name).map_err(io_error(|| format!("opening {name}"))),
+            true => disk
+                .open(name)
+                .map_err(io_error(|| format!("opening {name}"))),
             false => write_whole(disk, name, &read.image),
         };
         let files = [open(NAME, read.whole[0])?, open(COPY, read.whole[1])?];
         // Seen is not durable: a process that was killed may have written without syncing.
         for file in &files {
-            file.sync().map_err(io_error(|| format!("syncing {NAME}")))?;
+            file.sync()
+                .map_err(io_error(|| format!("syncing {NAME}")))?;
         }
-        disk.sync_names().map_err(io_error(|| format!("syncing {NAME}")))?;
-        Ok(Catalog { files, len: read.end(), store: read.store })
+        disk.sync_names()
+            .map_err(io_error(|| format!("syncing {NAME}")))?;
+        Ok(Catalog {
+            files,
+            len: read.end(),
+            store: read.store,
+        })
     }
 
     /// Adds a frame; durable on return.
@@ -204,7 +234,8 @@ impl Catalog {
             varint::put_u64(stream.len() as u64, &mut plain);
             plain.extend_from_slice(stream);
         }
-        let body = zstd::bulk::compress(&plain, LEVEL).expect("zstd compresses into a buffer of its own");
+        let body =
+            zstd::bulk::compress(&plain, LEVEL).expect("zstd compresses into a buffer of its own");
         let mut bytes = FRAME_MAGIC.to_vec();
         for word in [
             body.len() as u32,
@@ -233,7 +264,11 @@ impl Catalog {
 /// it is still blank. Fewer blank bytes than this are damage rather than a write's missing sector.
 fn is_torn(found: &[u8], written: &[u8]) -> bool {
     const BLANK: usize = 16;
-    let mut differing = found.iter().zip(written).filter(|(found, written)| found != written).map(|(found, _)| *found);
+    let mut differing = found
+        .iter()
+        .zip(written)
+        .filter(|(found, written)| found != written)
+        .map(|(found, _)| *found);
     let cut = found.len() < written.len();
     let blank = differing.clone().count() >= BLANK;
     (cut || blank) && differing.all(|byte| byte == 0)
@@ -258,7 +293,8 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
         Err(_) => disk.create(name).map_err(io_error(context))?,
     };
     file.write_at(0, bytes).map_err(io_error(context))?;
-    file.set_len(bytes.len() as u64).map_err(io_error(context))?;
+    file.set_len(bytes.len() as u64)
+        .map_err(io_error(context))?;
     file.sync().map_err(io_error(context))?;
     Ok(file)
 }
@@ -267,14 +303,24 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
 /// frame is damaged in both, it stays as it is.
 fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
     let good = |bytes: &&Vec<u8>| header(bytes).is_some();
-    let mut image = copies.iter().find(good).map_or(Vec::new(), |bytes| bytes[..HEADER_BYTES].to_vec());
+    let mut image = copies
+        .iter()
+        .find(good)
+        .map_or(Vec::new(), |bytes| bytes[..HEADER_BYTES].to_vec());
     let mut frames = Vec::new();
     loop {
         let at = image.len();
-        let read: Vec<_> = copies.iter().map(|bytes| (read_frame(bytes, at), bytes)).collect();
-        let whole = read.iter().position(|(read, _)| read.as_ref().is_some_and(|(frame, _)| frame.frame.is_ok()));
+        let read: Vec<_> = copies
+            .iter()
+            .map(|bytes| (read_frame(bytes, at), bytes))
+            .collect();
+        let whole = read
+            .iter()
+            .position(|(read, _)| read.as_ref().is_some_and(|(frame, _)| frame.frame.is_ok()));
         let known = whole.or_else(|| read.iter().position(|(read, _)| read.is_some()));
-        if let Some((Some((frame, end)), bytes)) = known.and_then(|index| read.into_iter().nth(index)) {
+        if let Some((Some((frame, end)), bytes)) =
+            known.and_then(|index| read.into_iter().nth(index))
+        {
             image.extend_from_slice(&bytes[at..end]);
             frames.push(frame);
             continue;
@@ -284,10 +330,17 @@ fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
             let next = (at + 1..bytes.len()).find(|&next| read_frame(bytes, next).is_some())?;
             Some(&bytes[at..next])
         });
-        let Some(between) = next else { return (image, frames) };
+        let Some(between) = next else {
+            return (image, frames);
+        };
         image.extend_from_slice(between);
         let frame = Err("a frame's header is damaged in both files".to_string());
-        frames.push(ReadFrame { offset: at as u64, end_source: 0, end_layout: 0, frame });
+        frames.push(ReadFrame {
+            offset: at as u64,
+            end_source: 0,
+            end_layout: 0,
+            frame,
+        });
     }
 }
 
@@ -315,18 +368,39 @@ fn read_frame(bytes: &[u8], at: usize) -> Option<(ReadFrame, usize)> {
     }
     let mut next = || cursor.u32().ok();
     let (len, plain, sum) = (next()? as usize, next()? as usize, next()?);
-    let mut frame = Frame { first_source: next()?, sources: next()?, first_layout: next()?, new_layouts: next()?, ..Frame::default() };
+    let mut frame = Frame {
+        first_source: next()?,
+        sources: next()?,
+        first_layout: next()?,
+        new_layouts: next()?,
+        ..Frame::default()
+    };
     let start = at + FRAME_HEADER_BYTES;
     let body = bytes.get(start..start + len)?;
     let offset = at as u64;
-    let (end_source, end_layout) = (frame.first_source.saturating_add(frame.sources), frame.first_layout.saturating_add(frame.new_layouts));
+    let (end_source, end_layout) = (
+        frame.first_source.saturating_add(frame.sources),
+        frame.first_layout.saturating_add(frame.new_layouts),
+    );
     let found = checksum(body);
     let read = if found != sum {
-        Err(format!("a frame's checksum is {found:08x}, {sum:08x} was written"))
+        Err(format!(
+            "a frame's checksum is {found:08x}, {sum:08x} was written"
+        ))
     } else {
-        read_streams(body, plain, &mut frame).map(|()| frame).map_err(|Short| "a frame is malformed".to_string())
+        read_streams(body, plain, &mut frame)
+            .map(|()| frame)
+            .map_err(|Short| "a frame is malformed".to_string())
     };
-    Some((ReadFrame { offset, end_source, end_layout, frame: read }, start + len))
+    Some((
+        ReadFrame {
+            offset,
+            end_source,
+            end_layout,
+            frame: read,
+        },
+        start + len,
+    ))
 }
 
 fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), Short> {

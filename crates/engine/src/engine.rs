@@ -11,14 +11,16 @@ use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
 use crate::options::{Durability, Options};
 use crate::recover;
+use crate::segment::Entry;
 use crate::segment::footer::{self, Trailer};
 use crate::segment::open::{OpenSegment, Piece};
 use crate::segment::sealed::Segment;
-use crate::segment::Entry;
 use crate::state::State;
 use crate::status::{Recovery, SegmentInfo, Status};
 use crate::volume::Volume;
-use seiner_model::{Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value};
+use seiner_model::{
+    Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
+};
 use seiner_platform::{Clock, Directory, Disk, File, SystemClock};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -98,7 +100,11 @@ impl Engine {
     pub fn open_directory(path: &Path, options: Options) -> Result<Arc<Engine>, Error> {
         let context = || format!("opening {}", path.display());
         let disk = Directory::open(path).map_err(crate::error::io_error(context))?;
-        let engine = Arc::new(Engine::open(Arc::new(disk), Arc::new(SystemClock::new()), options)?);
+        let engine = Arc::new(Engine::open(
+            Arc::new(disk),
+            Arc::new(SystemClock::new()),
+            options,
+        )?);
         let keeper = Keeper::start(&engine);
         *engine.keeper.lock().expect("nobody panics with the keeper") = Some(keeper);
         Ok(engine)
@@ -106,18 +112,30 @@ impl Engine {
 
     /// Opens a store without a thread of its own: the caller calls [`Engine::commit`] and
     /// [`Engine::step`].
-    pub fn open(disk: Arc<dyn Disk>, clock: Arc<dyn Clock>, options: Options) -> Result<Engine, Error> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Engine, Error> {
         options.check()?;
         let durability = options.durability;
         let idle_tick_ns = (options.idle_seal.as_nanos() as u64 / u64::from(IDLE_TICKS)).max(1);
         let opened = recover::open(disk, &*clock, options)?;
         let engine = Engine {
-            durable: Durable { position: AtomicU64::new(opened.state.position), ..Durable::default() },
+            durable: Durable {
+                position: AtomicU64::new(opened.state.position),
+                ..Durable::default()
+            },
             names_seed: opened.state.names.seed(),
             volume: opened.state.volume.clone(),
             state: Mutex::new(opened.state),
             journal: Mutex::new(opened.journal),
-            writing: Mutex::new(Writing { catalog: opened.catalog, idle_hand: 0, idle_tick: 0, idle_rows: 0 }),
+            writing: Mutex::new(Writing {
+                catalog: opened.catalog,
+                idle_hand: 0,
+                idle_tick: 0,
+                idle_rows: 0,
+            }),
             clock,
             durability,
             idle_tick_ns,
@@ -144,7 +162,9 @@ impl Engine {
         // A panic under the lock would leave a row half accepted: then nothing may be written.
         self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();
-            state.poisoned.get_or_insert_with(|| "a writer panicked".to_string());
+            state
+                .poisoned
+                .get_or_insert_with(|| "a writer panicked".to_string());
             state
         })
     }
@@ -162,7 +182,10 @@ impl Engine {
         for (turn, rows) in batch.rows.chunks(ROWS_A_LOCK).enumerate() {
             self.make_way()?;
             scratch.hashes.clear();
-            scratch.hashes.extend(rows.iter().map(|row| hash_name(self.names_seed, notation.id(), row.name)));
+            scratch.hashes.extend(
+                rows.iter()
+                    .map(|row| hash_name(self.names_seed, notation.id(), row.name)),
+            );
             let mut state = self.lock();
             self.prepare(&mut state)?;
             scratch.resolve(&mut state, notation, rows, turn * ROWS_A_LOCK, &mut receipt);
@@ -174,7 +197,9 @@ impl Engine {
                     continue;
                 }
                 let cells = batch.cells_of(row);
-                if let Err(reason) = state.append(source, row.time, cells, &mut values, &mut receipt)? {
+                if let Err(reason) =
+                    state.append(source, row.time, cells, &mut values, &mut receipt)?
+                {
                     receipt.refuse(turn * ROWS_A_LOCK + index, reason);
                 }
             }
@@ -193,10 +218,19 @@ impl Engine {
     }
 
     /// Appends rows of one source: a column a field, as many as `fields`.
-    pub fn append_columns(&self, source: SourceId, fields: &[&str], columns: &Columns) -> Result<Receipt, Error> {
+    pub fn append_columns(
+        &self,
+        source: SourceId,
+        fields: &[&str],
+        columns: &Columns,
+    ) -> Result<Receipt, Error> {
         let mut receipt = Receipt::default();
         if columns.fields.len() != fields.len() {
-            return Err(Error::Query(format!("{} fields are named for {} columns", fields.len(), columns.fields.len())));
+            return Err(Error::Query(format!(
+                "{} fields are named for {} columns",
+                fields.len(),
+                columns.fields.len()
+            )));
         }
         // Where each column's next value lies.
         let mut next = vec![0; fields.len()];
@@ -213,12 +247,25 @@ impl Engine {
             for row in start..rows.min(start + ROWS_A_LOCK) {
                 cells.clear();
                 for ((field, column), next) in fields.iter().zip(&columns.fields).zip(&mut next) {
-                    if column.present.as_ref().is_none_or(|present| present.get(row)) {
-                        cells.push(Cell { field: field.as_bytes(), value: column.values.get(*next) });
+                    if column
+                        .present
+                        .as_ref()
+                        .is_none_or(|present| present.get(row))
+                    {
+                        cells.push(Cell {
+                            field: field.as_bytes(),
+                            value: column.values.get(*next),
+                        });
                         *next += 1;
                     }
                 }
-                if let Err(reason) = state.append(source.0, columns.times[row], &cells, &mut values, &mut receipt)? {
+                if let Err(reason) = state.append(
+                    source.0,
+                    columns.times[row],
+                    &cells,
+                    &mut values,
+                    &mut receipt,
+                )? {
                     receipt.refuse(row, reason);
                 }
             }
@@ -228,7 +275,13 @@ impl Engine {
     }
 
     /// Appends one value each to many sources: equally many sources, times and values.
-    pub fn append_samples(&self, field: &str, sources: &[SourceId], times: &[i64], values: &[f64]) -> Result<Receipt, Error> {
+    pub fn append_samples(
+        &self,
+        field: &str,
+        sources: &[SourceId],
+        times: &[i64],
+        values: &[f64],
+    ) -> Result<Receipt, Error> {
         let mut receipt = Receipt::default();
         if sources.len() != times.len() || sources.len() != values.len() {
             return Err(Error::Query(format!(
@@ -240,7 +293,11 @@ impl Engine {
         }
         for start in (0..sources.len()).step_by(ROWS_A_LOCK) {
             let range = start..sources.len().min(start + ROWS_A_LOCK);
-            let (turn, times, numbers) = (&sources[range.clone()], &times[range.clone()], &values[range]);
+            let (turn, times, numbers) = (
+                &sources[range.clone()],
+                &times[range.clone()],
+                &values[range],
+            );
             self.make_way()?;
             let mut state = self.lock();
             self.prepare(&mut state)?;
@@ -265,9 +322,16 @@ impl Engine {
                     receipt.samples += 1;
                     continue;
                 }
-                let cell = [Cell { field: field.as_bytes(), value: Value::F64(numbers[index]) }];
+                let cell = [Cell {
+                    field: field.as_bytes(),
+                    value: Value::F64(numbers[index]),
+                }];
                 match state.append(source, times[index], &cell, &mut values, &mut receipt)? {
-                    Ok(()) => only = state.only_layout(source, field, FieldType::F64).unwrap_or(only),
+                    Ok(()) => {
+                        only = state
+                            .only_layout(source, field, FieldType::F64)
+                            .unwrap_or(only)
+                    }
                     Err(reason) => receipt.refuse(start + index, reason),
                 }
             }
@@ -287,11 +351,18 @@ impl Engine {
     /// What follows them.
     fn note(&self, state: &mut State, receipt: &mut Receipt) {
         let counters = &mut state.counters;
-        let (rows, samples) = (receipt.rows as u64 - receipt.noted.0, receipt.samples as u64 - receipt.noted.1);
+        let (rows, samples) = (
+            receipt.rows as u64 - receipt.noted.0,
+            receipt.samples as u64 - receipt.noted.1,
+        );
         counters.rows += rows;
         counters.samples += samples;
         counters.rejected += receipt.rejected_total as u64 - receipt.noted.2;
-        receipt.noted = (receipt.rows as u64, receipt.samples as u64, receipt.rejected_total as u64);
+        receipt.noted = (
+            receipt.rows as u64,
+            receipt.samples as u64,
+            receipt.rejected_total as u64,
+        );
         receipt.position = state.position;
         if state.staging.since == 0 && !state.staging.is_empty() {
             state.staging.since = self.clock.monotonic().max(1);
@@ -305,8 +376,14 @@ impl Engine {
             let state = self.lock();
             let waiting = state.open.iter().map(OpenSegment::waiting).sum::<usize>() as u64;
             let journal_full = state.pins.bytes() >= state.options.journal_bytes
-                && state.open.front().is_some_and(|open| open.closed_at.is_some());
-            (state.staging.bytes(), journal_full || waiting > state.options.memory / WAITING_SHARE)
+                && state
+                    .open
+                    .front()
+                    .is_some_and(|open| open.closed_at.is_some());
+            (
+                state.staging.bytes(),
+                journal_full || waiting > state.options.memory / WAITING_SHARE,
+            )
         };
         if staged > STAGING_LIMIT {
             self.write_journal(false)?;
@@ -331,7 +408,8 @@ impl Engine {
     /// Whether what was accepted up to a receipt's position is on disk. Without a journal nobody
     /// promised it, and the answer is yes.
     pub fn is_durable(&self, position: u64) -> bool {
-        self.durability == Durability::Memory || self.durable.position.load(Ordering::Acquire) >= position
+        self.durability == Durability::Memory
+            || self.durable.position.load(Ordering::Acquire) >= position
     }
 
     /// Returns when what was accepted up to a receipt's position is on disk. Those who wait at the
@@ -345,9 +423,16 @@ impl Engine {
 
     fn write_journal(&self, sync: bool) -> Result<(), Error> {
         if self.durability == Durability::Memory {
-            return self.lock().poisoned.clone().map_or(Ok(()), |why| Err(Error::Poisoned(why)));
+            return self
+                .lock()
+                .poisoned
+                .clone()
+                .map_or(Ok(()), |why| Err(Error::Poisoned(why)));
         }
-        let mut journal = self.journal.lock().expect("nobody panics while writing the journal");
+        let mut journal = self
+            .journal
+            .lock()
+            .expect("nobody panics while writing the journal");
         let result = self.write_record(&mut journal, sync);
         if let Err(error) = &result {
             self.poison(error);
@@ -369,7 +454,12 @@ impl Engine {
             (file, state.position, state.counters.samples)
         };
         if !journal.staging.is_empty() {
-            let _ = self.durable.since.compare_exchange(0, journal.staging.since, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self.durable.since.compare_exchange(
+                0,
+                journal.staging.since,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
             let bytes = journal.write(file)?;
             self.durable.bytes.fetch_add(bytes, Ordering::Relaxed);
             let full = journal.is_full(file);
@@ -396,7 +486,9 @@ impl Engine {
 
     fn poison(&self, error: &Error) {
         if !matches!(error, Error::Closed | Error::Poisoned(_)) {
-            self.lock().poisoned.get_or_insert_with(|| error.to_string());
+            self.lock()
+                .poisoned
+                .get_or_insert_with(|| error.to_string());
         }
     }
 
@@ -405,7 +497,10 @@ impl Engine {
     /// A step of background work: writes a piece, seals a segment, seals idle sources. Answers
     /// whether more is waiting.
     pub fn step(&self) -> Result<bool, Error> {
-        let mut writing = self.writing.lock().expect("nobody panics while writing segments");
+        let mut writing = self
+            .writing
+            .lock()
+            .expect("nobody panics while writing segments");
         let result = self.step_with(&mut writing);
         if let Err(error) = &result {
             self.poison(error);
@@ -419,17 +514,34 @@ impl Engine {
             if let Some(why) = &state.poisoned {
                 return Err(Error::Poisoned(why.clone()));
             }
-            let piece = state.open.iter().find_map(|open| Some((open.number, open.file.clone(), open.pieces.front()?.clone())));
-            let closed = state.open.front().is_some_and(|open| open.closed_at.is_some() && open.pieces.is_empty());
-            if closed { Next::Seal } else { piece.map_or(Next::Idle, |(number, file, piece)| Next::Write(number, file, piece)) }
+            let piece = state.open.iter().find_map(|open| {
+                Some((open.number, open.file.clone(), open.pieces.front()?.clone()))
+            });
+            let closed = state
+                .open
+                .front()
+                .is_some_and(|open| open.closed_at.is_some() && open.pieces.is_empty());
+            if closed {
+                Next::Seal
+            } else {
+                piece.map_or(Next::Idle, |(number, file, piece)| {
+                    Next::Write(number, file, piece)
+                })
+            }
         };
         match next {
             Next::Write(number, file, piece) => {
                 file.write_at(piece.offset, &piece.bytes)
-                    .map_err(crate::error::io_error(|| format!("writing {}", self.volume.name(number))))?;
+                    .map_err(crate::error::io_error(|| {
+                        format!("writing {}", self.volume.name(number))
+                    }))?;
                 let mut state = self.lock();
                 state.counters.segment_written += piece.bytes.len() as u64;
-                let open = state.open.iter_mut().find(|open| open.number == number).expect("only this function removes segments");
+                let open = state
+                    .open
+                    .iter_mut()
+                    .find(|open| open.number == number)
+                    .expect("only this function removes segments");
                 open.pieces.pop_front();
                 Ok(true)
             }
@@ -444,7 +556,11 @@ impl Engine {
             let state = self.lock();
             let open = state.open.front().expect("a closed segment waits");
             let entries: Vec<Entry> = open.entries.iter().map(|(entry, _)| *entry).collect();
-            let dictionary = state.dictionary.read().expect("no panic while the dictionary is locked").len();
+            let dictionary = state
+                .dictionary
+                .read()
+                .expect("no panic while the dictionary is locked")
+                .len();
             let trailer = Trailer {
                 number: open.number,
                 store: writing.catalog.store,
@@ -470,13 +586,17 @@ impl Engine {
         let mut bytes = Vec::new();
         let (fence, trailer) = footer::encode(&mut entries, len, trailer, &mut bytes);
         let name = self.volume.name(number);
-        file.write_at(len, &bytes).map_err(crate::error::io_error(|| format!("writing {name}")))?;
+        file.write_at(len, &bytes)
+            .map_err(crate::error::io_error(|| format!("writing {name}")))?;
         let total = len + bytes.len() as u64;
         self.volume.seal(number, &*file, total)?;
         let segment = Arc::new(Segment::new(trailer, fence, file, name, total));
         {
             let mut state = self.lock();
-            let open = state.open.pop_front().expect("only this function removes segments");
+            let open = state
+                .open
+                .pop_front()
+                .expect("only this function removes segments");
             state.counters.segment_written += bytes.len() as u64;
             state.fence_bytes += segment.memory();
             let mut sealed = state.sealed.to_vec();
@@ -491,14 +611,23 @@ impl Engine {
 
     fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {
         let frame = self.lock().take_catalog_frame();
-        if frame.is_empty() { Ok(()) } else { writing.catalog.add(&frame) }
+        if frame.is_empty() {
+            Ok(())
+        } else {
+            writing.catalog.add(&frame)
+        }
     }
 
     /// Lets journal files go that nothing holds. The catalog has all that they registered.
     fn release_journal(&self, keep: bool) -> Result<(), Error> {
-        let mut journal = self.journal.lock().expect("nobody panics while writing the journal");
+        let mut journal = self
+            .journal
+            .lock()
+            .expect("nobody panics while writing the journal");
         loop {
-            let Some(number) = self.lock().pins.take_free() else { return Ok(()) };
+            let Some(number) = self.lock().pins.take_free() else {
+                return Ok(());
+            };
             journal.release(number, keep)?;
         }
     }
@@ -522,7 +651,10 @@ impl Engine {
         if state.buffers.open_blocks() == 0 && rows == state.counters.rows {
             state.close_active();
         }
-        Ok(state.open.front().is_some_and(|open| open.closed_at.is_some()))
+        Ok(state
+            .open
+            .front()
+            .is_some_and(|open| open.closed_at.is_some()))
     }
 
     /// Seals everything into segments and lets the journal go: what is on disk then is as small as
@@ -538,8 +670,13 @@ impl Engine {
         while self.lock().open.iter().any(|open| open.closed_at.is_some()) {
             self.step()?;
         }
-        let mut writing = self.writing.lock().expect("nobody panics while writing segments");
-        let result = self.write_catalog(&mut writing).and_then(|()| self.end_journal());
+        let mut writing = self
+            .writing
+            .lock()
+            .expect("nobody panics while writing segments");
+        let result = self
+            .write_catalog(&mut writing)
+            .and_then(|()| self.end_journal());
         if let Err(error) = &result {
             self.poison(error);
         }
@@ -551,14 +688,22 @@ impl Engine {
         // A writer may have begun blocks meanwhile: then the file stays.
         self.lock().pins.rotate();
         self.release_journal(false)?;
-        let mut journal = self.journal.lock().expect("nobody panics while writing the journal");
+        let mut journal = self
+            .journal
+            .lock()
+            .expect("nobody panics while writing the journal");
         journal.drop_spares()
     }
 
     /// Stops the keeper, seals everything and refuses what comes then. The next start reads footers
     /// only.
     pub fn close(&self) -> Result<(), Error> {
-        if let Some(keeper) = self.keeper.lock().expect("nobody panics with the keeper").take() {
+        if let Some(keeper) = self
+            .keeper
+            .lock()
+            .expect("nobody panics with the keeper")
+            .take()
+        {
             keeper.stop();
         }
         if self.lock().closed {
@@ -599,7 +744,9 @@ impl Engine {
 
     pub(crate) fn dictionary<T>(&self, ask: impl FnOnce(&crate::dictionary::Dictionary) -> T) -> T {
         let dictionary = self.lock().dictionary.clone();
-        let dictionary = dictionary.read().expect("no panic while the dictionary is locked");
+        let dictionary = dictionary
+            .read()
+            .expect("no panic while the dictionary is locked");
         ask(&dictionary)
     }
 
@@ -609,13 +756,22 @@ impl Engine {
         let mut layouts = std::collections::BTreeSet::new();
         for some in sources.chunks(ROWS_A_LOCK) {
             let state = self.lock();
-            layouts.extend(some.iter().map(|source| state.buffers.line(source.0).layout));
+            layouts.extend(
+                some.iter()
+                    .map(|source| state.buffers.line(source.0).layout),
+            );
         }
         let state = self.lock();
         let fields: std::collections::BTreeSet<(String, FieldType)> = layouts
             .into_iter()
             .filter_map(|number| state.layouts.get(number))
-            .flat_map(|layout| layout.names().iter().map(|name| name.to_string()).zip(layout.types().iter().copied()))
+            .flat_map(|layout| {
+                layout
+                    .names()
+                    .iter()
+                    .map(|name| name.to_string())
+                    .zip(layout.types().iter().copied())
+            })
             .collect();
         fields.into_iter().collect()
     }
@@ -633,7 +789,11 @@ impl Engine {
         let counters = &state.counters;
         let memory = self.durability == Durability::Memory;
         let durable = &self.durable;
-        let kept = if memory { counters.block_samples } else { durable.samples.load(Ordering::Relaxed) };
+        let kept = if memory {
+            counters.block_samples
+        } else {
+            durable.samples.load(Ordering::Relaxed)
+        };
         let oldest = match (durable.since.load(Ordering::Relaxed), state.staging.since) {
             (0, since) | (since, _) => since,
         };
@@ -649,7 +809,11 @@ impl Engine {
             } else {
                 state.staging.bytes() as u64 + durable.bytes.load(Ordering::Relaxed)
             },
-            unsynced_age_ns: if oldest == 0 { 0 } else { now.saturating_sub(oldest) },
+            unsynced_age_ns: if oldest == 0 {
+                0
+            } else {
+                now.saturating_sub(oldest)
+            },
             buffered_rows: state.buffers.rows(),
             buffer_bytes: state.buffers.memory() as u64,
             dictionary_bytes: state.dictionary_bytes() as u64,
@@ -702,7 +866,11 @@ impl Scratch {
             let hash = self.hashes[index];
             let source = match state.names.find(hash) {
                 Some(source) => source,
-                None => match notation.source_key(row.name).map_err(Reason::from).and_then(|key| state.register_name(hash, &key)) {
+                None => match notation
+                    .source_key(row.name)
+                    .map_err(Reason::from)
+                    .and_then(|key| state.register_name(hash, &key))
+                {
                     Ok(source) => source,
                     Err(reason) => {
                         receipt.refuse(base + index, reason);

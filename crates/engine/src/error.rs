@@ -47,7 +47,10 @@ pub enum Error {
 
 /// Puts what was being done in front of what the disk said.
 pub(crate) fn io_error<C: Fn() -> String>(context: C) -> impl FnOnce(io::Error) -> Error {
-    move |error| Error::Io { context: context(), error }
+    move |error| Error::Io {
+        context: context(),
+        error,
+    }
 }
 
 /// Why a row was refused; the rest of its batch is kept.

@@ -28,19 +28,28 @@ impl Keeper {
         let (stop_segments, segments_stopped) = channel::<()>();
         let journal = {
             let engine = Arc::downgrade(engine);
-            std::thread::Builder::new().name("seiner-journal".to_string()).spawn(move || {
-                // Held so that the segments' thread stops with this one.
-                let _stop_segments = stop_segments;
-                every(interval, &stopped, &engine, |engine| drop(engine.commit()));
-            })
+            std::thread::Builder::new()
+                .name("seiner-journal".to_string())
+                .spawn(move || {
+                    // Held so that the segments' thread stops with this one.
+                    let _stop_segments = stop_segments;
+                    every(interval, &stopped, &engine, |engine| drop(engine.commit()));
+                })
         };
         let segments = {
             let engine = Arc::downgrade(engine);
-            std::thread::Builder::new().name("seiner-segments".to_string()).spawn(move || {
-                every(STEP_EVERY, &segments_stopped, &engine, |engine| while engine.step().unwrap_or(false) {});
-            })
+            std::thread::Builder::new()
+                .name("seiner-segments".to_string())
+                .spawn(move || {
+                    every(STEP_EVERY, &segments_stopped, &engine, |engine| {
+                        while engine.step().unwrap_or(false) {}
+                    });
+                })
         };
-        let threads = [journal, segments].into_iter().map(|thread| thread.expect("the system gives two threads")).collect();
+        let threads = [journal, segments]
+            .into_iter()
+            .map(|thread| thread.expect("the system gives two threads"))
+            .collect();
         Keeper { stop, threads }
     }
 
@@ -55,13 +64,20 @@ impl Keeper {
 }
 
 /// Errors of the work are kept by the engine, which refuses writes from then on and tells why.
-fn every(interval: Duration, stopped: &std::sync::mpsc::Receiver<()>, engine: &Weak<Engine>, work: impl Fn(&Engine)) {
+fn every(
+    interval: Duration,
+    stopped: &std::sync::mpsc::Receiver<()>,
+    engine: &Weak<Engine>,
+    work: impl Fn(&Engine),
+) {
     loop {
         match stopped.recv_timeout(interval) {
             Err(RecvTimeoutError::Timeout) => {}
             _ => return,
         }
-        let Some(engine) = engine.upgrade() else { return };
+        let Some(engine) = engine.upgrade() else {
+            return;
+        };
         work(&engine);
     }
 }

@@ -54,13 +54,22 @@ impl Options {
     pub fn check(&self) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Options(text));
         if !(256..=65_536).contains(&self.block_bytes) {
-            return refuse(format!("block_bytes = {} is not between 256 and 65536", self.block_bytes));
+            return refuse(format!(
+                "block_bytes = {} is not between 256 and 65536",
+                self.block_bytes
+            ));
         }
         if !(64 << 10..=2 << 30).contains(&self.segment_bytes) {
-            return refuse(format!("segment_bytes = {} is not between 64 KiB and 2 GiB", self.segment_bytes));
+            return refuse(format!(
+                "segment_bytes = {} is not between 64 KiB and 2 GiB",
+                self.segment_bytes
+            ));
         }
         if self.journal_bytes < 64 << 10 {
-            return refuse(format!("journal_bytes = {} is less than 64 KiB", self.journal_bytes));
+            return refuse(format!(
+                "journal_bytes = {} is less than 64 KiB",
+                self.journal_bytes
+            ));
         }
         if self.memory < 1 << 20 {
             return refuse(format!("memory = {} is less than 1 MiB", self.memory));

@@ -8,8 +8,8 @@
 //!
 //! What is damaged is set aside and told; the rest serves.
 
-use crate::bytes::{Cursor, Short};
 use crate::buffer::row;
+use crate::bytes::{Cursor, Short};
 use crate::catalog::{self, Catalog, ReadFrame, get_key, get_layout};
 use crate::engine::Opened;
 use crate::error::{Error, io_error};
@@ -31,7 +31,11 @@ use std::sync::Arc;
 const LOST: &str = "seiner_lost_source";
 
 /// Opens a store, which is created where there is none.
-pub(crate) fn open(disk: Arc<dyn Disk>, clock: &dyn Clock, options: Options) -> Result<Opened, Error> {
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    clock: &dyn Clock,
+    options: Options,
+) -> Result<Opened, Error> {
     let began = clock.monotonic();
     let volume: Arc<dyn Volume> = Arc::new(DirectoryVolume::new(disk.clone()));
     // Names are hashed under a key that nobody outside knows; it never reaches the disk.
@@ -44,20 +48,42 @@ pub(crate) fn open(disk: Arc<dyn Disk>, clock: &dyn Clock, options: Options) -> 
     open_segments(&mut state, catalog.store, &mut recovery)?;
     let mut replay = Replay::new(&*disk, catalog.store, state, recovery);
     replay.run()?;
-    let Replay { mut state, mut recovery, spares, sequence, damaged, .. } = replay;
+    let Replay {
+        mut state,
+        mut recovery,
+        spares,
+        sequence,
+        damaged,
+        ..
+    } = replay;
     state.sequence = sequence;
     recovery.needs_settling = !damaged.is_empty() || memory && state.pins.files() > 0;
     recovery.took_ns = clock.monotonic() - began;
     let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, sequence, spares);
     journal.damaged = damaged;
-    Ok(Opened { state, journal, catalog, recovery })
+    Ok(Opened {
+        state,
+        journal,
+        catalog,
+        recovery,
+    })
 }
 
 // ---- the catalog
 
-fn read_catalog(disk: &dyn Disk, clock: &dyn Clock, state: &mut State, recovery: &mut Recovery) -> Result<Catalog, Error> {
+fn read_catalog(
+    disk: &dyn Disk,
+    clock: &dyn Clock,
+    state: &mut State,
+    recovery: &mut Recovery,
+) -> Result<Catalog, Error> {
     let Some(read) = catalog::read(disk)? else {
-        if state.volume.list()?.iter().any(|(_, slot)| *slot == SlotState::Sealed) {
+        if state
+            .volume
+            .list()?
+            .iter()
+            .any(|(_, slot)| *slot == SlotState::Sealed)
+        {
             return Err(Error::Damage {
                 file: catalog::NAME.to_string(),
                 offset: 0,
@@ -70,16 +96,26 @@ fn read_catalog(disk: &dyn Disk, clock: &dyn Clock, state: &mut State, recovery:
     let open = Catalog::open(disk, &read)?;
     for (file, offset) in read.damaged {
         let what = "damaged; mended from its other copy".to_string();
-        recovery.set_aside.push((format!("{file}, offset {offset}"), what));
+        recovery
+            .set_aside
+            .push((format!("{file}, offset {offset}"), what));
     }
-    for ReadFrame { offset, end_source, end_layout, frame } in read.frames {
+    for ReadFrame {
+        offset,
+        end_source,
+        end_layout,
+        frame,
+    } in read.frames
+    {
         let result = frame.and_then(|frame| {
             lose_sources(state, frame.first_source);
             state.layouts.lose(frame.first_layout);
             add_frame(state, &frame).map_err(|Short| "a frame is malformed".to_string())
         });
         if let Err(what) = result {
-            recovery.set_aside.push((format!("{}, offset {offset}", catalog::NAME), what));
+            recovery
+                .set_aside
+                .push((format!("{}, offset {offset}", catalog::NAME), what));
             lose_sources(state, end_source);
             state.layouts.lose(end_layout);
         }
@@ -106,7 +142,10 @@ fn add_frame(state: &mut State, frame: &catalog::Frame) -> Result<(), Short> {
             return Err(Short);
         }
         // What is built on a lost layout would be lost, too.
-        let lost = state.layouts.get(layout).is_none_or(|layout| layout.is_lost());
+        let lost = state
+            .layouts
+            .get(layout)
+            .is_none_or(|layout| layout.is_lost());
         state.relink(source, if lost { 0 } else { layout });
     }
     Ok(())
@@ -114,7 +153,10 @@ fn add_frame(state: &mut State, frame: &catalog::Frame) -> Result<(), Short> {
 
 fn add_source(state: &mut State, key: &SourceKey) {
     let dictionary = state.dictionary.clone();
-    let (_, new) = dictionary.write().expect("no panic while the dictionary is locked").intern(key);
+    let (_, new) = dictionary
+        .write()
+        .expect("no panic while the dictionary is locked")
+        .intern(key);
     if new {
         state.buffers.add_source();
     }
@@ -143,7 +185,9 @@ fn open_segments(state: &mut State, store: u64, recovery: &mut Recovery) -> Resu
                 Err(error) => {
                     volume.set_aside(number)?;
                     recovery.damaged_segments += 1;
-                    recovery.set_aside.push((volume.name(number), error.to_string()));
+                    recovery
+                        .set_aside
+                        .push((volume.name(number), error.to_string()));
                 }
             },
         }
@@ -183,7 +227,9 @@ struct Replay<'a> {
 
 impl<'a> Replay<'a> {
     fn new(disk: &'a dyn Disk, store: u64, state: State, recovery: Recovery) -> Replay<'a> {
-        let linked = (0..state.buffers.sources() as u32).map(|source| state.buffers.line(source).layout).collect();
+        let linked = (0..state.buffers.sources() as u32)
+            .map(|source| state.buffers.line(source).layout)
+            .collect();
         Replay {
             disk,
             store,
@@ -204,7 +250,9 @@ impl<'a> Replay<'a> {
         for &number in &numbers {
             readers.push((number, self.open_file(number)?));
         }
-        let first = readers.iter().find_map(|(_, reader)| reader.as_ref().map(|reader| reader.sequence));
+        let first = readers
+            .iter()
+            .find_map(|(_, reader)| reader.as_ref().map(|reader| reader.sequence));
         self.note_sealed_blocks(first.unwrap_or(u64::MAX))?;
         // Blocks that are begun anew belong to files after all that there are.
         let last = numbers.last().copied();
@@ -227,7 +275,12 @@ impl<'a> Replay<'a> {
     /// Blocks that were replayed may have older layouts than the source has got since.
     fn widen(&mut self) -> Result<(), Error> {
         for (source, layout) in std::mem::take(&mut self.linked).into_iter().enumerate() {
-            let columns = |number: u32| self.state.layouts.get(number).map_or(0, |layout| layout.columns());
+            let columns = |number: u32| {
+                self.state
+                    .layouts
+                    .get(number)
+                    .map_or(0, |layout| layout.columns())
+            };
             let source = source as u32;
             if columns(layout) > columns(self.state.buffers.line(source).layout) {
                 self.state.seal(source)?;
@@ -238,18 +291,34 @@ impl<'a> Replay<'a> {
     }
 
     fn sequence_of_segments(&self) -> u64 {
-        self.state.sealed.iter().map(|segment| segment.trailer.sequence).max().unwrap_or(1)
+        self.state
+            .sealed
+            .iter()
+            .map(|segment| segment.trailer.sequence)
+            .max()
+            .unwrap_or(1)
     }
 
     /// The numbers of the journal's files, without gaps up to the last; files before a gap were let
     /// go, and only their names came back.
     fn find_files(&mut self) -> Result<Vec<u32>, Error> {
         // Seen is not durable: a process that was killed may have created files without syncing.
-        self.disk.sync_names().map_err(io_error(|| "syncing the names of files".to_string()))?;
-        let names = self.disk.list().map_err(io_error(|| "listing the journal".to_string()))?;
-        let mut numbers: Vec<u32> = names.iter().filter_map(|name| files::number(name)).collect();
+        self.disk
+            .sync_names()
+            .map_err(io_error(|| "syncing the names of files".to_string()))?;
+        let names = self
+            .disk
+            .list()
+            .map_err(io_error(|| "listing the journal".to_string()))?;
+        let mut numbers: Vec<u32> = names
+            .iter()
+            .filter_map(|name| files::number(name))
+            .collect();
         numbers.sort_unstable();
-        let gap = numbers.windows(2).rposition(|pair| pair[1] != pair[0] + 1).map_or(0, |at| at + 1);
+        let gap = numbers
+            .windows(2)
+            .rposition(|pair| pair[1] != pair[0] + 1)
+            .map_or(0, |at| at + 1);
         for number in numbers.drain(..gap) {
             self.remove(&files::name(number))?;
         }
@@ -260,19 +329,27 @@ impl<'a> Replay<'a> {
     }
 
     fn remove(&self, name: &str) -> Result<(), Error> {
-        self.disk.remove(name).map_err(io_error(|| format!("removing {name}")))
+        self.disk
+            .remove(name)
+            .map_err(io_error(|| format!("removing {name}")))
     }
 
     fn open_file(&mut self, number: u32) -> Result<Option<FileReader>, Error> {
         let name = files::name(number);
-        let file = self.disk.open(&name).map_err(io_error(|| format!("opening {name}")))?;
-        file.sync().map_err(io_error(|| format!("syncing {name}")))?;
-        let reader = FileReader::open(&*file, number, self.store).map_err(io_error(|| format!("reading {name}")))?;
+        let file = self
+            .disk
+            .open(&name)
+            .map_err(io_error(|| format!("opening {name}")))?;
+        file.sync()
+            .map_err(io_error(|| format!("syncing {name}")))?;
+        let reader = FileReader::open(&*file, number, self.store)
+            .map_err(io_error(|| format!("reading {name}")))?;
         self.recovery.journal_files += 1;
         if reader.is_none() {
             let len = file.len().map_err(io_error(|| format!("reading {name}")))?;
             let mut bytes = vec![0; len as usize];
-            file.read_at(0, &mut bytes).map_err(io_error(|| format!("reading {name}")))?;
+            file.read_at(0, &mut bytes)
+                .map_err(io_error(|| format!("reading {name}")))?;
             // A file whose header never reached the disk holds nothing that was acknowledged.
             if !files::never_begun(&bytes, number) {
                 self.set_aside(number, "its header is damaged".to_string());
@@ -285,17 +362,29 @@ impl<'a> Replay<'a> {
         if !self.damaged.contains(&number) {
             self.damaged.push(number);
         }
-        self.recovery.set_aside.push((format!("{}{DAMAGED}", files::name(number)), why));
+        self.recovery
+            .set_aside
+            .push((format!("{}{DAMAGED}", files::name(number)), why));
     }
 
     /// Which blocks the segments hold that were closed when the journal had come so far: blocks of
     /// older segments begin in files that were let go.
     fn note_sealed_blocks(&mut self, first_sequence: u64) -> Result<(), Error> {
-        for segment in self.state.sealed.iter().filter(|segment| segment.trailer.sequence >= first_sequence) {
+        for segment in self
+            .state
+            .sealed
+            .iter()
+            .filter(|segment| segment.trailer.sequence >= first_sequence)
+        {
             for page in segment.blocks() {
                 match page {
-                    Ok(entries) => self.sealed_blocks.extend(entries.iter().map(|entry| entry.number)),
-                    Err(error) => self.recovery.set_aside.push((segment.name().to_string(), error.to_string())),
+                    Ok(entries) => self
+                        .sealed_blocks
+                        .extend(entries.iter().map(|entry| entry.number)),
+                    Err(error) => self
+                        .recovery
+                        .set_aside
+                        .push((segment.name().to_string(), error.to_string())),
                 }
             }
         }
@@ -306,17 +395,29 @@ impl<'a> Replay<'a> {
         if reader.sequence != self.sequence {
             // The file before ended early; this one is whole.
             let before = number.wrapping_sub(1);
-            let why = format!("records {} to {} are missing", self.sequence, reader.sequence.wrapping_sub(1));
+            let why = format!(
+                "records {} to {} are missing",
+                self.sequence,
+                reader.sequence.wrapping_sub(1)
+            );
             self.lose_the_thread(before, why)?;
         }
         loop {
             while let Some((at, body)) = reader.next_body() {
                 let record = Record::decode(body);
-                if record.and_then(|record| self.replay_record(&record)).is_err() {
-                    self.lose_the_thread(number, format!("the record at offset {at} is malformed"))?;
+                if record
+                    .and_then(|record| self.replay_record(&record))
+                    .is_err()
+                {
+                    self.lose_the_thread(
+                        number,
+                        format!("the record at offset {at} is malformed"),
+                    )?;
                 }
             }
-            let Some(later) = reader.later_record() else { break };
+            let Some(later) = reader.later_record() else {
+                break;
+            };
             let from = reader.at();
             reader.skip_to(later);
             self.lose_the_thread(number, format!("bytes {from} to {later} are damaged"))?;
@@ -337,16 +438,29 @@ impl<'a> Replay<'a> {
     }
 
     fn replay_record(&mut self, record: &Record) -> Result<(), Short> {
-        let [names, layouts, widths, sources, starts, codes, payload] = record.streams.each_ref().map(|stream| Cursor(stream));
+        let [names, layouts, widths, sources, starts, codes, payload] =
+            record.streams.each_ref().map(|stream| Cursor(stream));
         self.replay_names(record, names)?;
         self.replay_layouts(record, layouts)?;
         self.follows.resize(self.state.buffers.sources(), false);
-        Rows { widths, sources, starts, codes, payload, next_source: 0, next_block: 0 }.replay(record.rows, self)
+        Rows {
+            widths,
+            sources,
+            starts,
+            codes,
+            payload,
+            next_source: 0,
+            next_block: 0,
+        }
+        .replay(record.rows, self)
     }
 
     fn replay_names(&mut self, record: &Record, mut names: Cursor<'_>) -> Result<(), Short> {
         if record.new_sources > 0 {
-            lose_sources(&mut self.state, u32::try_from(record.first_source).map_err(|_| Short)?);
+            lose_sources(
+                &mut self.state,
+                u32::try_from(record.first_source).map_err(|_| Short)?,
+            );
         }
         for number in record.first_source..record.first_source + record.new_sources {
             let key = get_key(&mut names)?;
@@ -359,7 +473,9 @@ impl<'a> Replay<'a> {
 
     fn replay_layouts(&mut self, record: &Record, mut layouts: Cursor<'_>) -> Result<(), Short> {
         if record.new_layouts > 0 {
-            self.state.layouts.lose(u32::try_from(record.first_layout).map_err(|_| Short)?);
+            self.state
+                .layouts
+                .lose(u32::try_from(record.first_layout).map_err(|_| Short)?);
         }
         for _ in 0..record.new_layouts {
             // Known ones are found again under their number.
@@ -370,13 +486,30 @@ impl<'a> Replay<'a> {
 
     /// Segments may know of more sources than the catalog and the journal, if those are damaged.
     fn lose_unnamed(&mut self) {
-        let sources = self.state.sealed.iter().map(|segment| segment.trailer.sources).max().unwrap_or(0);
-        let layouts = self.state.sealed.iter().map(|segment| segment.trailer.layouts).max().unwrap_or(0);
+        let sources = self
+            .state
+            .sealed
+            .iter()
+            .map(|segment| segment.trailer.sources)
+            .max()
+            .unwrap_or(0);
+        let layouts = self
+            .state
+            .sealed
+            .iter()
+            .map(|segment| segment.trailer.layouts)
+            .max()
+            .unwrap_or(0);
         self.state.layouts.lose(layouts);
         let known = self.state.buffers.sources() as u32;
         if sources > known {
-            let what = format!("the names of {} sources are lost; they stand under {LOST}", sources - known);
-            self.recovery.set_aside.push((catalog::NAME.to_string(), what));
+            let what = format!(
+                "the names of {} sources are lost; they stand under {LOST}",
+                sources - known
+            );
+            self.recovery
+                .set_aside
+                .push((catalog::NAME.to_string(), what));
             lose_sources(&mut self.state, sources);
         }
     }
@@ -409,14 +542,20 @@ impl Rows<'_> {
     }
 
     fn replay_row(&mut self, columns: usize, replay: &mut Replay<'_>) -> Result<(), Short> {
-        let source = self.next_source.checked_add(self.sources.signed()?).ok_or(Short)?;
+        let source = self
+            .next_source
+            .checked_add(self.sources.signed()?)
+            .ok_or(Short)?;
         self.next_source = source + 1;
         let source = u32::try_from(source).map_err(|_| Short)?;
         let mut follows = replay.follows.get(source as usize).copied().ok_or(Short)?;
         if columns == 1
             && follows
             && let Some(&codes) = self.codes.0.first()
-            && let Some(len) = replay.state.buffers.replay_number(source, codes, self.payload.0)
+            && let Some(len) = replay
+                .state
+                .buffers
+                .replay_number(source, codes, self.payload.0)
         {
             self.codes.take(1)?;
             self.payload.take(len)?;
@@ -431,18 +570,27 @@ impl Rows<'_> {
             let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
             let layout = self.starts.count(replay.state.layouts.len() - 1)? as u32;
             self.next_block = block.wrapping_add(1);
-            follows = replay.begin_block(source, block, layout).map_err(|_| Short)?;
+            follows = replay
+                .begin_block(source, block, layout)
+                .map_err(|_| Short)?;
         }
         if !follows {
             replay.recovery.rows_skipped += 1;
             return Ok(());
         }
         let state = &mut replay.state;
-        let layout = state.layouts.get(state.buffers.line(source).layout).ok_or(Short)?.clone();
+        let layout = state
+            .layouts
+            .get(state.buffers.line(source).layout)
+            .ok_or(Short)?
+            .clone();
         if layout.columns() != columns {
             return Err(Short);
         }
-        state.buffers.replay(source, &layout, codes, payload).map_err(|_| Short)?;
+        state
+            .buffers
+            .replay(source, &layout, codes, payload)
+            .map_err(|_| Short)?;
         state.position += 1;
         replay.recovery.rows_replayed += 1;
         Ok(())
@@ -457,7 +605,10 @@ impl Replay<'_> {
         state.seal(source)?;
         state.next_block = state.next_block.max(block + 1);
         // Rows cannot be read without their layout, which damage may have taken.
-        let lost = state.layouts.get(layout).is_none_or(|layout| layout.is_lost());
+        let lost = state
+            .layouts
+            .get(layout)
+            .is_none_or(|layout| layout.is_lost());
         let follows = !lost && !self.sealed_blocks.contains(&block);
         self.follows[source as usize] = follows;
         if follows {

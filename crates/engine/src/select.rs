@@ -16,7 +16,9 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::segment::Entry;
 use crate::segment::sealed::{LastPage, Segment, read_block};
-use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
+use seiner_model::{
+    Bitmap, Column, Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey,
+};
 use seiner_platform::File;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -43,7 +45,10 @@ impl Engine {
     /// without samples in the interval are left out. Each [`Error::Damage`] among the items tells of
     /// a block that is missing from what follows.
     pub fn select(&self, query: &Query) -> Result<Select<'_>, Error> {
-        Ok(Select { reader: SourceReader::new(self, query), ready: VecDeque::new() })
+        Ok(Select {
+            reader: SourceReader::new(self, query),
+            ready: VecDeque::new(),
+        })
     }
 
     /// The aggregates of a query's series, in buckets of a step; damage is told as by
@@ -57,7 +62,11 @@ impl Engine {
         {
             return Err(Error::Query(format!("a step of {step} ns is not positive")));
         }
-        Ok(Aggregates { reader: SourceReader::new(self, query), step, ready: VecDeque::new() })
+        Ok(Aggregates {
+            reader: SourceReader::new(self, query),
+            step,
+            ready: VecDeque::new(),
+        })
     }
 }
 
@@ -145,8 +154,18 @@ struct SourceView<'a> {
 
 impl<'a> SourceReader<'a> {
     fn new(engine: &'a Engine, query: &Query) -> SourceReader<'a> {
-        let sources = if query.interval.is_empty() { Vec::new() } else { engine.sources(&query.selector) };
-        SourceReader { engine, sources: sources.into_iter(), fields: query.fields.clone(), interval: query.interval, pages: HashMap::new() }
+        let sources = if query.interval.is_empty() {
+            Vec::new()
+        } else {
+            engine.sources(&query.selector)
+        };
+        SourceReader {
+            engine,
+            sources: sources.into_iter(),
+            fields: query.fields.clone(),
+            interval: query.interval,
+            pages: HashMap::new(),
+        }
     }
 
     fn next_source(&mut self) -> Option<Result<SourceView<'a>, Error>> {
@@ -157,11 +176,18 @@ impl<'a> SourceReader<'a> {
         let (layout, open, mut blocks, sealed) = {
             let state = self.engine.lock();
             let line = state.buffers.line(source.0);
-            let layout = state.layouts.get(line.layout).expect("lines bear layouts of the store").clone();
+            let layout = state
+                .layouts
+                .get(line.layout)
+                .expect("lines bear layouts of the store")
+                .clone();
             let mut blocks = Vec::new();
             let mut chain = line.recent;
             for open in state.open.iter().rev() {
-                while let Some((entry, before)) = open.in_chain(chain).filter(|(entry, _)| entry.source == source.0) {
+                while let Some((entry, before)) = open
+                    .in_chain(chain)
+                    .filter(|(entry, _)| entry.source == source.0)
+                {
                     let place = match open.in_memory(entry) {
                         Some(bytes) => Place::Memory(bytes),
                         None => Place::Open(open.file.clone(), state.volume.name(open.number)),
@@ -171,28 +197,50 @@ impl<'a> SourceReader<'a> {
                 }
             }
             blocks.reverse();
-            (layout, state.buffers.open_block(source.0), blocks, state.sealed.clone())
+            (
+                layout,
+                state.buffers.open_block(source.0),
+                blocks,
+                state.sealed.clone(),
+            )
         };
         let mut damage = Vec::new();
         let mut older = Vec::new();
-        for segment in sealed.iter().filter(|segment| segment.span().overlaps(&self.interval)) {
+        for segment in sealed
+            .iter()
+            .filter(|segment| segment.span().overlaps(&self.interval))
+        {
             let mut entries = Vec::new();
             if self.pages.len() > PAGES_KEPT {
                 self.pages.clear();
             }
             let last = self.pages.entry(segment.trailer.number).or_default();
             note(&mut damage, segment.blocks_of(source.0, last, &mut entries))?;
-            older.extend(entries.into_iter().map(|entry| (entry, Place::Sealed(segment.clone()))));
+            older.extend(
+                entries
+                    .into_iter()
+                    .map(|entry| (entry, Place::Sealed(segment.clone()))),
+            );
         }
         older.append(&mut blocks);
-        older.retain(|(entry, _)| self.interval.overlaps(&Interval::new(entry.first, entry.last)));
+        older.retain(|(entry, _)| {
+            self.interval
+                .overlaps(&Interval::new(entry.first, entry.last))
+        });
         older.sort_by_key(|(entry, _)| entry.number);
         let wanted = layout
             .names()
             .iter()
-            .map(|name| self.fields.as_ref().is_none_or(|fields| fields.iter().any(|field| **field == **name)))
+            .map(|name| {
+                self.fields
+                    .as_ref()
+                    .is_none_or(|fields| fields.iter().any(|field| **field == **name))
+            })
             .collect();
-        let key = self.engine.source_key(source).expect("selected sources are registered");
+        let key = self
+            .engine
+            .source_key(source)
+            .expect("selected sources are registered");
         Ok(SourceView {
             engine: self.engine,
             source,
@@ -234,7 +282,11 @@ impl Place {
             Place::Open(_, name) => name.clone(),
             Place::Sealed(segment) => segment.name().to_string(),
         };
-        Error::Damage { file, offset: u64::from(entry.offset), what }
+        Error::Damage {
+            file,
+            offset: u64::from(entry.offset),
+            what,
+        }
     }
 }
 
@@ -247,25 +299,41 @@ struct Rows {
 impl SourceView<'_> {
     fn series(&self) -> Result<Vec<SeriesData>, Error> {
         let rows = self.rows(&self.blocks, true)?;
-        Ok(self.wanted_columns().filter_map(|column| self.one_series(&rows, column)).collect())
+        Ok(self
+            .wanted_columns()
+            .filter_map(|column| self.one_series(&rows, column))
+            .collect())
     }
 
     fn wanted_columns(&self) -> impl Iterator<Item = usize> + '_ {
-        self.wanted.iter().enumerate().filter(|(_, wanted)| **wanted).map(|(column, _)| column)
+        self.wanted
+            .iter()
+            .enumerate()
+            .filter(|(_, wanted)| **wanted)
+            .map(|(column, _)| column)
     }
 
     fn one_series(&self, rows: &Rows, column: usize) -> Option<SeriesData> {
         let field = rows.fields[column].as_ref()?;
         let (times, values) = within(&rows.times, field, self.interval)?;
         let name = self.layout.names()[column].clone();
-        Some(SeriesData { source: self.source, key: self.key.clone(), field: name, times, values })
+        Some(SeriesData {
+            source: self.source,
+            key: self.key.clone(),
+            field: name,
+            times,
+            values,
+        })
     }
 
     /// The rows of blocks, and of the open block if it is asked for, as one.
     fn rows(&self, blocks: &[(Entry, Place)], open: bool) -> Result<Rows, Error> {
         let mut runs = Vec::with_capacity(blocks.len() + 1);
         for (entry, place) in blocks {
-            runs.extend(note(&mut self.damage.borrow_mut(), self.read(entry, place))?);
+            runs.extend(note(
+                &mut self.damage.borrow_mut(),
+                self.read(entry, place),
+            )?);
         }
         if let Some(open) = self.open.as_ref().filter(|_| open) {
             runs.push(self.decode_open(open));
@@ -277,7 +345,12 @@ impl SourceView<'_> {
         if number == self.layout.number() {
             return Some(self.layout.clone());
         }
-        self.engine.lock().layouts.get(number).filter(|layout| !layout.is_lost()).cloned()
+        self.engine
+            .lock()
+            .layouts
+            .get(number)
+            .filter(|layout| !layout.is_lost())
+            .cloned()
     }
 
     fn read(&self, entry: &Entry, place: &Place) -> Result<Rows, Error> {
@@ -285,31 +358,46 @@ impl SourceView<'_> {
         let damage = |what| place.damage(entry, what);
         let block = Block::open(&bytes).map_err(damage)?;
         if (block.head.source, block.head.number) != (entry.source, entry.number) {
-            return Err(damage(format!("it is block {} of source {}", block.head.number, block.head.source)));
+            return Err(damage(format!(
+                "it is block {} of source {}",
+                block.head.number, block.head.source
+            )));
         }
-        let layout = self.layout_of(block.head.layout).ok_or_else(|| damage("its layout is unknown".to_string()))?;
+        let layout = self
+            .layout_of(block.head.layout)
+            .ok_or_else(|| damage("its layout is unknown".to_string()))?;
         let (times, fields) = block
-            .columns(layout.types(), |column| self.place_of(&layout, column).is_some_and(|place| self.wanted[place]))
+            .columns(layout.types(), |column| {
+                self.place_of(&layout, column)
+                    .is_some_and(|place| self.wanted[place])
+            })
             .map_err(damage)?;
         Ok(self.arrange(&layout, times, fields))
     }
 
     fn decode_open(&self, open: &OpenBlock) -> Rows {
-        let layout = self.layout_of(open.layout).expect("lines bear layouts of the store");
-        let rows = row::decode(&open.bytes, open.rows, layout.types()).expect("a buffer holds what this process encoded");
+        let layout = self
+            .layout_of(open.layout)
+            .expect("lines bear layouts of the store");
+        let rows = row::decode(&open.bytes, open.rows, layout.types())
+            .expect("a buffer holds what this process encoded");
         let Columns { times, fields } = block::sorted(rows);
         self.arrange(&layout, times, fields.into_iter().map(Some).collect())
     }
 
     /// The column of the source's layout that a column of an older layout is.
     fn place_of(&self, layout: &Layout, column: usize) -> Option<usize> {
-        self.layout.column(layout.names()[column].as_bytes(), column)
+        self.layout
+            .column(layout.names()[column].as_bytes(), column)
     }
 
     fn arrange(&self, layout: &Layout, times: Vec<i64>, columns: Vec<Option<FieldColumn>>) -> Rows {
         let mut fields = vec![None; self.layout.columns()];
         for (column, field) in columns.into_iter().enumerate() {
-            if let Some(place) = self.place_of(layout, column).filter(|&place| self.wanted[place]) {
+            if let Some(place) = self
+                .place_of(layout, column)
+                .filter(|&place| self.wanted[place])
+            {
                 fields[place] = field;
             }
         }
@@ -345,7 +433,13 @@ impl SourceView<'_> {
             if !buckets.is_empty() {
                 let field = self.layout.names()[column].clone();
                 let field_type = self.layout.types()[column];
-                summaries.push(SeriesSummary { source: self.source, key: self.key.clone(), field, field_type, buckets });
+                summaries.push(SeriesSummary {
+                    source: self.source,
+                    key: self.key.clone(),
+                    field,
+                    field_type,
+                    buckets,
+                });
             }
         }
         Ok(summaries)
@@ -358,23 +452,45 @@ impl SourceView<'_> {
             let rows = self.decode_open(open);
             Interval::new(rows.times[0], rows.times[rows.times.len() - 1])
         });
-        let spans: Vec<Interval> = self.blocks.iter().map(|(entry, _)| Interval::new(entry.first, entry.last)).collect();
+        let spans: Vec<Interval> = self
+            .blocks
+            .iter()
+            .map(|(entry, _)| Interval::new(entry.first, entry.last))
+            .collect();
         let in_order = spans.windows(2).all(|pair| pair[0].end < pair[1].start);
         let open_last = open.is_none_or(|open| spans.iter().all(|span| span.end < open.start));
         let mut clusters: Vec<Cluster> = if in_order {
-            (0..spans.len()).map(|block| Cluster { range: block..block + 1, open: false }).collect()
+            (0..spans.len())
+                .map(|block| Cluster {
+                    range: block..block + 1,
+                    open: false,
+                })
+                .collect()
         } else {
-            vec![Cluster { range: 0..spans.len(), open: false }]
+            vec![Cluster {
+                range: 0..spans.len(),
+                open: false,
+            }]
         };
         match (open.is_some(), open_last) {
             (false, _) => {}
-            (true, true) => clusters.push(Cluster { range: spans.len()..spans.len(), open: true }),
+            (true, true) => clusters.push(Cluster {
+                range: spans.len()..spans.len(),
+                open: true,
+            }),
             (true, false) => {
                 // Late rows: all blocks from the first that the open one overlaps on.
                 let open_start = open.map_or(i64::MIN, |open| open.start);
-                let first = if in_order { spans.partition_point(|span| span.end < open_start) } else { 0 };
+                let first = if in_order {
+                    spans.partition_point(|span| span.end < open_start)
+                } else {
+                    0
+                };
                 clusters.truncate(first);
-                clusters.push(Cluster { range: first..spans.len(), open: true });
+                clusters.push(Cluster {
+                    range: first..spans.len(),
+                    open: true,
+                });
             }
         }
         clusters
@@ -382,7 +498,9 @@ impl SourceView<'_> {
 
     /// The start of the bucket in which all of a block lies, if it does, and in the interval, too.
     fn lies_in_a_bucket(&self, entry: &Entry, step: Step) -> Option<i64> {
-        let inside = self.interval.covers(&Interval::new(entry.first, entry.last));
+        let inside = self
+            .interval
+            .covers(&Interval::new(entry.first, entry.last));
         let start = bucket_start(entry.first, step);
         (inside && start == bucket_start(entry.last, step)).then_some(start)
     }
@@ -399,18 +517,31 @@ impl SourceView<'_> {
         let bytes = place.read(entry)?;
         let damage = |what| place.damage(entry, what);
         let block = Block::open(&bytes).map_err(damage)?;
-        let layout = self.layout_of(block.head.layout).ok_or_else(|| damage("its layout is unknown".to_string()))?;
-        let found = block.summaries(layout.columns(), Interval::new(entry.first, entry.last)).map_err(damage)?;
+        let layout = self
+            .layout_of(block.head.layout)
+            .ok_or_else(|| damage("its layout is unknown".to_string()))?;
+        let found = block
+            .summaries(layout.columns(), Interval::new(entry.first, entry.last))
+            .map_err(damage)?;
         let mut taken = Vec::new();
         for (column, summary) in found.into_iter().enumerate() {
-            let Some(place) = self.place_of(&layout, column).filter(|&place| self.wanted[place]) else { continue };
+            let Some(place) = self
+                .place_of(&layout, column)
+                .filter(|&place| self.wanted[place])
+            else {
+                continue;
+            };
             match summary {
                 Some(bucket) => taken.push((place, bucket)),
                 None => return Ok(false),
             }
         }
         for (place, bucket) in taken {
-            let start = if step == Step::Whole { bucket.first.0 } else { start };
+            let start = if step == Step::Whole {
+                bucket.first.0
+            } else {
+                start
+            };
             add_bucket(Bucket { start, ..bucket }, step, &mut buckets[place]);
         }
         Ok(true)
@@ -432,8 +563,16 @@ fn bucket_start(time: i64, step: Step) -> i64 {
 
 fn add_samples(series: &SeriesData, step: Step, buckets: &mut Vec<Bucket>) {
     for (index, &time) in series.times.iter().enumerate() {
-        let start = if step == Step::Whole { time } else { bucket_start(time, step) };
-        add_bucket(Bucket::of(start, time, number(series.values.get(index))), step, buckets);
+        let start = if step == Step::Whole {
+            time
+        } else {
+            bucket_start(time, step)
+        };
+        add_bucket(
+            Bucket::of(start, time, number(series.values.get(index))),
+            step,
+            buckets,
+        );
     }
 }
 
@@ -453,7 +592,9 @@ fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
     if runs.len() == 1 {
         return runs.pop().expect("there is one");
     }
-    let in_order = runs.windows(2).all(|pair| pair[0].times.last() < pair[1].times.first());
+    let in_order = runs
+        .windows(2)
+        .all(|pair| pair[0].times.last() < pair[1].times.first());
     let joined = join(&runs, types);
     if in_order {
         return joined;
@@ -471,16 +612,32 @@ fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
             })
             .collect()
     };
-    let sorted = block::sorted(Columns { times, fields: fields.into_iter().flatten().collect() });
+    let sorted = block::sorted(Columns {
+        times,
+        fields: fields.into_iter().flatten().collect(),
+    });
     let mut sorted_fields: Vec<Option<FieldColumn>> = sorted.fields.into_iter().map(Some).collect();
-    let fields = columns.into_iter().map(|column| column.and_then(|column| sorted_fields[column].take())).collect();
-    Rows { times: sorted.times, fields }
+    let fields = columns
+        .into_iter()
+        .map(|column| column.and_then(|column| sorted_fields[column].take()))
+        .collect();
+    Rows {
+        times: sorted.times,
+        fields,
+    }
 }
 
 /// Runs end to end. A run without a column has gaps there.
 fn join(runs: &[Rows], types: &[FieldType]) -> Rows {
-    let times: Vec<i64> = runs.iter().flat_map(|run| run.times.iter().copied()).collect();
-    let fields = types.iter().enumerate().map(|(column, &field_type)| join_field(runs, column, field_type)).collect();
+    let times: Vec<i64> = runs
+        .iter()
+        .flat_map(|run| run.times.iter().copied())
+        .collect();
+    let fields = types
+        .iter()
+        .enumerate()
+        .map(|(column, &field_type)| join_field(runs, column, field_type))
+        .collect();
     Rows { times, fields }
 }
 
@@ -490,19 +647,28 @@ fn join_field(runs: &[Rows], column: usize, field_type: FieldType) -> Option<Fie
     }
     let mut values = Column::new(field_type);
     let mut present = Bitmap::new();
-    let whole = runs.iter().all(|run| run.fields[column].as_ref().is_some_and(|field| field.present.is_none()));
+    let whole = runs.iter().all(|run| {
+        run.fields[column]
+            .as_ref()
+            .is_some_and(|field| field.present.is_none())
+    });
     for run in runs {
         match &run.fields[column] {
             Some(field) => {
                 append(&mut values, &field.values);
                 if !whole {
-                    (0..run.times.len()).for_each(|row| present.push(field.present.as_ref().is_none_or(|bits| bits.get(row))));
+                    (0..run.times.len()).for_each(|row| {
+                        present.push(field.present.as_ref().is_none_or(|bits| bits.get(row)))
+                    });
                 }
             }
             None => (0..run.times.len()).for_each(|_| present.push(false)),
         }
     }
-    Some(FieldColumn { present: (!whole).then_some(present), values })
+    Some(FieldColumn {
+        present: (!whole).then_some(present),
+        values,
+    })
 }
 
 fn append(to: &mut Column, from: &Column) {
@@ -518,7 +684,10 @@ fn append(to: &mut Column, from: &Column) {
 
 /// The samples of a column that lie in an interval; `None` where there are none.
 fn within(times: &[i64], field: &FieldColumn, interval: Interval) -> Option<(Vec<i64>, Column)> {
-    let (start, end) = (times.partition_point(|&time| time < interval.start), times.partition_point(|&time| time <= interval.end));
+    let (start, end) = (
+        times.partition_point(|&time| time < interval.start),
+        times.partition_point(|&time| time <= interval.end),
+    );
     if start >= end {
         return None;
     }
@@ -526,7 +695,9 @@ fn within(times: &[i64], field: &FieldColumn, interval: Interval) -> Option<(Vec
         return Some((times[start..end].to_vec(), slice(&field.values, start..end)));
     }
     let before = present_rows(&times[..start], &field.present).count();
-    let inside: Vec<i64> = present_rows(&times[..end], &field.present).skip(before).collect();
+    let inside: Vec<i64> = present_rows(&times[..end], &field.present)
+        .skip(before)
+        .collect();
     if inside.is_empty() {
         return None;
     }

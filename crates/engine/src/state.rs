@@ -4,8 +4,8 @@
 //! segment. The engine holds a lock around it for the time of a batch.
 
 use crate::block::{self, BlockHead};
-use crate::buffer::{Buffers, NUMBER_BYTES, Number};
 use crate::buffer::row::{self, Row};
+use crate::buffer::{Buffers, NUMBER_BYTES, Number};
 use crate::catalog::{Frame, put_key, put_layout};
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
@@ -145,7 +145,9 @@ impl State {
     pub fn register(&mut self, key: &SourceKey) -> Result<u32, Reason> {
         let dictionary = self.dictionary.clone();
         let full = self.dictionary_bytes() > self.options.memory as usize / 4 * 3;
-        let mut dictionary = dictionary.write().expect("no panic while the dictionary is locked");
+        let mut dictionary = dictionary
+            .write()
+            .expect("no panic while the dictionary is locked");
         if full {
             return dictionary.find(key).ok_or(Reason::TooManySources);
         }
@@ -188,7 +190,11 @@ impl State {
     /// Gives a source another layout; its open block must be sealed.
     pub fn relink(&mut self, source: u32, layout: u32) {
         let line = self.buffers.line_mut(source);
-        let columns = |number: u32| self.layouts.get(number).map_or(0, |layout| layout.columns()) as u64;
+        let columns = |number: u32| {
+            self.layouts
+                .get(number)
+                .map_or(0, |layout| layout.columns()) as u64
+        };
         self.series += columns(layout).saturating_sub(columns(line.layout));
         line.layout = layout;
         if source < self.catalogued.0 {
@@ -208,7 +214,10 @@ impl State {
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
     ) -> Result<Result<(), Reason>, Error> {
-        let layout = self.layouts.get(self.buffers.line(source).layout).expect("lines bear layouts of the store");
+        let layout = self
+            .layouts
+            .get(self.buffers.line(source).layout)
+            .expect("lines bear layouts of the store");
         // The usual row: one field, known, of the same type.
         if let [cell] = cells
             && layout.is_only(cell.field, cell.value.field_type())
@@ -235,7 +244,9 @@ impl State {
     /// The source's layout, if the field is its only one.
     pub fn only_layout(&self, source: u32, field: &str, field_type: FieldType) -> Option<u32> {
         let layout = self.layouts.get(self.buffers.line(source).layout)?;
-        layout.is_only(field.as_bytes(), field_type).then(|| layout.number())
+        layout
+            .is_only(field.as_bytes(), field_type)
+            .then(|| layout.number())
     }
 
     /// Puts cells in the order of the source's columns; new fields get new columns.
@@ -254,11 +265,17 @@ impl State {
                 Some(column) if layout.types()[column] != cell.value.field_type() => {
                     let field = String::from_utf8_lossy(cell.field).into_owned();
                     let (stored, sent) = (layout.types()[column], cell.value.field_type());
-                    return Ok(Err(Reason::FieldType { field, stored, sent }));
+                    return Ok(Err(Reason::FieldType {
+                        field,
+                        stored,
+                        sent,
+                    }));
                 }
                 Some(column) if values[column].is_some() => return Ok(Err(Reason::Fields)),
                 Some(column) => values[column] = Some(cell.value),
-                None if new.iter().any(|other| other.field == cell.field) => return Ok(Err(Reason::Fields)),
+                None if new.iter().any(|other| other.field == cell.field) => {
+                    return Ok(Err(Reason::Fields));
+                }
                 None => new.push(cell),
             }
         }
@@ -282,19 +299,45 @@ impl State {
     /// Appends a row to a source whose only column is the number's.
     #[inline(always)]
     pub fn put_number(&mut self, source: u32, time: i64, number: Number) -> Result<(), Error> {
-        let line = self.buffers.line_mut(source);
-        line.touched = self.tick;
-        let full = line.bytes + NUMBER_BYTES as u32 > self.options.block_bytes || line.rows == u16::MAX;
-        if full && line.rows != 0 {
+        let limit = self.options.block_bytes - NUMBER_BYTES as u32;
+        self.position += 1;
+        if let Some(coded) = self
+            .buffers
+            .append_number(source, self.tick, limit, time, number)
+        {
+            if self.journalled {
+                self.staging.number(source, None, coded);
+            }
+            return Ok(());
+        }
+        self.put_number_slowly(source, time, number)
+    }
+
+    /// The same where a block begins, ends, or needs more room.
+    #[cold]
+    fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) -> Result<(), Error> {
+        let limit = self.options.block_bytes - NUMBER_BYTES as u32;
+        let line = self.buffers.line(source);
+        if line.bytes > limit || line.rows == u16::MAX {
             self.seal(source)?;
         }
-        let start = if self.buffers.line(source).rows == 0 { Some(self.begin_block(source)) } else { None };
-        let layout = self.layouts.get(self.buffers.line(source).layout).expect("lines bear layouts of the store");
-        let coded = self.buffers.append_number(source, layout, time, number);
+        let start = if self.buffers.line(source).rows == 0 {
+            Some(self.begin_block(source))
+        } else {
+            None
+        };
+        let layout = self
+            .layouts
+            .get(self.buffers.line(source).layout)
+            .expect("lines bear layouts of the store");
+        self.buffers.make_room(source, layout);
+        let coded = self
+            .buffers
+            .append_number(source, self.tick, limit, time, number);
         if self.journalled {
-            self.staging.number(source, start, coded);
+            self.staging
+                .number(source, start, coded.expect("room was made"));
         }
-        self.position += 1;
         Ok(())
     }
 
@@ -320,16 +363,32 @@ impl State {
         bound: usize,
     ) -> Result<(), Error> {
         let line = self.buffers.line(source);
-        if line.rows != 0 && (line.bytes as usize + bound > self.buffer_limit(layout) || line.rows == u16::MAX) {
+        if line.rows != 0
+            && (line.bytes as usize + bound > self.buffer_limit(layout) || line.rows == u16::MAX)
+        {
             self.seal(source)?;
         }
         let line = self.buffers.line_mut(source);
         line.touched = self.tick;
-        let start = if line.rows == 0 { Some(self.begin_block(source)) } else { None };
-        let layout = self.layouts.get(layout).expect("lines bear layouts of the store");
-        self.buffers.append(source, layout, time, values, bound, &mut self.row);
+        let start = if line.rows == 0 {
+            Some(self.begin_block(source))
+        } else {
+            None
+        };
+        let layout = self
+            .layouts
+            .get(layout)
+            .expect("lines bear layouts of the store");
+        self.buffers
+            .append(source, layout, time, values, bound, &mut self.row);
         if self.journalled {
-            self.staging.row(source, layout.columns(), start, &self.row.codes, &self.row.payload);
+            self.staging.row(
+                source,
+                layout.columns(),
+                start,
+                &self.row.codes,
+                &self.row.payload,
+            );
         }
         self.position += 1;
         Ok(())
@@ -337,7 +396,10 @@ impl State {
 
     #[inline]
     fn buffer_limit(&self, layout: u32) -> usize {
-        let columns = self.layouts.get(layout).map_or(0, |layout| layout.columns());
+        let columns = self
+            .layouts
+            .get(layout)
+            .map_or(0, |layout| layout.columns());
         let blocks = (columns / COLUMNS_PER_BLOCK).max(1);
         (self.options.block_bytes as usize * blocks).min(BUFFER_LIMIT)
     }
@@ -352,9 +414,16 @@ impl State {
         }
         let (number, journal_file, before) = (line.block, line.journal_file, line.recent);
         self.make_active()?;
-        let layout = self.layouts.get(self.buffers.line(source).layout).expect("lines bear layouts of the store");
+        let layout = self
+            .layouts
+            .get(self.buffers.line(source).layout)
+            .expect("lines bear layouts of the store");
         let columns = block::sorted(self.buffers.drain(source, layout.types()));
-        let head = BlockHead { source, number, layout: layout.number() };
+        let head = BlockHead {
+            source,
+            number,
+            layout: layout.number(),
+        };
         let entry = Entry {
             source,
             number,
@@ -365,12 +434,18 @@ impl State {
             rows: columns.times.len() as u32,
         };
         let active = self.open.back_mut().expect("there is an active segment");
-        let (chain, len) = active.add(entry, before, journal_file, |out| block::encode(head, &columns, Effort::Fast, out));
+        let (chain, len) = active.add(entry, before, journal_file, |out| {
+            block::encode(head, &columns, Effort::Fast, out)
+        });
         self.next_chain = chain.wrapping_add(1);
         self.buffers.line_mut(source).recent = chain;
         self.counters.blocks += 1;
         self.counters.block_bytes += u64::from(len);
-        self.counters.block_samples += columns.fields.iter().map(|field| field.values.len() as u64).sum::<u64>();
+        self.counters.block_samples += columns
+            .fields
+            .iter()
+            .map(|field| field.values.len() as u64)
+            .sum::<u64>();
         Ok(())
     }
 
@@ -384,21 +459,29 @@ impl State {
             self.close_active();
         }
         let number = self.next_segment;
-        let file = self.volume.claim(number, self.options.segment_bytes).inspect_err(|error| {
-            self.poisoned = Some(error.to_string());
-        })?;
+        let file = self
+            .volume
+            .claim(number, self.options.segment_bytes)
+            .inspect_err(|error| {
+                self.poisoned = Some(error.to_string());
+            })?;
         self.next_segment += 1;
         if self.next_chain == NO_BLOCK {
             self.next_chain = 0;
         }
-        self.open.push_back(OpenSegment::new(number, file, self.next_chain));
+        self.open
+            .push_back(OpenSegment::new(number, file, self.next_chain));
         Ok(())
     }
 
     /// Lets the active segment be sealed as it is.
     pub fn close_active(&mut self) {
         let sequence = self.sequence;
-        if let Some(active) = self.open.back_mut().filter(|active| active.closed_at.is_none()) {
+        if let Some(active) = self
+            .open
+            .back_mut()
+            .filter(|active| active.closed_at.is_none())
+        {
             active.close(sequence);
         }
     }
@@ -418,7 +501,9 @@ impl State {
     pub fn relieve_memory(&mut self) -> Result<(), Error> {
         const AT_ONCE: usize = 1 << 20;
         let others = self.memory() - self.buffers.slab().page_bytes();
-        let limit = (self.options.memory as usize).saturating_sub(others).max(AT_ONCE);
+        let limit = (self.options.memory as usize)
+            .saturating_sub(others)
+            .max(AT_ONCE);
         if self.buffers.slab().page_bytes() <= limit {
             return Ok(());
         }
@@ -426,7 +511,11 @@ impl State {
         let slab = self.buffers.slab();
         let pages = slab.page_bytes();
         // Pages serve one size; when sizes change, only sealing more of them sets pages free.
-        let target = if pages > limit / 8 * 9 { limit / 2 } else { limit / 8 * 7 };
+        let target = if pages > limit / 8 * 9 {
+            limit / 2
+        } else {
+            limit / 8 * 7
+        };
         let goal = target.max(slab.live_bytes().saturating_sub(AT_ONCE));
         while self.buffers.slab().live_bytes() > goal && self.buffers.open_blocks() > 0 {
             let mean = (self.buffers.row_bytes() / self.buffers.open_blocks()) as u32;
@@ -444,7 +533,11 @@ impl State {
     pub fn relieve_journal(&mut self) -> Result<(), Error> {
         const AT_ONCE: u32 = 8192;
         let (bytes, bound) = (self.pins.bytes(), self.options.journal_bytes);
-        let Some(oldest) = self.pins.oldest().filter(|&oldest| oldest < self.pins.current()) else {
+        let Some(oldest) = self
+            .pins
+            .oldest()
+            .filter(|&oldest| oldest < self.pins.current())
+        else {
             return Ok(());
         };
         if self.journal_target.is_none() {
@@ -457,7 +550,11 @@ impl State {
         }
         let target = self.journal_target.unwrap_or(oldest);
         let sources = self.buffers.sources() as u32;
-        let end = if bytes >= bound { sources } else { sources.min(self.journal_hand + AT_ONCE) };
+        let end = if bytes >= bound {
+            sources
+        } else {
+            sources.min(self.journal_hand + AT_ONCE)
+        };
         for source in self.journal_hand..end {
             let line = self.buffers.line(source);
             if line.rows != 0 && line.journal_file <= target {
@@ -487,16 +584,29 @@ impl State {
 
     /// What the catalog does not know yet, for it to know; if it cannot be written, nothing can.
     pub fn take_catalog_frame(&mut self) -> Frame {
-        let dictionary = self.dictionary.read().expect("no panic while the dictionary is locked");
+        let dictionary = self
+            .dictionary
+            .read()
+            .expect("no panic while the dictionary is locked");
         let (sources, layouts) = self.catalogued;
-        let mut frame = Frame { first_source: sources, first_layout: layouts, ..Frame::default() };
+        let mut frame = Frame {
+            first_source: sources,
+            first_layout: layouts,
+            ..Frame::default()
+        };
         for source in sources..dictionary.len() as u32 {
-            put_key(&dictionary.key(source).expect("numbers are dense"), &mut frame.names);
+            put_key(
+                &dictionary.key(source).expect("numbers are dense"),
+                &mut frame.names,
+            );
             frame.sources += 1;
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
         for number in layouts..self.layouts.len() as u32 {
-            put_layout(self.layouts.get(number).expect("numbers are dense"), &mut frame.layouts);
+            put_layout(
+                self.layouts.get(number).expect("numbers are dense"),
+                &mut frame.layouts,
+            );
             frame.new_layouts += 1;
         }
         let mut relinked = std::mem::take(&mut self.relinked);
@@ -505,7 +615,10 @@ impl State {
         for source in relinked {
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
-        self.catalogued = (frame.first_source + frame.sources, frame.first_layout + frame.new_layouts);
+        self.catalogued = (
+            frame.first_source + frame.sources,
+            frame.first_layout + frame.new_layouts,
+        );
         frame
     }
 
@@ -513,7 +626,10 @@ impl State {
 
     /// Memory of names, tags and layouts.
     pub fn dictionary_bytes(&self) -> usize {
-        let dictionary = self.dictionary.try_read().map_or(0, |dictionary| dictionary.memory());
+        let dictionary = self
+            .dictionary
+            .try_read()
+            .map_or(0, |dictionary| dictionary.memory());
         dictionary + self.names.memory() + self.layouts.memory()
     }
 
@@ -540,7 +656,10 @@ fn check_cells(cells: &[Cell<'_>], texts: usize) -> Result<(), Reason> {
         return Err(Reason::TextTooLong(texts));
     }
     for cell in cells {
-        if cell.field.is_empty() || cell.field.len() > 1024 || std::str::from_utf8(cell.field).is_err() {
+        if cell.field.is_empty()
+            || cell.field.len() > 1024
+            || std::str::from_utf8(cell.field).is_err()
+        {
             return Err(Reason::FieldName);
         }
         if let Value::Str(text) = cell.value

@@ -112,7 +112,11 @@ impl std::fmt::Display for Recovery {
             self.took_ns / 1_000_000
         )?;
         if self.torn_bytes > 0 {
-            write!(f, "; the last journal record ({} bytes) was torn", self.torn_bytes)?;
+            write!(
+                f,
+                "; the last journal record ({} bytes) was torn",
+                self.torn_bytes
+            )?;
         }
         for (file, why) in &self.set_aside {
             write!(f, "; {file} set aside: {why}")?;

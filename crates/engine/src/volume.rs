@@ -71,16 +71,24 @@ fn file_name(number: u64, state: SlotState) -> String {
 /// The segment's number and the slot's state that a file's name tells.
 pub fn parse(name: &str) -> Option<(u64, SlotState)> {
     let rest = name.strip_prefix(PREFIX)?;
-    let (number, state) = [(OPEN, SlotState::Open), (SEALED, SlotState::Sealed), (DAMAGED, SlotState::Damaged)]
-        .into_iter()
-        .find_map(|(suffix, state)| Some((rest.strip_suffix(suffix)?, state)))?;
+    let (number, state) = [
+        (OPEN, SlotState::Open),
+        (SEALED, SlotState::Sealed),
+        (DAMAGED, SlotState::Damaged),
+    ]
+    .into_iter()
+    .find_map(|(suffix, state)| Some((rest.strip_suffix(suffix)?, state)))?;
     Some((u64::from_str_radix(number, 16).ok()?, state))
 }
 
 impl Volume for DirectoryVolume {
     fn list(&self) -> Result<Vec<(u64, SlotState)>, Error> {
-        let names = self.disk.list().map_err(io_error(|| "listing segments".to_string()))?;
-        let mut slots: Vec<(u64, SlotState)> = names.iter().filter_map(|name| parse(name)).collect();
+        let names = self
+            .disk
+            .list()
+            .map_err(io_error(|| "listing segments".to_string()))?;
+        let mut slots: Vec<(u64, SlotState)> =
+            names.iter().filter_map(|name| parse(name)).collect();
         slots.sort_by_key(|&(number, _)| number);
         Ok(slots)
     }
@@ -95,7 +103,9 @@ impl Volume for DirectoryVolume {
 
     fn open(&self, number: u64) -> Result<Arc<dyn File>, Error> {
         let name = file_name(number, SlotState::Sealed);
-        self.disk.open(&name).map_err(io_error(|| format!("opening {name}")))
+        self.disk
+            .open(&name)
+            .map_err(io_error(|| format!("opening {name}")))
     }
 
     fn seal(&self, number: u64, file: &dyn File, bytes: u64) -> Result<(), Error> {
@@ -104,20 +114,26 @@ impl Volume for DirectoryVolume {
         // Gives back what was reserved and not needed.
         file.set_len(bytes).map_err(io_error(context))?;
         file.sync().map_err(io_error(context))?;
-        self.disk.rename(&file_name(number, SlotState::Open), &name).map_err(io_error(context))?;
+        self.disk
+            .rename(&file_name(number, SlotState::Open), &name)
+            .map_err(io_error(context))?;
         self.disk.sync_names().map_err(io_error(context))
     }
 
     fn set_aside(&self, number: u64) -> Result<(), Error> {
         let name = file_name(number, SlotState::Sealed);
         let context = || format!("setting {name} aside");
-        self.disk.rename(&name, &file_name(number, SlotState::Damaged)).map_err(io_error(context))?;
+        self.disk
+            .rename(&name, &file_name(number, SlotState::Damaged))
+            .map_err(io_error(context))?;
         self.disk.sync_names().map_err(io_error(context))
     }
 
     fn discard(&self, number: u64) -> Result<(), Error> {
         let name = file_name(number, SlotState::Open);
-        self.disk.remove(&name).map_err(io_error(|| format!("removing {name}")))
+        self.disk
+            .remove(&name)
+            .map_err(io_error(|| format!("removing {name}")))
     }
 
     fn name(&self, number: u64) -> String {

@@ -20,7 +20,9 @@ use tiny::{Samples, Story, disk_with, files, morsel, story, write};
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn golden(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../golden/engine/v1").join(name)
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../golden/engine/v1")
+        .join(name)
 }
 
 fn written(story: &Story) -> Files {
@@ -39,8 +41,18 @@ fn kept(name: &str, story: &Story) -> Files {
         }
         fs::write(list, Samples::of(story).to_text()).unwrap();
     }
-    let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}; SEINER_BLESS=1 writes what is missing", folder.display()));
-    let read = |entry: fs::DirEntry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap());
+    let entries = fs::read_dir(&folder).unwrap_or_else(|error| {
+        panic!(
+            "{}: {error}; SEINER_BLESS=1 writes what is missing",
+            folder.display()
+        )
+    });
+    let read = |entry: fs::DirEntry| {
+        (
+            entry.file_name().into_string().unwrap(),
+            fs::read(entry.path()).unwrap(),
+        )
+    };
     entries.map(|entry| read(entry.unwrap())).collect()
 }
 
@@ -53,9 +65,19 @@ fn is_read_as_listed(name: &str, story: &Story) {
     assert!(errors.is_empty(), "{name}: {errors:?}");
     let listed = fs::read_to_string(golden(&format!("{name}.txt"))).unwrap();
     let found = found.to_text();
-    let differs = listed.lines().zip(found.lines()).find(|(listed, found)| listed != found);
-    assert!(differs.is_none(), "{name}: listed and found differ: {differs:?}");
-    assert_eq!(listed.lines().count(), found.lines().count(), "{name}: as many samples as are listed");
+    let differs = listed
+        .lines()
+        .zip(found.lines())
+        .find(|(listed, found)| listed != found);
+    assert!(
+        differs.is_none(),
+        "{name}: listed and found differ: {differs:?}"
+    );
+    assert_eq!(
+        listed.lines().count(),
+        found.lines().count(),
+        "{name}: as many samples as are listed"
+    );
 }
 
 #[test]
@@ -67,10 +89,19 @@ fn stores_of_version_1_are_read() {
 #[test]
 fn the_bytes_written_are_those_of_version_1() {
     let (kept, today) = (kept("morsel", &morsel()), written(&morsel()));
-    assert!(kept.keys().eq(today.keys()), "files are named otherwise today: {:?}, {:?}", kept.keys(), today.keys());
+    assert!(
+        kept.keys().eq(today.keys()),
+        "files are named otherwise today: {:?}, {:?}",
+        kept.keys(),
+        today.keys()
+    );
     for (name, bytes) in &kept {
-        let at = bytes.iter().zip(&today[name]).position(|(kept, today)| kept != today);
-        let at = at.or((bytes.len() != today[name].len()).then_some(bytes.len().min(today[name].len())));
+        let at = bytes
+            .iter()
+            .zip(&today[name])
+            .position(|(kept, today)| kept != today);
+        let at =
+            at.or((bytes.len() != today[name].len()).then_some(bytes.len().min(today[name].len())));
         assert!(
             at.is_none(),
             "{name} is written otherwise today, from byte {at:?} on. If that is meant: raise the version in the file's \
@@ -80,14 +111,132 @@ fn the_bytes_written_are_those_of_version_1() {
     }
 }
 
+/// A number at a place, as the pages write numbers.
+fn at(bytes: &[u8], offset: usize, width: usize) -> u64 {
+    bytes[offset..offset + width]
+        .iter()
+        .rev()
+        .fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+/// CRC-32C, bit by bit.
+fn crc(bytes: &[u8]) -> u64 {
+    let step = |sum: u32, bit: u32| {
+        if (sum ^ bit) & 1 == 1 {
+            sum >> 1 ^ 0x82F6_3B78
+        } else {
+            sum >> 1
+        }
+    };
+    let sum = bytes.iter().fold(u32::MAX, |sum, &byte| {
+        (0..8).fold(sum, |sum, bit| step(sum, u32::from(byte >> bit)))
+    });
+    u64::from(!sum)
+}
+
+#[test]
+fn the_format_pages_tell_where_things_are() {
+    let files = kept("morsel", &morsel());
+    let catalog = &files["catalog"];
+    assert_eq!(files["catalog.copy"], *catalog);
+    assert_eq!(
+        (&catalog[..8], at(catalog, 8, 4), at(catalog, 20, 4)),
+        (&b"SEINCATL"[..], 1, crc(&catalog[..20]))
+    );
+    let store = at(catalog, 12, 8);
+    let frame = &catalog[24..];
+    assert_eq!(
+        (&frame[..4], at(frame, 32, 4), at(frame, 12, 4)),
+        (&b"FRAM"[..], crc(&frame[..32]), crc(&frame[36..]))
+    );
+    assert_eq!(
+        [16, 20, 24, 28].map(|offset| at(frame, offset, 4)),
+        [0, 1, 1, 2],
+        "first source, sources, first layout, layouts"
+    );
+    assert_eq!(at(frame, 4, 4) as usize, frame.len() - 36);
+
+    let segment = &files["segment-00000001.log"];
+    let trailer = &segment[segment.len() - 112..];
+    assert_eq!(
+        (&trailer[..8], at(trailer, 8, 4), at(trailer, 108, 4)),
+        (&b"SEINSEGM"[..], 1, crc(&trailer[..108]))
+    );
+    assert_eq!(
+        [12, 20, 28, 36].map(|offset| at(trailer, offset, 8)),
+        [1, store, 1, 4],
+        "number, store, blocks, rows"
+    );
+    assert_eq!(
+        [52, 60, 68].map(|offset| at(trailer, offset, 8)),
+        [0, 30_000_000_000, 1],
+        "first and last time, last block"
+    );
+    assert_eq!(
+        [92, 96].map(|offset| at(trailer, offset, 4)),
+        [1, 3],
+        "sources, layouts"
+    );
+    let block = &segment[..at(trailer, 44, 8) as usize];
+    assert_eq!(at(block, 0, 4), crc(&block[4..]));
+    assert_eq!(block[4..8], [0, 1, 2, 4], "source, number, layout, rows");
+    let (fence, page) = (at(trailer, 84, 8) as usize, 4096);
+    let fence = &segment[fence..fence + at(trailer, 100, 4) as usize];
+    assert_eq!((fence.len(), at(trailer, 104, 4)), (16, crc(fence)));
+    assert_eq!(
+        [0, 4].map(|offset| at(fence, offset, 4)),
+        [0, page as u64],
+        "first source, offset"
+    );
+    assert_eq!(
+        at(fence, 12, 4),
+        crc(&segment[page..page + at(fence, 8, 4) as usize])
+    );
+
+    let journal = &files["journal-00000002"];
+    assert_eq!(
+        (&journal[..8], at(journal, 8, 4), at(journal, 32, 4)),
+        (&b"SEINJRNL"[..], 1, crc(&journal[..32]))
+    );
+    assert_eq!(
+        (at(journal, 12, 4), at(journal, 16, 8), at(journal, 24, 8)),
+        (2, store, 2),
+        "number, store, first sequence"
+    );
+    let (record, mark) = journal[36..].split_at(20 + at(journal, 40, 4) as usize);
+    assert_eq!(
+        (at(record, 0, 4), at(record, 8, 4), at(record, 12, 8)),
+        (crc(&record[4..]), 2, 2),
+        "checksum, file, sequence"
+    );
+    assert_eq!(
+        record[20..25],
+        [0, 0, 0, 0, 2],
+        "no names, no layouts, two rows"
+    );
+    // Names and layouts are empty; two columns, two rows; source 0 twice; block 2 of layout 2.
+    assert_eq!(
+        record[25..41],
+        [0, 0, 0, 0, 2, 0, 2, 2, 2, 0, 0, 1, 2, 0, 4, 2],
+        "streams"
+    );
+    assert_eq!(mark, [0; 20], "the end mark");
+}
+
 #[test]
 fn writing_is_deterministic() {
-    assert!(written(&story()) == written(&story()), "the same story leaves other bytes");
+    assert!(
+        written(&story()) == written(&story()),
+        "the same story leaves other bytes"
+    );
 }
 
 #[test]
 fn the_story_is_answered_by_the_store_that_wrote_it() {
     let engine = tiny::open(&disk_with(&written(&story()))).unwrap();
     let (found, errors) = Samples::read(&engine);
-    assert!(errors.is_empty() && found == Samples::of(&story()), "{errors:?}");
+    assert!(
+        errors.is_empty() && found == Samples::of(&story()),
+        "{errors:?}"
+    );
 }

@@ -2,7 +2,8 @@
 
 use seiner_engine::{Durability, Engine, Error, Options, Query, Reason, Step};
 use seiner_model::{
-    Batch, Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation, Selector, SourceKey, Value,
+    Batch, Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation,
+    Selector, SourceKey, Value,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -16,9 +17,14 @@ impl Notation for Plain {
     }
 
     fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
-        let name = std::str::from_utf8(name).map_err(|error| KeyError::Notation(error.to_string()))?;
+        let name =
+            std::str::from_utf8(name).map_err(|error| KeyError::Notation(error.to_string()))?;
         let (measurement, tags) = name.split_once(',').unwrap_or((name, ""));
-        SourceKey::new(measurement, tags.split_terminator(',').filter_map(|tag| tag.split_once('=')))
+        SourceKey::new(
+            measurement,
+            tags.split_terminator(',')
+                .filter_map(|tag| tag.split_once('=')),
+        )
     }
 }
 
@@ -38,13 +44,24 @@ fn open(path: &Path) -> Arc<Engine> {
 }
 
 fn all(text: &str) -> Query {
-    Query { selector: Selector::parse(text).unwrap(), fields: None, interval: Interval::ALL }
+    Query {
+        selector: Selector::parse(text).unwrap(),
+        fields: None,
+        interval: Interval::ALL,
+    }
 }
 
 fn write(engine: &Engine, name: &str, samples: impl Iterator<Item = (i64, f64)>) {
     let mut batch = Batch::new();
     for (time, value) in samples {
-        batch.push(name.as_bytes(), time, [Cell { field: b"value", value: Value::F64(value) }]);
+        batch.push(
+            name.as_bytes(),
+            time,
+            [Cell {
+                field: b"value",
+                value: Value::F64(value),
+            }],
+        );
     }
     let receipt = engine.append(&Plain, &batch).unwrap();
     assert_eq!(receipt.rejected_total, 0, "{:?}", receipt.rejected);
@@ -54,7 +71,9 @@ fn read(engine: &Engine, text: &str) -> Vec<(i64, f64)> {
     let mut samples = Vec::new();
     for series in engine.select(&all(text)).unwrap() {
         let series = series.unwrap();
-        let Column::F64(values) = series.values else { panic!("floats") };
+        let Column::F64(values) = series.values else {
+            panic!("floats")
+        };
         samples.extend(series.times.into_iter().zip(values));
     }
     samples
@@ -87,13 +106,19 @@ fn what_goes_in_comes_out_before_and_after_sealing_and_reopening() {
     assert_eq!(engine.recovery().rows_replayed, 0, "{}", engine.recovery());
     assert_eq!(read(&engine, "cpu{host=b}"), expected);
     assert_eq!(engine.sources(&Selector::all()).len(), 3);
-    assert_eq!(engine.fields(&Selector::all()), [("value".to_string(), FieldType::F64)]);
+    assert_eq!(
+        engine.fields(&Selector::all()),
+        [("value".to_string(), FieldType::F64)]
+    );
 }
 
 #[test]
 fn a_dropped_engine_comes_back_to_its_last_commit() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { durability: Durability::Sync, ..small() };
+    let options = Options {
+        durability: Durability::Sync,
+        ..small()
+    };
     let engine = Engine::open_directory(dir.path(), options.clone()).unwrap();
     let mut expected = Vec::new();
     for turn in 0..20 {
@@ -116,12 +141,26 @@ fn late_rows_and_overwrites_are_in_order_and_the_last_wins() {
     write(&engine, "m,s=1", (0..3000).map(|i| (i * 100, 1.0)));
     engine.settle().unwrap();
     write(&engine, "m,s=1", (0..100).rev().map(|i| (i * 150, 2.0)));
-    write(&engine, "m,s=1", [(0, 3.0), (0, 4.0), (-5, 5.0), (i64::MIN, 6.0), (i64::MAX, 7.0)].into_iter());
+    write(
+        &engine,
+        "m,s=1",
+        [
+            (0, 3.0),
+            (0, 4.0),
+            (-5, 5.0),
+            (i64::MIN, 6.0),
+            (i64::MAX, 7.0),
+        ]
+        .into_iter(),
+    );
     let check = |engine: &Engine| {
         let samples = read(engine, "m{s=\"1\"}");
         assert!(samples.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert_eq!(samples.len(), 3000 + 50 + 3);
-        assert_eq!(samples[..4], [(i64::MIN, 6.0), (-5, 5.0), (0, 4.0), (100, 1.0)]);
+        assert_eq!(
+            samples[..4],
+            [(i64::MIN, 6.0), (-5, 5.0), (0, 4.0), (100, 1.0)]
+        );
         assert_eq!(samples[4], (150, 2.0));
         assert_eq!(samples[6], (300, 2.0));
         assert_eq!(samples.last(), Some(&(i64::MAX, 7.0)));
@@ -135,21 +174,47 @@ fn late_rows_and_overwrites_are_in_order_and_the_last_wins() {
 fn every_type_comes_back_bit_for_bit_with_gaps() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
-    let floats = [0.1, -0.0, f64::NAN, f64::from_bits(0x7ff8_dead_beef_0001), f64::INFINITY, f64::MIN_POSITIVE, 1e300];
+    let floats = [
+        0.1,
+        -0.0,
+        f64::NAN,
+        f64::from_bits(0x7ff8_dead_beef_0001),
+        f64::INFINITY,
+        f64::MIN_POSITIVE,
+        1e300,
+    ];
     let mut batch = Batch::new();
     for i in 0..1000i64 {
-        let mut cells = vec![Cell { field: b"f", value: Value::F64(floats[i as usize % 7]) }];
+        let mut cells = vec![Cell {
+            field: b"f",
+            value: Value::F64(floats[i as usize % 7]),
+        }];
         if i % 2 == 0 {
-            cells.push(Cell { field: b"i", value: Value::I64(if i % 4 == 0 { i64::MIN } else { i64::MAX }) });
+            cells.push(Cell {
+                field: b"i",
+                value: Value::I64(if i % 4 == 0 { i64::MIN } else { i64::MAX }),
+            });
         }
         if i % 3 == 0 {
-            cells.push(Cell { field: b"u", value: Value::U64(u64::MAX - i as u64) });
+            cells.push(Cell {
+                field: b"u",
+                value: Value::U64(u64::MAX - i as u64),
+            });
         }
         if i > 500 {
-            cells.push(Cell { field: b"s", value: Value::Str(if i % 5 == 0 { "on" } else { "off, \"really\"" }) });
+            cells.push(Cell {
+                field: b"s",
+                value: Value::Str(if i % 5 == 0 { "on" } else { "off, \"really\"" }),
+            });
         }
-        cells.push(Cell { field: b"b", value: Value::Bool(i % 7 == 0) });
-        cells.push(Cell { field: b"g", value: Value::F32(i as f32 * 0.1) });
+        cells.push(Cell {
+            field: b"b",
+            value: Value::Bool(i % 7 == 0),
+        });
+        cells.push(Cell {
+            field: b"g",
+            value: Value::F32(i as f32 * 0.1),
+        });
         batch.push(b"all,x=y", i, cells);
     }
     let receipt = engine.append(&Plain, &batch).unwrap();
@@ -160,8 +225,17 @@ fn every_type_comes_back_bit_for_bit_with_gaps() {
             let series = series.unwrap();
             for (index, &time) in series.times.iter().enumerate() {
                 let row = &batch.rows[time as usize];
-                let cell = batch.cells_of(row).iter().find(|cell| cell.field == series.field.as_bytes()).unwrap();
-                assert_eq!(series.values.get(index), cell.value, "{} at {time}", series.field);
+                let cell = batch
+                    .cells_of(row)
+                    .iter()
+                    .find(|cell| cell.field == series.field.as_bytes())
+                    .unwrap();
+                assert_eq!(
+                    series.values.get(index),
+                    cell.value,
+                    "{} at {time}",
+                    series.field
+                );
                 found += 1;
             }
         }
@@ -180,20 +254,44 @@ fn bad_rows_are_refused_one_by_one() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
     let mut batch = Batch::new();
-    let good = Cell { field: b"v", value: Value::F64(1.0) };
+    let good = Cell {
+        field: b"v",
+        value: Value::F64(1.0),
+    };
     batch.push(b"m,a=1", 1, [good]);
-    batch.push(b"m,a=1", 2, [Cell { field: b"v", value: Value::I64(1) }]);
+    batch.push(
+        b"m,a=1",
+        2,
+        [Cell {
+            field: b"v",
+            value: Value::I64(1),
+        }],
+    );
     batch.push(b",a=1", 3, [good]);
     batch.push(b"m,a=1", 4, [good, good]);
     batch.push(b"m,a=1", 5, []);
-    batch.push(b"m,a=1", 6, [Cell { field: b"", value: Value::Bool(true) }]);
+    batch.push(
+        b"m,a=1",
+        6,
+        [Cell {
+            field: b"",
+            value: Value::Bool(true),
+        }],
+    );
     batch.push(b"m,a=1", 7, [good]);
     let receipt = engine.append(&Plain, &batch).unwrap();
     assert_eq!((receipt.rows, receipt.rejected_total), (2, 5));
     let reasons: Vec<(usize, Reason)> = receipt.rejected;
     assert!(matches!(reasons[0], (1, Reason::FieldType { .. })));
     assert_eq!(reasons[1], (2, Reason::Key(KeyError::EmptyMeasurement)));
-    assert_eq!(reasons[2..], [(3, Reason::Fields), (4, Reason::Fields), (5, Reason::FieldName)]);
+    assert_eq!(
+        reasons[2..],
+        [
+            (3, Reason::Fields),
+            (4, Reason::Fields),
+            (5, Reason::FieldName)
+        ]
+    );
     assert_eq!(read(&engine, "m"), [(1, 1.0), (7, 1.0)]);
     assert_eq!(engine.status().rows_rejected, 5);
 }
@@ -205,29 +303,82 @@ fn aggregates_agree_with_the_samples() {
     write(&engine, "m,s=1", walk(5000));
     engine.settle().unwrap();
     write(&engine, "m,s=1", walk(6000).skip(5000));
-    for (late, step) in [(false, 1_000_000_000_000), (false, 60_000_000_000), (false, i64::MAX), (true, 1_000_000_000_000)] {
+    for (late, step) in [
+        (false, 1_000_000_000_000),
+        (false, 60_000_000_000),
+        (false, i64::MAX),
+        (true, 1_000_000_000_000),
+    ] {
         if late {
-            write(&engine, "m,s=1", [(15_000_000_000, 99.0), (30_000_000_000_000, -4.0)].into_iter());
+            write(
+                &engine,
+                "m,s=1",
+                [(15_000_000_000, 99.0), (30_000_000_000_000, -4.0)].into_iter(),
+            );
         }
         let samples = read(&engine, "m");
-        let summary = engine.aggregate(&all("m"), Step::Every(step)).unwrap().next().unwrap().unwrap();
+        let summary = engine
+            .aggregate(&all("m"), Step::Every(step))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
         let mut at = 0;
         for bucket in summary.buckets {
-            let inside: Vec<&(i64, f64)> = samples.iter().filter(|(time, _)| time.div_euclid(step) * step == bucket.start).collect();
+            let inside: Vec<&(i64, f64)> = samples
+                .iter()
+                .filter(|(time, _)| time.div_euclid(step) * step == bucket.start)
+                .collect();
             assert_eq!(bucket.count as usize, inside.len());
             assert!((bucket.sum - inside.iter().map(|(_, value)| value).sum::<f64>()).abs() < 1e-6);
-            assert_eq!(bucket.min, inside.iter().map(|(_, value)| *value).fold(f64::NAN, f64::min));
-            assert_eq!(bucket.max, inside.iter().map(|(_, value)| *value).fold(f64::NAN, f64::max));
-            assert_eq!((&bucket.first, &bucket.last), (inside[0], inside[inside.len() - 1]));
+            assert_eq!(
+                bucket.min,
+                inside
+                    .iter()
+                    .map(|(_, value)| *value)
+                    .fold(f64::NAN, f64::min)
+            );
+            assert_eq!(
+                bucket.max,
+                inside
+                    .iter()
+                    .map(|(_, value)| *value)
+                    .fold(f64::NAN, f64::max)
+            );
+            assert_eq!(
+                (&bucket.first, &bucket.last),
+                (inside[0], inside[inside.len() - 1])
+            );
             at += inside.len();
         }
         assert_eq!(at, samples.len());
-        let whole: Vec<_> = engine.aggregate(&all("m"), Step::Whole).unwrap().map(|series| series.unwrap().buckets).collect();
-        assert_eq!((whole.len(), whole[0].len(), whole[0][0].count as usize), (1, 1, samples.len()));
+        let whole: Vec<_> = engine
+            .aggregate(&all("m"), Step::Whole)
+            .unwrap()
+            .map(|series| series.unwrap().buckets)
+            .collect();
+        assert_eq!(
+            (whole.len(), whole[0].len(), whole[0][0].count as usize),
+            (1, 1, samples.len())
+        );
     }
     let interval = Interval::new(95_000_000_000, 205_000_000_000);
-    let some = engine.aggregate(&Query { interval, ..all("m") }, Step::Whole).unwrap().next().unwrap().unwrap();
-    assert_eq!((some.buckets[0].count, some.buckets[0].first.0), (11, 100_000_000_000));
+    let some = engine
+        .aggregate(
+            &Query {
+                interval,
+                ..all("m")
+            },
+            Step::Whole,
+        )
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (some.buckets[0].count, some.buckets[0].first.0),
+        (11, 100_000_000_000)
+    );
     assert!(engine.aggregate(&all("m"), Step::Every(0)).is_err());
 }
 
@@ -240,16 +391,37 @@ fn columns_and_samples_are_two_ways_to_the_same_rows() {
     let columns = Columns {
         times: vec![1, 2, 3],
         fields: vec![
-            FieldColumn { present: None, values: Column::F64(vec![1.5, 2.5, 3.5]) },
-            FieldColumn { present: Some(Bitmap::from_iter([true, false, true])), values: Column::Bool(vec![true, false]) },
+            FieldColumn {
+                present: None,
+                values: Column::F64(vec![1.5, 2.5, 3.5]),
+            },
+            FieldColumn {
+                present: Some(Bitmap::from_iter([true, false, true])),
+                values: Column::Bool(vec![true, false]),
+            },
         ],
     };
-    assert_eq!(engine.append_columns(source, &["x", "on"], &columns).unwrap().samples, 5);
-    engine.append_samples("x", &[source, source], &[4, 5], &[4.5, 5.5]).unwrap();
-    let series: Vec<_> = engine.select(&all("m")).unwrap().map(Result::unwrap).collect();
+    assert_eq!(
+        engine
+            .append_columns(source, &["x", "on"], &columns)
+            .unwrap()
+            .samples,
+        5
+    );
+    engine
+        .append_samples("x", &[source, source], &[4, 5], &[4.5, 5.5])
+        .unwrap();
+    let series: Vec<_> = engine
+        .select(&all("m"))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert_eq!(series[0].times, [1, 2, 3, 4, 5]);
     assert_eq!(series[0].values, Column::F64(vec![1.5, 2.5, 3.5, 4.5, 5.5]));
-    assert_eq!((series[1].times.as_slice(), &series[1].values), ([1, 3].as_slice(), &Column::Bool(vec![true, false])));
+    assert_eq!(
+        (series[1].times.as_slice(), &series[1].values),
+        ([1, 3].as_slice(), &Column::Bool(vec![true, false]))
+    );
     let unknown = engine.append_samples("x", &[seiner_model::SourceId(9)], &[1], &[1.0]);
     assert!(matches!(unknown, Err(Error::UnknownSource(9))));
 }
@@ -262,7 +434,14 @@ fn little_memory_holds_many_sources_and_the_journal_stays_bounded() {
         let names: Vec<String> = (0..20_000).map(|n| format!("m,n={n}")).collect();
         let mut batch = Batch::new();
         for name in &names {
-            batch.push(name.as_bytes(), turn * 1_000_000_007, [Cell { field: b"v", value: Value::F64((turn as f64 + name.len() as f64).sqrt()) }]);
+            batch.push(
+                name.as_bytes(),
+                turn * 1_000_000_007,
+                [Cell {
+                    field: b"v",
+                    value: Value::F64((turn as f64 + name.len() as f64).sqrt()),
+                }],
+            );
         }
         engine.append(&Plain, &batch).unwrap();
     }
@@ -283,10 +462,20 @@ fn little_memory_holds_many_sources_and_the_journal_stays_bounded() {
 fn the_directory_is_locked_and_a_closed_store_refuses() {
     let dir = tempfile::tempdir().unwrap();
     let engine = open(dir.path());
-    let error = Engine::open_directory(dir.path(), small()).err().unwrap().to_string();
+    let error = Engine::open_directory(dir.path(), small())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.contains("in use by another process"), "{error}");
     engine.close().unwrap();
     let mut batch = Batch::new();
-    batch.push(b"m", 1, [Cell { field: b"v", value: Value::F64(1.0) }]);
+    batch.push(
+        b"m",
+        1,
+        [Cell {
+            field: b"v",
+            value: Value::F64(1.0),
+        }],
+    );
     assert!(matches!(engine.append(&Plain, &batch), Err(Error::Closed)));
 }

@@ -44,7 +44,10 @@ impl Bitmap {
 
     /// How many bits are set.
     pub fn count_ones(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.words
+            .iter()
+            .map(|word| word.count_ones() as usize)
+            .sum()
     }
 
     /// The bits, 64 a word, lowest bit first; bits past the end are zero.
@@ -94,7 +97,11 @@ impl Strings {
 
     /// The text at `index`, which must be below [`Strings::len`].
     pub fn get(&self, index: usize) -> &str {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        let start = if index == 0 {
+            0
+        } else {
+            self.ends[index - 1] as usize
+        };
         // Only `push` and decoders that check for UTF-8 fill `bytes`.
         std::str::from_utf8(&self.bytes[start..self.ends[index] as usize]).expect("texts are UTF-8")
     }

@@ -52,7 +52,10 @@ fn anchored(pattern: &str, at: usize) -> Result<Regex, SelectorError> {
         .size_limit(1 << 20)
         .dot_matches_new_line(true)
         .build()
-        .map_err(|error| SelectorError { at, reason: error.to_string() })
+        .map_err(|error| SelectorError {
+            at,
+            reason: error.to_string(),
+        })
 }
 
 /// A condition on one tag.
@@ -81,8 +84,13 @@ impl Selector {
 
     /// Whether a source is meant.
     pub fn holds(&self, key: &SourceKey) -> bool {
-        self.measurement.as_deref().is_none_or(|measurement| measurement == key.measurement())
-            && self.matchers.iter().all(|matcher| matcher.condition.holds(key.tag(&matcher.tag)))
+        self.measurement
+            .as_deref()
+            .is_none_or(|measurement| measurement == key.measurement())
+            && self
+                .matchers
+                .iter()
+                .all(|matcher| matcher.condition.holds(key.tag(&matcher.tag)))
     }
 
     /// Reads the notation above. Names are quoted where they hold one of `{}=!~^,"` or white space.
@@ -118,7 +126,11 @@ impl Parser<'_> {
             }
         }
         self.skip_space();
-        if self.rest().is_empty() { Ok(selector) } else { Err(self.error("expected the end")) }
+        if self.rest().is_empty() {
+            Ok(selector)
+        } else {
+            Err(self.error("expected the end"))
+        }
     }
 
     fn matcher(&mut self) -> Result<Matcher, SelectorError> {
@@ -130,7 +142,11 @@ impl Parser<'_> {
             .ok_or_else(|| self.error("expected =, !=, =~, !~ or ^="))?;
         self.skip_space();
         let at = self.at;
-        let value = if self.rest().starts_with('"') { self.quoted()? } else { self.bare() };
+        let value = if self.rest().starts_with('"') {
+            self.quoted()?
+        } else {
+            self.bare()
+        };
         let condition = match operator {
             "=" => Condition::Is(value),
             "!=" => Condition::IsNot(value),
@@ -142,8 +158,16 @@ impl Parser<'_> {
     }
 
     fn name(&mut self, what: &str) -> Result<String, SelectorError> {
-        let name = if self.rest().starts_with('"') { self.quoted()? } else { self.bare() };
-        if name.is_empty() { Err(self.error(&format!("expected {what}"))) } else { Ok(name) }
+        let name = if self.rest().starts_with('"') {
+            self.quoted()?
+        } else {
+            self.bare()
+        };
+        if name.is_empty() {
+            Err(self.error(&format!("expected {what}")))
+        } else {
+            Ok(name)
+        }
     }
 
     fn bare(&mut self) -> String {
@@ -208,7 +232,10 @@ impl Parser<'_> {
     }
 
     fn error(&self, reason: &str) -> SelectorError {
-        SelectorError { at: self.text[..self.at].chars().count() + 1, reason: reason.to_string() }
+        SelectorError {
+            at: self.text[..self.at].chars().count() + 1,
+            reason: reason.to_string(),
+        }
     }
 }
 
@@ -238,7 +265,11 @@ mod tests {
             (r#"{host^="web"}"#, true),
             (r#"{host^="db"}"#, false),
         ] {
-            assert_eq!(Selector::parse(text).unwrap().holds(&key()), holds, "{text}");
+            assert_eq!(
+                Selector::parse(text).unwrap().holds(&key()),
+                holds,
+                "{text}"
+            );
         }
     }
 
@@ -253,7 +284,10 @@ mod tests {
             (r#"cpu{a=~"("}"#, 8),
         ] {
             let error = Selector::parse(text).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("selector, character {place}:")) || place == 8, "{text}: {error}");
+            assert!(
+                error.starts_with(&format!("selector, character {place}:")) || place == 8,
+                "{text}: {error}"
+            );
         }
     }
 

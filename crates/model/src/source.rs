@@ -138,12 +138,18 @@ mod tests {
     fn keys_that_name_nothing_are_refused() {
         let none: [(&str, &str); 0] = [];
         assert_eq!(SourceKey::new("", none), Err(KeyError::EmptyMeasurement));
-        assert_eq!(SourceKey::new("m", [("", "x")]), Err(KeyError::EmptyTagName));
+        assert_eq!(
+            SourceKey::new("m", [("", "x")]),
+            Err(KeyError::EmptyTagName)
+        );
         assert_eq!(
             SourceKey::new("m", [("a", "1"), ("a", "2")]),
             Err(KeyError::DuplicateTag("a".into()))
         );
         assert!(matches!(SourceKey::new("m\0", none), Err(KeyError::Nul(_))));
-        assert!(matches!(SourceKey::new("m".repeat(20_000), none), Err(KeyError::TooLong(20_000))));
+        assert!(matches!(
+            SourceKey::new("m".repeat(20_000), none),
+            Err(KeyError::TooLong(20_000))
+        ));
     }
 }

@@ -11,7 +11,10 @@ pub struct Interval {
 
 impl Interval {
     /// Everything.
-    pub const ALL: Interval = Interval { start: i64::MIN, end: i64::MAX };
+    pub const ALL: Interval = Interval {
+        start: i64::MIN,
+        end: i64::MAX,
+    };
 
     /// From `start` to `end`, both included.
     pub fn new(start: i64, end: i64) -> Interval {
@@ -61,8 +64,15 @@ pub fn parse_duration(text: &str) -> Result<i64, TimeError> {
         return Err(error());
     }
     while !rest.is_empty() {
-        let digits = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'.').count();
-        let unit_end = digits + rest[digits..].bytes().take_while(|b| !b.is_ascii_digit()).count();
+        let digits = rest
+            .bytes()
+            .take_while(|b| b.is_ascii_digit() || *b == b'.')
+            .count();
+        let unit_end = digits
+            + rest[digits..]
+                .bytes()
+                .take_while(|b| !b.is_ascii_digit())
+                .count();
         let unit: i64 = match &rest[digits..unit_end] {
             "ns" => 1,
             "us" | "µs" => 1_000,
@@ -126,7 +136,8 @@ fn parse_rfc3339(text: &str) -> Option<i64> {
     if date.as_bytes()[4] != b'-' || date.as_bytes()[7] != b'-' {
         return None;
     }
-    let (year, month, day): (i64, i64, i64) = (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
+    let (year, month, day): (i64, i64, i64) =
+        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
     if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
         return None;
     }
@@ -153,24 +164,45 @@ fn split_offset(text: &str) -> Option<(i64, i64)> {
         let at = text.rfind(['+', '-'])?;
         let (hours, minutes) = text[at + 1..].split_once(':')?;
         let seconds = hours.parse::<i64>().ok()? * 3600 + minutes.parse::<i64>().ok()? * 60;
-        (&text[..at], if text.as_bytes()[at] == b'-' { -seconds } else { seconds })
+        (
+            &text[..at],
+            if text.as_bytes()[at] == b'-' {
+                -seconds
+            } else {
+                seconds
+            },
+        )
     };
     let mut parts = clock.split(':');
     let hours: i64 = parts.next()?.parse().ok()?;
     let minutes: i64 = parts.next()?.parse().ok()?;
     let (whole, fraction) = match parts.next().unwrap_or("0").split_once('.') {
         Some((whole, fraction)) => (whole.to_string(), fraction.to_string()),
-        None => (clock.split(':').nth(2).unwrap_or("0").to_string(), String::new()),
+        None => (
+            clock.split(':').nth(2).unwrap_or("0").to_string(),
+            String::new(),
+        ),
     };
     let seconds: i64 = whole.parse().ok()?;
-    if parts.next().is_some() || !(0..24).contains(&hours) || !(0..60).contains(&minutes) || !(0..61).contains(&seconds) {
+    if parts.next().is_some()
+        || !(0..24).contains(&hours)
+        || !(0..60).contains(&minutes)
+        || !(0..61).contains(&seconds)
+    {
         return None;
     }
     if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    let nanos: i64 = if fraction.is_empty() { 0 } else { format!("{fraction:0<9}").parse().ok()? };
-    Some((((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + nanos, offset))
+    let nanos: i64 = if fraction.is_empty() {
+        0
+    } else {
+        format!("{fraction:0<9}").parse().ok()?
+    };
+    Some((
+        ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + nanos,
+        offset,
+    ))
 }
 
 fn days_in_month(year: i64, month: i64) -> i64 {
@@ -216,11 +248,25 @@ mod tests {
         assert_eq!(parse_time("-10s", now), Ok(now - 10_000_000_000));
         assert_eq!(parse_time("now-10s", now), Ok(now - 10_000_000_000));
         assert_eq!(parse_time("1970-01-01", now), Ok(0));
-        assert_eq!(parse_time("2026-11-21T08:00:00Z", now), Ok(1_795_248_000_000_000_000));
-        assert_eq!(parse_time("2026-11-21T09:00:00.25+01:00", now), Ok(1_795_248_000_250_000_000));
+        assert_eq!(
+            parse_time("2026-11-21T08:00:00Z", now),
+            Ok(1_795_248_000_000_000_000)
+        );
+        assert_eq!(
+            parse_time("2026-11-21T09:00:00.25+01:00", now),
+            Ok(1_795_248_000_250_000_000)
+        );
         assert_eq!(parse_time("1969-12-31T23:59:59Z", now), Ok(-1_000_000_000));
         assert_eq!(parse_time("2024-02-29", now), Ok(1_709_164_800_000_000_000));
-        for bad in ["", "yesterday", "2026-13-01", "2023-02-29", "2026-11-21T25:00:00Z", "2026-11-21X", "9999-01-01"] {
+        for bad in [
+            "",
+            "yesterday",
+            "2026-13-01",
+            "2023-02-29",
+            "2026-11-21T25:00:00Z",
+            "2026-11-21X",
+            "9999-01-01",
+        ] {
             assert!(parse_time(bad, now).is_err(), "{bad:?}");
         }
     }

@@ -19,7 +19,9 @@ pub struct SystemClock {
 impl SystemClock {
     /// A clock whose monotone time begins now.
     pub fn new() -> SystemClock {
-        SystemClock { start: Instant::now() }
+        SystemClock {
+            start: Instant::now(),
+        }
     }
 }
 

@@ -49,17 +49,28 @@ impl Directory {
             Err(fs::TryLockError::WouldBlock) => {
                 let holder = fs::read_to_string(&lock_path).unwrap_or_default();
                 let holder = holder.trim();
-                let holder = if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
+                let holder = if holder.is_empty() {
+                    String::new()
+                } else {
+                    format!(" (process {holder})")
+                };
                 return Err(io::Error::new(
                     io::ErrorKind::WouldBlock,
-                    format!("{} is in use by another process{holder}; stop it, or choose another directory", path.display()),
+                    format!(
+                        "{} is in use by another process{holder}; stop it, or choose another directory",
+                        path.display()
+                    ),
                 ));
             }
             Err(fs::TryLockError::Error(error)) => return Err(at(&lock_path, error)),
         }
         lock.set_len(0)?;
         lock.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)?;
-        Ok(Directory { path, handle, _lock: lock })
+        Ok(Directory {
+            path,
+            handle,
+            _lock: lock,
+        })
     }
 
     /// Where it is.
@@ -78,8 +89,10 @@ impl Disk for Directory {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.path).map_err(|error| at(&self.path, error))? {
             let entry = entry?;
-            if let (true, Ok(name)) = (entry.file_type()?.is_file(), entry.file_name().into_string())
-                && name != LOCK
+            if let (true, Ok(name)) = (
+                entry.file_type()?.is_file(),
+                entry.file_name().into_string(),
+            ) && name != LOCK
             {
                 names.push(name);
             }
@@ -89,7 +102,11 @@ impl Disk for Directory {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let path = self.path.join(name);
-        let file = fs::OpenOptions::new().read(true).write(true).open(&path).map_err(|error| at(&path, error))?;
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|error| at(&path, error))?;
         Ok(Arc::new(RealFile { file, path }))
     }
 
@@ -116,7 +133,9 @@ impl Disk for Directory {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        self.handle.sync_all().map_err(|error| at(&self.path, error))
+        self.handle
+            .sync_all()
+            .map_err(|error| at(&self.path, error))
     }
 }
 
@@ -127,11 +146,15 @@ struct RealFile {
 
 impl File for RealFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|error| at(&self.path, error))
+        self.file
+            .read_exact_at(buffer, offset)
+            .map_err(|error| at(&self.path, error))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(|error| at(&self.path, error))
+        self.file
+            .write_all_at(bytes, offset)
+            .map_err(|error| at(&self.path, error))
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -139,7 +162,9 @@ impl File for RealFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len).map_err(|error| at(&self.path, error))
+        self.file
+            .set_len(len)
+            .map_err(|error| at(&self.path, error))
     }
 
     fn reserve(&self, len: u64) -> io::Result<()> {
@@ -152,7 +177,11 @@ impl File for RealFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata().map_err(|error| at(&self.path, error))?.len())
+        Ok(self
+            .file
+            .metadata()
+            .map_err(|error| at(&self.path, error))?
+            .len())
     }
 }
 
@@ -166,7 +195,10 @@ mod tests {
         let first = Directory::open(dir.path()).unwrap();
         let error = Directory::open(dir.path()).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        assert!(error.to_string().contains(&std::process::id().to_string()), "{error}");
+        assert!(
+            error.to_string().contains(&std::process::id().to_string()),
+            "{error}"
+        );
         drop(first);
         Directory::open(dir.path()).unwrap();
     }
@@ -183,12 +215,18 @@ mod tests {
         let mut buffer = [0; 5];
         file.read_at(4096, &mut buffer).unwrap();
         assert_eq!(&buffer, b"hello");
-        assert_eq!(file.read_at(4097, &mut buffer).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(
+            file.read_at(4097, &mut buffer).unwrap_err().kind(),
+            io::ErrorKind::UnexpectedEof
+        );
         disk.rename("a", "b").unwrap();
         disk.sync_names().unwrap();
         assert_eq!(disk.list().unwrap(), ["b"]);
         disk.remove("b").unwrap();
         assert!(disk.list().unwrap().is_empty());
-        assert_eq!(disk.open("b").err().unwrap().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            disk.open("b").err().unwrap().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 }

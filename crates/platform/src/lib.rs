@@ -4,8 +4,8 @@
 //! a real implementation and a simulated one, which runs from a seed and can fail on purpose.
 
 mod clock;
-mod disk;
 mod directory;
+mod disk;
 pub mod sim;
 
 pub use clock::{Clock, SystemClock};

@@ -3,7 +3,7 @@
 //! Counted once a frame or request, never once a line.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 /// Counts since the server started.
@@ -57,14 +57,14 @@ impl Meters {
         }
     }
 
-    /// Ends a period for the rates; called about once a second.
-    pub fn tick(&self) {
+    /// Ends a period for the rates; called about once a second with what the store has accepted so
+    /// far, whatever door it came by.
+    pub fn tick(&self, rows: u64, samples: u64) {
         let mut rates = self
             .rates
             .lock()
             .expect("nothing panics while it holds the rates");
         let seconds = rates.at.elapsed().as_secs_f64().max(1e-3);
-        let (rows, samples) = (self.rows.load(Relaxed), self.samples.load(Relaxed));
         rates.rows_per_s = ((rows - rates.rows) as f64 / seconds).round();
         rates.samples_per_s = ((samples - rates.samples) as f64 / seconds).round();
         (rates.rows, rates.samples, rates.at) = (rows, samples, Instant::now());

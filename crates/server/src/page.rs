@@ -13,6 +13,10 @@ struct Files;
 const MISSING: &str = "The page is not part of this build. Build it with `npm ci && npm run build` in the folder web, \
                        then build the program again; or take `make serve`, which does both.\n";
 
+/// The page is made of its own files alone, and asks only the server that it came from.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
 /// The file that a path names; `/` is the page itself.
 pub async fn file(uri: Uri, headers: HeaderMap) -> Response {
     let path = match uri.path().trim_start_matches('/') {
@@ -48,6 +52,7 @@ pub async fn file(uri: Uri, headers: HeaderMap) -> Response {
         (header::ETAG, tag.as_str()),
         (header::CACHE_CONTROL, caching),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CONTENT_SECURITY_POLICY, POLICY),
     ];
     if known {
         return (StatusCode::NOT_MODIFIED, common).into_response();

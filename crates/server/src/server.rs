@@ -142,7 +142,7 @@ async fn tick(station: Arc<Station>, mut stop: Stop) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
-            _ = seconds.tick() => station.meters.tick(),
+            _ = seconds.tick() => count_rates(&station),
             () = stop.wanted() => return,
         }
     }
@@ -167,4 +167,9 @@ pub fn run(settings: Settings, started: impl FnOnce(&Server)) -> Result<()> {
     // Queries that were cut off may still be reading; they hold nothing that must be kept.
     runtime.shutdown_timeout(Duration::from_secs(1));
     stopped
+}
+
+fn count_rates(station: &Station) {
+    let status = station.engine.status();
+    station.meters.tick(status.rows_accepted, status.samples_accepted);
 }

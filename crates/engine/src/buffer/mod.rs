@@ -48,7 +48,10 @@ pub struct Line {
     pub touched: u16,
 }
 
-const _: () = assert!(size_of::<Line>() == slab::SMALLEST, "a line is one cache line");
+const _: () = assert!(
+    size_of::<Line>() == slab::SMALLEST,
+    "a line is one cache line"
+);
 
 impl Line {
     fn new() -> Line {
@@ -71,7 +74,11 @@ impl Line {
 
     #[inline]
     fn first(&self) -> ColumnState {
-        ColumnState { previous: self.previous, scale: self.scale, hopeless: self.hopeless }
+        ColumnState {
+            previous: self.previous,
+            scale: self.scale,
+            hopeless: self.hopeless,
+        }
     }
 
     #[inline]
@@ -168,7 +175,7 @@ impl Buffers {
     pub fn prefetch_rows(&self, source: u32) {
         let line = self.line(source);
         if line.rows != 0 {
-            prefetch(&self.slab.bytes(line.rows_slot)[line.bytes as usize..]);
+            prefetch(self.slab.from(line.rows_slot, line.bytes as usize));
         }
     }
 
@@ -198,7 +205,10 @@ impl Buffers {
         }
         let payload_at = at + row::codes_bytes(columns);
         if columns == 1 {
-            let text = row::TextPlace { block: self.slab.bytes(line.rows_slot), payload_at };
+            let text = row::TextPlace {
+                block: self.slab.bytes(line.rows_slot),
+                payload_at,
+            };
             let mut state = line.first();
             for value in values {
                 match value {
@@ -209,7 +219,10 @@ impl Buffers {
             line.set_first(state);
         } else {
             load_states(&mut self.states, columns, line, &self.slab);
-            let text = row::TextPlace { block: self.slab.bytes(line.rows_slot), payload_at };
+            let text = row::TextPlace {
+                block: self.slab.bytes(line.rows_slot),
+                payload_at,
+            };
             for (column, value) in values.enumerate() {
                 match value {
                     Some(value) => row.value(column, value, &mut self.states[column], text),
@@ -227,23 +240,40 @@ impl Buffers {
         self.rows += 1;
     }
 
-    /// Appends a row of a source whose only column is `value`'s, no text: what [`Buffers::append`]
-    /// does, for the row that matters most.
-    #[inline(always)]
-    pub fn append_number(&mut self, source: u32, layout: &Layout, time: i64, value: Number) -> (u8, Coded, Coded) {
+    /// Begins the open block of a source with one column, or makes room for another number.
+    #[cold]
+    pub fn make_room(&mut self, source: u32, layout: &Layout) {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-        let first = line.rows == 0;
-        if first {
-            open(line, layout, row::row_bound(1), &mut self.slab);
+        if line.rows_slot == Slot::NONE {
+            open(line, layout, NUMBER_BYTES, &mut self.slab);
             self.open += 1;
         }
         let at = line.bytes as usize;
-        let mut slot = self.slab.bytes_mut(line.rows_slot);
-        if slot.len() < at + NUMBER_BYTES {
+        if self.slab.bytes(line.rows_slot).len() < at + NUMBER_BYTES {
             line.rows_slot = self.slab.grow(line.rows_slot, at);
-            slot = self.slab.bytes_mut(line.rows_slot);
         }
-        let coded_time = row::code_time(time, &mut line.time, first);
+    }
+
+    /// Appends a row of a source whose only column is `value`'s, no text: what [`Buffers::append`]
+    /// does, for the row that matters most. `None` where there is no room for it, or where the
+    /// buffer would hold more than `limit` bytes.
+    #[inline(always)]
+    pub fn append_number(
+        &mut self,
+        source: u32,
+        tick: u16,
+        limit: u32,
+        time: i64,
+        value: Number,
+    ) -> Option<(u8, Coded, Coded)> {
+        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let at = line.bytes as usize;
+        if line.bytes > limit || line.rows == u16::MAX || line.rows_slot == Slot::NONE {
+            return None;
+        }
+        let window: &mut [u8; NUMBER_BYTES] =
+            self.slab.from_mut(line.rows_slot, at).first_chunk_mut()?;
+        let coded_time = row::code_time(time, &mut line.time, line.rows == 0);
         let mut state = line.first();
         let coded_value = match value {
             Number::F64(value) => row::code_f64(value, &mut state),
@@ -252,21 +282,26 @@ impl Buffers {
         };
         line.set_first(state);
         let codes = coded_time.code | coded_value.code << 4;
-        let window: &mut [u8; NUMBER_BYTES] =
-            slot[at..].first_chunk_mut().expect("room was made sure of");
         window[0] = codes;
         window[1..9].copy_from_slice(&coded_time.word.to_le_bytes());
         window[1 + coded_time.bytes..][..8].copy_from_slice(&coded_value.word.to_le_bytes());
         let bytes = 1 + coded_time.bytes + coded_value.bytes;
         line.bytes = (at + bytes) as u32;
         line.rows += 1;
+        line.touched = tick;
         self.rows += 1;
         self.row_bytes += bytes as u64;
-        (codes, coded_time, coded_value)
+        Some((codes, coded_time, coded_value))
     }
 
     /// Appends a row as it lies in the journal.
-    pub fn replay(&mut self, source: u32, layout: &Layout, codes: &[u8], payload: &[u8]) -> Result<(), row::Malformed> {
+    pub fn replay(
+        &mut self,
+        source: u32,
+        layout: &Layout,
+        codes: &[u8],
+        payload: &[u8],
+    ) -> Result<(), row::Malformed> {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         let bound = codes.len() + payload.len() + 8;
         let first = line.rows == 0;
@@ -287,7 +322,13 @@ impl Buffers {
         put(slot, &mut at, payload);
         load_states(&mut self.states, layout.columns(), line, &self.slab);
         let block = &self.slab.bytes(line.rows_slot)[..at];
-        if let Err(malformed) = row::follow(block, start, layout.types(), &mut line.time, &mut self.states) {
+        if let Err(malformed) = row::follow(
+            block,
+            start,
+            layout.types(),
+            &mut line.time,
+            &mut self.states,
+        ) {
             if first {
                 release(line, &mut self.slab);
                 self.open -= 1;
@@ -335,8 +376,8 @@ impl Buffers {
     pub fn drain(&mut self, source: u32, types: &[FieldType]) -> Columns {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
-        let columns =
-            row::decode(bytes, line.rows as usize, types).expect("a buffer holds what this process encoded");
+        let columns = row::decode(bytes, line.rows as usize, types)
+            .expect("a buffer holds what this process encoded");
         self.rows -= u64::from(line.rows);
         self.row_bytes -= u64::from(line.bytes);
         self.open -= 1;
@@ -417,11 +458,16 @@ fn load_states(states: &mut Vec<ColumnState>, columns: usize, line: &Line, slab:
     states.push(line.first());
     if columns > 1 {
         let bytes = slab.bytes(line.states_slot);
-        states.extend(bytes.chunks_exact(STATE_BYTES).take(columns - 1).map(|state| ColumnState {
-            previous: u64::from_le_bytes(state[..8].try_into().expect("eight bytes")),
-            scale: state[8],
-            hopeless: state[9] != 0,
-        }));
+        states.extend(
+            bytes
+                .chunks_exact(STATE_BYTES)
+                .take(columns - 1)
+                .map(|state| ColumnState {
+                    previous: u64::from_le_bytes(state[..8].try_into().expect("eight bytes")),
+                    scale: state[8],
+                    hopeless: state[9] != 0,
+                }),
+        );
     }
 }
 

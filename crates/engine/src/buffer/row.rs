@@ -26,8 +26,10 @@ const MISSING: u8 = 13;
 const MANTISSA_LIMIT: f64 = 9_007_199_254_740_992.0;
 
 /// 10^0 to 10^18: exact as doubles, and more digits than a mantissa has.
-const POWERS: [f64; 19] =
-    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18];
+const POWERS: [f64; 19] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18,
+];
 
 /// What the next value of a column is relative to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,12 +108,20 @@ impl Coded {
     fn delta(delta: i64) -> Coded {
         let word = zigzag(delta);
         let bytes = (71 - word.leading_zeros() as usize) / 8;
-        Coded { code: bytes as u8, word, bytes }
+        Coded {
+            code: bytes as u8,
+            word,
+            bytes,
+        }
     }
 
     #[inline(always)]
     fn whole(code: u8, word: u64) -> Coded {
-        Coded { code, word, bytes: 8 }
+        Coded {
+            code,
+            word,
+            bytes: 8,
+        }
     }
 }
 
@@ -119,7 +129,10 @@ impl Coded {
 #[inline(always)]
 pub fn code_time(time: i64, state: &mut TimeState, first: bool) -> Coded {
     if first {
-        *state = TimeState { last: time, delta: 0 };
+        *state = TimeState {
+            last: time,
+            delta: 0,
+        };
         return Coded::whole(START, time as u64);
     }
     let delta = time.wrapping_sub(state.last);
@@ -139,21 +152,31 @@ pub fn code_integer(value: u64, state: &mut ColumnState) -> Coded {
 /// Codes a float that follows `state`.
 #[inline(always)]
 pub fn code_f64(value: f64, state: &mut ColumnState) -> Coded {
-    code_float(value, value.to_bits(), state, |mantissa, power| (mantissa / power).to_bits())
+    code_float(value, value.to_bits(), state, |mantissa, power| {
+        (mantissa / power).to_bits()
+    })
 }
 
 /// Codes a float that follows `state`.
 #[inline(always)]
 pub fn code_f32(value: f32, state: &mut ColumnState) -> Coded {
-    code_float(f64::from(value), u64::from(value.to_bits()), state, |mantissa, power| {
-        u64::from(((mantissa / power) as f32).to_bits())
-    })
+    code_float(
+        f64::from(value),
+        u64::from(value.to_bits()),
+        state,
+        |mantissa, power| u64::from(((mantissa / power) as f32).to_bits()),
+    )
 }
 
 /// A float as a decimal where that gives back the same bits. `bits_of` is how a reader computes
 /// them from mantissa and power of ten.
 #[inline(always)]
-fn code_float(value: f64, bits: u64, state: &mut ColumnState, bits_of: impl Fn(f64, f64) -> u64) -> Coded {
+fn code_float(
+    value: f64,
+    bits: u64,
+    state: &mut ColumnState,
+    bits_of: impl Fn(f64, f64) -> u64,
+) -> Coded {
     match mantissa(value, bits, state.scale, &bits_of) {
         Some(mantissa) => code_integer(mantissa as u64, state),
         None => rescale(value, bits, state, bits_of),
@@ -161,14 +184,27 @@ fn code_float(value: f64, bits: u64, state: &mut ColumnState, bits_of: impl Fn(f
 }
 
 #[cold]
-fn rescale(value: f64, bits: u64, state: &mut ColumnState, bits_of: impl Fn(f64, f64) -> u64) -> Coded {
+fn rescale(
+    value: f64,
+    bits: u64,
+    state: &mut ColumnState,
+    bits_of: impl Fn(f64, f64) -> u64,
+) -> Coded {
     if !state.hopeless {
         for scale in 0..POWERS.len() as u8 {
             if let Some(mantissa) = mantissa(value, bits, scale, &bits_of) {
-                *state = ColumnState { previous: mantissa as u64, scale, hopeless: false };
+                *state = ColumnState {
+                    previous: mantissa as u64,
+                    scale,
+                    hopeless: false,
+                };
                 let plain = Coded::delta(mantissa);
                 let word = u64::from(scale) | (plain.bytes as u64) << 5 | plain.word << 8;
-                return Coded { code: SCALE, word, bytes: 1 + plain.bytes };
+                return Coded {
+                    code: SCALE,
+                    word,
+                    bytes: 1 + plain.bytes,
+                };
             }
         }
         // NaN, the infinities and -0.0 say nothing about the values to come.
@@ -200,7 +236,13 @@ impl Row {
 
     /// Adds the value of the next column.
     #[inline]
-    pub fn value(&mut self, column: usize, value: Value<'_>, state: &mut ColumnState, text: TextPlace<'_>) {
+    pub fn value(
+        &mut self,
+        column: usize,
+        value: Value<'_>,
+        state: &mut ColumnState,
+        text: TextPlace<'_>,
+    ) {
         let coded = match value {
             Value::F64(value) => code_f64(value, state),
             Value::F32(value) => code_f32(value, state),
@@ -292,14 +334,24 @@ impl<'a> Reader<'a> {
                 state.delta = state.delta.wrapping_add(change);
                 state.last = state.last.wrapping_add(state.delta);
             }
-            START => *state = TimeState { last: self.short(8)? as i64, delta: 0 },
+            START => {
+                *state = TimeState {
+                    last: self.short(8)? as i64,
+                    delta: 0,
+                }
+            }
             _ => return Err(Malformed),
         }
         Ok(())
     }
 
     /// The bits of the next value, `None` where it is missing; texts answer with their place.
-    fn value(&mut self, code: u8, field_type: FieldType, state: &mut ColumnState) -> Result<Option<u64>, Malformed> {
+    fn value(
+        &mut self,
+        code: u8,
+        field_type: FieldType,
+        state: &mut ColumnState,
+    ) -> Result<Option<u64>, Malformed> {
         match code {
             0..=8 => {
                 let delta = unzigzag(self.short(code)?);
@@ -364,7 +416,11 @@ pub fn payload_bytes(codes: &[u8], columns: usize, bytes: &[u8]) -> Result<usize
             _ => return Err(Malformed),
         };
     }
-    if at > bytes.len() { Err(Malformed) } else { Ok(at) }
+    if at > bytes.len() {
+        Err(Malformed)
+    } else {
+        Ok(at)
+    }
 }
 
 /// Whether a row with these codes begins a block.
@@ -402,13 +458,19 @@ pub fn decode(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns,
 #[inline(always)]
 fn window_word(window: &[u8; 16], at: usize, bytes: usize) -> u64 {
     let word = u64::from_le_bytes(window[at..at + 8].try_into().expect("eight bytes"));
-    if bytes == 0 { 0 } else { word & u64::MAX >> (64 - 8 * bytes) }
+    if bytes == 0 {
+        0
+    } else {
+        word & u64::MAX >> (64 - 8 * bytes)
+    }
 }
 
 /// What a time's code of `bytes` bytes does to the state.
 #[inline(always)]
 pub fn follow_time(time: &mut TimeState, window: &[u8; 16], bytes: usize) {
-    time.delta = time.delta.wrapping_add(unzigzag(window_word(window, 0, bytes)));
+    time.delta = time
+        .delta
+        .wrapping_add(unzigzag(window_word(window, 0, bytes)));
     time.last = time.last.wrapping_add(time.delta);
 }
 
@@ -432,7 +494,12 @@ fn decode_f64(bytes: &[u8], rows: usize) -> Result<Columns, Malformed> {
             && let Some(window) = bytes[at + 1..].first_chunk()
         {
             follow_time(&mut time, window, time_code as usize);
-            state.previous = follow_number(state.previous, window, time_code as usize, value_code as usize);
+            state.previous = follow_number(
+                state.previous,
+                window,
+                time_code as usize,
+                value_code as usize,
+            );
             values.push(f64::from_bits(bits_of(&state, FieldType::F64)));
             at += 1 + (time_code + value_code) as usize;
         } else {
@@ -444,7 +511,13 @@ fn decode_f64(bytes: &[u8], rows: usize) -> Result<Columns, Malformed> {
         }
         times.push(time.last);
     }
-    Ok(Columns { times, fields: vec![FieldColumn { present: None, values: Column::F64(values) }] })
+    Ok(Columns {
+        times,
+        fields: vec![FieldColumn {
+            present: None,
+            values: Column::F64(values),
+        }],
+    })
 }
 
 fn decode_any(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns, Malformed> {
@@ -474,7 +547,10 @@ fn decode_any(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns,
         .zip(bits)
         .zip(present)
         .map(|((&field_type, bits), present)| {
-            Ok(FieldColumn { present, values: column_of(field_type, bits, bytes)? })
+            Ok(FieldColumn {
+                present,
+                values: column_of(field_type, bits, bytes)?,
+            })
         })
         .collect::<Result<Vec<_>, Malformed>>()?;
     Ok(Columns { times, fields })
@@ -483,7 +559,11 @@ fn decode_any(bytes: &[u8], rows: usize, types: &[FieldType]) -> Result<Columns,
 fn column_of(field_type: FieldType, bits: Vec<u64>, block: &[u8]) -> Result<Column, Malformed> {
     Ok(match field_type {
         FieldType::F64 => Column::F64(bits.into_iter().map(f64::from_bits).collect()),
-        FieldType::F32 => Column::F32(bits.into_iter().map(|bits| f32::from_bits(bits as u32)).collect()),
+        FieldType::F32 => Column::F32(
+            bits.into_iter()
+                .map(|bits| f32::from_bits(bits as u32))
+                .collect(),
+        ),
         FieldType::I64 => Column::I64(bits.into_iter().map(|bits| bits as i64).collect()),
         FieldType::U64 => Column::U64(bits),
         FieldType::Bool => Column::Bool(bits.into_iter().map(|bits| bits != 0).collect()),
@@ -503,5 +583,14 @@ fn column_of(field_type: FieldType, bits: Vec<u64>, block: &[u8]) -> Result<Colu
 
 /// The bytes that a row's texts add to [`row_bound`].
 pub fn text_bytes(cells: &[Cell<'_>]) -> usize {
-    cells.iter().map(|cell| if let Value::Str(text) = cell.value { text.len() } else { 0 }).sum()
+    cells
+        .iter()
+        .map(|cell| {
+            if let Value::Str(text) = cell.value {
+                text.len()
+            } else {
+                0
+            }
+        })
+        .sum()
 }

@@ -36,7 +36,10 @@ pub fn class_bytes(class: u8) -> usize {
 
 /// The smallest class whose slots hold so many bytes.
 pub fn class_for(bytes: usize) -> u8 {
-    let class = bytes.div_ceil(SMALLEST).next_power_of_two().trailing_zeros() as u8;
+    let class = bytes
+        .div_ceil(SMALLEST)
+        .next_power_of_two()
+        .trailing_zeros() as u8;
     assert!((class as usize) < CLASSES, "no class holds {bytes} bytes");
     class
 }
@@ -44,6 +47,8 @@ pub fn class_for(bytes: usize) -> u8 {
 struct Page {
     bytes: Box<[u8]>,
     class: u8,
+    /// The bytes of a slot are two to this power.
+    shift: u8,
     live: u32,
     /// Slots handed out so far; those below it that are free are in `free`.
     carved: u32,
@@ -88,7 +93,11 @@ impl Slab {
         if page.free.is_empty() && page.carved == page.capacity() {
             page.listed = false;
             let last = self.room[class as usize].pop();
-            debug_assert_eq!(last, Some(page_number), "the page that served was the last listed");
+            debug_assert_eq!(
+                last,
+                Some(page_number),
+                "the page that served was the last listed"
+            );
         }
         self.live_bytes += class_bytes(class);
         Slot(page_number << SLOT_BITS | u32::from(index))
@@ -103,12 +112,16 @@ impl Slab {
             }
             list.pop();
         }
-        let number = match (class_bytes(class) <= PAGE).then(|| self.idle.pop()).flatten() {
+        let number = match (class_bytes(class) <= PAGE)
+            .then(|| self.idle.pop())
+            .flatten()
+        {
             Some(number) => number,
             None => self.new_page(class_bytes(class).max(PAGE)),
         };
         let page = &mut self.pages[number as usize];
         page.class = class;
+        page.shift = class + SMALLEST.trailing_zeros() as u8;
         page.carved = 0;
         page.free = Vec::new();
         page.listed = true;
@@ -123,7 +136,15 @@ impl Slab {
             self.pages[number as usize].bytes = bytes;
             return number;
         }
-        self.pages.push(Page { bytes, class: 0, live: 0, carved: 0, free: Vec::new(), listed: false });
+        self.pages.push(Page {
+            bytes,
+            class: 0,
+            shift: 0,
+            live: 0,
+            carved: 0,
+            free: Vec::new(),
+            listed: false,
+        });
         (self.pages.len() - 1) as u32
     }
 
@@ -161,7 +182,10 @@ impl Slab {
         let grown = self.take(class + 1);
         let (from, to) = (slot.page(), grown.page());
         assert_ne!(from, to, "pages serve one class");
-        let [source, target] = self.pages.get_disjoint_mut([from, to]).expect("two different pages");
+        let [source, target] = self
+            .pages
+            .get_disjoint_mut([from, to])
+            .expect("two different pages");
         let at = slot.index() * class_bytes(class);
         let to_at = grown.index() * class_bytes(class + 1);
         target.bytes[to_at..to_at + len].copy_from_slice(&source.bytes[at..at + len]);
@@ -175,6 +199,22 @@ impl Slab {
         let page = &self.pages[slot.page()];
         let size = class_bytes(page.class);
         &page.bytes[slot.index() * size..][..size]
+    }
+
+    /// The bytes of a slot from a place in it on.
+    #[inline(always)]
+    pub fn from(&self, slot: Slot, at: usize) -> &[u8] {
+        let page = &self.pages[slot.page()];
+        let start = slot.index() << page.shift;
+        &page.bytes[start + at..start + (1 << page.shift)]
+    }
+
+    /// The bytes of a slot from a place in it on, to write.
+    #[inline(always)]
+    pub fn from_mut(&mut self, slot: Slot, at: usize) -> &mut [u8] {
+        let page = &mut self.pages[slot.page()];
+        let start = slot.index() << page.shift;
+        &mut page.bytes[start + at..start + (1 << page.shift)]
     }
 
     /// The bytes of a slot, to write.
@@ -216,7 +256,9 @@ mod tests {
     #[test]
     fn slots_keep_their_bytes_and_pages_are_used_again() {
         let mut slab = Slab::default();
-        let mut slots: Vec<(Slot, u8)> = (0..5000u32).map(|n| (slab.take((n % 3) as u8), n as u8)).collect();
+        let mut slots: Vec<(Slot, u8)> = (0..5000u32)
+            .map(|n| (slab.take((n % 3) as u8), n as u8))
+            .collect();
         for &(slot, mark) in &slots {
             slab.bytes_mut(slot).fill(mark);
         }

@@ -13,14 +13,29 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Checks all journal files.
-pub(super) fn check(check: &mut Check<'_>, store: u64, registry: &mut Registry) -> Result<(), Error> {
+pub(super) fn check(
+    check: &mut Check<'_>,
+    store: u64,
+    registry: &mut Registry,
+) -> Result<(), Error> {
     let mut numbers = crate::inspect::numbers(check.disk)?;
     // As at a start: files before a gap were let go, and only their names came back.
-    let gap = numbers.windows(2).rposition(|pair| pair[1] != pair[0] + 1).map_or(0, |at| at + 1);
+    let gap = numbers
+        .windows(2)
+        .rposition(|pair| pair[1] != pair[0] + 1)
+        .map_or(0, |at| at + 1);
     for number in numbers.drain(..gap) {
-        check.note(&files::name(number), "a later file is missing, so this one was let go; the next start removes it");
+        check.note(
+            &files::name(number),
+            "a later file is missing, so this one was let go; the next start removes it",
+        );
     }
-    let mut replay = Replay { registry, blocks: HashMap::new(), scratch: Vec::new(), end: None };
+    let mut replay = Replay {
+        registry,
+        blocks: HashMap::new(),
+        scratch: Vec::new(),
+        end: None,
+    };
     for number in numbers {
         replay.file(check, number, store);
     }
@@ -81,7 +96,10 @@ impl Replay<'_> {
         if let Some(end) = self.end.take()
             && end.sequence != reader.sequence
         {
-            let what = format!("record {} was expected here; {name} begins with record {}", end.sequence, reader.sequence);
+            let what = format!(
+                "record {} was expected here; {name} begins with record {}",
+                end.sequence, reader.sequence
+            );
             check.damage(&end.file, end.at, what);
             self.lose_the_thread();
         }
@@ -94,7 +112,11 @@ impl Replay<'_> {
                 check.note(name, "its header was never written, and so no record");
             }
             Ok(()) => {
-                check.damage(name, 0, "its header is damaged, of another version, or of another store".to_string());
+                check.damage(
+                    name,
+                    0,
+                    "its header is damaged, of another version, or of another store".to_string(),
+                );
                 self.lose_the_thread();
             }
             Err(error) => check.damage(name, 0, format!("it cannot be read: {error}")),
@@ -110,7 +132,8 @@ impl Replay<'_> {
     fn records(&mut self, check: &mut Check<'_>, name: &str, mut reader: FileReader) {
         loop {
             while let Some((at, body)) = reader.next_body() {
-                let read = Record::decode(body).map_err(|_| "its streams are malformed".to_string());
+                let read =
+                    Record::decode(body).map_err(|_| "its streams are malformed".to_string());
                 match read.and_then(|record| self.record(&record)) {
                     Ok(rows) => {
                         check.report.records += 1;
@@ -123,8 +146,13 @@ impl Replay<'_> {
                     }
                 }
             }
-            let Some(later) = reader.later_record() else { break };
-            let what = format!("record {} was expected here; the next whole one is at {later}", reader.sequence);
+            let Some(later) = reader.later_record() else {
+                break;
+            };
+            let what = format!(
+                "record {} was expected here; the next whole one is at {later}",
+                reader.sequence
+            );
             check.damage(name, reader.at(), what);
             self.lose_the_thread();
             reader.skip_to(later);
@@ -137,7 +165,11 @@ impl Replay<'_> {
             );
             check.note(name, what);
         }
-        self.end = Some(End { file: name.to_string(), at: reader.at(), sequence: reader.sequence });
+        self.end = Some(End {
+            file: name.to_string(),
+            at: reader.at(),
+            sequence: reader.sequence,
+        });
     }
 
     fn record(&mut self, record: &Record) -> Result<u64, String> {
@@ -145,30 +177,63 @@ impl Replay<'_> {
         let mut rows = Rows::new(record);
         for (index, row) in rows.by_ref().enumerate() {
             let row = row.map_err(|_| format!("row {index} is malformed"))?;
-            self.row(&row).map_err(|what| format!("row {index}, source {}: {what}", row.source))?;
+            self.row(&row)
+                .map_err(|what| format!("row {index}, source {}: {what}", row.source))?;
         }
-        if rows.is_at_end() { Ok(record.rows) } else { Err("its streams do not end with the last row".to_string()) }
+        if rows.is_at_end() {
+            Ok(record.rows)
+        } else {
+            Err("its streams do not end with the last row".to_string())
+        }
     }
 
     fn row(&mut self, row: &RecordRow<'_>) -> Result<(), String> {
         if row.source >= self.registry.sources() {
-            return Err(format!("the source is unknown; there are {}", self.registry.sources()));
+            return Err(format!(
+                "the source is unknown; there are {}",
+                self.registry.sources()
+            ));
         }
         if let Some((_, number)) = row.start {
-            let layout = self.registry.layout(number).ok_or_else(|| format!("layout {number} is unknown"))?.clone();
-            self.registry.link(row.source, number).map_err(|_| format!("layout {number} is unknown"))?;
+            let layout = self
+                .registry
+                .layout(number)
+                .ok_or_else(|| format!("layout {number} is unknown"))?
+                .clone();
+            self.registry
+                .link(row.source, number)
+                .map_err(|_| format!("layout {number} is unknown"))?;
             let states = vec![ColumnState::default(); layout.columns()];
-            self.blocks.insert(row.source, Followed { layout, time: TimeState::default(), states });
+            self.blocks.insert(
+                row.source,
+                Followed {
+                    layout,
+                    time: TimeState::default(),
+                    states,
+                },
+            );
         }
         // The block may have begun in a file that was let go: then a segment has the row.
-        let Some(block) = self.blocks.get_mut(&row.source) else { return Ok(()) };
+        let Some(block) = self.blocks.get_mut(&row.source) else {
+            return Ok(());
+        };
         if row.columns != block.layout.columns() {
-            return Err(format!("it has {} columns, its block {}", row.columns, block.layout.columns()));
+            return Err(format!(
+                "it has {} columns, its block {}",
+                row.columns,
+                block.layout.columns()
+            ));
         }
         self.scratch.clear();
         self.scratch.extend_from_slice(row.codes);
         self.scratch.extend_from_slice(row.payload);
-        row::follow(&self.scratch, 0, block.layout.types(), &mut block.time, &mut block.states)
-            .map_err(|_| "its codes are malformed".to_string())
+        row::follow(
+            &self.scratch,
+            0,
+            block.layout.types(),
+            &mut block.time,
+            &mut block.states,
+        )
+        .map_err(|_| "its codes are malformed".to_string())
     }
 }

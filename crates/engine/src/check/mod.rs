@@ -88,8 +88,18 @@ impl CheckReport {
 /// and told in the report.
 pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<CheckReport, Error> {
     let files = inspect::files(disk)?;
-    let total = files.iter().filter(|file| is_read(file.kind)).map(|file| file.bytes).sum();
-    let mut check = Check { disk, report: CheckReport::default(), progress, done: 0, total };
+    let total = files
+        .iter()
+        .filter(|file| is_read(file.kind))
+        .map(|file| file.bytes)
+        .sum();
+    let mut check = Check {
+        disk,
+        report: CheckReport::default(),
+        progress,
+        done: 0,
+        total,
+    };
     check.report.bytes = total;
     check.note_files(&files);
     if let Some((catalog, mut registry)) = check.catalog(&files)? {
@@ -104,7 +114,10 @@ pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Chec
 }
 
 fn is_read(kind: FileKind) -> bool {
-    matches!(kind, FileKind::Catalog | FileKind::Segment | FileKind::Journal)
+    matches!(
+        kind,
+        FileKind::Catalog | FileKind::Segment | FileKind::Journal
+    )
 }
 
 /// A check under way.
@@ -120,7 +133,11 @@ impl Check<'_> {
     fn damage(&mut self, file: &str, offset: u64, what: String) {
         self.report.damaged += 1;
         if self.report.damage.len() < LISTED {
-            self.report.damage.push(Damage { file: file.to_string(), offset, what });
+            self.report.damage.push(Damage {
+                file: file.to_string(),
+                offset,
+                what,
+            });
         }
     }
 
@@ -128,13 +145,18 @@ impl Check<'_> {
     fn error(&mut self, file: &str, offset: u64, error: Error) {
         match error {
             Error::Damage { offset, what, .. } => self.damage(file, offset, what),
-            Error::Io { error, .. } => self.damage(file, offset, format!("it cannot be read: {error}")),
+            Error::Io { error, .. } => {
+                self.damage(file, offset, format!("it cannot be read: {error}"))
+            }
             other => self.damage(file, offset, other.to_string()),
         }
     }
 
     fn note(&mut self, file: &str, what: impl Into<String>) {
-        self.report.notes.push(Note { file: file.to_string(), what: what.into() });
+        self.report.notes.push(Note {
+            file: file.to_string(),
+            what: what.into(),
+        });
     }
 
     fn advance(&mut self, bytes: u64) {
@@ -160,20 +182,38 @@ impl Check<'_> {
     fn catalog(&mut self, files: &[FileView]) -> Result<Option<(ReadCatalog, Registry)>, Error> {
         let read = match catalog::read(self.disk) {
             Ok(Some(read)) => read,
-            Ok(None) if files.iter().any(|file| matches!(file.kind, FileKind::Segment | FileKind::Journal)) => {
-                self.damage(catalog::NAME, 0, "it is missing or blank; put it back from a copy of the directory".to_string());
+            Ok(None)
+                if files
+                    .iter()
+                    .any(|file| matches!(file.kind, FileKind::Segment | FileKind::Journal)) =>
+            {
+                self.damage(
+                    catalog::NAME,
+                    0,
+                    "it is missing or blank; put it back from a copy of the directory".to_string(),
+                );
                 return Ok(None);
             }
             // The power failed before the store began.
             Ok(None) if files.iter().any(|file| file.kind == FileKind::Catalog) => return Ok(None),
-            Ok(None) => return Err(Error::Options("there is no store here: no catalog, no segments, no journal".to_string())),
+            Ok(None) => {
+                return Err(Error::Options(
+                    "there is no store here: no catalog, no segments, no journal".to_string(),
+                ));
+            }
             Err(error) => {
                 self.error(catalog::NAME, 0, error);
                 return Ok(None);
             }
         };
-        let registry = Registry::read(&read.frames, &mut |offset, what| self.damage(catalog::NAME, offset, what));
-        self.report.frames = read.frames.iter().filter(|frame| frame.frame.is_ok()).count() as u64;
+        let registry = Registry::read(&read.frames, &mut |offset, what| {
+            self.damage(catalog::NAME, offset, what)
+        });
+        self.report.frames = read
+            .frames
+            .iter()
+            .filter(|frame| frame.frame.is_ok())
+            .count() as u64;
         self.copies(files, &read);
         self.claims(files, &read, &registry);
         Ok(Some((read, registry)))
@@ -183,17 +223,37 @@ impl Check<'_> {
     fn copies(&mut self, files: &[FileView], read: &ReadCatalog) {
         // Without a frame, the store was only just being made.
         let last_frame = read.frames.last().map_or(0, |frame| frame.offset);
-        let files_of = [(catalog::NAME, catalog::COPY), (catalog::COPY, catalog::NAME)];
+        let files_of = [
+            (catalog::NAME, catalog::COPY),
+            (catalog::COPY, catalog::NAME),
+        ];
         for ((name, other), whole) in files_of.into_iter().zip(read.whole) {
-            let bytes = files.iter().find(|file| file.file == name).map_or(0, |file| file.bytes);
+            let bytes = files
+                .iter()
+                .find(|file| file.file == name)
+                .map_or(0, |file| file.bytes);
             if let Some((_, at)) = read.damaged.iter().find(|(damaged, _)| *damaged == name) {
-                self.damage(name, *at, format!("it differs from {other} here; the next start mends it from there"));
+                self.damage(
+                    name,
+                    *at,
+                    format!("it differs from {other} here; the next start mends it from there"),
+                );
             } else if bytes < last_frame {
-                self.damage(name, bytes, format!("it ends here, {other} at {}; the next start mends it from there", read.end()));
+                self.damage(
+                    name,
+                    bytes,
+                    format!(
+                        "it ends here, {other} at {}; the next start mends it from there",
+                        read.end()
+                    ),
+                );
             } else if !whole {
                 self.note(name, "the last frame is not whole here: it was being added when the power failed, or was damaged since; the next start mends it");
             } else if bytes > read.end() {
-                let what = format!("bytes {} to {bytes} are no frame: they were being written when the power failed", read.end());
+                let what = format!(
+                    "bytes {} to {bytes} are no frame: they were being written when the power failed",
+                    read.end()
+                );
                 self.note(name, what);
             }
             self.advance(bytes);
@@ -203,7 +263,9 @@ impl Check<'_> {
     /// Segments tell how much the catalog must know.
     fn claims(&mut self, files: &[FileView], catalog: &ReadCatalog, registry: &Registry) {
         for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
-            let Ok(segment) = segment::open(self.disk, file, catalog.store) else { continue };
+            let Ok(segment) = segment::open(self.disk, file, catalog.store) else {
+                continue;
+            };
             let (sources, layouts) = (segment.trailer.sources, segment.trailer.layouts);
             if sources > registry.sources() || layouts as usize > registry.layouts.len() {
                 let what = format!(

@@ -15,7 +15,9 @@ use seiner_platform::Disk;
 
 /// Opens a segment.
 pub(super) fn open(disk: &dyn Disk, file: &FileView, store: u64) -> Result<Segment, Error> {
-    let opened = disk.open(&file.file).map_err(io_error(|| format!("opening {}", file.file)))?;
+    let opened = disk
+        .open(&file.file)
+        .map_err(io_error(|| format!("opening {}", file.file)))?;
     Segment::open(opened, file.file.clone(), store)
 }
 
@@ -24,7 +26,14 @@ pub(super) fn check(check: &mut Check<'_>, file: &FileView, store: u64, registry
     check.report.segments += 1;
     let before = check.done;
     match open(check.disk, file, store) {
-        Ok(segment) => Reading { check, segment, registry, name: &file.file, lost_layouts: 0 }.run(segment_number(file)),
+        Ok(segment) => Reading {
+            check,
+            segment,
+            registry,
+            name: &file.file,
+            lost_layouts: 0,
+        }
+        .run(segment_number(file)),
         Err(error) => check.error(&file.file, 0, error),
     }
     let rest = (before + file.bytes).saturating_sub(check.done);
@@ -45,7 +54,13 @@ impl Reading<'_, '_> {
         let trailer = self.segment.trailer.clone();
         if trailer.number != number {
             let at = self.segment.bytes() - TRAILER_BYTES as u64;
-            self.damage(at, format!("the trailer is segment {}'s, the name says {number}", trailer.number));
+            self.damage(
+                at,
+                format!(
+                    "the trailer is segment {}'s, the name says {number}",
+                    trailer.number
+                ),
+            );
         }
         let (mut entries, whole) = self.pages();
         if whole {
@@ -55,7 +70,10 @@ impl Reading<'_, '_> {
         let mut at = 0;
         for entry in &entries {
             if whole && u64::from(entry.offset) != at {
-                let what = format!("block {} begins here, the one before ends at {at}", entry.number);
+                let what = format!(
+                    "block {} begins here, the one before ends at {at}",
+                    entry.number
+                );
                 self.damage(u64::from(entry.offset), what);
             }
             at = u64::from(entry.offset) + u64::from(entry.len);
@@ -63,10 +81,16 @@ impl Reading<'_, '_> {
             self.check.advance(u64::from(entry.len));
         }
         let blocks_end = trailer.block_bytes;
-        self.zeros(blocks_end, blocks_end.next_multiple_of(ALIGNMENT as u64));
-        self.zeros(trailer.fence_offset + u64::from(trailer.fence_len), self.segment.bytes() - TRAILER_BYTES as u64);
+        self.zeros(blocks_end, aligned(blocks_end));
+        self.zeros(
+            trailer.fence_offset + u64::from(trailer.fence_len),
+            self.segment.bytes() - TRAILER_BYTES as u64,
+        );
         if self.lost_layouts > 0 && self.check.report.is_sound() {
-            let what = format!("it does not give sources the columns that {} blocks of {} have", self.lost_layouts, self.name);
+            let what = format!(
+                "it does not give sources the columns that {} blocks of {} have",
+                self.lost_layouts, self.name
+            );
             self.check.damage(catalog::NAME, 0, what);
         }
     }
@@ -79,11 +103,14 @@ impl Reading<'_, '_> {
     fn pages(&mut self) -> (Vec<Entry>, bool) {
         let mut entries: Vec<Entry> = Vec::new();
         let mut whole = true;
-        let mut at = self.segment.trailer.block_bytes.next_multiple_of(ALIGNMENT as u64);
+        let mut at = aligned(self.segment.trailer.block_bytes);
         for page in self.segment.fence().to_vec() {
             let offset = u64::from(page.offset);
             if offset != at {
-                self.damage(offset, format!("a footer page begins here, {at} was expected"));
+                self.damage(
+                    offset,
+                    format!("a footer page begins here, {at} was expected"),
+                );
             }
             at = offset + u64::from(page.len);
             let read = match self.segment.page(&page) {
@@ -94,42 +121,95 @@ impl Reading<'_, '_> {
                     continue;
                 }
             };
-            if read.first().is_none_or(|entry| entry.source != page.first_source) {
-                self.damage(offset, format!("a footer page does not begin with source {}", page.first_source));
+            if read
+                .first()
+                .is_none_or(|entry| entry.source != page.first_source)
+            {
+                self.damage(
+                    offset,
+                    format!(
+                        "a footer page does not begin with source {}",
+                        page.first_source
+                    ),
+                );
             }
             let key = |entry: &Entry| (entry.source, entry.number);
-            if entries.last().into_iter().chain(&read).map(key).is_sorted_by(|a, b| a < b) {
+            if entries
+                .last()
+                .into_iter()
+                .chain(&read)
+                .map(key)
+                .is_sorted_by(|a, b| a < b)
+            {
                 self.check.report.pages += 1;
             } else {
-                self.damage(offset, "a footer page is not sorted by source and block".to_string());
+                self.damage(
+                    offset,
+                    "a footer page is not sorted by source and block".to_string(),
+                );
             }
             entries.extend(read);
         }
         if at != self.segment.trailer.fence_offset {
-            self.damage(at, format!("the footer pages end here, the fence begins at {}", self.segment.trailer.fence_offset));
+            self.damage(
+                at,
+                format!(
+                    "the footer pages end here, the fence begins at {}",
+                    self.segment.trailer.fence_offset
+                ),
+            );
         }
         (entries, whole)
     }
 
     fn compare_totals(&mut self, entries: &[Entry]) {
         let trailer = &self.segment.trailer;
-        let sum = |value: fn(&Entry) -> u32| entries.iter().map(|entry| u64::from(value(entry))).sum::<u64>();
-        let found = [entries.len() as u64, sum(|entry| entry.rows), sum(|entry| entry.len)];
+        let sum = |value: fn(&Entry) -> u32| {
+            entries
+                .iter()
+                .map(|entry| u64::from(value(entry)))
+                .sum::<u64>()
+        };
+        let found = [
+            entries.len() as u64,
+            sum(|entry| entry.rows),
+            sum(|entry| entry.len),
+        ];
         let said = [trailer.blocks, trailer.rows, trailer.block_bytes];
         let last = entries.iter().map(|entry| entry.number).max().unwrap_or(0);
-        let first_time = entries.iter().map(|entry| entry.first).min().unwrap_or(i64::MAX);
-        let last_time = entries.iter().map(|entry| entry.last).max().unwrap_or(i64::MIN);
+        let first_time = entries
+            .iter()
+            .map(|entry| entry.first)
+            .min()
+            .unwrap_or(i64::MAX);
+        let last_time = entries
+            .iter()
+            .map(|entry| entry.last)
+            .max()
+            .unwrap_or(i64::MIN);
         let mut wrong = Vec::new();
-        for (what, said, found) in [("blocks", said[0], found[0]), ("rows", said[1], found[1]), ("bytes of blocks", said[2], found[2])] {
+        for (what, said, found) in [
+            ("blocks", said[0], found[0]),
+            ("rows", said[1], found[1]),
+            ("bytes of blocks", said[2], found[2]),
+        ] {
             if said != found {
-                wrong.push(format!("the trailer says {said} {what}, the footer lists {found}"));
+                wrong.push(format!(
+                    "the trailer says {said} {what}, the footer lists {found}"
+                ));
             }
         }
         if last != trailer.last_block {
-            wrong.push(format!("the trailer says block {} is the last, the footer lists {last}", trailer.last_block));
+            wrong.push(format!(
+                "the trailer says block {} is the last, the footer lists {last}",
+                trailer.last_block
+            ));
         }
         if Interval::new(first_time, last_time) != trailer.span {
-            wrong.push(format!("the trailer says times {:?}, the footer lists {first_time} to {last_time}", trailer.span));
+            wrong.push(format!(
+                "the trailer says times {:?}, the footer lists {first_time} to {last_time}",
+                trailer.span
+            ));
         }
         let at = self.segment.bytes() - TRAILER_BYTES as u64;
         wrong.into_iter().for_each(|what| self.damage(at, what));
@@ -143,7 +223,13 @@ impl Reading<'_, '_> {
         match self.segment.bytes_at(from, to - from) {
             Ok(bytes) => {
                 if let Some(at) = bytes.iter().position(|&byte| byte != 0) {
-                    self.damage(from + at as u64, format!("zero was expected between the parts, {:#04x} was found", bytes[at]));
+                    self.damage(
+                        from + at as u64,
+                        format!(
+                            "zero was expected between the parts, {:#04x} was found",
+                            bytes[at]
+                        ),
+                    );
                 }
             }
             Err(error) => self.check.error(self.name, from, error),
@@ -152,7 +238,10 @@ impl Reading<'_, '_> {
 
     fn block(&mut self, entry: &Entry) {
         if u64::from(entry.offset) + u64::from(entry.len) > self.segment.trailer.block_bytes {
-            let what = format!("block {} of {} bytes reaches past the last block's end", entry.number, entry.len);
+            let what = format!(
+                "block {} of {} bytes reaches past the last block's end",
+                entry.number, entry.len
+            );
             return self.damage(u64::from(entry.offset), what);
         }
         let bytes = match self.segment.read(entry) {
@@ -177,35 +266,67 @@ impl Reading<'_, '_> {
         let block = Block::open(bytes)?;
         let head = block.head;
         if (head.source, head.number) != (entry.source, entry.number) {
-            return Err(format!("it says it is block {} of source {}", head.number, head.source));
+            return Err(format!(
+                "it says it is block {} of source {}",
+                head.number, head.source
+            ));
         }
         if block.rows != entry.rows as usize {
-            return Err(format!("it has {} rows, the footer says {}", block.rows, entry.rows));
+            return Err(format!(
+                "it has {} rows, the footer says {}",
+                block.rows, entry.rows
+            ));
         }
         if entry.source >= self.registry.sources() {
-            return Err(format!("its source is unknown; the catalog names {}", self.registry.sources()));
+            return Err(format!(
+                "its source is unknown; the catalog names {}",
+                self.registry.sources()
+            ));
         }
-        let layout = self.registry.layout(head.layout).ok_or_else(|| format!("its layout {} is unknown or lost", head.layout))?;
+        let layout = self
+            .registry
+            .layout(head.layout)
+            .ok_or_else(|| format!("its layout {} is unknown or lost", head.layout))?;
         self.lost_layouts += u64::from(!self.registry.reaches(entry.source, head.layout));
         block.shape(layout.columns())?;
         let (times, fields) = block.columns(layout.types(), |_| true)?;
         compare_times(entry, &times)?;
         let span = Interval::new(entry.first, entry.last);
         let fields: Vec<FieldColumn> = fields.into_iter().flatten().collect();
-        for (column, said) in block.summaries(layout.columns(), span)?.into_iter().enumerate() {
-            compare_summary(&times, &fields[column], said).map_err(|what| format!("field {}: {what}", layout.names()[column]))?;
+        for (column, said) in block
+            .summaries(layout.columns(), span)?
+            .into_iter()
+            .enumerate()
+        {
+            compare_summary(&times, &fields[column], said)
+                .map_err(|what| format!("field {}: {what}", layout.names()[column]))?;
         }
         Ok(fields.iter().map(|field| field.values.len() as u64).sum())
     }
 }
 
+/// Where the pages begin behind so many bytes of blocks.
+fn aligned(block_bytes: u64) -> u64 {
+    block_bytes
+        .checked_next_multiple_of(ALIGNMENT as u64)
+        .unwrap_or(u64::MAX)
+}
+
 fn compare_times(entry: &Entry, times: &[i64]) -> Result<(), String> {
     if let Some(at) = times.windows(2).position(|pair| pair[0] >= pair[1]) {
-        return Err(format!("time {} of row {} is followed by {}", times[at], at, times[at + 1]));
+        return Err(format!(
+            "time {} of row {} is followed by {}",
+            times[at],
+            at,
+            times[at + 1]
+        ));
     }
     match (times.first(), times.last()) {
         (Some(&first), Some(&last)) if (first, last) == (entry.first, entry.last) => Ok(()),
-        (first, last) => Err(format!("its times are {first:?} to {last:?}, the footer says {} to {}", entry.first, entry.last)),
+        (first, last) => Err(format!(
+            "its times are {first:?} to {last:?}, the footer says {} to {}",
+            entry.first, entry.last
+        )),
     }
 }
 
@@ -225,7 +346,9 @@ fn compare_summary(times: &[i64], field: &FieldColumn, said: Option<Bucket>) -> 
         ("last", said.last.1, found.last.1),
     ];
     match pairs.iter().find(|(_, said, found)| !same(*said, *found)) {
-        Some((what, said, found)) => Err(format!("its {what} is said to be {said}, and is {found}")),
+        Some((what, said, found)) => {
+            Err(format!("its {what} is said to be {said}, and is {found}"))
+        }
         None => Ok(()),
     }
 }

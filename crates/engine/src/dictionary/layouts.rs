@@ -60,7 +60,11 @@ impl Layout {
     /// looked for at `expected` first.
     #[inline]
     pub fn column(&self, name: &[u8], expected: usize) -> Option<usize> {
-        if self.names.get(expected).is_some_and(|known| known.as_bytes() == name) {
+        if self
+            .names
+            .get(expected)
+            .is_some_and(|known| known.as_bytes() == name)
+        {
             return Some(expected);
         }
         self.names.iter().position(|known| known.as_bytes() == name)
@@ -78,7 +82,11 @@ pub struct Layouts {
 impl Layouts {
     /// Only the empty layout.
     pub fn new() -> Layouts {
-        Layouts { all: vec![Arc::new(Layout::default())], next: HashMap::new(), memory: 0 }
+        Layouts {
+            all: vec![Arc::new(Layout::default())],
+            next: HashMap::new(),
+            memory: 0,
+        }
     }
 
     /// The layout of a number.
@@ -106,7 +114,13 @@ impl Layouts {
         types.push(field_type);
         self.memory += 160 + names.len() * 17 + name.len();
         let lost = base.lost;
-        self.all.push(Arc::new(Layout { number, parent, names, types, lost }));
+        self.all.push(Arc::new(Layout {
+            number,
+            parent,
+            names,
+            types,
+            lost,
+        }));
         self.next.insert(step, number);
         (number, true)
     }
@@ -114,7 +128,11 @@ impl Layouts {
     /// Keeps numbers below `up_to` for layouts whose description is lost.
     pub fn lose(&mut self, up_to: u32) {
         for number in self.all.len() as u32..up_to {
-            self.all.push(Arc::new(Layout { number, lost: true, ..Layout::default() }));
+            self.all.push(Arc::new(Layout {
+                number,
+                lost: true,
+                ..Layout::default()
+            }));
         }
     }
 

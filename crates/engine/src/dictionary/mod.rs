@@ -9,8 +9,8 @@ pub mod names;
 mod pairs;
 
 use pairs::Pairs;
-use seiner_model::{Condition, Matcher, Selector, SourceKey};
 use roaring::RoaringBitmap;
+use seiner_model::{Condition, Matcher, Selector, SourceKey};
 
 /// The tag name under which pairs keep the measurement. No tag is named so: empty names are refused.
 const MEASUREMENT: &str = "";
@@ -63,7 +63,11 @@ impl Dictionary {
             members.push(self.pairs.find(tag, value)?);
         }
         let hash = hash_members(&self.hasher, &members);
-        self.by_members.find(hash, |&source| members_of(&self.ends, &self.members, source) == members).copied()
+        self.by_members
+            .find(hash, |&source| {
+                members_of(&self.ends, &self.members, source) == members
+            })
+            .copied()
     }
 
     /// How many sources there are.
@@ -84,14 +88,18 @@ impl Dictionary {
     /// The numbers of the sources that a selector means, ascending.
     pub fn select(&self, selector: &Selector) -> RoaringBitmap {
         let mut found = match &selector.measurement {
-            Some(measurement) => {
-                self.pairs.find(MEASUREMENT, measurement).map(|pair| self.pairs.sources(pair)).unwrap_or_default()
-            }
+            Some(measurement) => self
+                .pairs
+                .find(MEASUREMENT, measurement)
+                .map(|pair| self.pairs.sources(pair))
+                .unwrap_or_default(),
             None => self.all(),
         };
         // The selective conditions first: what follows then works on less.
-        let (narrow, wide): (Vec<&Matcher>, Vec<&Matcher>) =
-            selector.matchers.iter().partition(|matcher| matches!(matcher.condition, Condition::Is(_)));
+        let (narrow, wide): (Vec<&Matcher>, Vec<&Matcher>) = selector
+            .matchers
+            .iter()
+            .partition(|matcher| matches!(matcher.condition, Condition::Is(_)));
         for matcher in narrow.into_iter().chain(wide) {
             if found.is_empty() {
                 break;
@@ -126,13 +134,20 @@ impl Dictionary {
                 }
             }
         }
-        if negative { *found -= listed } else { *found &= listed }
+        if negative {
+            *found -= listed
+        } else {
+            *found &= listed
+        }
     }
 
     /// All measurements, sorted.
     pub fn measurements(&self) -> Vec<String> {
-        let mut all: Vec<String> =
-            self.pairs.of_tag(MEASUREMENT).map(|pair| self.pairs.text(pair).1.to_string()).collect();
+        let mut all: Vec<String> = self
+            .pairs
+            .of_tag(MEASUREMENT)
+            .map(|pair| self.pairs.text(pair).1.to_string())
+            .collect();
         all.sort();
         all
     }
@@ -144,7 +159,11 @@ impl Dictionary {
             .pairs
             .tags()
             .filter(|tag| *tag != MEASUREMENT)
-            .filter(|tag| self.pairs.of_tag(tag).any(|pair| self.pairs.meets(pair, &selected)))
+            .filter(|tag| {
+                self.pairs
+                    .of_tag(tag)
+                    .any(|pair| self.pairs.meets(pair, &selected))
+            })
             .map(str::to_string)
             .collect();
         names.sort();
@@ -169,12 +188,18 @@ impl Dictionary {
 
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        self.pairs.memory() + (self.ends.capacity() + self.members.capacity()) * 4 + self.by_members.capacity() * 5
+        self.pairs.memory()
+            + (self.ends.capacity() + self.members.capacity()) * 4
+            + self.by_members.capacity() * 5
     }
 }
 
 fn members_of<'a>(ends: &[u32], members: &'a [u32], source: u32) -> &'a [u32] {
-    let start = if source == 0 { 0 } else { ends[source as usize - 1] };
+    let start = if source == 0 {
+        0
+    } else {
+        ends[source as usize - 1]
+    };
     &members[start as usize..ends[source as usize] as usize]
 }
 
@@ -192,7 +217,8 @@ mod tests {
         for n in 0..100 {
             let host = format!("h{}", n / 10);
             let core = format!("{}", n % 10);
-            let key = SourceKey::new("cpu", [("host", host.as_str()), ("core", core.as_str())]).unwrap();
+            let key =
+                SourceKey::new("cpu", [("host", host.as_str()), ("core", core.as_str())]).unwrap();
             assert_eq!(dictionary.intern(&key), (n, true));
             assert_eq!(dictionary.intern(&key), (n, false));
             assert_eq!(dictionary.find(&key), Some(n));
@@ -229,9 +255,14 @@ mod tests {
             "cpu{host=~\"h1|h2\",core!=0}",
         ] {
             let selector = Selector::parse(text).unwrap();
-            let expected: Vec<u32> =
-                (0..105).filter(|&n| selector.holds(&dictionary.key(n).unwrap())).collect();
-            assert_eq!(dictionary.select(&selector).iter().collect::<Vec<_>>(), expected, "{text}");
+            let expected: Vec<u32> = (0..105)
+                .filter(|&n| selector.holds(&dictionary.key(n).unwrap()))
+                .collect();
+            assert_eq!(
+                dictionary.select(&selector).iter().collect::<Vec<_>>(),
+                expected,
+                "{text}"
+            );
         }
     }
 

@@ -23,7 +23,11 @@ struct Entry {
     source: u32,
 }
 
-const FREE: Entry = Entry { high: 0, low: 0, source: 0 };
+const FREE: Entry = Entry {
+    high: 0,
+    low: 0,
+    source: 0,
+};
 
 /// Names by hash, open addressing.
 pub struct Names {
@@ -35,7 +39,11 @@ pub struct Names {
 impl Names {
     /// No names; hashes depend on the seed.
     pub fn new(seed: u64) -> Names {
-        Names { entries: vec![FREE; 1024], used: 0, seed }
+        Names {
+            entries: vec![FREE; 1024],
+            used: 0,
+            seed,
+        }
     }
 
     /// What a name's hash depends on, so that it can be computed elsewhere.
@@ -85,14 +93,24 @@ impl Names {
         while self.entries[at].source != 0 {
             at = (at + 1) & (self.entries.len() - 1);
         }
-        self.entries[at] = Entry { high: hash.high, low: hash.low, source };
+        self.entries[at] = Entry {
+            high: hash.high,
+            low: hash.low,
+            source,
+        };
     }
 
     fn grow(&mut self) {
         let double = vec![FREE; self.entries.len() * 2];
         for entry in std::mem::replace(&mut self.entries, double) {
             if entry.source != 0 {
-                self.put(NameHash { high: entry.high, low: entry.low }, entry.source);
+                self.put(
+                    NameHash {
+                        high: entry.high,
+                        low: entry.low,
+                    },
+                    entry.source,
+                );
             }
         }
     }
@@ -106,6 +124,12 @@ impl Names {
 /// The hash of a name in a notation.
 #[inline]
 pub fn hash_name(seed: u64, notation: u32, name: &[u8]) -> NameHash {
-    let hash = xxh3_128_with_seed(name, seed ^ u64::from(notation).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    NameHash { high: (hash >> 64) as u64, low: hash as u32 }
+    let hash = xxh3_128_with_seed(
+        name,
+        seed ^ u64::from(notation).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+    );
+    NameHash {
+        high: (hash >> 64) as u64,
+        low: hash as u32,
+    }
 }

@@ -49,7 +49,10 @@ impl Pairs {
             Some(&number) => number,
             None => {
                 let number = self.tags.len() as u32;
-                self.tags.push(Tag { name: tag.to_string(), pairs: Vec::new() });
+                self.tags.push(Tag {
+                    name: tag.to_string(),
+                    pairs: Vec::new(),
+                });
                 self.tag_numbers.insert(tag.to_string(), number);
                 number
             }
@@ -59,7 +62,9 @@ impl Pairs {
         }
         let pair = self.tag_of.len() as u32;
         self.values.extend_from_slice(value.as_bytes());
-        self.ends.push(u32::try_from(self.values.len()).expect("tag values take less than 4 GiB of memory"));
+        self.ends.push(
+            u32::try_from(self.values.len()).expect("tag values take less than 4 GiB of memory"),
+        );
         self.tag_of.push(tag);
         self.lists.push(NONE);
         self.tags[tag as usize].pairs.push(pair);
@@ -78,17 +83,24 @@ impl Pairs {
             NONE => *list = source,
             number if number & BITMAP == 0 => {
                 *list = BITMAP | self.bitmaps.len() as u32;
-                self.bitmaps.push(RoaringBitmap::from_sorted_iter([number, source]).expect("numbers ascend"));
+                self.bitmaps.push(
+                    RoaringBitmap::from_sorted_iter([number, source]).expect("numbers ascend"),
+                );
             }
             number => {
-                self.bitmaps[(number & !BITMAP) as usize].try_push(source).expect("numbers ascend");
+                self.bitmaps[(number & !BITMAP) as usize]
+                    .try_push(source)
+                    .expect("numbers ascend");
             }
         }
     }
 
     /// Tag and value.
     pub fn text(&self, pair: u32) -> (&str, &str) {
-        (&self.tags[self.tag_of[pair as usize] as usize].name, self.value(pair))
+        (
+            &self.tags[self.tag_of[pair as usize] as usize].name,
+            self.value(pair),
+        )
     }
 
     fn value(&self, pair: u32) -> &str {
@@ -124,7 +136,10 @@ impl Pairs {
 
     /// The pairs of a tag.
     pub fn of_tag(&self, tag: &str) -> impl Iterator<Item = u32> + '_ {
-        let tag = self.tag_numbers.get(tag).map(|&number| &self.tags[number as usize]);
+        let tag = self
+            .tag_numbers
+            .get(tag)
+            .map(|&number| &self.tags[number as usize]);
         tag.into_iter().flat_map(|tag| tag.pairs.iter().copied())
     }
 
@@ -144,6 +159,10 @@ impl Pairs {
 }
 
 fn value_of<'a>(ends: &[u32], values: &'a [u8], pair: u32) -> &'a [u8] {
-    let start = if pair == 0 { 0 } else { ends[pair as usize - 1] };
+    let start = if pair == 0 {
+        0
+    } else {
+        ends[pair as usize - 1]
+    };
     &values[start as usize..ends[pair as usize] as usize]
 }

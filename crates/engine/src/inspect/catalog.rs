@@ -3,9 +3,9 @@
 use super::registry::{Registry, open_catalog, read_links};
 use crate::catalog::NAME;
 use crate::error::Error;
+use crate::error::io_error;
 use crate::journal::files::{self, FileReader};
 use crate::journal::record::Record;
-use crate::error::io_error;
 use seiner_model::{FieldType, Selector, SourceId, SourceKey};
 use seiner_platform::Disk;
 
@@ -76,7 +76,11 @@ pub struct SourceView {
 pub fn catalog(disk: &dyn Disk) -> Result<CatalogView, Error> {
     let catalog = open_catalog(disk)?;
     let read = &catalog.frames;
-    let ends = read.iter().skip(1).map(|frame| frame.offset).chain([catalog.end()]);
+    let ends = read
+        .iter()
+        .skip(1)
+        .map(|frame| frame.offset)
+        .chain([catalog.end()]);
     let frames = read
         .iter()
         .zip(ends)
@@ -86,14 +90,31 @@ pub fn catalog(disk: &dyn Disk) -> Result<CatalogView, Error> {
             first_source: frame.frame.as_ref().map_or(0, |frame| frame.first_source),
             sources: frame.frame.as_ref().map_or(0, |frame| frame.sources),
             layouts: frame.frame.as_ref().map_or(0, |frame| frame.new_layouts),
-            links: frame.frame.as_ref().map_or(0, |frame| read_links(frame).map_or(0, |links| links.len() as u64)),
+            links: frame.frame.as_ref().map_or(0, |frame| {
+                read_links(frame).map_or(0, |links| links.len() as u64)
+            }),
         })
         .collect();
-    let differs = |&(file, offset): &(&str, u64)| (file.to_string(), offset, "it differs from its copy".to_string());
+    let differs = |&(file, offset): &(&str, u64)| {
+        (
+            file.to_string(),
+            offset,
+            "it differs from its copy".to_string(),
+        )
+    };
     let mut damage: Vec<_> = catalog.damaged.iter().map(differs).collect();
-    let registry = Registry::read(&catalog.frames, &mut |offset, what| damage.push((NAME.to_string(), offset, what)));
+    let registry = Registry::read(&catalog.frames, &mut |offset, what| {
+        damage.push((NAME.to_string(), offset, what))
+    });
     let layouts = layouts(&registry);
-    Ok(CatalogView { store: catalog.store, bytes: catalog.end(), frames, layouts, sources: u64::from(registry.sources()), damage })
+    Ok(CatalogView {
+        store: catalog.store,
+        bytes: catalog.end(),
+        frames,
+        layouts,
+        sources: u64::from(registry.sources()),
+        damage,
+    })
 }
 
 fn layouts(registry: &Registry) -> Vec<LayoutView> {
@@ -115,7 +136,12 @@ fn layouts(registry: &Registry) -> Vec<LayoutView> {
 }
 
 fn fields(layout: &crate::dictionary::layouts::Layout) -> Vec<(String, FieldType)> {
-    layout.names().iter().map(|name| name.to_string()).zip(layout.types().iter().copied()).collect()
+    layout
+        .names()
+        .iter()
+        .map(|name| name.to_string())
+        .zip(layout.types().iter().copied())
+        .collect()
 }
 
 /// The sources that a selector means, those in the catalog and those that only the journal names.
@@ -130,11 +156,21 @@ pub fn sources(disk: &dyn Disk, selector: &Selector) -> Result<Vec<SourceView>, 
     add_journal(disk, catalog.store, &mut registry)?;
     let view = |number| SourceView {
         id: SourceId(number),
-        key: registry.dictionary.key(number).expect("selected sources are known"),
-        fields: registry.layout_of(number).map_or_else(Vec::new, |layout| fields(layout)),
+        key: registry
+            .dictionary
+            .key(number)
+            .expect("selected sources are known"),
+        fields: registry
+            .layout_of(number)
+            .map_or_else(Vec::new, |layout| fields(layout)),
         catalogued: number < catalogued,
     };
-    Ok(registry.dictionary.select(selector).iter().map(view).collect())
+    Ok(registry
+        .dictionary
+        .select(selector)
+        .iter()
+        .map(view)
+        .collect())
 }
 
 /// Adds what the journal registers, as far as it can be read.
@@ -143,9 +179,15 @@ fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(
         let name = files::name(number);
         let context = || format!("reading {name}");
         let file = disk.open(&name).map_err(io_error(context))?;
-        let Some(mut reader) = FileReader::open(&*file, number, store).map_err(io_error(context))? else { continue };
+        let Some(mut reader) =
+            FileReader::open(&*file, number, store).map_err(io_error(context))?
+        else {
+            continue;
+        };
         while let Some((_, body)) = reader.next_body() {
-            let Ok(record) = Record::decode(body) else { continue };
+            let Ok(record) = Record::decode(body) else {
+                continue;
+            };
             // What contradicts the catalog is for a check to tell.
             let _ = registry.add_record(&record);
             for row in super::rows::Rows::new(&record).flatten() {

@@ -56,8 +56,13 @@ pub struct RecordView {
 
 /// The numbers of all journal files, ascending.
 pub(crate) fn numbers(disk: &dyn Disk) -> Result<Vec<u32>, Error> {
-    let names = disk.list().map_err(io_error(|| "listing the journal".to_string()))?;
-    let mut numbers: Vec<u32> = names.iter().filter_map(|name| files::number(name)).collect();
+    let names = disk
+        .list()
+        .map_err(io_error(|| "listing the journal".to_string()))?;
+    let mut numbers: Vec<u32> = names
+        .iter()
+        .filter_map(|name| files::number(name))
+        .collect();
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -68,7 +73,10 @@ pub(crate) fn numbers(disk: &dyn Disk) -> Result<Vec<u32>, Error> {
 /// When there is no catalog, its header is damaged, or the disk fails.
 pub fn journal(disk: &dyn Disk) -> Result<Vec<JournalFileView>, Error> {
     let store = open_catalog(disk)?.store;
-    numbers(disk)?.into_iter().map(|number| file(disk, number, store)).collect()
+    numbers(disk)?
+        .into_iter()
+        .map(|number| file(disk, number, store))
+        .collect()
 }
 
 fn file(disk: &dyn Disk, number: u32, store: u64) -> Result<JournalFileView, Error> {
@@ -86,14 +94,19 @@ fn file(disk: &dyn Disk, number: u32, store: u64) -> Result<JournalFileView, Err
         torn_bytes: 0,
         damage: Vec::new(),
     };
-    let Some(mut reader) = FileReader::open(&*opened, number, store).map_err(io_error(context))? else { return Ok(view) };
+    let Some(mut reader) = FileReader::open(&*opened, number, store).map_err(io_error(context))?
+    else {
+        return Ok(view);
+    };
     view.first_sequence = Some(reader.sequence);
     loop {
         while let Some(record) = next(&mut reader) {
             view.records.push(record);
         }
         (view.used, view.torn_bytes) = (reader.at(), reader.torn_bytes());
-        let Some(later) = reader.later_record() else { return Ok(view) };
+        let Some(later) = reader.later_record() else {
+            return Ok(view);
+        };
         view.damage.push((reader.at(), later));
         reader.skip_to(later);
     }
@@ -115,8 +128,13 @@ fn next(reader: &mut FileReader) -> Option<RecordView> {
         whole: false,
     };
     if let Ok(record) = Record::decode(body) {
-        view.plain_bytes = record.streams.iter().map(|stream| stream.len() as u64).sum();
-        (view.rows, view.new_sources, view.new_layouts) = (record.rows, record.new_sources, record.new_layouts);
+        view.plain_bytes = record
+            .streams
+            .iter()
+            .map(|stream| stream.len() as u64)
+            .sum();
+        (view.rows, view.new_sources, view.new_layouts) =
+            (record.rows, record.new_sources, record.new_layouts);
         let mut sources = HashSet::new();
         let mut rows = Rows::new(&record);
         for row in rows.by_ref().flatten() {

@@ -10,9 +10,11 @@ pub(crate) mod rows;
 mod segments;
 
 pub use catalog::{CatalogView, FrameView, LayoutView, SourceView, catalog, sources};
-pub use journal::{JournalFileView, RecordView, journal};
 pub(crate) use journal::numbers;
-pub use segments::{BlockView, ColumnView, PageView, SegmentView, TrailerView, blocks, pages, segments};
+pub use journal::{JournalFileView, RecordView, journal};
+pub use segments::{
+    BlockView, ColumnView, PageView, SegmentView, TrailerView, blocks, pages, segments,
+};
 
 use crate::error::{Error, io_error};
 use crate::journal::{DAMAGED, SPARE_PREFIX, files};
@@ -54,10 +56,17 @@ impl FileKind {
         if files::number(name).is_some() {
             return FileKind::Journal;
         }
-        if name.strip_suffix(DAMAGED).is_some_and(|name| files::number(name).is_some()) {
+        if name
+            .strip_suffix(DAMAGED)
+            .is_some_and(|name| files::number(name).is_some())
+        {
             return FileKind::SetAside;
         }
-        if name.starts_with(SPARE_PREFIX) { FileKind::Spare } else { FileKind::Other }
+        if name.starts_with(SPARE_PREFIX) {
+            FileKind::Spare
+        } else {
+            FileKind::Other
+        }
     }
 
     /// The kind in a word.
@@ -90,14 +99,23 @@ pub struct FileView {
 /// # Errors
 /// When the disk fails.
 pub fn files(disk: &dyn Disk) -> Result<Vec<FileView>, Error> {
-    let mut names = disk.list().map_err(io_error(|| "listing files".to_string()))?;
+    let mut names = disk
+        .list()
+        .map_err(io_error(|| "listing files".to_string()))?;
     names.sort();
     names
         .into_iter()
         .map(|file| {
             let context = || format!("opening {file}");
-            let bytes = disk.open(&file).and_then(|opened| opened.len()).map_err(io_error(context))?;
-            Ok(FileView { kind: FileKind::of(&file), file, bytes })
+            let bytes = disk
+                .open(&file)
+                .and_then(|opened| opened.len())
+                .map_err(io_error(context))?;
+            Ok(FileView {
+                kind: FileKind::of(&file),
+                file,
+                bytes,
+            })
         })
         .collect()
 }

@@ -24,14 +24,24 @@ pub struct Registry {
 impl Registry {
     /// Knows the empty layout only.
     pub fn new() -> Registry {
-        Registry { dictionary: Dictionary::default(), layouts: Layouts::new(), links: Vec::new() }
+        Registry {
+            dictionary: Dictionary::default(),
+            layouts: Layouts::new(),
+            links: Vec::new(),
+        }
     }
 
     /// What the whole frames of a catalog tell; what is wrong with the others is passed to
     /// `damage` with their offsets.
     pub fn read(frames: &[ReadFrame], damage: &mut dyn FnMut(u64, String)) -> Registry {
         let mut registry = Registry::new();
-        for ReadFrame { offset, end_source, end_layout, frame } in frames {
+        for ReadFrame {
+            offset,
+            end_source,
+            end_layout,
+            frame,
+        } in frames
+        {
             let added = match frame {
                 Ok(frame) => registry.add_frame(frame),
                 Err(what) => Err(what.clone()),
@@ -67,7 +77,11 @@ impl Registry {
             if number == layout {
                 return true;
             }
-            at = if number == 0 { None } else { self.layouts.get(number).map(|layout| layout.parent()) };
+            at = if number == 0 {
+                None
+            } else {
+                self.layouts.get(number).map(|layout| layout.parent())
+            };
         }
         false
     }
@@ -75,7 +89,9 @@ impl Registry {
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
         let (number, new) = self.dictionary.intern(key);
         if !new {
-            return Err(format!("{key} is registered twice, first as source {number}"));
+            return Err(format!(
+                "{key} is registered twice, first as source {number}"
+            ));
         }
         self.links.push(0);
         Ok(())
@@ -95,10 +111,18 @@ impl Registry {
         self.lose_sources(frame.first_source);
         self.layouts.lose(frame.first_layout);
         if frame.first_source != self.sources() {
-            return Err(format!("its first source is {}, {} was expected", frame.first_source, self.sources()));
+            return Err(format!(
+                "its first source is {}, {} was expected",
+                frame.first_source,
+                self.sources()
+            ));
         }
         if frame.first_layout as usize != self.layouts.len() {
-            return Err(format!("its first layout is {}, {} was expected", frame.first_layout, self.layouts.len()));
+            return Err(format!(
+                "its first layout is {}, {} was expected",
+                frame.first_layout,
+                self.layouts.len()
+            ));
         }
         self.add_streams(frame)
     }
@@ -119,9 +143,14 @@ impl Registry {
             }
         }
         for (source, layout) in read_links(frame).map_err(|Short| malformed("links"))? {
-            self.link(source, layout).map_err(|Short| malformed("links"))?;
+            self.link(source, layout)
+                .map_err(|Short| malformed("links"))?;
         }
-        if names.is_empty() && layouts.is_empty() { Ok(()) } else { Err(malformed("streams")) }
+        if names.is_empty() && layouts.is_empty() {
+            Ok(())
+        } else {
+            Err(malformed("streams"))
+        }
     }
 
     /// A source has a layout from now on.
@@ -137,26 +166,46 @@ impl Registry {
     pub fn add_record(&mut self, record: &Record) -> Result<(), String> {
         let mut names = Cursor(&record.streams[0]);
         if record.new_sources > 0 && record.first_source > u64::from(self.sources()) {
-            return Err(format!("its first source is {}, {} was expected", record.first_source, self.sources()));
+            return Err(format!(
+                "its first source is {}, {} was expected",
+                record.first_source,
+                self.sources()
+            ));
         }
         for number in (0..record.new_sources).map(|index| record.first_source + index) {
             let key = get_key(&mut names).map_err(|Short| "its names are malformed".to_string())?;
             if number >= u64::from(self.sources()) {
                 self.add_source(&key)?;
-            } else if self.dictionary.key(number as u32).is_none_or(|known| known != key && known.measurement() != LOST) {
-                return Err(format!("it names source {number} {key}, the catalog otherwise"));
+            } else if self
+                .dictionary
+                .key(number as u32)
+                .is_none_or(|known| known != key && known.measurement() != LOST)
+            {
+                return Err(format!(
+                    "it names source {number} {key}, the catalog otherwise"
+                ));
             }
         }
         let mut layouts = Cursor(&record.streams[1]);
         if record.new_layouts > 0 && record.first_layout > self.layouts.len() as u64 {
-            let what = format!("its first layout is {}, {} was expected", record.first_layout, self.layouts.len());
-            self.layouts.lose(u32::try_from(record.first_layout).unwrap_or(0));
+            let what = format!(
+                "its first layout is {}, {} was expected",
+                record.first_layout,
+                self.layouts.len()
+            );
+            self.layouts
+                .lose(u32::try_from(record.first_layout).unwrap_or(0));
             return Err(what);
         }
         for _ in 0..record.new_layouts {
-            get_layout(&mut layouts, &mut self.layouts).map_err(|Short| "its layouts are malformed".to_string())?;
+            get_layout(&mut layouts, &mut self.layouts)
+                .map_err(|Short| "its layouts are malformed".to_string())?;
         }
-        if names.is_empty() && layouts.is_empty() { Ok(()) } else { Err("its streams are malformed".to_string()) }
+        if names.is_empty() && layouts.is_empty() {
+            Ok(())
+        } else {
+            Err("its streams are malformed".to_string())
+        }
     }
 }
 
@@ -165,7 +214,10 @@ pub fn read_links(frame: &Frame) -> Result<Vec<(u32, u32)>, Short> {
     let mut cursor = Cursor(&frame.links);
     let mut links = Vec::new();
     while !cursor.is_empty() {
-        links.push((cursor.count(u32::MAX as usize)? as u32, cursor.count(u32::MAX as usize)? as u32));
+        links.push((
+            cursor.count(u32::MAX as usize)? as u32,
+            cursor.count(u32::MAX as usize)? as u32,
+        ));
     }
     Ok(links)
 }
@@ -175,5 +227,6 @@ pub fn read_links(frame: &Frame) -> Result<Vec<(u32, u32)>, Short> {
 /// # Errors
 /// When there is none, or its header is damaged.
 pub fn open_catalog(disk: &dyn Disk) -> Result<ReadCatalog, Error> {
-    catalog::read(disk)?.ok_or_else(|| Error::Options("there is no store here: there is no catalog".to_string()))
+    catalog::read(disk)?
+        .ok_or_else(|| Error::Options("there is no store here: there is no catalog".to_string()))
 }

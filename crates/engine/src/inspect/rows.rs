@@ -35,14 +35,32 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// The rows of a record.
     pub fn new(record: &'a Record) -> Rows<'a> {
-        let [_, _, widths, sources, starts, codes, payload] = record.streams.each_ref().map(|stream| Cursor(stream));
+        let [_, _, widths, sources, starts, codes, payload] =
+            record.streams.each_ref().map(|stream| Cursor(stream));
         let rows = record.rows;
-        Rows { widths, sources, starts, codes, payload, rows, width: 0, width_rows: 0, next_source: 0, next_block: 0 }
+        Rows {
+            widths,
+            sources,
+            starts,
+            codes,
+            payload,
+            rows,
+            width: 0,
+            width_rows: 0,
+            next_source: 0,
+            next_block: 0,
+        }
     }
 
     /// Whether the streams are used up, as they must be after the last row.
     pub fn is_at_end(&self) -> bool {
-        let streams = [&self.widths, &self.sources, &self.starts, &self.codes, &self.payload];
+        let streams = [
+            &self.widths,
+            &self.sources,
+            &self.starts,
+            &self.codes,
+            &self.payload,
+        ];
         self.width_rows == 0 && streams.iter().all(|stream| stream.is_empty())
     }
 
@@ -52,14 +70,23 @@ impl<'a> Rows<'a> {
             self.width_rows = self.widths.varint()?;
         }
         self.width_rows = self.width_rows.checked_sub(1).ok_or(Short)?;
-        let source = self.next_source.checked_add(self.sources.signed()?).ok_or(Short)?;
+        let source = self
+            .next_source
+            .checked_add(self.sources.signed()?)
+            .ok_or(Short)?;
         let source = u32::try_from(source).map_err(|_| Short)?;
         self.next_source = i64::from(source) + 1;
         let codes = self.codes.take(row::codes_bytes(self.width))?;
         let len = row::payload_bytes(codes, self.width, self.payload.0).map_err(|_| Short)?;
         let payload = self.payload.take(len)?;
         let start = row::is_start(codes).then(|| self.start()).transpose()?;
-        Ok(RecordRow { source, start, columns: self.width, codes, payload })
+        Ok(RecordRow {
+            source,
+            start,
+            columns: self.width,
+            codes,
+            payload,
+        })
     }
 
     fn start(&mut self) -> Result<(u64, u32), Short> {

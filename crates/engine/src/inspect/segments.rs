@@ -1,7 +1,7 @@
 //! Segments, the pages of their footers, and their blocks.
 
-use super::registry::{Registry, open_catalog};
 use super::FileKind;
+use super::registry::{Registry, open_catalog};
 use crate::block::Block;
 use crate::error::{Error, io_error};
 use crate::segment::Entry;
@@ -121,9 +121,17 @@ pub fn segments(disk: &dyn Disk) -> Result<Vec<SegmentView>, Error> {
     let store = open_catalog(disk)?.store;
     let mut views = Vec::new();
     for file in super::files(disk)? {
-        let Some((number, _)) = volume::parse(&file.file) else { continue };
-        let mut view =
-            SegmentView { number, file: file.file, kind: file.kind, bytes: file.bytes, trailer: None, damage: None };
+        let Some((number, _)) = volume::parse(&file.file) else {
+            continue;
+        };
+        let mut view = SegmentView {
+            number,
+            file: file.file,
+            kind: file.kind,
+            bytes: file.bytes,
+            trailer: None,
+            damage: None,
+        };
         if view.kind == FileKind::Segment {
             match open(disk, &view.file, store) {
                 Ok(segment) => view.trailer = Some(trailer(&segment)),
@@ -137,7 +145,9 @@ pub fn segments(disk: &dyn Disk) -> Result<Vec<SegmentView>, Error> {
 }
 
 fn open(disk: &dyn Disk, name: &str, store: u64) -> Result<Segment, Error> {
-    let file = disk.open(name).map_err(io_error(|| format!("opening {name}")))?;
+    let file = disk
+        .open(name)
+        .map_err(io_error(|| format!("opening {name}")))?;
     Segment::open(file, name.to_string(), store)
 }
 
@@ -148,7 +158,8 @@ fn trailer(segment: &Segment) -> TrailerView {
         blocks: trailer.blocks,
         rows: trailer.rows,
         block_bytes: trailer.block_bytes,
-        footer_bytes: pages.iter().map(|page| u64::from(page.len)).sum::<u64>() + u64::from(trailer.fence_len),
+        footer_bytes: pages.iter().map(|page| u64::from(page.len)).sum::<u64>()
+            + u64::from(trailer.fence_len),
         pages: pages.len() as u64,
         span: trailer.span,
         last_block: trailer.last_block,
@@ -162,7 +173,10 @@ fn trailer(segment: &Segment) -> TrailerView {
 fn sealed(disk: &dyn Disk, number: u64) -> Result<Segment, Error> {
     let store = open_catalog(disk)?.store;
     let files = super::files(disk)?;
-    let file = files.iter().find(|file| file.kind == FileKind::Segment && volume::parse(&file.file).is_some_and(|(n, _)| n == number));
+    let file = files.iter().find(|file| {
+        file.kind == FileKind::Segment
+            && volume::parse(&file.file).is_some_and(|(n, _)| n == number)
+    });
     let file = file.ok_or_else(|| Error::Query(format!("there is no sealed segment {number}")))?;
     open(disk, &file.file, store)
 }
@@ -229,23 +243,32 @@ fn view(segment: &Segment, registry: &Registry, entry: &Entry) -> BlockView {
     view
 }
 
-fn open_up(segment: &Segment, registry: &Registry, entry: &Entry, view: &mut BlockView) -> Result<(), String> {
+fn open_up(
+    segment: &Segment,
+    registry: &Registry,
+    entry: &Entry,
+    view: &mut BlockView,
+) -> Result<(), String> {
     let bytes = segment.read(entry).map_err(|error| error.to_string())?;
     let block = Block::open(&bytes)?;
     view.layout = block.head.layout;
-    let layout = registry.layout(block.head.layout).ok_or("its layout is unknown")?;
+    let layout = registry
+        .layout(block.head.layout)
+        .ok_or("its layout is unknown")?;
     let shape = block.shape(layout.columns())?;
     view.time_bytes = shape.time_bytes as u64;
     let fields = layout.names().iter().zip(layout.types());
-    let columns = fields.zip(shape.columns).map(|((field, &field_type), column)| ColumnView {
-        field: field.to_string(),
-        field_type,
-        values: column.values as u64,
-        gaps: column.gaps,
-        summary: column.summary,
-        bytes: column.bytes as u64,
-        codec: column.codec,
-    });
+    let columns = fields
+        .zip(shape.columns)
+        .map(|((field, &field_type), column)| ColumnView {
+            field: field.to_string(),
+            field_type,
+            values: column.values as u64,
+            gaps: column.gaps,
+            summary: column.summary,
+            bytes: column.bytes as u64,
+            codec: column.codec,
+        });
     view.columns = columns.collect();
     Ok(())
 }

@@ -50,7 +50,9 @@ impl FileHeader {
 
     /// Reads a header; `None` where the bytes are none of this version.
     pub fn decode(bytes: &[u8]) -> Option<FileHeader> {
-        let (head, sum) = bytes.get(..FILE_HEADER_BYTES as usize)?.split_at(FILE_HEADER_BYTES as usize - 4);
+        let (head, sum) = bytes
+            .get(..FILE_HEADER_BYTES as usize)?
+            .split_at(FILE_HEADER_BYTES as usize - 4);
         let mut cursor = Cursor(head);
         if cursor.take(8).ok()? != MAGIC || cursor.u32().ok()? != VERSION {
             return None;
@@ -90,7 +92,13 @@ struct Current {
 
 impl JournalWriter {
     /// A writer whose next record has this sequence. `spares` are files to write over.
-    pub fn new(disk: Arc<dyn Disk>, store: u64, file_bytes: u64, sequence: u64, spares: Vec<String>) -> JournalWriter {
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        store: u64,
+        file_bytes: u64,
+        sequence: u64,
+        spares: Vec<String>,
+    ) -> JournalWriter {
         JournalWriter {
             disk,
             store,
@@ -113,19 +121,26 @@ impl JournalWriter {
 
     /// Whether a file has taken its share, and rows from now on belong to the next.
     pub fn is_full(&self, number: u32) -> bool {
-        self.current.as_ref().is_some_and(|current| current.number == number && current.len >= self.file_bytes)
+        self.current
+            .as_ref()
+            .is_some_and(|current| current.number == number && current.len >= self.file_bytes)
     }
 
     /// Writes what was taken over into `staging` as one record of a file, and tells how many bytes
     /// that took.
     pub fn write(&mut self, number: u32) -> Result<u64, Error> {
         let mut bytes = 0;
-        if self.current.as_ref().is_none_or(|current| current.number != number) {
+        if self
+            .current
+            .as_ref()
+            .is_none_or(|current| current.number != number)
+        {
             self.begin(number)?;
             bytes = FILE_HEADER_BYTES;
         }
         self.record.clear();
-        self.encoder.encode(&mut self.staging, number, self.sequence, &mut self.record);
+        self.encoder
+            .encode(&mut self.staging, number, self.sequence, &mut self.record);
         self.staging.clear();
         let current = self.current.as_mut().expect("a file was begun");
         current
@@ -141,8 +156,13 @@ impl JournalWriter {
 
     /// Makes durable what was written; answers whether anything was.
     pub fn sync(&mut self) -> Result<bool, Error> {
-        let Some(current) = self.current.as_mut().filter(|current| !current.synced) else { return Ok(false) };
-        current.file.sync().map_err(io_error(|| format!("syncing {}", name(current.number))))?;
+        let Some(current) = self.current.as_mut().filter(|current| !current.synced) else {
+            return Ok(false);
+        };
+        current
+            .file
+            .sync()
+            .map_err(io_error(|| format!("syncing {}", name(current.number))))?;
         current.synced = true;
         Ok(true)
     }
@@ -165,26 +185,44 @@ impl JournalWriter {
         };
         // The name first: a file that is written over must not come back under its old name.
         self.disk.sync_names().map_err(io_error(context))?;
-        let mut header = FileHeader { number, store: self.store, first_sequence: self.sequence }.encode();
+        let mut header = FileHeader {
+            number,
+            store: self.store,
+            first_sequence: self.sequence,
+        }
+        .encode();
         header.extend_from_slice(&[0; HEADER_BYTES]);
         file.write_at(0, &header).map_err(io_error(context))?;
-        self.current = Some(Current { number, file, len: FILE_HEADER_BYTES, synced: false });
+        self.current = Some(Current {
+            number,
+            file,
+            len: FILE_HEADER_BYTES,
+            synced: false,
+        });
         Ok(())
     }
 
     /// Lets a file go that no block needs any more: keeps it to be written over, or removes it.
     pub fn release(&mut self, number: u32, keep: bool) -> Result<(), Error> {
         let context = || format!("letting {} go", name(number));
-        if self.current.as_ref().is_some_and(|current| current.number == number) {
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|current| current.number == number)
+        {
             self.current = None;
         }
         if self.damaged.contains(&number) {
             let aside = format!("{}{DAMAGED}", name(number));
-            self.disk.rename(&name(number), &aside).map_err(io_error(context))?;
+            self.disk
+                .rename(&name(number), &aside)
+                .map_err(io_error(context))?;
         } else if keep && self.spares.len() < SPARES {
             let spare = format!("{SPARE_PREFIX}{:08x}", self.next_spare);
             self.next_spare += 1;
-            self.disk.rename(&name(number), &spare).map_err(io_error(context))?;
+            self.disk
+                .rename(&name(number), &spare)
+                .map_err(io_error(context))?;
             self.spares.push(spare);
         } else {
             self.disk.remove(&name(number)).map_err(io_error(context))?;
@@ -195,7 +233,9 @@ impl JournalWriter {
     /// Removes the files that were kept to be written over.
     pub fn drop_spares(&mut self) -> Result<(), Error> {
         for spare in self.spares.drain(..) {
-            self.disk.remove(&spare).map_err(io_error(|| format!("removing {spare}")))?;
+            self.disk
+                .remove(&spare)
+                .map_err(io_error(|| format!("removing {spare}")))?;
         }
         Ok(())
     }
@@ -218,7 +258,10 @@ struct Pinned {
 impl Pins {
     /// No files; the next is `number`.
     pub fn new(number: u32) -> Pins {
-        Pins { files: VecDeque::new(), current: number }
+        Pins {
+            files: VecDeque::new(),
+            current: number,
+        }
     }
 
     /// The file that rows staged now will be written to.
@@ -234,16 +277,28 @@ impl Pins {
     /// Rows staged from now on go to the next file, if this one has been written to: numbers have
     /// no gaps.
     pub fn rotate(&mut self) {
-        if self.files.back().is_some_and(|last| last.number == self.current && last.bytes > 0) {
+        if self
+            .files
+            .back()
+            .is_some_and(|last| last.number == self.current && last.bytes > 0)
+        {
             self.current += 1;
         }
     }
 
     fn file(&mut self, number: u32) -> &mut Pinned {
         if self.files.back().is_none_or(|last| last.number < number) {
-            self.files.push_back(Pinned { number, bytes: 0, blocks: 0 });
+            self.files.push_back(Pinned {
+                number,
+                bytes: 0,
+                blocks: 0,
+            });
         }
-        self.files.iter_mut().rev().find(|file| file.number == number).expect("files with pins are listed")
+        self.files
+            .iter_mut()
+            .rev()
+            .find(|file| file.number == number)
+            .expect("files with pins are listed")
     }
 
     /// A block begins in a file.
@@ -262,7 +317,10 @@ impl Pins {
     pub fn unpin(&mut self, number: u32, blocks: u64) {
         // Without a journal, blocks begin in no file.
         if let Some(file) = self.files.iter_mut().find(|file| file.number == number) {
-            file.blocks = file.blocks.checked_sub(blocks).expect("a block is unpinned once");
+            file.blocks = file
+                .blocks
+                .checked_sub(blocks)
+                .expect("a block is unpinned once");
         }
     }
 
@@ -299,7 +357,10 @@ impl Pins {
 /// Whether a file without a header of its own can be let go: it is empty or blank, or it was
 /// renamed to be written over and still bears an older number.
 pub fn never_begun(bytes: &[u8], number: u32) -> bool {
-    let blank = bytes.iter().take(FILE_HEADER_BYTES as usize).all(|&byte| byte == 0);
+    let blank = bytes
+        .iter()
+        .take(FILE_HEADER_BYTES as usize)
+        .all(|&byte| byte == 0);
     blank || FileHeader::decode(bytes).is_some_and(|header| header.number != number)
 }
 
@@ -318,7 +379,8 @@ impl FileReader {
         let len = file.len()?;
         let mut bytes = vec![0; len as usize];
         file.read_at(0, &mut bytes)?;
-        let header = FileHeader::decode(&bytes).filter(|header| header.number == number && header.store == store);
+        let header = FileHeader::decode(&bytes)
+            .filter(|header| header.number == number && header.store == store);
         Ok(header.map(|header| FileReader {
             bytes,
             at: FILE_HEADER_BYTES as usize,
@@ -345,7 +407,8 @@ impl FileReader {
 
     fn header_at(&self, at: usize) -> Option<Header> {
         let header = Header::read(self.bytes.get(at..at + HEADER_BYTES)?)?;
-        let whole = header.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
+        let whole =
+            header.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
         whole.then_some(header)
     }
 
@@ -363,8 +426,10 @@ impl FileReader {
                 return None;
             }
             let header = self.header_at(at)?;
-            let later = header.sequence > self.sequence && header.sequence - self.sequence < 1 << 20;
-            (later && header.holds(&self.bytes[at..at + HEADER_BYTES + header.body])).then_some(at as u64)
+            let later =
+                header.sequence > self.sequence && header.sequence - self.sequence < 1 << 20;
+            (later && header.holds(&self.bytes[at..at + HEADER_BYTES + header.body]))
+                .then_some(at as u64)
         })
     }
 

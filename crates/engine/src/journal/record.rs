@@ -25,7 +25,9 @@ pub struct Encoder {
 impl Encoder {
     /// An encoder.
     pub fn new() -> Encoder {
-        Encoder { compressor: zstd::bulk::Compressor::new(LEVEL).expect("level 1 exists") }
+        Encoder {
+            compressor: zstd::bulk::Compressor::new(LEVEL).expect("level 1 exists"),
+        }
     }
 
     /// Appends a record with all that is staged, and an end mark.
@@ -35,7 +37,13 @@ impl Encoder {
         out.extend_from_slice(&[0; 8]);
         out.extend_from_slice(&file.to_le_bytes());
         out.extend_from_slice(&sequence.to_le_bytes());
-        let counts = [staging.first_source, staging.new_sources, staging.first_layout, staging.new_layouts, staging.rows];
+        let counts = [
+            staging.first_source,
+            staging.new_sources,
+            staging.first_layout,
+            staging.new_layouts,
+            staging.rows,
+        ];
         counts.iter().for_each(|&count| varint::put_u64(count, out));
         for stream in [
             &staging.names,
@@ -59,7 +67,10 @@ impl Encoder {
     fn stream(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         varint::put_u64(bytes.len() as u64, out);
         if bytes.len() >= COMPRESS_FROM {
-            let packed = self.compressor.compress(bytes).expect("zstd compresses into a buffer of its own");
+            let packed = self
+                .compressor
+                .compress(bytes)
+                .expect("zstd compresses into a buffer of its own");
             if packed.len() < bytes.len() {
                 varint::put_u64(packed.len() as u64, out);
                 out.extend_from_slice(&packed);
@@ -90,7 +101,12 @@ impl Header {
         let body = cursor.u32().ok()? as usize;
         let file = cursor.u32().ok()?;
         let sequence = cursor.u64().ok()?;
-        (body <= BODY_LIMIT).then_some(Header { body, file, sequence, sum })
+        (body <= BODY_LIMIT).then_some(Header {
+            body,
+            file,
+            sequence,
+            sum,
+        })
     }
 
     /// Whether header and body, `record`, are what was written.
@@ -140,6 +156,13 @@ impl Record {
         if !cursor.is_empty() {
             return Err(Short);
         }
-        Ok(Record { first_source, new_sources, first_layout, new_layouts, rows, streams })
+        Ok(Record {
+            first_source,
+            new_sources,
+            first_layout,
+            new_layouts,
+            rows,
+            streams,
+        })
     }
 }

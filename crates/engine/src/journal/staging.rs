@@ -49,10 +49,18 @@ impl Staging {
 
     /// Bytes staged.
     pub fn bytes(&self) -> usize {
-        [&self.names, &self.layouts, &self.widths, &self.sources, &self.starts, &self.codes, &self.payload]
-            .iter()
-            .map(|stream| stream.len())
-            .sum()
+        [
+            &self.names,
+            &self.layouts,
+            &self.widths,
+            &self.sources,
+            &self.starts,
+            &self.codes,
+            &self.payload,
+        ]
+        .iter()
+        .map(|stream| stream.len())
+        .sum()
     }
 
     /// Forgets everything, keeps the memory.
@@ -87,7 +95,12 @@ impl Staging {
 
     /// Adds a row of one number: its codes, and what they announce.
     #[inline(always)]
-    pub fn number(&mut self, source: u32, start: Option<(u64, u32)>, (codes, time, value): (u8, Coded, Coded)) {
+    pub fn number(
+        &mut self,
+        source: u32,
+        start: Option<(u64, u32)>,
+        (codes, time, value): (u8, Coded, Coded),
+    ) {
         self.place(source, 1, start);
         self.codes.push(codes);
         if time.bytes != 0 {
@@ -98,7 +111,14 @@ impl Staging {
 
     /// Adds a row. `start` holds the block's number and layout if the row begins one.
     #[inline]
-    pub fn row(&mut self, source: u32, columns: usize, start: Option<(u64, u32)>, codes: &[u8], payload: &[u8]) {
+    pub fn row(
+        &mut self,
+        source: u32,
+        columns: usize,
+        start: Option<(u64, u32)>,
+        codes: &[u8],
+        payload: &[u8],
+    ) {
         self.place(source, columns, start);
         self.codes.extend_from_slice(codes);
         self.payload.extend_from_slice(payload);

@@ -65,7 +65,12 @@ pub struct Trailer {
 
 /// Sorts entries and appends pages, fence and trailer to a segment that ends at `offset`, a
 /// multiple of [`ALIGNMENT`]; `out` ends with one, too.
-pub fn encode(entries: &mut [Entry], offset: u64, mut trailer: Trailer, out: &mut Vec<u8>) -> (Vec<Page>, Trailer) {
+pub fn encode(
+    entries: &mut [Entry],
+    offset: u64,
+    mut trailer: Trailer,
+    out: &mut Vec<u8>,
+) -> (Vec<Page>, Trailer) {
     entries.sort_unstable_by_key(|entry| (entry.source, entry.number));
     let start = out.len();
     let mut pages = Vec::with_capacity(entries.len().div_ceil(PAGE_ENTRIES));
@@ -75,7 +80,9 @@ pub fn encode(entries: &mut [Entry], offset: u64, mut trailer: Trailer, out: &mu
         encode_page(entries, &mut plain);
         let at = out.len();
         varint::put_u64(plain.len() as u64, out);
-        out.extend(zstd::bulk::compress(&plain, 3).expect("zstd compresses into a buffer of its own"));
+        out.extend(
+            zstd::bulk::compress(&plain, 3).expect("zstd compresses into a buffer of its own"),
+        );
         pages.push(Page {
             first_source: entries[0].source,
             offset: (offset as usize + at - start) as u32,
@@ -100,7 +107,15 @@ pub fn encode(entries: &mut [Entry], offset: u64, mut trailer: Trailer, out: &mu
 
 fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     varint::put_u64(entries.len() as u64, out);
-    let blank = Entry { source: 0, number: entries[0].number, first: 0, last: 0, offset: 0, len: 0, rows: 0 };
+    let blank = Entry {
+        source: 0,
+        number: entries[0].number,
+        first: 0,
+        last: 0,
+        offset: 0,
+        len: 0,
+        rows: 0,
+    };
     varint::put_u64(blank.number, out);
     let column = |out: &mut Vec<u8>, value: fn(&Entry, &Entry) -> i64| {
         let mut before = &blank;
@@ -109,11 +124,17 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
             before = entry;
         }
     };
-    column(out, |entry, before| i64::from(entry.source) - i64::from(before.source));
-    column(out, |entry, before| entry.number.wrapping_sub(before.number) as i64);
+    column(out, |entry, before| {
+        i64::from(entry.source) - i64::from(before.source)
+    });
+    column(out, |entry, before| {
+        entry.number.wrapping_sub(before.number) as i64
+    });
     column(out, |entry, before| entry.first.wrapping_sub(before.first));
     column(out, |entry, _| entry.last.wrapping_sub(entry.first));
-    column(out, |entry, before| i64::from(entry.offset) - i64::from(before.offset));
+    column(out, |entry, before| {
+        i64::from(entry.offset) - i64::from(before.offset)
+    });
     column(out, |entry, _| i64::from(entry.len));
     column(out, |entry, _| i64::from(entry.rows));
 }
@@ -122,7 +143,10 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
 pub fn decode_page(page: &Page, bytes: &[u8]) -> Result<Vec<Entry>, String> {
     let found = checksum(bytes);
     if found != page.sum {
-        return Err(format!("a footer page's checksum is {found:08x}, {:08x} was written", page.sum));
+        return Err(format!(
+            "a footer page's checksum is {found:08x}, {:08x} was written",
+            page.sum
+        ));
     }
     parse_page(bytes).map_err(|Short| "a footer page is malformed".to_string())
 }
@@ -134,7 +158,15 @@ fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
     let mut cursor = Cursor(&plain);
     let count = cursor.count(PAGE_ENTRIES)?;
     let base = cursor.varint()?;
-    let blank = Entry { source: 0, number: base, first: 0, last: 0, offset: 0, len: 0, rows: 0 };
+    let blank = Entry {
+        source: 0,
+        number: base,
+        first: 0,
+        last: 0,
+        offset: 0,
+        len: 0,
+        rows: 0,
+    };
     let mut entries = vec![blank; count];
     let mut column = |entries: &mut [Entry], set: fn(&mut Entry, &Entry, i64)| {
         let mut before = blank;
@@ -144,11 +176,21 @@ fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
         }
         Ok(())
     };
-    column(&mut entries, |entry, before, step| entry.source = (i64::from(before.source) + step) as u32)?;
-    column(&mut entries, |entry, before, step| entry.number = before.number.wrapping_add(step as u64))?;
-    column(&mut entries, |entry, before, step| entry.first = before.first.wrapping_add(step))?;
-    column(&mut entries, |entry, _, span| entry.last = entry.first.wrapping_add(span))?;
-    column(&mut entries, |entry, before, step| entry.offset = (i64::from(before.offset) + step) as u32)?;
+    column(&mut entries, |entry, before, step| {
+        entry.source = (i64::from(before.source) + step) as u32
+    })?;
+    column(&mut entries, |entry, before, step| {
+        entry.number = before.number.wrapping_add(step as u64)
+    })?;
+    column(&mut entries, |entry, before, step| {
+        entry.first = before.first.wrapping_add(step)
+    })?;
+    column(&mut entries, |entry, _, span| {
+        entry.last = entry.first.wrapping_add(span)
+    })?;
+    column(&mut entries, |entry, before, step| {
+        entry.offset = (i64::from(before.offset) + step) as u32
+    })?;
     column(&mut entries, |entry, _, len| entry.len = len as u32)?;
     column(&mut entries, |entry, _, rows| entry.rows = rows as u32)?;
     Ok(entries)
@@ -160,14 +202,19 @@ fn unpack(bytes: &[u8], plain: usize) -> Result<Vec<u8>, Short> {
         static CONTEXT: std::cell::RefCell<zstd::bulk::Decompressor<'static>> =
             std::cell::RefCell::new(zstd::bulk::Decompressor::new().expect("a context without a dictionary"));
     }
-    CONTEXT.with_borrow_mut(|context| context.decompress(bytes, plain)).map_err(|_| Short)
+    CONTEXT
+        .with_borrow_mut(|context| context.decompress(bytes, plain))
+        .map_err(|_| Short)
 }
 
 /// Reads a fence whose bytes are `bytes`.
 pub fn decode_fence(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>, String> {
     let found = checksum(bytes);
     if found != trailer.fence_sum {
-        return Err(format!("the fence's checksum is {found:08x}, {:08x} was written", trailer.fence_sum));
+        return Err(format!(
+            "the fence's checksum is {found:08x}, {:08x} was written",
+            trailer.fence_sum
+        ));
     }
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
     Ok(bytes
@@ -212,10 +259,15 @@ impl Trailer {
         let stored = u32::from_le_bytes(sum.try_into().expect("four bytes"));
         let found = checksum(body);
         if found != stored {
-            return Err(format!("the trailer's checksum is {found:08x}, {stored:08x} was written"));
+            return Err(format!(
+                "the trailer's checksum is {found:08x}, {stored:08x} was written"
+            ));
         }
-        let trailer = Trailer::parse(body).map_err(|Short| "the trailer is not of this version".to_string())?;
-        let fence_end = trailer.fence_offset.checked_add(u64::from(trailer.fence_len));
+        let trailer = Trailer::parse(body)
+            .map_err(|Short| "the trailer is not of this version".to_string())?;
+        let fence_end = trailer
+            .fence_offset
+            .checked_add(u64::from(trailer.fence_len));
         if trailer.fence_len as usize > FENCE_LIMIT || fence_end.is_none_or(|end| end > len) {
             return Err("the trailer points outside the segment".to_string());
         }
@@ -281,13 +333,22 @@ mod tests {
         let (pages, trailer) = encode(&mut entries, 8192, blank, &mut out);
         assert_eq!(out.len() % ALIGNMENT, 0);
         let len = 8192 + out.len() as u64;
-        assert_eq!(Trailer::decode(&out[out.len() - TRAILER_BYTES..], len).unwrap(), trailer);
+        assert_eq!(
+            Trailer::decode(&out[out.len() - TRAILER_BYTES..], len).unwrap(),
+            trailer
+        );
         let at = trailer.fence_offset as usize - 8192;
         let fence = decode_fence(&trailer, &out[at..at + trailer.fence_len as usize]).unwrap();
         assert_eq!(fence, pages);
         let read: Vec<Entry> = pages
             .iter()
-            .flat_map(|page| decode_page(page, &out[page.offset as usize - 8192..][..page.len as usize]).unwrap())
+            .flat_map(|page| {
+                decode_page(
+                    page,
+                    &out[page.offset as usize - 8192..][..page.len as usize],
+                )
+                .unwrap()
+            })
             .collect();
         assert_eq!(read, entries);
         let last = out.len() - 30;

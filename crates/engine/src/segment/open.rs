@@ -97,14 +97,23 @@ impl OpenSegment {
     }
 
     /// Adds a block: `encode` appends its bytes. Answers its number in the chains and its length.
-    pub fn add(&mut self, mut entry: Entry, before: u32, journal_file: u32, encode: impl FnOnce(&mut Vec<u8>)) -> (u32, u32) {
+    pub fn add(
+        &mut self,
+        mut entry: Entry,
+        before: u32,
+        journal_file: u32,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) -> (u32, u32) {
         let at = self.buffer.len();
         encode(&mut self.buffer);
         entry.offset = (self.buffer_offset + at as u64) as u32;
         entry.len = (self.buffer.len() - at) as u32;
         self.rows += u64::from(entry.rows);
         self.block_bytes += u64::from(entry.len);
-        self.span = Interval::new(self.span.start.min(entry.first), self.span.end.max(entry.last));
+        self.span = Interval::new(
+            self.span.start.min(entry.first),
+            self.span.end.max(entry.last),
+        );
         self.last_block = self.last_block.max(entry.number);
         match self.pins.iter_mut().find(|(file, _)| *file == journal_file) {
             Some((_, blocks)) => *blocks += 1,
@@ -125,13 +134,17 @@ impl OpenSegment {
         rest.extend_from_slice(&self.buffer[whole..]);
         let mut bytes = std::mem::replace(&mut self.buffer, rest);
         bytes.truncate(whole);
-        self.pieces.push_back(Piece { offset: self.buffer_offset, bytes: Arc::new(bytes) });
+        self.pieces.push_back(Piece {
+            offset: self.buffer_offset,
+            bytes: Arc::new(bytes),
+        });
         self.buffer_offset += whole as u64;
     }
 
     /// Ends the list of blocks; what is left is handed over, filled up with zeros.
     pub fn close(&mut self, sequence: u64) {
-        self.buffer.resize(self.buffer.len().next_multiple_of(ALIGNMENT), 0);
+        self.buffer
+            .resize(self.buffer.len().next_multiple_of(ALIGNMENT), 0);
         self.cut();
         self.buffer = Vec::new();
         self.closed_at = Some(sequence);
@@ -144,9 +157,15 @@ impl OpenSegment {
 
     /// The bytes of a block as far as they are in memory; `None` where they have to be read.
     pub fn in_memory(&self, entry: &Entry) -> Option<Vec<u8>> {
-        let (start, end) = (u64::from(entry.offset), u64::from(entry.offset) + u64::from(entry.len));
+        let (start, end) = (
+            u64::from(entry.offset),
+            u64::from(entry.offset) + u64::from(entry.len),
+        );
         let mut bytes = Vec::with_capacity(entry.len as usize);
-        let pieces = self.pieces.iter().map(|piece| (piece.offset, piece.bytes.as_slice()));
+        let pieces = self
+            .pieces
+            .iter()
+            .map(|piece| (piece.offset, piece.bytes.as_slice()));
         for (offset, held) in pieces.chain([(self.buffer_offset, self.buffer.as_slice())]) {
             let at = start + bytes.len() as u64;
             if at >= offset && at < offset + held.len() as u64 {

@@ -27,29 +27,62 @@ pub struct Segment {
 
 impl Segment {
     /// A segment that was just sealed.
-    pub fn new(trailer: Trailer, fence: Vec<Page>, file: Arc<dyn File>, name: String, bytes: u64) -> Segment {
-        Segment { trailer, file, name, fence, bytes }
+    pub fn new(
+        trailer: Trailer,
+        fence: Vec<Page>,
+        file: Arc<dyn File>,
+        name: String,
+        bytes: u64,
+    ) -> Segment {
+        Segment {
+            trailer,
+            file,
+            name,
+            fence,
+            bytes,
+        }
     }
 
     /// Reads trailer and fence.
     pub fn open(file: Arc<dyn File>, name: String, store: u64) -> Result<Segment, Error> {
         let context = || format!("reading {name}");
         let bytes = file.len().map_err(io_error(context))?;
-        let damage = |offset: u64, what: String| Error::Damage { file: name.clone(), offset, what };
+        let damage = |offset: u64, what: String| Error::Damage {
+            file: name.clone(),
+            offset,
+            what,
+        };
         if bytes < TRAILER_BYTES as u64 {
-            return Err(damage(0, format!("{bytes} bytes are too short for a trailer")));
+            return Err(damage(
+                0,
+                format!("{bytes} bytes are too short for a trailer"),
+            ));
         }
         let at = bytes - TRAILER_BYTES as u64;
         let mut buffer = vec![0; TRAILER_BYTES];
         file.read_at(at, &mut buffer).map_err(io_error(context))?;
         let trailer = Trailer::decode(&buffer, bytes).map_err(|what| damage(at, what))?;
         if trailer.store != store {
-            return Err(damage(at, format!("it belongs to store {:016x}, this is {store:016x}", trailer.store)));
+            return Err(damage(
+                at,
+                format!(
+                    "it belongs to store {:016x}, this is {store:016x}",
+                    trailer.store
+                ),
+            ));
         }
         buffer.resize(trailer.fence_len as usize, 0);
-        file.read_at(trailer.fence_offset, &mut buffer).map_err(io_error(context))?;
-        let fence = footer::decode_fence(&trailer, &buffer).map_err(|what| damage(trailer.fence_offset, what))?;
-        Ok(Segment { trailer, file, name, fence, bytes })
+        file.read_at(trailer.fence_offset, &mut buffer)
+            .map_err(io_error(context))?;
+        let fence = footer::decode_fence(&trailer, &buffer)
+            .map_err(|what| damage(trailer.fence_offset, what))?;
+        Ok(Segment {
+            trailer,
+            file,
+            name,
+            fence,
+            bytes,
+        })
     }
 
     /// The times in it.
@@ -92,7 +125,11 @@ impl Segment {
 
     /// The entries of a page.
     pub fn page(&self, page: &Page) -> Result<Vec<Entry>, Error> {
-        let damage = |what| Error::Damage { file: self.name.clone(), offset: u64::from(page.offset), what };
+        let damage = |what| Error::Damage {
+            file: self.name.clone(),
+            offset: u64::from(page.offset),
+            what,
+        };
         if u64::from(page.offset) + u64::from(page.len) > self.bytes {
             return Err(damage("the fence points outside the segment".to_string()));
         }
@@ -105,15 +142,36 @@ impl Segment {
 
     /// The blocks of a source, by number. `last` is the page that was read last, which the next
     /// source is likely to be in, too.
-    pub fn blocks_of(&self, source: u32, last: &mut LastPage, blocks: &mut Vec<Entry>) -> Result<(), Error> {
+    pub fn blocks_of(
+        &self,
+        source: u32,
+        last: &mut LastPage,
+        blocks: &mut Vec<Entry>,
+    ) -> Result<(), Error> {
         // The first page that can hold the source is the one before the first that begins past it.
-        let first = self.fence.partition_point(|page| page.first_source < source).saturating_sub(1);
-        for (index, page) in self.fence.iter().enumerate().skip(first).take_while(|(_, page)| page.first_source <= source) {
+        let first = self
+            .fence
+            .partition_point(|page| page.first_source < source)
+            .saturating_sub(1);
+        for (index, page) in self
+            .fence
+            .iter()
+            .enumerate()
+            .skip(first)
+            .take_while(|(_, page)| page.first_source <= source)
+        {
             if last.index != Some(index) {
-                *last = LastPage { index: Some(index), entries: self.page(page)? };
+                *last = LastPage {
+                    index: Some(index),
+                    entries: self.page(page)?,
+                };
             }
             let start = last.entries.partition_point(|entry| entry.source < source);
-            blocks.extend(last.entries[start..].iter().take_while(|entry| entry.source == source));
+            blocks.extend(
+                last.entries[start..]
+                    .iter()
+                    .take_while(|entry| entry.source == source),
+            );
         }
         Ok(())
     }
@@ -126,7 +184,9 @@ impl Segment {
     /// Bytes at a place, whatever they are.
     pub fn bytes_at(&self, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len as usize];
-        self.file.read_at(offset, &mut bytes).map_err(io_error(|| format!("reading {}", self.name)))?;
+        self.file
+            .read_at(offset, &mut bytes)
+            .map_err(io_error(|| format!("reading {}", self.name)))?;
         Ok(bytes)
     }
 
@@ -139,6 +199,7 @@ impl Segment {
 /// The bytes of a block in a segment's file.
 pub fn read_block(file: &dyn File, name: &str, entry: &Entry) -> Result<Vec<u8>, Error> {
     let mut bytes = vec![0; entry.len as usize];
-    file.read_at(u64::from(entry.offset), &mut bytes).map_err(io_error(|| format!("reading {name}")))?;
+    file.read_at(u64::from(entry.offset), &mut bytes)
+        .map_err(io_error(|| format!("reading {name}")))?;
     Ok(bytes)
 }

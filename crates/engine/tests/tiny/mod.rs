@@ -1,11 +1,15 @@
 //! A tiny store with something of everything, and what it must answer.
 
-#![allow(clippy::unwrap_used, dead_code, reason = "a test may panic, and not every test needs all of it")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    reason = "a test may panic, and not every test needs all of it"
+)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query};
 use seiner_model::{Batch, Cell, Interval, KeyError, Notation, Selector, SourceKey, Value};
-use seiner_platform::sim::{SimClock, SimDisk};
 use seiner_platform::Disk;
+use seiner_platform::sim::{SimClock, SimDisk};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,7 +26,11 @@ impl Notation for Plain {
     fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
         let name = std::str::from_utf8(name).unwrap();
         let (measurement, tags) = name.split_once(',').unwrap_or((name, ""));
-        SourceKey::new(measurement, tags.split_terminator(',').filter_map(|tag| tag.split_once('=')))
+        SourceKey::new(
+            measurement,
+            tags.split_terminator(',')
+                .filter_map(|tag| tag.split_once('=')),
+        )
     }
 }
 
@@ -78,7 +86,11 @@ impl Samples {
         for Row(name, time, cells) in story.iter().flatten().flatten() {
             let key = Plain.source_key(name.as_bytes()).unwrap().to_string();
             for (field, value) in cells {
-                samples.0.entry((key.clone(), field.to_string())).or_default().insert(*time, in_words(*value));
+                samples
+                    .0
+                    .entry((key.clone(), field.to_string()))
+                    .or_default()
+                    .insert(*time, in_words(*value));
             }
         }
         samples
@@ -86,14 +98,20 @@ impl Samples {
 
     /// What a store answers; sources that cannot be read, with why, apart.
     pub fn read(engine: &Engine) -> (Samples, Vec<Error>) {
-        let query = Query { selector: Selector::all(), fields: None, interval: Interval::ALL };
+        let query = Query {
+            selector: Selector::all(),
+            fields: None,
+            interval: Interval::ALL,
+        };
         let (mut samples, mut errors) = (Samples::default(), Vec::new());
         for series in engine.select(&query).unwrap() {
             match series {
                 Ok(series) => {
                     let values = (0..series.times.len()).map(|at| in_words(series.values.get(at)));
                     let found = series.times.iter().copied().zip(values).collect();
-                    samples.0.insert((series.key.to_string(), series.field.to_string()), found);
+                    samples
+                        .0
+                        .insert((series.key.to_string(), series.field.to_string()), found);
                 }
                 Err(error) => errors.push(error),
             }
@@ -129,7 +147,14 @@ pub fn write(story: &Story, disk: &SimDisk) -> Result<(), Error> {
             }
             let mut batch = Batch::new();
             for Row(name, time, cells) in rows {
-                batch.push(name.as_bytes(), *time, cells.iter().map(|(field, value)| Cell { field: field.as_bytes(), value: *value }));
+                batch.push(
+                    name.as_bytes(),
+                    *time,
+                    cells.iter().map(|(field, value)| Cell {
+                        field: field.as_bytes(),
+                        value: *value,
+                    }),
+                );
             }
             let receipt = engine.append(&Plain, &batch)?;
             assert_eq!(receipt.rejected_total, 0, "{:?}", receipt.rejected);
@@ -168,7 +193,11 @@ pub fn disk_with(files: &BTreeMap<String, Vec<u8>>) -> SimDisk {
 
 /// Opens the store on a disk.
 pub fn open(disk: &SimDisk) -> Result<Engine, Error> {
-    Engine::open(Arc::new(disk.clone()), Arc::new(SimClock::new(0)), options())
+    Engine::open(
+        Arc::new(disk.clone()),
+        Arc::new(SimClock::new(0)),
+        options(),
+    )
 }
 
 /// Numbers that look random and are the same everywhere.
@@ -193,11 +222,28 @@ pub fn story() -> Story {
         level += (next() % 21) as i64 - 10;
         level as f64 / 100.0
     };
-    let gauge = |host: &str, times: std::ops::Range<i64>, value: &mut dyn FnMut() -> f64| -> Vec<Row> {
-        times.map(|n| Row(format!("cpu,host={host}"), n * 10 * SECOND, vec![("usage", Value::F64(value()))])).collect()
-    };
+    let gauge =
+        |host: &str, times: std::ops::Range<i64>, value: &mut dyn FnMut() -> f64| -> Vec<Row> {
+            times
+                .map(|n| {
+                    Row(
+                        format!("cpu,host={host}"),
+                        n * 10 * SECOND,
+                        vec![("usage", Value::F64(value()))],
+                    )
+                })
+                .collect()
+        };
     let constant = |from: i64| -> Vec<Row> {
-        (from..from + 300).map(|n| Row("flat,host=a".to_string(), n * SECOND, vec![("on", Value::Bool(true))])).collect()
+        (from..from + 300)
+            .map(|n| {
+                Row(
+                    "flat,host=a".to_string(),
+                    n * SECOND,
+                    vec![("on", Value::Bool(true))],
+                )
+            })
+            .collect()
     };
     let mut next = numbers();
     let mut all_types = move |from: i64| -> Vec<Row> {
@@ -207,36 +253,85 @@ pub fn story() -> Story {
                 let mut cells = vec![
                     ("wide", Value::F64(f64::from_bits(noise))),
                     ("narrow", Value::F32((n % 7) as f32 * 0.5)),
-                    ("signed", Value::I64([i64::MIN, i64::MAX, n, -n][(n % 4) as usize])),
-                    ("unsigned", Value::U64([u64::MAX, 0, n as u64][(n % 3) as usize])),
+                    (
+                        "signed",
+                        Value::I64([i64::MIN, i64::MAX, n, -n][(n % 4) as usize]),
+                    ),
+                    (
+                        "unsigned",
+                        Value::U64([u64::MAX, 0, n as u64][(n % 3) as usize]),
+                    ),
                     ("switch", Value::Bool(noise.is_multiple_of(3))),
-                    ("state", Value::Str(["idle", "läuft", "", "broken\nin two"][(n / 5 % 4) as usize])),
+                    (
+                        "state",
+                        Value::Str(["idle", "läuft", "", "broken\nin two"][(n / 5 % 4) as usize]),
+                    ),
                 ];
                 // Gaps: now this field is missing, now that.
                 cells.remove((noise % 6) as usize);
-                Row("machine,line=3,site=north".to_string(), n * SECOND / 3 - 20 * SECOND, cells)
+                Row(
+                    "machine,line=3,site=north".to_string(),
+                    n * SECOND / 3 - 20 * SECOND,
+                    cells,
+                )
             })
             .collect()
     };
-    let odd = vec![f64::NAN, -f64::NAN, f64::from_bits(0x7FF0_0000_0000_0001), -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 5e-324, 0.1];
-    let odd = odd.into_iter().zip([i64::MIN, -1, 0, 1, 2, 3, 4, 5, i64::MAX - 1, i64::MAX]);
-    let odd: Vec<Row> = odd.map(|(value, time)| Row("odd".to_string(), time, vec![("x", Value::F64(value))])).collect();
+    let odd = vec![
+        f64::NAN,
+        -f64::NAN,
+        f64::from_bits(0x7FF0_0000_0000_0001),
+        -0.0,
+        0.0,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::MIN_POSITIVE,
+        5e-324,
+        0.1,
+    ];
+    let odd = odd
+        .into_iter()
+        .zip([i64::MIN, -1, 0, 1, 2, 3, 4, 5, i64::MAX - 1, i64::MAX]);
+    let odd: Vec<Row> = odd
+        .map(|(value, time)| Row("odd".to_string(), time, vec![("x", Value::F64(value))]))
+        .collect();
     let mut next = numbers();
     let mut noise = move || f64::from_bits(next() >> 2 | 1 << 61);
 
-    let first = vec![gauge("a", 0..300, &mut walk), constant(0), all_types(0), odd];
+    let first = vec![
+        gauge("a", 0..300, &mut walk),
+        constant(0),
+        all_types(0),
+        odd,
+    ];
     let second = vec![
         gauge("a", 300..500, &mut walk),
         gauge("b", 0..40, &mut walk),
         // Late, and in place of what is there.
         gauge("a", 100..110, &mut || -1.5),
         // A second field for a source that had one.
-        (0..30).map(|n| Row("cpu,host=b".to_string(), (40 + n) * 10 * SECOND, vec![("usage", Value::F64(1.0)), ("load", Value::I64(n))])).collect(),
+        (0..30)
+            .map(|n| {
+                Row(
+                    "cpu,host=b".to_string(),
+                    (40 + n) * 10 * SECOND,
+                    vec![("usage", Value::F64(1.0)), ("load", Value::I64(n))],
+                )
+            })
+            .collect(),
     ];
     let third = vec![
         gauge("a", 500..540, &mut walk),
         all_types(60),
-        (0..80).map(|n| Row("noise,n=1".to_string(), n * SECOND, vec![("x", Value::F64(noise()))])).collect(),
+        (0..80)
+            .map(|n| {
+                Row(
+                    "noise,n=1".to_string(),
+                    n * SECOND,
+                    vec![("x", Value::F64(noise()))],
+                )
+            })
+            .collect(),
         gauge("a", 50..52, &mut || 7.0),
         gauge("c", 0..5, &mut walk),
     ];
@@ -246,6 +341,18 @@ pub fn story() -> Story {
 /// So little that its bytes do not depend on when blocks are sealed: a block, a footer, a frame of
 /// the catalog, and a record.
 pub fn morsel() -> Story {
-    let row = |n: i64| Row("cpu,host=a".to_string(), n * 10 * SECOND, vec![("usage", Value::F64(20.5 + n as f64 / 10.0)), ("on", Value::Bool(n % 2 == 0))]);
-    vec![vec![(0..4).map(row).collect()], vec![(4..6).map(row).collect()]]
+    let row = |n: i64| {
+        Row(
+            "cpu,host=a".to_string(),
+            n * 10 * SECOND,
+            vec![
+                ("usage", Value::F64(20.5 + n as f64 / 10.0)),
+                ("on", Value::Bool(n % 2 == 0)),
+            ],
+        )
+    };
+    vec![
+        vec![(0..4).map(row).collect()],
+        vec![(4..6).map(row).collect()],
+    ]
 }

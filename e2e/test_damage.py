@@ -1,0 +1,93 @@
+"""Directories that were damaged: found offline, set aside at a start, and the rest serves."""
+
+import json
+
+import pytest
+
+from load import Load, survivors
+from program import run
+
+ROWS = 5_000
+
+
+def lines(measurement):
+    return "".join(f"{measurement},s={n % 5} v={(n * n) % 1_009 / 8} {n * 1_000}\n" for n in range(ROWS))
+
+
+@pytest.fixture
+def two_segments(serve):
+    """A server that stopped; the rows of `one` are in a segment, those of `two` in another."""
+    server = serve()
+    segments = []
+    for measurement in ("one", "two"):
+        assert server.write(lines(measurement)).status_code == 204
+        server.settle()
+        (new,) = set(server.data.glob("segment-*.log")) - set(segments)
+        segments.append(new)
+    server.stop()
+    return server, segments
+
+
+def spoil(path, place, length=64):
+    body = bytearray(path.read_bytes())
+    start = place if place >= 0 else len(body) + place
+    for at in range(start, min(start + length, len(body))):
+        body[at] ^= 0x55
+    path.write_bytes(body)
+
+
+def test_a_sound_directory_is_proven_so(two_segments):
+    server, _ = two_segments
+    report = run("check", "--json", server.data)
+    assert report.returncode == 0, report.stdout + report.stderr
+    assert json.loads(report.stdout)
+    assert run("inspect", server.data).returncode == 0
+    for part in ("files", "segments", "journal", "catalog", "layouts", "sources"):
+        inspected = run("inspect", "--json", server.data, part)
+        assert inspected.returncode == 0, inspected.stderr
+        assert isinstance(json.loads(inspected.stdout), list)
+
+
+def test_a_directory_after_a_kill_is_sound(serve):
+    server = serve(durability="sync")
+    with Load(server, [0, 0]):
+        server.write("a v=1 1")
+        server.kill()
+    report = run("check", server.data)
+    assert report.returncode == 0, report.stdout + report.stderr
+
+
+@pytest.mark.parametrize("place", [5_000, -300], ids=["block", "footer"])
+def test_damage_is_found_and_the_rest_serves(two_segments, place):
+    server, (one, _) = two_segments
+    spoil(one, place)
+    report = run("check", server.data)
+    assert report.returncode == 1
+    assert one.name in report.stdout
+    server.start()
+    series = server.query("two")
+    assert sum(len(answer["values"]) for answer in series.values()) == ROWS
+    # What cannot be told is said to be so, and never left out in silence.
+    answer = server.ask("query", select="one", from_=0)
+    whole = answer.status_code == 200 and sum(len(s["values"]) for s in answer.json()["series"]) == ROWS
+    damaged = server.status()["engine"]["damaged_segments"]
+    assert whole or answer.status_code == 500 or damaged >= 1, answer.text[:500]
+    assert server.write("two,s=0 v=1 99000000000").status_code == 204
+    kept = {path.name.split(".")[0] for path in server.data.iterdir()}
+    assert one.name.split(".")[0] in kept, "a damaged segment is evidence, and kept"
+
+
+def test_a_torn_end_of_the_journal_costs_only_the_end(serve):
+    server = serve(durability="sync")
+    with Load(server, [0]) as load:
+        while load.writers[0].rows < 3_000:
+            pass
+    server.kill()
+    journal = max(server.data.glob("journal-*"))
+    body = journal.read_bytes().rstrip(b"\0")
+    journal.write_bytes(body[:-5])
+    server.start()
+    rows = survivors(server, 0)
+    assert 0 < len(rows) < load.writers[0].rows
+    assert rows[-1] == len(rows) - 1
+    assert server.write("after v=1 1").status_code == 204

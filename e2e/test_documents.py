@@ -1,0 +1,51 @@
+"""Commands and links of the documents: they work as they are printed."""
+
+import re
+import subprocess
+import sys
+import time
+
+import pytest
+
+from program import PROGRAM, ROOT, environment
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PORT = "127.0.0.1:7670"
+
+
+def blocks(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_commands_work_as_printed(serve, tmp_path):
+    server = serve(host_sensors="100ms")
+    time.sleep(0.5)
+    settings = {**environment(), "PATH": f"{PROGRAM.parent}:{environment()['PATH']}"}
+    done = 0
+    for page in PAGES:
+        shell = [
+            line
+            for block in blocks(page, "sh")
+            for line in block.splitlines()
+            if line.startswith("curl") and PORT in line or line.startswith("seiner query 'cpu")
+        ]
+        for line in shell:
+            line = line.replace(PORT, server.address).replace("curl ", "curl -sSf ")
+            if line.startswith("seiner"):
+                line += f" --server {server.url}"
+            told = subprocess.run(["bash", "-c", line], capture_output=True, text=True, cwd=tmp_path, env=settings)
+            assert told.returncode == 0, f"{page.name}: {line}\n{told.stdout}{told.stderr}"
+            done += 1
+        for program in blocks(page, "python"):
+            if PORT in program:
+                program = program.replace(PORT, server.address) + "\nassert table.num_rows > 0\n"
+                subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path)
+                done += 1
+    assert done >= 7, "the documents lost their examples, or this test its eyes"
