@@ -39,7 +39,7 @@ web/dist/index.html: web/node_modules/.package-lock.json $(page_sources)
 	cd web && npm run build
 	@touch $@
 
-test: ## Build and pass all tests; SLOW=1 adds long simulations, fuzzing and repeated kills
+test: ## Build and pass all tests; SLOW=1 adds long simulations, more kills, and fuzzing
 	SLOW=$(SLOW) FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/test.sh
 
 test-slow: ## The same as make test SLOW=1

@@ -38,8 +38,8 @@ def run(figures: dict[str, list[tuple[float, float]]]) -> int:
     with tempfile.TemporaryDirectory() as directory, seiner.open(directory) as store:
         measure("append, one source", lambda: store.append("one", None, {"time": times, "value": values}))
         store.settle()
-        measure("query, one series", lambda: store.query("one").numpy())
-        measure("query, one series, as pyarrow", lambda: store.query("one").arrow())
+        measure("query, one series, the first time", lambda: store.query("one").numpy())
+        measure("the same again, as pyarrow", lambda: store.query("one").arrow())
         measure("query, means of an hour", lambda: store.query("one", step="1h"))
         numbers = np.array([store.source("many", {"n": str(n)}) for n in range(SOURCES)])
         sources, turns = np.tile(numbers, rows), np.repeat(times[:rows], SOURCES)
@@ -57,7 +57,7 @@ def main() -> None:
     print(f"{SAMPLES:,} samples; {stored / SAMPLES / 2:.2f} bytes a sample on disk")
     for name, runs in figures.items():
         wall, cpu = (SAMPLES / 1e6 / min(run[at] for run in runs) for at in (0, 1))
-        print(f"{name:32} {wall:8.1f} M samples a second, {cpu:8.1f} M a CPU-second")
+        print(f"{name:36} {wall:8.1f} M samples a second, {cpu:8.1f} M a CPU-second")
 
 
 if __name__ == "__main__":

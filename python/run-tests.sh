@@ -6,9 +6,10 @@ cd "$(dirname "$0")"
 root=$(cd .. && pwd)
 venv="$root/target/venv"
 export CARGO_TARGET_DIR="$root/target/python"
+export HYPOTHESIS_STORAGE_DIRECTORY="$root/target/hypothesis"
 
 test -x "$venv/bin/python" || "${PYTHON:-python3}" -m venv "$venv"
 . "$venv/bin/activate"
 python -m pip install --quiet "maturin>=1.16,<2" pytest hypothesis numpy pandas polars pyarrow
 maturin develop --quiet --profile "${PROFILE:-dev}"
-exec python -m pytest "$@"
+exec python -m pytest -o cache_dir="$root/target/pytest" "$@"

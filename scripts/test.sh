@@ -6,7 +6,8 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 slow=${SLOW:-}
 [ "$slow" = 0 ] && slow=
-[ -z "$slow" ] || export SEINER_SIM_RUNS=${SEINER_SIM_RUNS:-20000} SEINER_SLOW=1
+[ -z "$slow" ] || export SEINER_SLOW=1
+simulations=${SEINER_SIM_RUNS:-${slow:+20000}}
 
 report=()
 failed=0
@@ -35,8 +36,9 @@ step needs scripts/need.sh cargo compiler node python chromium curl || finish
 step page make page || finish
 step format cargo fmt --all --check -- -l
 step lint cargo clippy --locked --workspace --all-targets -- -D warnings
-step program cargo build --locked -p seiner || finish
+step programs cargo build --locked -p seiner -p seiner-sim || finish
 step rust cargo test --locked --workspace --no-fail-fast
+step simulation target/debug/simulate "${simulations:-1000}"
 step page-units web test:unit
 step page-browser web test:browser
 step page-live scripts/page-live.sh

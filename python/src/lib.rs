@@ -8,8 +8,11 @@ mod answer;
 mod arrays;
 mod failure;
 mod intake;
+mod labels;
 mod lines;
+mod long_form;
 mod rows;
+mod series;
 mod store;
 
 /// The native half of the package `seiner`. Use that; this may change without notice.

@@ -241,11 +241,10 @@ impl Store {
             fields,
             interval,
         };
-        let labels = crate::answer::Labels { tag_columns };
         let Some(aggregates) = aggregates else {
-            let mut answer = Answer::samples(labels);
+            let mut answer = Answer::samples(tag_columns)?;
             let mut series = py.detach(|| engine.select(&query)).map_err(Failure::from)?;
-            drain(py, &mut series, |series| answer.push_series(series))?;
+            drain(py, &mut series, |series| answer.push_samples(series))?;
             return Ok(answer);
         };
         let step = match step {
@@ -253,11 +252,11 @@ impl Store {
             Some(Moment::Ns(ns)) => Step::Every(ns),
             Some(Moment::Text(text)) => Step::Every(parse_duration(&text).map_err(Failure::from)?),
         };
-        let mut answer = Answer::aggregates(labels, &aggregates)?;
+        let mut answer = Answer::aggregates(aggregates, tag_columns)?;
         let mut series = py
             .detach(|| engine.aggregate(&query, step))
             .map_err(Failure::from)?;
-        drain(py, &mut series, |series| answer.push_summary(&series))?;
+        drain(py, &mut series, |series| answer.push_summary(series))?;
         Ok(answer)
     }
 

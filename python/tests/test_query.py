@@ -99,6 +99,8 @@ def test_an_empty_answer_has_its_columns(store: seiner.Store) -> None:
         assert result.arrow().column_names == columns and result.arrow().num_rows == 0
         assert list(result.pandas().columns) == columns and result.pandas().empty
         assert result.polars().columns == columns and result.polars().is_empty()
+    counts = store.query("none", aggregates=["count", "last_time"])
+    assert counts.arrow().schema.types[-2:] == [pa.uint64(), pa.timestamp("ns", "UTC")]
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,10 @@ impl Check {
         });
         bar.finish_and_clear();
         let report = checked.map_err(|error| {
-            Failure::Usage(format!("{} was not checked: {error}", self.directory.display()))
+            Failure::Usage(format!(
+                "{} was not checked: {error}",
+                self.directory.display()
+            ))
         })?;
         let mut out = stdout().lock();
         if self.json {
@@ -42,7 +45,11 @@ impl Check {
         } else {
             write_report(&report, &mut out)?;
         }
-        if report.is_sound() { Ok(()) } else { Err(Failure::Refused) }
+        if report.is_sound() {
+            Ok(())
+        } else {
+            Err(Failure::Refused)
+        }
     }
 }
 
@@ -62,18 +69,30 @@ pub fn open_existing(directory: &Path) -> Result<Directory, Failure> {
 }
 
 fn write_report(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "catalog   {} frames: {} sources, {} layouts", report.frames, report.sources, report.layouts)?;
+    writeln!(
+        out,
+        "catalog   {} frames: {} sources, {} layouts",
+        report.frames, report.sources, report.layouts
+    )?;
     writeln!(
         out,
         "segments  {}: {} pages, {} blocks, {} rows, {} samples",
         report.segments, report.pages, report.blocks, report.rows, report.samples
     )?;
-    writeln!(out, "journal   {} files: {} records, {} rows", report.journal_files, report.records, report.journal_rows)?;
+    writeln!(
+        out,
+        "journal   {} files: {} records, {} rows",
+        report.journal_files, report.records, report.journal_rows
+    )?;
     for note in &report.notes {
         writeln!(out, "note      {}: {}", note.file, note.what)?;
     }
     for damage in &report.damage {
-        writeln!(out, "DAMAGED   {}, offset {}: {}", damage.file, damage.offset, damage.what)?;
+        writeln!(
+            out,
+            "DAMAGED   {}, offset {}: {}",
+            damage.file, damage.offset, damage.what
+        )?;
     }
     let unlisted = report.damaged - report.damage.len() as u64;
     if unlisted > 0 {
@@ -82,13 +101,23 @@ fn write_report(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {
     if report.is_sound() {
         writeln!(out, "sound: {} bytes read", report.bytes)
     } else {
-        writeln!(out, "damaged in {} places; a start sets aside what is damaged and serves the rest", report.damaged)
+        writeln!(
+            out,
+            "damaged in {} places; a start sets aside what is damaged and serves the rest",
+            report.damaged
+        )
     }
 }
 
 fn as_json(report: &CheckReport) -> serde_json::Value {
-    let damage = report.damage.iter().map(|damage| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what }));
-    let notes = report.notes.iter().map(|note| json!({ "file": note.file, "what": note.what }));
+    let damage = report
+        .damage
+        .iter()
+        .map(|damage| json!({ "file": damage.file, "offset": damage.offset, "what": damage.what }));
+    let notes = report
+        .notes
+        .iter()
+        .map(|note| json!({ "file": note.file, "what": note.what }));
     json!({
         "sound": report.is_sound(),
         "bytes": report.bytes,

@@ -75,14 +75,22 @@ impl Inspect {
             Some(Part::Files) => files(&disk)?,
             Some(Part::Segments) => inspect::segments(&disk)?.iter().map(segment).collect(),
             Some(Part::Segment { number }) => pages(&disk, *number)?,
-            Some(Part::Blocks { number, source, limit }) => blocks(&disk, *number, &parse(source)?, *limit)?,
+            Some(Part::Blocks {
+                number,
+                source,
+                limit,
+            }) => blocks(&disk, *number, &parse(source)?, *limit)?,
             Some(Part::Journal) => journal(&disk)?,
             Some(Part::Catalog) => frames(&disk)?,
             Some(Part::Layouts) => layouts(&disk)?,
             Some(Part::Sources { selector }) => sources(&disk, &parse(selector)?)?,
         };
         let mut out = stdout().lock();
-        if self.json { write_json(rows, &mut out)? } else { write_table(&rows, &mut out)? }
+        if self.json {
+            write_json(rows, &mut out)?
+        } else {
+            write_table(&rows, &mut out)?
+        }
         Ok(())
     }
 }
@@ -100,21 +108,31 @@ fn kinds(disk: &Directory) -> Result<Rows, Failure> {
         (*files, *bytes) = (*files + 1, *bytes + file.bytes);
     }
     let row = |(kind, (files, bytes)): (FileKind, (u64, u64))| {
-        vec![("kind", json!(kind.name())), ("files", json!(files)), ("bytes", json!(bytes))]
+        vec![
+            ("kind", json!(kind.name())),
+            ("files", json!(files)),
+            ("bytes", json!(bytes)),
+        ]
     };
     Ok(kinds.into_iter().map(row).collect())
 }
 
 fn files(disk: &Directory) -> Result<Rows, Failure> {
     let row = |file: inspect::FileView| {
-        vec![("file", json!(file.file)), ("kind", json!(file.kind.name())), ("bytes", json!(file.bytes))]
+        vec![
+            ("file", json!(file.file)),
+            ("kind", json!(file.kind.name())),
+            ("bytes", json!(file.bytes)),
+        ]
     };
     Ok(inspect::files(disk)?.into_iter().map(row).collect())
 }
 
 fn segment(segment: &SegmentView) -> Vec<(&'static str, Value)> {
     let trailer = segment.trailer.as_ref();
-    let number = |value: fn(&inspect::TrailerView) -> u64| trailer.map_or(Value::Null, |trailer| json!(value(trailer)));
+    let number = |value: fn(&inspect::TrailerView) -> u64| {
+        trailer.map_or(Value::Null, |trailer| json!(value(trailer)))
+    };
     vec![
         ("segment", json!(segment.number)),
         ("kind", json!(segment.kind.name())),
@@ -124,8 +142,14 @@ fn segment(segment: &SegmentView) -> Vec<(&'static str, Value)> {
         ("block_bytes", number(|trailer| trailer.block_bytes)),
         ("footer_bytes", number(|trailer| trailer.footer_bytes)),
         ("pages", number(|trailer| trailer.pages)),
-        ("first_time", trailer.map_or(Value::Null, |trailer| time(trailer.span.start))),
-        ("last_time", trailer.map_or(Value::Null, |trailer| time(trailer.span.end))),
+        (
+            "first_time",
+            trailer.map_or(Value::Null, |trailer| time(trailer.span.start)),
+        ),
+        (
+            "last_time",
+            trailer.map_or(Value::Null, |trailer| time(trailer.span.end)),
+        ),
         ("last_block", number(|trailer| trailer.last_block)),
         ("sequence", number(|trailer| trailer.sequence)),
         ("sources", number(|trailer| u64::from(trailer.sources))),
@@ -147,7 +171,12 @@ fn pages(disk: &Directory, number: u64) -> Result<Rows, Failure> {
     Ok(inspect::pages(disk, number)?.into_iter().map(row).collect())
 }
 
-fn blocks(disk: &Directory, number: u64, selector: &Selector, limit: usize) -> Result<Rows, Failure> {
+fn blocks(
+    disk: &Directory,
+    number: u64,
+    selector: &Selector,
+    limit: usize,
+) -> Result<Rows, Failure> {
     let mut rows = Rows::new();
     let mut more = 0_u64;
     inspect::blocks::<seiner_engine::Error>(disk, number, selector, &mut |view| {
@@ -214,7 +243,10 @@ fn journal(disk: &Directory) -> Result<Rows, Failure> {
             eprintln!("seiner: {}: bytes {from} to {to} are no records", file.file);
         }
         if file.torn_bytes > 0 {
-            eprintln!("seiner: {}: what begins at {} is not whole", file.file, file.used);
+            eprintln!(
+                "seiner: {}: what begins at {} is not whole",
+                file.file, file.used
+            );
         }
         if file.first_sequence.is_none() {
             eprintln!("seiner: {}: it has no header of this store", file.file);
@@ -251,7 +283,11 @@ fn layouts(disk: &Directory) -> Result<Rows, Failure> {
             ("fields", fields(&layout.fields)),
         ]
     };
-    Ok(inspect::catalog(disk)?.layouts.into_iter().map(row).collect())
+    Ok(inspect::catalog(disk)?
+        .layouts
+        .into_iter()
+        .map(row)
+        .collect())
 }
 
 fn sources(disk: &Directory, selector: &Selector) -> Result<Rows, Failure> {
@@ -259,48 +295,85 @@ fn sources(disk: &Directory, selector: &Selector) -> Result<Rows, Failure> {
         vec![
             ("source", json!(source.id.0)),
             ("key", json!(source.key.to_string())),
-            ("known_to", json!(if source.catalogued { "catalog" } else { "journal" })),
+            (
+                "known_to",
+                json!(if source.catalogued {
+                    "catalog"
+                } else {
+                    "journal"
+                }),
+            ),
             ("fields", fields(&source.fields)),
         ]
     };
-    Ok(inspect::sources(disk, selector)?.into_iter().map(row).collect())
+    Ok(inspect::sources(disk, selector)?
+        .into_iter()
+        .map(row)
+        .collect())
 }
 
 fn fields(fields: &[(String, FieldType)]) -> Value {
-    fields.iter().map(|(name, field_type)| json!({ "field": name, "type": field_type.name() })).collect()
+    fields
+        .iter()
+        .map(|(name, field_type)| json!({ "field": name, "type": field_type.name() }))
+        .collect()
 }
 
 /// Nanoseconds in JSON would be rounded by many a reader, and say little to people.
 fn time(time: i64) -> Value {
     let time = jiff::Timestamp::from_nanosecond(i128::from(time));
-    json!(time.expect("every i64 of nanoseconds is a time of the calendar").to_string())
+    json!(
+        time.expect("every i64 of nanoseconds is a time of the calendar")
+            .to_string()
+    )
 }
 
 // ---- printing
 
 fn write_json(rows: Rows, out: &mut impl Write) -> io::Result<()> {
     let object = |row: Vec<(&'static str, Value)>| {
-        row.into_iter().map(|(name, value)| (name.to_string(), value)).collect::<serde_json::Map<_, _>>()
+        row.into_iter()
+            .map(|(name, value)| (name.to_string(), value))
+            .collect::<serde_json::Map<_, _>>()
     };
-    let rows: Vec<Value> = rows.into_iter().map(|row| Value::Object(object(row))).collect();
+    let rows: Vec<Value> = rows
+        .into_iter()
+        .map(|row| Value::Object(object(row)))
+        .collect();
     writeln!(out, "{:#}", Value::Array(rows))
 }
 
 /// Numbers to the right, texts to the left; columns without anything are left out.
 fn write_table(rows: &Rows, out: &mut impl Write) -> io::Result<()> {
-    let Some(first) = rows.first() else { return Ok(()) };
-    let cells: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|(_, value)| in_words(value)).collect()).collect();
+    let Some(first) = rows.first() else {
+        return Ok(());
+    };
+    let cells: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|(_, value)| in_words(value)).collect())
+        .collect();
     let shown: Vec<(usize, usize)> = (0..first.len())
         .filter_map(|column| {
-            let widest = cells.iter().map(|row| row[column].chars().count()).max().filter(|&width| width > 0)?;
+            let widest = cells
+                .iter()
+                .map(|row| row[column].chars().count())
+                .max()
+                .filter(|&width| width > 0)?;
             Some((column, widest.max(first[column].0.len())))
         })
         .collect();
-    let is_number = |column: usize| rows.iter().all(|row| matches!(row[column].1, Value::Number(_) | Value::Null));
+    let is_number = |column: usize| {
+        rows.iter()
+            .all(|row| matches!(row[column].1, Value::Number(_) | Value::Null))
+    };
     let mut line = |texts: &dyn Fn(usize) -> String| {
         let cells = shown.iter().map(|&(column, width)| {
             let text = texts(column);
-            if is_number(column) { format!("{text:>width$}") } else { format!("{text:width$}") }
+            if is_number(column) {
+                format!("{text:>width$}")
+            } else {
+                format!("{text:width$}")
+            }
         });
         writeln!(out, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
@@ -322,7 +395,11 @@ fn in_words(value: &Value) -> String {
             let mut text = format!("{}:{}", part("field"), part("type"));
             if column.contains_key("values") {
                 text += &format!(" {}v {}B", part("values"), part("bytes"));
-                text += &column.get("codec").filter(|codec| !codec.is_null()).map(|codec| format!(" codec {codec}")).unwrap_or_default();
+                text += &column
+                    .get("codec")
+                    .filter(|codec| !codec.is_null())
+                    .map(|codec| format!(" codec {codec}"))
+                    .unwrap_or_default();
             }
             text
         }

@@ -8,9 +8,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 fn seiner(arguments: &[&str]) -> (i32, String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_seiner")).args(arguments).stdin(Stdio::null()).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_seiner"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    (
+        output.status.code().unwrap(),
+        text(output.stdout),
+        text(output.stderr),
+    )
 }
 
 /// A copy of the store that version 1 left, with a lock to take.
@@ -42,7 +50,11 @@ fn a_check_tells_sound_from_damaged_from_unknown() {
     fs::write(&segment, bytes).unwrap();
     let (status, out, _) = seiner(&["check", name, "--json"]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((status, &report["sound"], &report["damaged"]), (1, &false.into(), &1.into()), "{out}");
+    assert_eq!(
+        (status, &report["sound"], &report["damaged"]),
+        (1, &false.into(), &1.into()),
+        "{out}"
+    );
     assert_eq!(report["damage"][0]["file"], "segment-00000001.log");
 
     let engine = Engine::open_directory(&data, Options::default()).unwrap();
@@ -85,6 +97,9 @@ fn every_part_is_shown_as_table_and_as_json() {
     let (_, table, _) = seiner(&["inspect", name, "sources", "cpu{host=b}"]);
     assert!(table.contains("usage:f64, load:i64"), "{table}");
     let (status, _, err) = seiner(&["inspect", name, "segment", "77"]);
-    assert_eq!((status, err.as_str()), (1, "seiner: there is no sealed segment 77\n"));
+    assert_eq!(
+        (status, err.as_str()),
+        (1, "seiner: there is no sealed segment 77\n")
+    );
     assert_eq!(fs::read(data.join("catalog")).unwrap(), before);
 }

@@ -166,7 +166,8 @@ impl<'a> Block<'a> {
         Block::parse(rest).map_err(|Short| "the block ends too early".to_string())
     }
 
-    fn parse(bytes: &'a [u8]) -> Result<Block<'a>, Short> {
+    /// Reads a block behind its checksum.
+    pub fn parse(bytes: &'a [u8]) -> Result<Block<'a>, Short> {
         let mut cursor = Cursor(bytes);
         let source = cursor.count(u32::MAX as usize)? as u32;
         let number = cursor.varint()?;

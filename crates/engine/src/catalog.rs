@@ -20,8 +20,10 @@ pub const NAME: &str = "catalog";
 pub const COPY: &str = "catalog.copy";
 const MAGIC: &[u8; 8] = b"SEINCATL";
 const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
-const FRAME_HEADER_BYTES: usize = 4 + 4 * 7 + 4;
+/// Magic, version, store, checksum.
+pub const HEADER_BYTES: usize = 8 + 4 + 8 + 4;
+/// Magic, seven words, checksum.
+pub const FRAME_HEADER_BYTES: usize = 4 + 4 * 7 + 4;
 const FRAME_MAGIC: &[u8; 4] = b"FRAM";
 const FRAME_LIMIT: usize = 1 << 30;
 /// Frames are rare and read at every start: worth some time to be small.
@@ -403,7 +405,8 @@ fn read_frame(bytes: &[u8], at: usize) -> Option<(ReadFrame, usize)> {
     ))
 }
 
-fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), Short> {
+/// Reads a frame's body, whose checksum held and which is `plain` bytes long uncompressed.
+pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), Short> {
     if plain > FRAME_LIMIT {
         return Err(Short);
     }

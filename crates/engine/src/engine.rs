@@ -92,7 +92,9 @@ pub(crate) struct Opened {
 
 impl Engine {
     /// Opens the store in a directory, which is created where it is missing and locked for this
-    /// process, with a thread that commits the journal and writes segments.
+    /// process, with threads that commit the journal and write segments. Close it before it is
+    /// dropped: a dropped store keeps what was committed, and lets the directory go only when the
+    /// work at hand ends.
     ///
     /// # Errors
     /// When another process has the directory, when settings contradict each other, when the disk

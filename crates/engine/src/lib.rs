@@ -16,6 +16,9 @@ mod check;
 mod dictionary;
 mod engine;
 mod error;
+// The decoders are private; the fuzz targets, a crate of their own, reach them through this.
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod inspect;
 mod journal;
 mod keeper;

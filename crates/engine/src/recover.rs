@@ -462,7 +462,7 @@ impl<'a> Replay<'a> {
                 u32::try_from(record.first_source).map_err(|_| Short)?,
             );
         }
-        for number in record.first_source..record.first_source + record.new_sources {
+        for number in record.first_source..record.first_source.saturating_add(record.new_sources) {
             let key = get_key(&mut names)?;
             if number >= self.state.buffers.sources() as u64 {
                 add_source(&mut self.state, &key);
@@ -551,6 +551,7 @@ impl Rows<'_> {
         let mut follows = replay.follows.get(source as usize).copied().ok_or(Short)?;
         if columns == 1
             && follows
+            && replay.state.has_one_number(source)
             && let Some(&codes) = self.codes.0.first()
             && let Some(len) = replay
                 .state
@@ -603,7 +604,7 @@ impl Replay<'_> {
         let state = &mut self.state;
         // The block before was sealed at this point, into a segment that is lost.
         state.seal(source)?;
-        state.next_block = state.next_block.max(block + 1);
+        state.next_block = state.next_block.max(block.saturating_add(1));
         // Rows cannot be read without their layout, which damage may have taken.
         let lost = state
             .layouts

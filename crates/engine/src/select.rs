@@ -562,17 +562,48 @@ fn bucket_start(time: i64, step: Step) -> i64 {
 }
 
 fn add_samples(series: &SeriesData, step: Step, buckets: &mut Vec<Bucket>) {
-    for (index, &time) in series.times.iter().enumerate() {
-        let start = if step == Step::Whole {
-            time
-        } else {
-            bucket_start(time, step)
-        };
-        add_bucket(
-            Bucket::of(start, time, number(series.values.get(index))),
-            step,
-            buckets,
-        );
+    match &series.values {
+        Column::F64(values) => add_numbers(&series.times, values.iter().copied(), step, buckets),
+        values => {
+            let numbers = (0..values.len()).map(|index| number(values.get(index)));
+            add_numbers(&series.times, numbers, step, buckets);
+        }
+    }
+}
+
+fn add_numbers(
+    times: &[i64],
+    numbers: impl Iterator<Item = f64>,
+    step: Step,
+    buckets: &mut Vec<Bucket>,
+) {
+    // The bucket that is being filled, and the last time in it: most samples need no division.
+    let mut open: Option<(Bucket, i64)> = None;
+    for (&time, value) in times.iter().zip(numbers) {
+        match &mut open {
+            Some((bucket, end)) if time <= *end => {
+                bucket.absorb(&Bucket::of(bucket.start, time, value))
+            }
+            _ => {
+                if let Some((bucket, _)) = open.take() {
+                    add_bucket(bucket, step, buckets);
+                }
+                let (start, end) = match step {
+                    Step::Whole => (time, i64::MAX),
+                    Step::Every(every) => {
+                        let start = bucket_start(time, step);
+                        (
+                            start,
+                            time.saturating_add(every - 1 - time.rem_euclid(every)),
+                        )
+                    }
+                };
+                open = Some((Bucket::of(start, time, value), end));
+            }
+        }
+    }
+    if let Some((bucket, _)) = open {
+        add_bucket(bucket, step, buckets);
     }
 }
 

@@ -249,6 +249,12 @@ impl State {
             .then(|| layout.number())
     }
 
+    /// Whether a source has one column, and no text in it.
+    pub fn has_one_number(&self, source: u32) -> bool {
+        let layout = self.layouts.get(self.buffers.line(source).layout);
+        layout.is_some_and(|layout| matches!(layout.types(), [only] if *only != FieldType::Str))
+    }
+
     /// Puts cells in the order of the source's columns; new fields get new columns.
     fn arrange<'a>(
         &mut self,

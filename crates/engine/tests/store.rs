@@ -1,4 +1,5 @@
 //! A store on a real directory, seen from outside.
+#![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Error, Options, Query, Reason, Step};
 use seiner_model::{
@@ -39,8 +40,18 @@ fn small() -> Options {
     }
 }
 
+/// Opens a store, which an engine dropped without closing lets go when the step that its keeper is
+/// at ends.
 fn open(path: &Path) -> Arc<Engine> {
-    Engine::open_directory(path, small()).unwrap()
+    for _ in 0..1000 {
+        match Engine::open_directory(path, small()) {
+            Err(Error::Io { error, .. }) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+    panic!("{} is never let go", path.display());
 }
 
 fn all(text: &str) -> Query {
@@ -129,7 +140,7 @@ fn a_dropped_engine_comes_back_to_its_last_commit() {
         expected.extend(some);
     }
     drop(engine);
-    let engine = Engine::open_directory(dir.path(), options).unwrap();
+    let engine = open(dir.path());
     assert_eq!(read(&engine, "m{s=\"1\"}"), expected);
     assert_eq!(engine.sources(&Selector::all()).len(), 21);
 }
@@ -447,7 +458,7 @@ fn little_memory_holds_many_sources_and_the_journal_stays_bounded() {
     }
     let status = engine.status();
     assert!(status.memory_used < 12 << 20, "{status:?}");
-    assert!(status.journal_bytes < 2 * 256 << 10, "{status:?}");
+    assert!(status.journal_bytes < 512 << 10, "{status:?}");
     assert!(status.segments > 0, "{status:?}");
     assert_eq!(read(&engine, "m{n=\"77\"}").len(), 60);
     engine.close().unwrap();

@@ -171,5 +171,7 @@ pub fn run(settings: Settings, started: impl FnOnce(&Server)) -> Result<()> {
 
 fn count_rates(station: &Station) {
     let status = station.engine.status();
-    station.meters.tick(status.rows_accepted, status.samples_accepted);
+    station
+        .meters
+        .tick(status.rows_accepted, status.samples_accepted);
 }

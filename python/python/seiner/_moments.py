@@ -39,7 +39,7 @@ def moment(given: Moment | None) -> int | str | None:
     if isinstance(given, np.datetime64):
         if np.isnat(given):
             raise Invalid("NaT is no time; pass None for an open end")
-        return int(_scaled(given, "M8"))
+        return _scaled(given, "M8")
     if isinstance(given, dt.datetime):
         if given != given:
             raise Invalid("NaT is no time; pass None for an open end")
@@ -57,7 +57,7 @@ def duration(given: Duration | None) -> int | str | None:
         return given
     # numpy.timedelta64 is an integer to NumPy, and must come first.
     if isinstance(given, np.timedelta64):
-        return int(_scaled(given, "m8"))
+        return _scaled(given, "m8")
     if isinstance(given, dt.timedelta):
         return _in_range(_timedelta_ns(given), given)
     return _integer(given, "a duration: give ns, a text such as '10s', or a timedelta")
@@ -69,9 +69,9 @@ def _integer(given: object, wanted: str) -> int:
     return _in_range(int(given), given)
 
 
-def _scaled(given: np.datetime64 | np.timedelta64, kind: str) -> np.int64:
+def _scaled(given: np.datetime64 | np.timedelta64, kind: str) -> int:
     ns = given.astype(f"{kind}[ns]")
     # NumPy wraps around silently.
     if ns.astype(given.dtype) != given:
         raise Invalid(f"{given!r} lies outside what 64-bit ns can tell")
-    return ns.astype(np.int64)
+    return int(ns.astype(np.int64))

@@ -175,7 +175,7 @@ impl Buffers {
     pub fn prefetch_rows(&self, source: u32) {
         let line = self.line(source);
         if line.rows != 0 {
-            prefetch(self.slab.from(line.rows_slot, line.bytes as usize));
+            prefetch(self.slab.tail(line.rows_slot, line.bytes as usize));
         }
     }
 
@@ -272,7 +272,7 @@ impl Buffers {
             return None;
         }
         let window: &mut [u8; NUMBER_BYTES] =
-            self.slab.from_mut(line.rows_slot, at).first_chunk_mut()?;
+            self.slab.tail_mut(line.rows_slot, at).first_chunk_mut()?;
         let coded_time = row::code_time(time, &mut line.time, line.rows == 0);
         let mut state = line.first();
         let coded_value = match value {
@@ -305,7 +305,7 @@ impl Buffers {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         let bound = codes.len() + payload.len() + 8;
         let first = line.rows == 0;
-        if first != row::is_start(codes) {
+        if first != row::is_start(codes) || line.rows == u16::MAX {
             return Err(row::Malformed);
         }
         if first {
@@ -352,7 +352,7 @@ impl Buffers {
         let (time, value) = ((codes & 15) as usize, (codes >> 4) as usize);
         let window: &[u8; 16] = payload.first_chunk()?;
         let at = line.bytes as usize;
-        if line.rows == 0 || time > 8 || value > 8 {
+        if line.rows == 0 || line.rows == u16::MAX || time > 8 || value > 8 {
             return None;
         }
         let mut slot = self.slab.bytes_mut(line.rows_slot);

@@ -295,8 +295,7 @@ pub struct TextPlace<'a> {
 fn mantissa(value: f64, bits: u64, scale: u8, bits_of: impl Fn(f64, f64) -> u64) -> Option<i64> {
     let power = POWERS[scale as usize];
     let scaled = value * power;
-    // NaN fails the comparison too.
-    if !(scaled.abs() < MANTISSA_LIMIT) {
+    if scaled.is_nan() || scaled.abs() >= MANTISSA_LIMIT {
         return None;
     }
     let whole = (scaled + 0.5f64.copysign(scaled)) as i64;
@@ -352,13 +351,31 @@ impl<'a> Reader<'a> {
         field_type: FieldType,
         state: &mut ColumnState,
     ) -> Result<Option<u64>, Malformed> {
-        match code {
-            0..=8 => {
+        if code == MISSING {
+            return Ok(None);
+        }
+        match field_type {
+            FieldType::Str => self.text(code, state).map(Some),
+            FieldType::F64 | FieldType::F32 if code >= RAW => {
+                self.scaled(code, field_type, state).map(Some)
+            }
+            _ if code <= 8 => {
                 let delta = unzigzag(self.short(code)?);
                 state.previous = state.previous.wrapping_add(delta as u64);
                 Ok(Some(bits_of(state, field_type)))
             }
-            RAW => Ok(Some(self.short(8)?)),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn scaled(
+        &mut self,
+        code: u8,
+        field_type: FieldType,
+        state: &mut ColumnState,
+    ) -> Result<u64, Malformed> {
+        match code {
+            RAW => self.short(8),
             SCALE => {
                 let head = self.take(1)?[0];
                 state.scale = head & 31;
@@ -366,16 +383,21 @@ impl<'a> Reader<'a> {
                     return Err(Malformed);
                 }
                 state.previous = unzigzag(self.short(head >> 5)?) as u64;
-                Ok(Some(bits_of(state, field_type)))
+                Ok(bits_of(state, field_type))
             }
-            TEXT_SAME if state.previous != 0 => Ok(Some(state.previous)),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn text(&mut self, code: u8, state: &mut ColumnState) -> Result<u64, Malformed> {
+        match code {
+            TEXT_SAME if state.previous != 0 => Ok(state.previous),
             TEXT => {
                 state.previous = self.at as u64 + 1;
                 let len = self.short(2)? as usize;
-                self.take(len)?;
-                Ok(Some(state.previous))
+                std::str::from_utf8(self.take(len)?).map_err(|_| Malformed)?;
+                Ok(state.previous)
             }
-            MISSING => Ok(None),
             _ => Err(Malformed),
         }
     }

@@ -203,7 +203,7 @@ impl Slab {
 
     /// The bytes of a slot from a place in it on.
     #[inline(always)]
-    pub fn from(&self, slot: Slot, at: usize) -> &[u8] {
+    pub fn tail(&self, slot: Slot, at: usize) -> &[u8] {
         let page = &self.pages[slot.page()];
         let start = slot.index() << page.shift;
         &page.bytes[start + at..start + (1 << page.shift)]
@@ -211,7 +211,7 @@ impl Slab {
 
     /// The bytes of a slot from a place in it on, to write.
     #[inline(always)]
-    pub fn from_mut(&mut self, slot: Slot, at: usize) -> &mut [u8] {
+    pub fn tail_mut(&mut self, slot: Slot, at: usize) -> &mut [u8] {
         let page = &mut self.pages[slot.page()];
         let start = slot.index() << page.shift;
         &mut page.bytes[start + at..start + (1 << page.shift)]

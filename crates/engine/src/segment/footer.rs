@@ -151,11 +151,16 @@ pub fn decode_page(page: &Page, bytes: &[u8]) -> Result<Vec<Entry>, String> {
     parse_page(bytes).map_err(|Short| "a footer page is malformed".to_string())
 }
 
-fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
+/// Reads a page whose checksum held.
+pub fn parse_page(bytes: &[u8]) -> Result<Vec<Entry>, Short> {
     let mut cursor = Cursor(bytes);
     let plain = cursor.count(PAGE_LIMIT)?;
-    let plain = unpack(cursor.0, plain)?;
-    let mut cursor = Cursor(&plain);
+    parse_entries(&unpack(cursor.0, plain)?)
+}
+
+/// Reads what a page holds, uncompressed.
+pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
+    let mut cursor = Cursor(plain);
     let count = cursor.count(PAGE_ENTRIES)?;
     let base = cursor.varint()?;
     let blank = Entry {
@@ -216,8 +221,13 @@ pub fn decode_fence(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>, String
             trailer.fence_sum
         ));
     }
+    Ok(parse_fence(bytes))
+}
+
+/// Reads a fence whose checksum held.
+pub fn parse_fence(bytes: &[u8]) -> Vec<Page> {
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
-    Ok(bytes
+    bytes
         .chunks_exact(16)
         .map(|page| Page {
             first_source: word(&page[..4]),
@@ -225,7 +235,7 @@ pub fn decode_fence(trailer: &Trailer, bytes: &[u8]) -> Result<Vec<Page>, String
             len: word(&page[8..12]),
             sum: word(&page[12..]),
         })
-        .collect())
+        .collect()
 }
 
 impl Trailer {
@@ -274,7 +284,8 @@ impl Trailer {
         Ok(trailer)
     }
 
-    fn parse(body: &[u8]) -> Result<Trailer, Short> {
+    /// Reads a trailer before its checksum, which held.
+    pub fn parse(body: &[u8]) -> Result<Trailer, Short> {
         let mut cursor = Cursor(body);
         if cursor.take(8)? != MAGIC || cursor.u32()? != VERSION {
             return Err(Short);

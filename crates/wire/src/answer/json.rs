@@ -103,7 +103,10 @@ impl<W: Write> JsonAnswer<W> {
 
     pub fn end(mut self, truncated: bool, warnings: &[String]) -> io::Result<W> {
         push_text(&mut self.out.bytes, "],\"truncated\":");
-        push_text(&mut self.out.bytes, if truncated { "true" } else { "false" });
+        push_text(
+            &mut self.out.bytes,
+            if truncated { "true" } else { "false" },
+        );
         if !warnings.is_empty() {
             push_text(&mut self.out.bytes, ",\"warnings\":");
             serde_json::to_writer(&mut self.out.bytes, warnings).expect("texts are JSON");

@@ -122,8 +122,12 @@ fn json_of_steps() {
     };
     let mut answer = Answer::begin(Format::Json, Vec::new(), &steps(&["mean", "count"]));
     answer.series(&series).expect("memory takes it");
-    let json: serde_json::Value =
-        serde_json::from_slice(&answer.end(true, &["a block".to_string()]).expect("memory takes it")).expect("JSON");
+    let json: serde_json::Value = serde_json::from_slice(
+        &answer
+            .end(true, &["a block".to_string()])
+            .expect("memory takes it"),
+    )
+    .expect("JSON");
     assert_eq!(
         json,
         json!({

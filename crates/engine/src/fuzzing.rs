@@ -1,0 +1,229 @@
+//! Doors for the fuzz targets, which lie outside the crate: each hands bytes to a decoder as if
+//! their checksum had held.
+//!
+//! None may panic, whatever the bytes. Where two readers of the same bytes must agree, they are
+//! compared. Built with `--cfg fuzzing` only, which cargo-fuzz sets.
+
+use crate::block::Block;
+use crate::buffer::row::{self, ColumnState, TimeState};
+use crate::bytes::Cursor;
+use crate::catalog::{self, Frame, ReadFrame};
+use crate::dictionary::layouts::Layouts;
+use crate::inspect::registry::Registry;
+use crate::inspect::rows::Rows;
+use crate::journal::files::{self, FILE_HEADER_BYTES, FileHeader};
+use crate::journal::record::{self, Header, Record};
+use crate::segment::footer::{self, Page, TRAILER_BYTES, Trailer};
+use seiner_codec::checksum;
+use seiner_model::{FieldType, Interval};
+
+/// More sources and layouts than a file of a few kilobytes can mean. Numbers up to the one that a
+/// checksum vouches for are kept, each for some bytes of memory: [`mend`] does not vouch for more.
+const NUMBERS: u64 = 1 << 16;
+
+/// Keys and layouts, one after the other, as catalog and journal have them.
+pub fn names(bytes: &[u8]) {
+    let mut cursor = Cursor(bytes);
+    while catalog::get_key(&mut cursor).is_ok() {}
+    let mut cursor = Cursor(bytes);
+    let mut layouts = Layouts::new();
+    while catalog::get_layout(&mut cursor, &mut layouts).is_ok() {}
+}
+
+/// A frame's body: compressed streams which are `plain` bytes long, of so many sources and layouts.
+pub fn frame(body: &[u8], plain: usize, sources: u16, layouts: u16) {
+    let mut frame = Frame {
+        sources: sources.into(),
+        first_layout: 1,
+        new_layouts: layouts.into(),
+        ..Frame::default()
+    };
+    let read = catalog::read_streams(body, plain, &mut frame);
+    let frame = ReadFrame {
+        offset: 0,
+        end_source: sources.into(),
+        end_layout: u32::from(layouts) + 1,
+        frame: read
+            .map(|()| frame)
+            .map_err(|_| "a frame is malformed".to_string()),
+    };
+    Registry::read(&[frame], &mut |_, _| {});
+}
+
+/// A journal file's header.
+pub fn journal_header(bytes: &[u8]) {
+    FileHeader::decode(bytes);
+    files::never_begun(bytes, 1);
+}
+
+/// A record's body, down to its rows.
+pub fn record(body: &[u8]) {
+    Header::read(body);
+    let Ok(record) = Record::decode(body) else {
+        return;
+    };
+    let _ = Registry::new().add_record(&record);
+    Rows::new(&record).for_each(drop);
+}
+
+/// The rows of a buffer. What a replay took in row by row, sealing must be able to read.
+pub fn rows(bytes: &[u8], types: &[FieldType]) {
+    let _ = row::decode(bytes, bytes.len(), types);
+    let (mut time, mut states) = (
+        TimeState::default(),
+        vec![ColumnState::default(); types.len()],
+    );
+    let (mut at, mut rows) = (0, 0);
+    while let Some(codes) = bytes.get(at..at + row::codes_bytes(types.len())) {
+        let payload = &bytes[at + codes.len()..];
+        let Ok(len) = row::payload_bytes(codes, types.len(), payload) else {
+            break;
+        };
+        let end = at + codes.len() + len;
+        if row::follow(&bytes[..end], at, types, &mut time, &mut states).is_err() {
+            break;
+        }
+        (at, rows) = (end, rows + 1);
+    }
+    let columns = row::decode(&bytes[..at], rows, types).expect("a replay took in every row");
+    assert_eq!(columns.times.len(), rows);
+    assert_eq!(columns.times.last().copied().unwrap_or(0), time.last);
+}
+
+/// A block behind its checksum, with the columns of a layout.
+pub fn block(bytes: &[u8], types: &[FieldType]) {
+    let Ok(block) = Block::parse(bytes) else {
+        return;
+    };
+    let _ = block.summaries(types.len(), Interval::ALL);
+    let shape = block.shape(types.len());
+    if let (Ok((times, fields)), Ok(shape)) = (block.columns(types, |_| true), shape) {
+        assert_eq!(times.len(), block.rows);
+        for (field, shape) in fields.into_iter().flatten().zip(shape.columns) {
+            assert_eq!(field.values.len(), shape.values);
+            crate::block::summary_of(&times, &field);
+        }
+    }
+}
+
+/// A footer page behind its checksum: the compressed one, and `bytes` as what it holds.
+pub fn page(bytes: &[u8]) {
+    let _ = footer::parse_page(bytes);
+    let _ = footer::parse_entries(bytes);
+}
+
+/// A fence; answers how many pages it has.
+pub fn fence(bytes: &[u8]) -> usize {
+    footer::parse_fence(bytes).len()
+}
+
+/// A trailer, of a segment of `len` bytes.
+pub fn trailer(bytes: &[u8], len: u64) {
+    let Some(bytes) = bytes.first_chunk::<TRAILER_BYTES>() else {
+        return;
+    };
+    let mut bytes = *bytes;
+    seal(&mut bytes, TRAILER_BYTES - 4, 0..TRAILER_BYTES - 4);
+    let _ = Trailer::decode(&bytes, len);
+}
+
+/// Makes the checksums of a store's file hold as far as it has any, so that what they protect from
+/// is reached.
+pub fn mend(file: &str, bytes: &mut [u8]) {
+    match crate::inspect::FileKind::of(file) {
+        crate::inspect::FileKind::Catalog => mend_catalog(bytes),
+        crate::inspect::FileKind::Journal => mend_journal(bytes),
+        crate::inspect::FileKind::Segment => {
+            mend_segment(bytes);
+        }
+        _ => {}
+    }
+}
+
+/// Writes the checksum of `covered` to `at`, if both are there.
+fn seal(bytes: &mut [u8], at: usize, covered: std::ops::Range<usize>) -> Option<()> {
+    let sum = checksum(bytes.get(covered)?);
+    bytes
+        .get_mut(at..at.checked_add(4)?)?
+        .copy_from_slice(&sum.to_le_bytes());
+    Some(())
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<usize> {
+    Cursor(bytes.get(at..)?)
+        .u32()
+        .ok()
+        .map(|word| word as usize)
+}
+
+fn mend_catalog(bytes: &mut [u8]) {
+    let sum = catalog::HEADER_BYTES - 4;
+    seal(bytes, sum, 0..sum);
+    let mut at = catalog::HEADER_BYTES;
+    while let Some(end) = mend_frame(bytes, at) {
+        at = end;
+    }
+}
+
+fn mend_frame(bytes: &mut [u8], at: usize) -> Option<usize> {
+    let body = at + catalog::FRAME_HEADER_BYTES;
+    let end = body + word(bytes, at + 4)?;
+    for count in 0..4 {
+        if word(bytes, at + 16 + 4 * count)? as u64 > NUMBERS {
+            return None;
+        }
+    }
+    seal(bytes, at + 12, body..end)?;
+    seal(bytes, body - 4, at..body - 4)?;
+    Some(end)
+}
+
+fn mend_journal(bytes: &mut [u8]) {
+    let header = FILE_HEADER_BYTES as usize;
+    seal(bytes, header - 4, 0..header - 4);
+    let mut at = header;
+    while let Some(end) = mend_record(bytes, at) {
+        at = end;
+    }
+}
+
+fn mend_record(bytes: &mut [u8], at: usize) -> Option<usize> {
+    let header = Header::read(bytes.get(at..)?)?;
+    let body = at + record::HEADER_BYTES;
+    let end = body + header.body;
+    let read = Record::decode(bytes.get(body..end)?);
+    if read.is_ok_and(|read| read.first_source.max(read.first_layout) > NUMBERS) {
+        return None;
+    }
+    seal(bytes, at, at + 4..end)?;
+    // Blank room is no record.
+    (header.body > 0).then_some(end)
+}
+
+fn mend_segment(bytes: &mut [u8]) -> Option<()> {
+    let at = bytes.len().checked_sub(TRAILER_BYTES)?;
+    let trailer = Trailer::parse(&bytes[at..at + TRAILER_BYTES - 4]).ok()?;
+    if u64::from(trailer.sources.max(trailer.layouts)) > NUMBERS {
+        return None;
+    }
+    let fence_at = usize::try_from(trailer.fence_offset).ok()?;
+    let fence_end = fence_at.checked_add(trailer.fence_len as usize)?;
+    for (index, page) in footer::parse_fence(bytes.get(fence_at..fence_end)?)
+        .into_iter()
+        .enumerate()
+    {
+        mend_page(bytes, &page, fence_at + 16 * index + 12);
+    }
+    seal(bytes, at + TRAILER_BYTES - 8, fence_at..fence_end)?;
+    seal(bytes, at + TRAILER_BYTES - 4, at..at + TRAILER_BYTES - 4)
+}
+
+/// Mends a page's blocks, and the page's checksum at `sum`.
+fn mend_page(bytes: &mut [u8], page: &Page, sum: usize) -> Option<()> {
+    let covered = page.offset as usize..page.offset as usize + page.len as usize;
+    for entry in footer::parse_page(bytes.get(covered.clone())?).ok()? {
+        let at = entry.offset as usize;
+        seal(bytes, at, at + 4..at + entry.len as usize);
+    }
+    seal(bytes, sum, covered)
+}

@@ -1,0 +1,124 @@
+//! The long form: a row a sample, with labels, as Arrow record batches.
+//!
+//! A long series is a record batch of its own over the memory of the answer, with labels that cost
+//! four shared bytes a row; short series are copied together, so that a million of them are not a
+//! million batches.
+
+use crate::failure::{Failure, invalid};
+use crate::labels::Label;
+use crate::series::{Series, times_array};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::ScalarBuffer;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_select::concat::concat;
+use std::sync::Arc;
+
+/// Rows from which a series is a record batch of its own.
+const LONG_ROWS: usize = 4096;
+/// Rows of a batch of short series, about.
+const BATCH_ROWS: usize = 64 << 10;
+
+/// The columns of the long form: labels, `time`, and values, whose names come with the types
+/// that they have where there is no series to tell.
+///
+/// # Errors
+/// Where a value column would need several types.
+pub fn schema(
+    series: &[Series],
+    labels: &[Label],
+    values: &[(String, DataType)],
+) -> Result<SchemaRef, Failure> {
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let label_field =
+        |label: &Label| Field::new(label.name(), dictionary.clone(), label.may_lack());
+    let mut fields: Vec<Field> = labels.iter().map(label_field).collect();
+    let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+    fields.push(Field::new("time", time, false));
+    for (at, (name, without_series)) in values.iter().enumerate() {
+        let first = series.first().map(|first| first.columns[at].data_type());
+        let data_type = first.unwrap_or_else(|| without_series.clone());
+        if let Some(other) = series
+            .iter()
+            .find(|one| one.columns[at].data_type() != data_type)
+        {
+            return invalid(format!(
+                "one column cannot hold {} of field {:?} and {} of field {:?}; \
+                 ask for fields of one type by fields=[...], or use by_series() or numpy()",
+                series[0].field_type.name(),
+                series[0].field,
+                other.field_type.name(),
+                other.field
+            ));
+        }
+        fields.push(Field::new(name, data_type, false));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// The rows of all series, under a schema from [`schema`] for the same series and labels.
+pub fn batches(
+    series: &[Series],
+    labels: &[Label],
+    schema: &SchemaRef,
+) -> Result<Vec<RecordBatch>, ArrowError> {
+    let longest = series.iter().map(|series| series.times.len()).max();
+    let zeros = ScalarBuffer::from(vec![0_i32; longest.unwrap_or(0)]);
+    let batch = |run: &[Series]| {
+        let mut columns = Vec::with_capacity(schema.fields().len());
+        for label in labels {
+            columns.push(label.column(run, &zeros)?);
+        }
+        columns.push(times_of(run));
+        for at in 0..run[0].columns.len() {
+            columns.push(values_of(run, at)?);
+        }
+        RecordBatch::try_new(schema.clone(), columns)
+    };
+    runs(series).into_iter().map(batch).collect()
+}
+
+/// Long series alone, short ones together.
+fn runs(series: &[Series]) -> Vec<&[Series]> {
+    let mut runs = Vec::new();
+    let (mut start, mut rows) = (0, 0);
+    for (at, one) in series.iter().enumerate() {
+        let long = one.times.len() >= LONG_ROWS;
+        if at > start && (long || rows >= BATCH_ROWS || series[start].times.len() >= LONG_ROWS) {
+            runs.push(&series[start..at]);
+            (start, rows) = (at, 0);
+        }
+        rows += one.times.len();
+    }
+    if start < series.len() {
+        runs.push(&series[start..]);
+    }
+    runs
+}
+
+fn times_of(run: &[Series]) -> ArrayRef {
+    let times = match run {
+        [series] => series.times.clone(),
+        _ => run
+            .iter()
+            .flat_map(|series| series.times.iter().copied())
+            .collect::<Vec<i64>>()
+            .into(),
+    };
+    Arc::new(times_array(times))
+}
+
+fn values_of(run: &[Series], column: usize) -> Result<ArrayRef, ArrowError> {
+    let arrays: Vec<ArrayRef> = run
+        .iter()
+        .map(|series| series.columns[column].array())
+        .collect();
+    match arrays.as_slice() {
+        [array] => Ok(array.clone()),
+        _ => concat(
+            &arrays
+                .iter()
+                .map(AsRef::as_ref)
+                .collect::<Vec<&dyn Array>>(),
+        ),
+    }
+}

@@ -1,0 +1,178 @@
+//! One series of an answer: times and values where the engine put them, for Arrow and for NumPy.
+
+use crate::failure::{Failure, invalid};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, LargeStringArray,
+    TimestampNanosecondArray, UInt64Array,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+use seiner_engine::{Bucket, SeriesData, SeriesSummary};
+use seiner_model::{Column, FieldType, SourceId, SourceKey, Strings};
+use std::sync::Arc;
+
+/// One series, or its aggregates.
+pub struct Series {
+    /// The source.
+    pub source: SourceId,
+    /// Its measurement and tags.
+    pub key: Arc<SourceKey>,
+    /// The field.
+    pub field: Arc<str>,
+    /// The field's type.
+    pub field_type: FieldType,
+    /// The times in ns, ascending.
+    pub times: ScalarBuffer<i64>,
+    /// The values, or a column an aggregate; each as long as `times`.
+    pub columns: Vec<Values>,
+}
+
+/// Values in memory that can be handed out.
+pub enum Values {
+    /// As they are.
+    Array(ArrayRef),
+    /// A byte each, as NumPy has them; Arrow wants a bit each.
+    Bools(Buffer),
+}
+
+impl Series {
+    /// The samples of a series; their memory is taken over.
+    pub fn of_samples(series: SeriesData) -> Series {
+        Series {
+            source: series.source,
+            key: series.key,
+            field: series.field,
+            field_type: series.values.field_type(),
+            times: series.times.into(),
+            columns: vec![Values::from(series.values)],
+        }
+    }
+
+    /// Some aggregates of a series.
+    pub fn of_aggregates(series: SeriesSummary, aggregates: &[Aggregate]) -> Series {
+        let buckets = &series.buckets;
+        Series {
+            times: buckets
+                .iter()
+                .map(|bucket| bucket.start)
+                .collect::<Vec<i64>>()
+                .into(),
+            columns: aggregates
+                .iter()
+                .map(|aggregate| aggregate.of(buckets))
+                .collect(),
+            source: series.source,
+            key: series.key,
+            field: series.field,
+            field_type: series.field_type,
+        }
+    }
+}
+
+impl From<Column> for Values {
+    fn from(column: Column) -> Values {
+        Values::Array(match column {
+            Column::F64(values) => Arc::new(Float64Array::new(values.into(), None)),
+            Column::F32(values) => Arc::new(Float32Array::new(values.into(), None)),
+            Column::I64(values) => Arc::new(Int64Array::new(values.into(), None)),
+            Column::U64(values) => Arc::new(UInt64Array::new(values.into(), None)),
+            Column::Bool(values) => {
+                return Values::Bools(Buffer::from_vec(
+                    values.into_iter().map(u8::from).collect::<Vec<u8>>(),
+                ));
+            }
+            Column::Str(texts) => Arc::new(text_array(texts)),
+        })
+    }
+}
+
+/// The bytes of the texts stay where they are; offsets are widened.
+fn text_array(texts: Strings) -> LargeStringArray {
+    let offsets = OffsetBuffer::from_lengths((0..texts.len()).map(|at| {
+        let start = if at == 0 { 0 } else { texts.ends[at - 1] };
+        (texts.ends[at] - start) as usize
+    }));
+    LargeStringArray::new(offsets, Buffer::from_vec(texts.bytes), None)
+}
+
+/// Times as Arrow has them.
+pub fn times_array(times: ScalarBuffer<i64>) -> TimestampNanosecondArray {
+    TimestampNanosecondArray::new(times, None).with_timezone("UTC")
+}
+
+impl Values {
+    /// As Arrow has them.
+    pub fn array(&self) -> ArrayRef {
+        match self {
+            Values::Array(array) => array.clone(),
+            Values::Bools(bytes) => Arc::new(BooleanArray::new(
+                BooleanBuffer::collect_bool(bytes.len(), |at| bytes[at] != 0),
+                None,
+            )),
+        }
+    }
+
+    /// The type that Arrow gives them.
+    pub fn data_type(&self) -> DataType {
+        match self {
+            Values::Array(array) => array.data_type().clone(),
+            Values::Bools(_) => DataType::Boolean,
+        }
+    }
+}
+
+// ---- aggregates
+
+/// A column of aggregates.
+#[derive(Clone, Copy)]
+pub enum Aggregate {
+    /// How many samples.
+    Count,
+    /// A number about them.
+    Number(fn(&Bucket) -> f64),
+    /// The time of one of them.
+    Time(fn(&Bucket) -> i64),
+}
+
+const AGGREGATES: [(&str, Aggregate); 9] = [
+    ("count", Aggregate::Count),
+    ("sum", Aggregate::Number(|bucket| bucket.sum)),
+    ("min", Aggregate::Number(|bucket| bucket.min)),
+    ("max", Aggregate::Number(|bucket| bucket.max)),
+    ("mean", Aggregate::Number(Bucket::mean)),
+    ("first", Aggregate::Number(|bucket| bucket.first.1)),
+    ("last", Aggregate::Number(|bucket| bucket.last.1)),
+    ("first_time", Aggregate::Time(|bucket| bucket.first.0)),
+    ("last_time", Aggregate::Time(|bucket| bucket.last.0)),
+];
+
+impl Aggregate {
+    /// The aggregate of a name.
+    pub fn named(name: &str) -> Result<Aggregate, Failure> {
+        match AGGREGATES.iter().find(|(known, _)| *known == name) {
+            Some((_, aggregate)) => Ok(*aggregate),
+            None => {
+                let known: Vec<&str> = AGGREGATES.iter().map(|(known, _)| *known).collect();
+                invalid(format!(
+                    "{name:?} is no aggregate; there are {}",
+                    known.join(", ")
+                ))
+            }
+        }
+    }
+
+    /// The aggregate of each bucket.
+    pub fn of(self, buckets: &[Bucket]) -> Values {
+        Values::Array(match self {
+            Aggregate::Count => Arc::new(UInt64Array::from_iter_values(
+                buckets.iter().map(|bucket| bucket.count),
+            )),
+            Aggregate::Number(number) => {
+                Arc::new(Float64Array::from_iter_values(buckets.iter().map(number)))
+            }
+            Aggregate::Time(time) => Arc::new(times_array(
+                buckets.iter().map(time).collect::<Vec<i64>>().into(),
+            )),
+        })
+    }
+}
