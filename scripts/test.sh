@@ -30,7 +30,7 @@ finish() {
 }
 
 web() { (cd web && npm run --silent "$1"); }
-e2e() { target/e2e-venv/bin/python -m pytest e2e -q --durations=5 -p no:cacheprovider; }
+e2e() { target/e2e-venv/bin/python -m pytest e2e -q --tb=short --durations=5 -p no:cacheprovider; }
 
 step needs scripts/need.sh cargo compiler node python chromium curl || finish
 step page make page || finish

@@ -6,6 +6,10 @@ use seiner_codec::varint;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Short;
 
+/// No store comes so far: larger numbers of blocks and records are damage, and one more than a
+/// number of either is always a number.
+pub const COUNT_LIMIT: u64 = 1 << 62;
+
 /// Reads from the front of a slice.
 pub struct Cursor<'a>(pub &'a [u8]);
 

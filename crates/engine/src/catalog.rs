@@ -100,6 +100,9 @@ pub fn get_layout(cursor: &mut Cursor<'_>, layouts: &mut Layouts) -> Result<(), 
         return Ok(());
     }
     let field_type = FieldType::from_code(code).ok_or(Short)?;
+    if layouts.get(parent).ok_or(Short)?.columns() >= crate::MAX_FIELDS {
+        return Err(Short);
+    }
     layouts.extend(parent, name, field_type);
     Ok(())
 }
@@ -417,4 +420,22 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
         *stream = cursor.take(len)?.to_vec();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_with_more_fields_than_a_source_can_have_is_refused() {
+        let mut layouts = Layouts::new();
+        for parent in 0..=crate::MAX_FIELDS as u64 {
+            let mut bytes = Vec::new();
+            varint::put_u64(parent, &mut bytes);
+            bytes.push(FieldType::F64.code());
+            put_text("f", &mut bytes);
+            let fits = parent < crate::MAX_FIELDS as u64;
+            assert_eq!(get_layout(&mut Cursor(&bytes), &mut layouts).is_ok(), fits);
+        }
+    }
 }

@@ -17,9 +17,10 @@ use crate::segment::footer::{self, Page, TRAILER_BYTES, Trailer};
 use seiner_codec::checksum;
 use seiner_model::{FieldType, Interval};
 
-/// More sources and layouts than a file of a few kilobytes can mean. Numbers up to the one that a
-/// checksum vouches for are kept, each for some bytes of memory: [`mend`] does not vouch for more.
-const NUMBERS: u64 = 1 << 16;
+/// More sources and layouts than a file of a few kilobytes names. A number that a checksum vouches
+/// for is believed, and all below it are kept, each for some bytes of memory: that is by design, so
+/// larger ones are not tried.
+const NUMBERS: u64 = 1 << 12;
 
 /// Keys and layouts, one after the other, as catalog and journal have them.
 pub fn names(bytes: &[u8]) {
@@ -31,7 +32,7 @@ pub fn names(bytes: &[u8]) {
 }
 
 /// A frame's body: compressed streams which are `plain` bytes long, of so many sources and layouts.
-pub fn frame(body: &[u8], plain: usize, sources: u16, layouts: u16) {
+pub fn frame(body: &[u8], plain: usize, sources: u8, layouts: u8) {
     let mut frame = Frame {
         sources: sources.into(),
         first_layout: 1,
@@ -62,7 +63,9 @@ pub fn record(body: &[u8]) {
     let Ok(record) = Record::decode(body) else {
         return;
     };
-    let _ = Registry::new().add_record(&record);
+    if record.first_layout <= NUMBERS {
+        let _ = Registry::new().add_record(&record);
+    }
     Rows::new(&record).for_each(drop);
 }
 
@@ -80,7 +83,9 @@ pub fn rows(bytes: &[u8], types: &[FieldType]) {
             break;
         };
         let end = at + codes.len() + len;
+        let before = time;
         if row::follow(&bytes[..end], at, types, &mut time, &mut states).is_err() {
+            time = before;
             break;
         }
         (at, rows) = (end, rows + 1);

@@ -8,8 +8,8 @@
 //!
 //! What is damaged is set aside and told; the rest serves.
 
-use crate::buffer::row;
-use crate::bytes::{Cursor, Short};
+use crate::buffer::{row, slab};
+use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use crate::catalog::{self, Catalog, ReadFrame, get_key, get_layout};
 use crate::engine::Opened;
 use crate::error::{Error, io_error};
@@ -27,6 +27,9 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
+/// The most bytes of rows that a block can bring: the largest slot, less the room that a replay asks
+/// for behind a row. More are damage.
+const BLOCK_LIMIT: usize = slab::LARGEST - 8;
 /// The measurement under which sources stand whose names are lost.
 const LOST: &str = "seiner_lost_source";
 
@@ -546,8 +549,8 @@ impl Rows<'_> {
             .next_source
             .checked_add(self.sources.signed()?)
             .ok_or(Short)?;
-        self.next_source = source + 1;
         let source = u32::try_from(source).map_err(|_| Short)?;
+        self.next_source = i64::from(source) + 1;
         let mut follows = replay.follows.get(source as usize).copied().ok_or(Short)?;
         if columns == 1
             && follows
@@ -571,6 +574,9 @@ impl Rows<'_> {
             let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
             let layout = self.starts.count(replay.state.layouts.len() - 1)? as u32;
             self.next_block = block.wrapping_add(1);
+            if block > COUNT_LIMIT {
+                return Err(Short);
+            }
             follows = replay
                 .begin_block(source, block, layout)
                 .map_err(|_| Short)?;
@@ -585,7 +591,8 @@ impl Rows<'_> {
             .get(state.buffers.line(source).layout)
             .ok_or(Short)?
             .clone();
-        if layout.columns() != columns {
+        let bytes = state.buffers.line(source).bytes as usize + codes.len() + payload.len();
+        if layout.columns() != columns || bytes > BLOCK_LIMIT {
             return Err(Short);
         }
         state
@@ -623,5 +630,84 @@ impl Replay<'_> {
             line.journal_file = file;
         }
         Ok(follows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bytes::put_text;
+    use crate::catalog::put_key;
+    use crate::engine::Engine;
+    use crate::journal::staging::Staging;
+    use seiner_codec::varint;
+    use seiner_model::FieldType;
+    use seiner_platform::sim::{SimClock, SimDisk};
+
+    /// The rows replayed, and the places set aside, of a journal of one record, which registers a
+    /// source and a layout with one text, and has what is staged besides.
+    fn replay(stage: impl FnOnce(&mut Staging)) -> (u64, usize) {
+        let disk = SimDisk::new(1);
+        let store = Catalog::create(&disk, 7).unwrap().store;
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let mut journal = JournalWriter::new(disk.clone(), store, 64 << 10, 1, Vec::new());
+        let staging = &mut journal.staging;
+        put_key(
+            &SourceKey::new("m", [("tag", "value")]).unwrap(),
+            &mut staging.names,
+        );
+        (staging.new_sources, staging.first_layout) = (1, 1);
+        staging.new_layouts = 1;
+        staging.layouts.extend([0, FieldType::Str.code()]);
+        put_text("text", &mut staging.layouts);
+        stage(staging);
+        journal.write(1).unwrap();
+        journal.sync().unwrap();
+        let engine = Engine::open(disk, Arc::new(SimClock::new(0)), Options::default()).unwrap();
+        let recovery = engine.recovery();
+        (recovery.rows_replayed, recovery.set_aside.len())
+    }
+
+    /// Rows of the source, with a text of so many bytes each, which begin a block.
+    fn texts(staging: &mut Staging, source: i64, block: u64, rows: u64, bytes: u16) {
+        const TEXT: u8 = 12;
+        staging.rows = rows;
+        varint::put_u64(1, &mut staging.widths);
+        varint::put_u64(rows, &mut staging.widths);
+        varint::put_i64(block as i64, &mut staging.starts);
+        varint::put_u64(1, &mut staging.starts);
+        for row in 0..rows {
+            let first = row == 0;
+            varint::put_i64(if first { source } else { -1 }, &mut staging.sources);
+            staging
+                .codes
+                .push(TEXT << 4 | if first { row::START } else { 0 });
+            staging.payload.extend([0; 8].iter().filter(|_| first));
+            staging.payload.extend(bytes.to_le_bytes());
+            staging.payload.extend(vec![b'x'; bytes.into()]);
+        }
+    }
+
+    #[test]
+    fn a_whole_record_is_replayed() {
+        assert_eq!(replay(|staging| texts(staging, 0, 0, 3, 5)), (3, 0));
+    }
+
+    #[test]
+    fn a_row_of_the_last_of_all_source_numbers_is_damage() {
+        let (rows, damaged) = replay(|staging| texts(staging, i64::MAX, 0, 1, 5));
+        assert_eq!((rows, damaged), (0, 1));
+    }
+
+    #[test]
+    fn a_block_number_that_leaves_no_room_to_count_is_damage() {
+        let (rows, damaged) = replay(|staging| texts(staging, 0, u64::MAX, 1, 5));
+        assert_eq!((rows, damaged), (0, 1));
+    }
+
+    #[test]
+    fn a_block_larger_than_any_buffer_is_damage() {
+        let (rows, damaged) = replay(|staging| texts(staging, 0, 0, 40, u16::MAX));
+        assert_eq!((rows, damaged), (31, 1));
     }
 }

@@ -130,8 +130,9 @@ struct SourceReader<'a> {
 
 /// Where a block's bytes are.
 enum Place {
-    Memory(Vec<u8>),
-    Open(Arc<dyn File>, String),
+    /// A segment that is being written: its file, its name, and the end of the block, which may
+    /// not be written yet.
+    Open(Arc<dyn File>, String, Vec<u8>),
     Sealed(Arc<Segment>),
 }
 
@@ -188,10 +189,11 @@ impl<'a> SourceReader<'a> {
                     .in_chain(chain)
                     .filter(|(entry, _)| entry.source == source.0)
                 {
-                    let place = match open.in_memory(entry) {
-                        Some(bytes) => Place::Memory(bytes),
-                        None => Place::Open(open.file.clone(), state.volume.name(open.number)),
-                    };
+                    let place = Place::Open(
+                        open.file.clone(),
+                        state.volume.name(open.number),
+                        open.held_end(entry),
+                    );
                     blocks.push((*entry, place));
                     chain = *before;
                 }
@@ -270,16 +272,23 @@ fn note<T>(damage: &mut Vec<Error>, result: Result<T, Error>) -> Result<Option<T
 impl Place {
     fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
         match self {
-            Place::Memory(bytes) => Ok(bytes.clone()),
-            Place::Open(file, name) => read_block(&**file, name, entry),
+            Place::Open(_, _, end) if end.len() == entry.len as usize => Ok(end.clone()),
+            Place::Open(file, name, end) => {
+                let written = Entry {
+                    len: entry.len - end.len() as u32,
+                    ..*entry
+                };
+                let mut bytes = read_block(&**file, name, &written)?;
+                bytes.extend_from_slice(end);
+                Ok(bytes)
+            }
             Place::Sealed(segment) => segment.read(entry),
         }
     }
 
     fn damage(&self, entry: &Entry, what: String) -> Error {
         let file = match self {
-            Place::Memory(_) => "memory".to_string(),
-            Place::Open(_, name) => name.clone(),
+            Place::Open(_, name, _) => name.clone(),
             Place::Sealed(segment) => segment.name().to_string(),
         };
         Error::Damage {

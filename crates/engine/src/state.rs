@@ -475,8 +475,12 @@ impl State {
         if self.next_chain == NO_BLOCK {
             self.next_chain = 0;
         }
-        self.open
-            .push_back(OpenSegment::new(number, file, self.next_chain));
+        self.open.push_back(OpenSegment::new(
+            number,
+            file,
+            self.next_chain,
+            self.options.segment_bytes,
+        ));
         Ok(())
     }
 

@@ -132,7 +132,11 @@ impl http_body::Body for Stream {
         stream.received.poll_recv(context).map(|piece| match piece {
             Some(Piece::Chunk(chunk)) => Some(Ok(Frame::data(chunk))),
             Some(Piece::End) => None,
-            Some(Piece::Refused(_)) | None => Some(Err(io::Error::other("the answer broke off"))),
+            Some(Piece::Refused(refusal)) => {
+                tracing::warn!("an answer broke off: {refusal}");
+                Some(Err(io::Error::other("the answer broke off")))
+            }
+            None => Some(Err(io::Error::other("the answer broke off"))),
         })
     }
 }

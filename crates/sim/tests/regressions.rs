@@ -49,3 +49,13 @@ fn aggregates_hold_when_blocks_and_the_open_buffer_overlap() {
 fn a_lost_frame_of_the_catalog_does_not_shift_layouts() {
     hold(&[470, 580, 789]);
 }
+
+#[test]
+fn a_block_that_a_cut_between_pieces_divides_is_read_whole() {
+    hold(&[5]);
+}
+
+#[test]
+fn rows_of_a_lost_layout_do_not_take_later_rows_with_them() {
+    hold(&[844]);
+}

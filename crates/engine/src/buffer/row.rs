@@ -463,7 +463,11 @@ pub fn follow(
     let codes = reader.take(codes_bytes(types.len()))?;
     reader.time(nibble(codes, 0), time)?;
     for (column, &field_type) in types.iter().enumerate() {
-        reader.value(nibble(codes, column + 1), field_type, &mut states[column])?;
+        let value = reader.value(nibble(codes, column + 1), field_type, &mut states[column])?;
+        // A row with no value at all is none.
+        if value.is_none() && types.len() == 1 {
+            return Err(Malformed);
+        }
     }
     Ok(())
 }
@@ -615,4 +619,20 @@ pub fn text_bytes(cells: &[Cell<'_>]) -> usize {
             }
         })
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_without_its_only_value_is_refused_before_it_is_buffered() {
+        let mut bytes = vec![START | MISSING << 4];
+        bytes.extend_from_slice(&[0; 8]);
+        let (mut time, mut states) = (TimeState::default(), [ColumnState::default()]);
+        for field_type in [FieldType::F64, FieldType::Str] {
+            let followed = follow(&bytes, 0, &[field_type], &mut time, &mut states);
+            assert_eq!(followed, Err(Malformed));
+        }
+    }
 }

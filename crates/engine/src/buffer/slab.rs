@@ -11,6 +11,8 @@ const PAGE: usize = 64 << 10;
 const SLOT_BITS: u32 = 10;
 /// 64 bytes to 2 MiB.
 const CLASSES: usize = 16;
+/// The bytes of the largest slot.
+pub const LARGEST: usize = SMALLEST << (CLASSES - 1);
 
 /// A slot: page number and slot within it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

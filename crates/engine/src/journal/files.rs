@@ -3,7 +3,7 @@
 use super::record::{Encoder, HEADER_BYTES, Header};
 use super::staging::Staging;
 use super::{DAMAGED, PREFIX, SPARE_PREFIX};
-use crate::bytes::Cursor;
+use crate::bytes::{COUNT_LIMIT, Cursor};
 use crate::error::{Error, io_error};
 use seiner_codec::checksum;
 use seiner_platform::{Disk, File};
@@ -62,7 +62,8 @@ impl FileHeader {
             store: cursor.u64().ok()?,
             first_sequence: cursor.u64().ok()?,
         };
-        (Cursor(sum).u32().ok()? == checksum(head)).then_some(header)
+        let holds = Cursor(sum).u32().ok()? == checksum(head);
+        (holds && header.first_sequence <= COUNT_LIMIT).then_some(header)
     }
 }
 
@@ -456,5 +457,22 @@ impl FileReader {
     /// The file's length.
     pub fn len(&self) -> u64 {
         self.bytes.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_whose_sequence_leaves_no_room_to_count_is_none() {
+        let mut header = FileHeader {
+            number: 1,
+            store: 7,
+            first_sequence: COUNT_LIMIT,
+        };
+        assert!(FileHeader::decode(&header.encode()).is_some());
+        header.first_sequence = u64::MAX;
+        assert!(FileHeader::decode(&header.encode()).is_none());
     }
 }

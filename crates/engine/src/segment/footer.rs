@@ -5,7 +5,7 @@
 //! at the very end, tells where the fence is. `docs/format/segment.md` has the bytes.
 
 use super::{ALIGNMENT, Entry};
-use crate::bytes::{Cursor, Short};
+use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use seiner_codec::{checksum, varint};
 use seiner_model::Interval;
 
@@ -182,7 +182,7 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
         Ok(())
     };
     column(&mut entries, |entry, before, step| {
-        entry.source = (i64::from(before.source) + step) as u32
+        entry.source = i64::from(before.source).wrapping_add(step) as u32
     })?;
     column(&mut entries, |entry, before, step| {
         entry.number = before.number.wrapping_add(step as u64)
@@ -194,7 +194,7 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
         entry.last = entry.first.wrapping_add(span)
     })?;
     column(&mut entries, |entry, before, step| {
-        entry.offset = (i64::from(before.offset) + step) as u32
+        entry.offset = i64::from(before.offset).wrapping_add(step) as u32
     })?;
     column(&mut entries, |entry, _, len| entry.len = len as u32)?;
     column(&mut entries, |entry, _, rows| entry.rows = rows as u32)?;
@@ -278,6 +278,11 @@ impl Trailer {
         let fence_end = trailer
             .fence_offset
             .checked_add(u64::from(trailer.fence_len));
+        if trailer.last_block.max(trailer.sequence) > COUNT_LIMIT {
+            return Err(
+                "the trailer counts more blocks or records than a store can have".to_string(),
+            );
+        }
         if trailer.fence_len as usize > FENCE_LIMIT || fence_end.is_none_or(|end| end > len) {
             return Err("the trailer points outside the segment".to_string());
         }
@@ -362,8 +367,31 @@ mod tests {
             })
             .collect();
         assert_eq!(read, entries);
+        let endless = Trailer {
+            last_block: u64::MAX,
+            ..trailer.clone()
+        };
+        let mut bytes = Vec::new();
+        endless.encode(&mut bytes);
+        assert!(Trailer::decode(&bytes, len).is_err());
         let last = out.len() - 30;
         out[last] ^= 1;
         assert!(Trailer::decode(&out[out.len() - TRAILER_BYTES..], len).is_err());
+    }
+
+    #[test]
+    fn steps_that_leave_the_range_of_sources_and_offsets_wrap() {
+        let mut plain = Vec::new();
+        varint::put_u64(2, &mut plain);
+        varint::put_u64(0, &mut plain);
+        for _ in 0..7 {
+            varint::put_i64(i64::MAX, &mut plain);
+            varint::put_i64(i64::MAX, &mut plain);
+        }
+        let entries = parse_entries(&plain).unwrap();
+        assert_eq!(
+            (entries[0].source, entries[1].source),
+            (u32::MAX, u32::MAX - 1)
+        );
     }
 }

@@ -10,7 +10,7 @@ use seiner_platform::File;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The size of a write.
+/// The size of a write; of small segments a sixteenth is written at a time.
 const PIECE: usize = 1 << 20;
 /// No block.
 pub const NO_BLOCK: u32 = u32::MAX;
@@ -48,11 +48,12 @@ pub struct OpenSegment {
     last_block: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
+    piece: usize,
 }
 
 impl OpenSegment {
-    /// An empty segment.
-    pub fn new(number: u64, file: Arc<dyn File>, base: u32) -> OpenSegment {
+    /// An empty segment that will have so many bytes.
+    pub fn new(number: u64, file: Arc<dyn File>, base: u32, bytes: u64) -> OpenSegment {
         OpenSegment {
             number,
             file,
@@ -67,6 +68,7 @@ impl OpenSegment {
             last_block: 0,
             buffer: Vec::new(),
             buffer_offset: 0,
+            piece: (bytes as usize / 16).clamp(ALIGNMENT, PIECE),
         }
     }
 
@@ -121,7 +123,7 @@ impl OpenSegment {
         }
         let chain = self.base.wrapping_add(self.entries.len() as u32);
         self.entries.push((entry, before));
-        if self.buffer.len() >= PIECE {
+        if self.buffer.len() >= self.piece {
             self.cut();
         }
         (chain, entry.len)
@@ -130,7 +132,7 @@ impl OpenSegment {
     /// Hands over the whole multiples of the alignment.
     fn cut(&mut self) {
         let whole = self.buffer.len() / ALIGNMENT * ALIGNMENT;
-        let mut rest = Vec::with_capacity(PIECE + PIECE / 8);
+        let mut rest = Vec::with_capacity(self.piece + self.piece / 8);
         rest.extend_from_slice(&self.buffer[whole..]);
         let mut bytes = std::mem::replace(&mut self.buffer, rest);
         bytes.truncate(whole);
@@ -155,24 +157,24 @@ impl OpenSegment {
         self.entries.get(chain.wrapping_sub(self.base) as usize)
     }
 
-    /// The bytes of a block as far as they are in memory; `None` where they have to be read.
-    pub fn in_memory(&self, entry: &Entry) -> Option<Vec<u8>> {
+    /// The end of a block's bytes, as much as is in memory: what precedes it was written, and has to
+    /// be read. A piece is cut without regard to blocks, so that either may be empty or not.
+    pub fn held_end(&self, entry: &Entry) -> Vec<u8> {
         let (start, end) = (
             u64::from(entry.offset),
             u64::from(entry.offset) + u64::from(entry.len),
         );
-        let mut bytes = Vec::with_capacity(entry.len as usize);
+        let mut bytes = Vec::new();
         let pieces = self
             .pieces
             .iter()
             .map(|piece| (piece.offset, piece.bytes.as_slice()));
         for (offset, held) in pieces.chain([(self.buffer_offset, self.buffer.as_slice())]) {
-            let at = start + bytes.len() as u64;
-            if at >= offset && at < offset + held.len() as u64 {
-                let to = end.min(offset + held.len() as u64);
-                bytes.extend_from_slice(&held[(at - offset) as usize..(to - offset) as usize]);
+            let (from, to) = (start.max(offset), end.min(offset + held.len() as u64));
+            if from < to {
+                bytes.extend_from_slice(&held[(from - offset) as usize..(to - offset) as usize]);
             }
         }
-        (bytes.len() == entry.len as usize).then_some(bytes)
+        bytes
     }
 }

@@ -192,6 +192,16 @@ impl Segment {
 
     /// The bytes of a block.
     pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        if u64::from(entry.offset) + u64::from(entry.len) > self.bytes {
+            return Err(Error::Damage {
+                file: self.name.clone(),
+                offset: u64::from(entry.offset),
+                what: format!(
+                    "the footer says that a block of {} bytes begins here, the file has {}",
+                    entry.len, self.bytes
+                ),
+            });
+        }
         read_block(&*self.file, &self.name, entry)
     }
 }
@@ -202,4 +212,45 @@ pub fn read_block(file: &dyn File, name: &str, entry: &Entry) -> Result<Vec<u8>,
     file.read_at(u64::from(entry.offset), &mut bytes)
         .map_err(io_error(|| format!("reading {name}")))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seiner_platform::Disk;
+    use seiner_platform::sim::SimDisk;
+
+    #[test]
+    fn a_block_that_reaches_past_the_file_is_damage_and_takes_no_memory() {
+        let trailer = Trailer {
+            number: 1,
+            store: 7,
+            blocks: 1,
+            rows: 1,
+            block_bytes: 100,
+            span: Interval::new(0, 0),
+            last_block: 1,
+            sequence: 1,
+            sources: 1,
+            layouts: 2,
+            fence_offset: 0,
+            fence_len: 0,
+            fence_sum: 0,
+        };
+        let file = SimDisk::new(1).create("segment").unwrap();
+        let segment = Segment::new(trailer, Vec::new(), file, "segment".to_string(), 100);
+        let entry = Entry {
+            source: 0,
+            number: 1,
+            first: 0,
+            last: 0,
+            offset: 0,
+            len: u32::MAX,
+            rows: 1,
+        };
+        assert!(matches!(
+            segment.read(&entry),
+            Err(Error::Damage { offset: 0, .. })
+        ));
+    }
 }
