@@ -215,7 +215,7 @@ impl Engine {
     pub fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
         self.make_way()?;
         let mut state = self.lock();
-        state.writable()?;
+        self.prepare(&mut state)?;
         Ok(state.register(key).map(SourceId))
     }
 

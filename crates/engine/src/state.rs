@@ -73,6 +73,9 @@ pub struct State {
     pub sealed: Arc<Vec<Arc<Segment>>>,
     /// Memory of their fences.
     pub fence_bytes: usize,
+    /// Whether the dictionary takes its share of the memory, and takes no more sources. As of the
+    /// beginning of a batch: a batch is small against the share.
+    dictionary_full: bool,
     pub counters: Counters,
     /// Counts what was accepted, rows and registrations; tells what is durable.
     pub position: u64,
@@ -111,6 +114,7 @@ impl State {
             open: VecDeque::new(),
             sealed: Arc::default(),
             fence_bytes: 0,
+            dictionary_full: false,
             counters: Counters::default(),
             position: 0,
             next_block: 1,
@@ -144,7 +148,7 @@ impl State {
     /// The source of a key, registered where it is new.
     pub fn register(&mut self, key: &SourceKey) -> Result<u32, Reason> {
         let dictionary = self.dictionary.clone();
-        let full = self.dictionary_bytes() > self.options.memory as usize / 4 * 3;
+        let full = self.dictionary_full;
         let mut dictionary = dictionary
             .write()
             .expect("no panic while the dictionary is locked");
@@ -510,6 +514,7 @@ impl State {
     /// so that no writer waits for all of it.
     pub fn relieve_memory(&mut self) -> Result<(), Error> {
         const AT_ONCE: usize = 1 << 20;
+        self.dictionary_full = self.dictionary_bytes() > self.options.memory as usize / 4 * 3;
         let others = self.memory() - self.buffers.slab().page_bytes();
         let limit = (self.options.memory as usize)
             .saturating_sub(others)

@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Default)]
 pub struct Pairs {
     tags: Vec<Tag>,
-    tag_numbers: HashMap<String, u32>,
+    tag_numbers: HashMap<String, u32, foldhash::fast::FixedState>,
     /// The tag of each pair.
     tag_of: Vec<u32>,
     /// Where each pair's value ends in `values`.
@@ -39,7 +39,10 @@ impl Pairs {
 
     fn number(&self, tag: u32, value: &str) -> Option<u32> {
         let hash = self.hasher.hash_one((tag, value.as_bytes()));
-        let same = |&pair: &u32| self.tag_of[pair as usize] == tag && self.value(pair) == value;
+        let same = |&pair: &u32| {
+            self.tag_of[pair as usize] == tag
+                && value_of(&self.ends, &self.values, pair) == value.as_bytes()
+        };
         self.numbers.find(hash, same).copied()
     }
 
@@ -88,9 +91,8 @@ impl Pairs {
                 );
             }
             number => {
-                self.bitmaps[(number & !BITMAP) as usize]
-                    .try_push(source)
-                    .expect("numbers ascend");
+                // Appending would look for the largest number first, which costs more than finding the place.
+                self.bitmaps[(number & !BITMAP) as usize].insert(source);
             }
         }
     }
