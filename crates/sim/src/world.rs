@@ -8,7 +8,7 @@ use crate::answers::{self, Amiss, Places};
 use crate::cast::Cast;
 use crate::oracle::Oracle;
 use crate::plan::{Plan, Trouble};
-use seiner_engine::{Engine, Error, Step};
+use seiner_engine::{Engine, Error, Query, Step};
 use seiner_model::SourceId;
 use seiner_platform::Disk;
 use seiner_platform::sim::{Chance, Faults, SimClock, SimDisk, SimRng};
@@ -344,15 +344,7 @@ impl World {
     }
 
     fn check_everything(&mut self) -> Done {
-        let query = answers::everything();
-        let result = answers::check_select(
-            &self.engine(),
-            &self.places,
-            &query,
-            &self.cast,
-            self.oracle.live(),
-        );
-        self.answered(result)
+        self.compare(&answers::everything())
     }
 
     fn check_select(&mut self) -> Done {
@@ -360,10 +352,15 @@ impl World {
             return self.check_everything();
         }
         let query = answers::draw_query(&mut self.rng, &self.cast, self.oracle.live());
+        self.compare(&query)
+    }
+
+    /// Holds what the store answers against what the oracle knows.
+    fn compare(&mut self, query: &Query) -> Done {
         let result = answers::check_select(
             &self.engine(),
             &self.places,
-            &query,
+            query,
             &self.cast,
             self.oracle.live(),
         );
