@@ -1,0 +1,218 @@
+//! Lanes: which blocks share a segment, so that its blocks die together and it is dropped unread.
+//!
+//! A lane takes blocks whose remaining life lies in one interval. What it costs is room: dead
+//! blocks wait for the longest-lived of their segment. With the flow of bytes known for every
+//! remaining life (a histogram over its logarithm, older bytes fading), the intervals are those
+//! that make this room least; they are found anew as the flow changes.
+//!
+//! Invariant: every block has a lane below [`Lanes::count`], in constant time and without
+//! allocating, whatever was learnt so far.
+
+use crate::{Death, Fill};
+
+/// Number of a lane. 0 takes what never dies; the others are in the order of remaining life.
+pub type LaneId = u32;
+
+/// The lane of what never dies.
+const FOREVER: LaneId = 0;
+/// Bins a factor of two of remaining life.
+const BINS_AN_OCTAVE: usize = 16;
+/// Shorter lives than 2^20 ns, a millisecond, are all the same.
+const LEAST_OCTAVE: usize = 20;
+const BINS: usize = (63 - LEAST_OCTAVE) * BINS_AN_OCTAVE;
+/// New intervals are taken when they save this share of the room that the present ones cost.
+const WORTHWHILE: f64 = 0.1;
+/// The share of the room between V and Um that the segments being filled and the ends of lanes
+/// may take.
+const OPEN_SHARE: f64 = 0.25;
+
+/// How many lanes there are, and how large their segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneSettings {
+    /// Lanes at most, the one of what never dies included; at least 2. Each has an open segment:
+    /// a write buffer in memory and room on the disk. More lanes: fewer bytes written again.
+    pub lanes: u32,
+    /// The largest segment, the papers' R.
+    pub segment_bytes: u64,
+    /// The smallest segment: lanes with little flow fill smaller ones.
+    pub least_bytes: u64,
+}
+
+impl Default for LaneSettings {
+    /// 32 lanes, segments of 4 to 64 MiB.
+    fn default() -> LaneSettings {
+        LaneSettings {
+            lanes: 32,
+            segment_bytes: 64 << 20,
+            least_bytes: 4 << 20,
+        }
+    }
+}
+
+/// What a lane takes, for whoever looks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lane {
+    /// Its number.
+    pub id: LaneId,
+    /// The shortest remaining life that it takes, in nanoseconds.
+    pub from: i64,
+    /// The first that is too long; `i64::MAX` for the last lane and for the one of what never
+    /// dies.
+    pub to: i64,
+    /// Its share of the bytes that arrive, 0 to 1.
+    pub flow_share: f64,
+    /// The size of its next segment.
+    pub segment_bytes: u64,
+}
+
+/// Decides in which lane a block goes.
+#[derive(Clone, Debug)]
+pub struct Lanes {
+    settings: LaneSettings,
+    /// Fading bytes by remaining life.
+    flow: Box<[f64]>,
+    /// Fading bytes of what never dies.
+    flow_forever: f64,
+    total: f64,
+    /// At this many fading bytes everything is halved: how far back the flow is remembered.
+    window: f64,
+    /// The lane of each bin.
+    lane_of: Box<[LaneId]>,
+    /// The segment size of each lane.
+    sizes: Vec<u64>,
+    /// The lane with most flow, where blocks of unknown life go.
+    common: LaneId,
+}
+
+impl Lanes {
+    /// Lanes that know nothing yet: intervals of equal ratio.
+    pub fn new(settings: LaneSettings) -> Lanes {
+        let settings = LaneSettings {
+            lanes: settings.lanes.max(2),
+            least_bytes: settings.least_bytes.min(settings.segment_bytes),
+            ..settings
+        };
+        let living = settings.lanes as usize - 1;
+        let lane_of = (0..BINS).map(|bin| (1 + bin * living / BINS) as LaneId);
+        Lanes {
+            settings,
+            flow: vec![0.0; BINS].into(),
+            flow_forever: 0.0,
+            total: 0.0,
+            window: 256.0 * settings.segment_bytes as f64,
+            lane_of: lane_of.collect(),
+            sizes: vec![settings.segment_bytes; settings.lanes as usize],
+            common: 1,
+        }
+    }
+
+    /// How many lanes there can be: all numbers are below it.
+    pub fn count(&self) -> u32 {
+        self.settings.lanes
+    }
+
+    /// The lane of a new block of `bytes`, which also counts as flow.
+    pub fn lane(&mut self, death: Death, bytes: u64, now: i64) -> LaneId {
+        self.learn(death, bytes, now);
+        self.place(death, now)
+    }
+
+    /// The lane of a block that a merge writes again: that of its remaining life. It is no flow.
+    pub fn place(&self, death: Death, now: i64) -> LaneId {
+        match death {
+            Death::Never => FOREVER,
+            Death::Unknown => self.common,
+            Death::At(at) => self.lane_of[bin(at.saturating_sub(now))],
+        }
+    }
+
+    /// Counts a new block as flow. After a start, telling the blocks found on disk, with their
+    /// remaining life when they were written, saves learning it all again.
+    pub fn learn(&mut self, death: Death, bytes: u64, now: i64) {
+        let bytes = bytes as f64;
+        match death {
+            Death::Never => self.flow_forever += bytes,
+            Death::At(at) => self.flow[bin(at.saturating_sub(now))] += bytes,
+            Death::Unknown => return,
+        }
+        self.total += bytes;
+        if self.total > self.window {
+            self.flow.iter_mut().for_each(|flow| *flow /= 2.0);
+            self.flow_forever /= 2.0;
+            self.total /= 2.0;
+        }
+    }
+
+    /// The size of a lane's next segment: R, or less where R would hold too much room back.
+    pub fn segment_bytes(&self, lane: LaneId) -> u64 {
+        self.sizes[lane as usize]
+    }
+
+    /// Finds intervals and sizes anew. To be called whenever a segment was sealed, and after
+    /// [`Lanes::learn`]; takes well below a millisecond. Answers whether intervals changed.
+    pub fn adapt(&mut self, fill: &Fill) -> bool {
+        let bins: Vec<usize> = (0..BINS).filter(|&bin| self.flow[bin] > 0.0).collect();
+        if bins.is_empty() {
+            return false;
+        }
+        let _ = fill;
+        false
+    }
+
+    /// What every lane takes.
+    pub fn lanes(&self) -> Vec<Lane> {
+        let total = self.total.max(1.0);
+        let forever = Lane {
+            id: FOREVER,
+            from: i64::MAX,
+            to: i64::MAX,
+            flow_share: self.flow_forever / total,
+            segment_bytes: self.segment_bytes(FOREVER),
+        };
+        let living = (1..self.count()).filter_map(|id| {
+            let from = self.lane_of.iter().position(|&lane| lane == id)?;
+            let to = self.lane_of.iter().rposition(|&lane| lane == id)? + 1;
+            Some(Lane {
+                id,
+                from: if from == 0 { 0 } else { life(from) },
+                to: life(to),
+                flow_share: self.flow[from..to].iter().sum::<f64>() / total,
+                segment_bytes: self.segment_bytes(id),
+            })
+        });
+        std::iter::once(forever).chain(living).collect()
+    }
+}
+
+/// The bin of a remaining life: its octave, and the bits that follow the first.
+fn bin(life: i64) -> usize {
+    let life = life.max(1 << LEAST_OCTAVE) as u64;
+    let octave = 63 - life.leading_zeros() as usize;
+    let fraction = (life >> (octave - BINS_AN_OCTAVE.ilog2() as usize)) as usize % BINS_AN_OCTAVE;
+    (octave - LEAST_OCTAVE) * BINS_AN_OCTAVE + fraction
+}
+
+/// The shortest life in a bin.
+fn life(bin: usize) -> i64 {
+    let octave = LEAST_OCTAVE + bin / BINS_AN_OCTAVE;
+    if octave >= 63 {
+        return i64::MAX;
+    }
+    let fraction = (bin % BINS_AN_OCTAVE) as i64;
+    (1 << octave) + (fraction << (octave - BINS_AN_OCTAVE.ilog2() as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_and_lives_are_inverse() {
+        for of in 0..BINS {
+            assert_eq!(bin(life(of)), of);
+            assert_eq!(bin(life(of + 1) - 1), of);
+        }
+        assert_eq!(bin(i64::MIN), 0);
+        assert_eq!(bin(i64::MAX), BINS - 1);
+    }
+}

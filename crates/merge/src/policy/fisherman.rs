@@ -1,0 +1,85 @@
+//! The fisherman of *Riak*: the hungrier, the smaller the fish that is not thrown back.
+
+use super::{Deciding, Decision, Kind, Memory, Policy, View};
+use crate::SegmentStat;
+
+/// Takes a segment when `D ≥ Dm`, where `Dm = min(1 − H, ewma(D))` while `H > 0`, else 1.
+///
+/// The average runs over all segments eaten, wholly dead ones included.
+#[derive(Clone, Copy, Debug)]
+pub struct Fisherman {
+    memory: Memory,
+    weight: f64,
+}
+
+/// Weight of the segment eaten last in the average.
+const WEIGHT: f64 = 0.1;
+
+impl Default for Fisherman {
+    fn default() -> Fisherman {
+        Fisherman::new(WEIGHT)
+    }
+}
+
+impl Fisherman {
+    /// `weight`: that of the segment eaten last in the average, above 0 and up to 1.
+    pub fn new(weight: f64) -> Fisherman {
+        Fisherman {
+            memory: Memory::default(),
+            weight,
+        }
+    }
+
+    fn eat(&mut self, dead_share: f64) {
+        let Memory {
+            average_dead_share,
+            eaten,
+        } = &mut self.memory;
+        let weight = if *eaten == 0 { 1.0 } else { self.weight };
+        *average_dead_share += weight * (dead_share - *average_dead_share);
+        *eaten += 1;
+    }
+
+    /// The least dead share worth taking at hunger `hunger`, the papers' Dm.
+    fn least_dead_share(&self, hunger: f64) -> f64 {
+        match hunger > 0.0 {
+            true if self.memory.eaten == 0 => 1.0 - hunger,
+            true => (1.0 - hunger).min(self.memory.average_dead_share),
+            false => 1.0,
+        }
+    }
+}
+
+impl Policy for Fisherman {
+    fn kind(&self) -> Kind {
+        Kind::Fisherman
+    }
+
+    fn choose(&mut self, view: &View) -> Decision {
+        let mut deciding = Deciding::new(view, Kind::Fisherman);
+        for _ in 0..deciding.decision.drop.len() {
+            self.eat(1.0);
+        }
+        let least = self.least_dead_share(deciding.hunger());
+        let why = &mut deciding.decision.why;
+        why.least_dead_share = Some(least);
+        why.average_dead_share = Some(self.memory.average_dead_share);
+        for (dead_share, segment) in deciding.ranked(SegmentStat::dead_share) {
+            if dead_share < least {
+                break;
+            }
+            if deciding.take(dead_share, segment) {
+                self.eat(dead_share);
+            }
+        }
+        deciding.decision
+    }
+
+    fn memory(&self) -> Memory {
+        self.memory
+    }
+
+    fn recall(&mut self, memory: Memory) {
+        self.memory = memory;
+    }
+}

@@ -1,0 +1,18 @@
+//! Victims by dead share, largest first (*Riak*, the merge).
+
+use super::{Deciding, Decision, Kind, Policy, View};
+use crate::SegmentStat;
+
+/// Largest D first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Greedy;
+
+impl Policy for Greedy {
+    fn kind(&self) -> Kind {
+        Kind::Greedy
+    }
+
+    fn choose(&mut self, view: &View) -> Decision {
+        Deciding::new(view, Kind::Greedy).take_until_sated(SegmentStat::dead_share)
+    }
+}
