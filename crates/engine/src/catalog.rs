@@ -46,12 +46,17 @@ pub struct Frame {
     pub new_layouts: u32,
     /// Sources and the layouts that they have now: varints in pairs.
     pub links: Vec<u8>,
+    /// What was deleted and let go: records of [`crate::retention`].
+    pub dead: Vec<u8>,
 }
 
 impl Frame {
     /// Whether it adds nothing.
     pub fn is_empty(&self) -> bool {
-        self.sources == 0 && self.new_layouts == 0 && self.links.is_empty()
+        self.sources == 0
+            && self.new_layouts == 0
+            && self.links.is_empty()
+            && self.dead.is_empty()
     }
 }
 
@@ -231,11 +236,16 @@ impl Catalog {
         })
     }
 
+    /// Bytes of both files.
+    pub fn bytes(&self) -> u64 {
+        2 * self.len
+    }
+
     /// Adds a frame; durable on return.
     pub fn add(&mut self, frame: &Frame) -> Result<(), Error> {
         let context = || format!("writing {NAME}");
         let mut plain = Vec::new();
-        for stream in [&frame.names, &frame.layouts, &frame.links] {
+        for stream in [&frame.names, &frame.layouts, &frame.links, &frame.dead] {
             varint::put_u64(stream.len() as u64, &mut plain);
             plain.extend_from_slice(stream);
         }
@@ -415,7 +425,12 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
     }
     let plain = zstd::bulk::decompress(body, plain).map_err(|_| Short)?;
     let mut cursor = Cursor(&plain);
-    for stream in [&mut frame.names, &mut frame.layouts, &mut frame.links] {
+    for stream in [
+            &mut frame.names,
+            &mut frame.layouts,
+            &mut frame.links,
+            &mut frame.dead,
+        ] {
         let len = cursor.count(cursor.0.len())?;
         *stream = cursor.take(len)?.to_vec();
     }

@@ -9,19 +9,22 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
+use crate::merging::{Eaten, Record};
 use crate::options::{Durability, Options};
 use crate::recover;
-use crate::segment::Entry;
-use crate::segment::footer::{self, Trailer};
-use crate::segment::open::{OpenSegment, Piece};
+use crate::segment::files::Files;
+use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::state::State;
-use crate::status::{Recovery, SegmentInfo, Status};
-use crate::volume::Volume;
+use crate::status::{LogStatus, Recovery, SegmentInfo, Status};
+use crate::upkeep::IDLE_TICKS;
+use crate::volume::{SlotState, Volume};
+use seiner_merge::Policy;
 use seiner_model::{
     Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
 };
-use seiner_platform::{Clock, Directory, Disk, File, SystemClock};
+use seiner_platform::{Clock, Directory, Disk, SystemClock};
+use std::collections::{HashSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -35,10 +38,6 @@ const LINES_AHEAD: usize = 24;
 const ROWS_AHEAD: usize = 10;
 /// Rows a lock is held for at most, so that readers and the keeper get their turn.
 const ROWS_A_LOCK: usize = 1024;
-/// A source is idle after so many ticks without a row.
-const IDLE_TICKS: u16 = 8;
-/// Sources looked at for idleness at a time.
-const IDLE_AT_ONCE: u32 = 16_384;
 /// No source: the row was refused.
 const REFUSED: u32 = u32::MAX;
 
@@ -49,11 +48,16 @@ pub struct Engine {
     pub(crate) state: Mutex<State>,
     journal: Mutex<JournalWriter>,
     writing: Mutex<Writing>,
-    clock: Arc<dyn Clock>,
-    volume: Arc<dyn Volume>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) volume: Arc<dyn Volume>,
     durability: Durability,
     names_seed: u64,
     idle_tick_ns: u64,
+    pub(crate) files: Arc<Files>,
+    /// R.
+    pub(crate) segment_bytes: u64,
+    /// What was dropped and merged lately, and why.
+    pub(crate) decisions: Mutex<VecDeque<Record>>,
     durable: Durable,
     recovery: Recovery,
     keeper: Mutex<Option<Keeper>>,
@@ -75,11 +79,27 @@ struct Durable {
 }
 
 /// What belongs to whoever writes segments.
-struct Writing {
-    catalog: Catalog,
-    idle_hand: u32,
-    idle_tick: u16,
-    idle_rows: u64,
+pub(crate) struct Writing {
+    pub catalog: Catalog,
+    pub disk: Arc<dyn Disk>,
+    pub policy: Box<dyn Policy>,
+    pub idle_hand: u32,
+    pub idle_tick: u16,
+    pub idle_rows: u64,
+    /// Victims whose live blocks were written again.
+    pub eaten: Vec<Eaten>,
+    /// Segments whose names say that they are being merged.
+    pub merging: HashSet<u64>,
+    /// Blocks of those that were found in other segments at the start, too.
+    pub copied: HashSet<u64>,
+    /// Segments whose index is damaged.
+    pub unreadable: HashSet<u64>,
+    /// Segments out of service that somebody may be reading still.
+    pub graveyard: Vec<(Arc<Segment>, SlotState)>,
+    /// When the free room was asked for, and when everything was last tried to make some, in the
+    /// clock's monotone ns.
+    pub asked: Option<u64>,
+    pub tried: Option<u64>,
 }
 
 /// What a store is made of once it is read from the disk.
@@ -88,6 +108,10 @@ pub(crate) struct Opened {
     pub journal: JournalWriter,
     pub catalog: Catalog,
     pub recovery: Recovery,
+    pub files: Arc<Files>,
+    /// Segments that were being merged, and blocks of theirs that others have, too.
+    pub merging: HashSet<u64>,
+    pub copied: HashSet<u64>,
 }
 
 impl Engine {
@@ -122,7 +146,8 @@ impl Engine {
         options.check()?;
         let durability = options.durability;
         let idle_tick_ns = (options.idle_seal.as_nanos() as u64 / u64::from(IDLE_TICKS)).max(1);
-        let opened = recover::open(disk, &*clock, options)?;
+        let (policy, segment_bytes) = (options.policy.policy(), options.segment_bytes);
+        let opened = recover::open(disk.clone(), &*clock, options)?;
         let engine = Engine {
             durable: Durable {
                 position: AtomicU64::new(opened.state.position),
@@ -134,10 +159,22 @@ impl Engine {
             journal: Mutex::new(opened.journal),
             writing: Mutex::new(Writing {
                 catalog: opened.catalog,
+                disk,
+                policy,
                 idle_hand: 0,
                 idle_tick: 0,
                 idle_rows: 0,
+                eaten: Vec::new(),
+                merging: opened.merging,
+                copied: opened.copied,
+                unreadable: HashSet::new(),
+                graveyard: Vec::new(),
+                asked: None,
+                tried: None,
             }),
+            files: opened.files,
+            segment_bytes,
+            decisions: Mutex::default(),
             clock,
             durability,
             idle_tick_ns,
@@ -169,6 +206,18 @@ impl Engine {
                 .get_or_insert_with(|| "a writer panicked".to_string());
             state
         })
+    }
+
+    pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing
+            .lock()
+            .expect("nobody panics while writing segments")
+    }
+
+    pub(crate) fn journal(&self) -> MutexGuard<'_, JournalWriter> {
+        self.journal
+            .lock()
+            .expect("nobody panics while writing the journal")
     }
 
     // ---- appending
@@ -346,6 +395,7 @@ impl Engine {
     fn prepare(&self, state: &mut State) -> Result<(), Error> {
         state.writable()?;
         state.tick = self.tick();
+        state.advance(self.clock.now());
         state.relieve_memory()?;
         state.relieve_journal()
     }
@@ -373,15 +423,12 @@ impl Engine {
     }
 
     /// Lends a hand where the keeper does not keep up, so that nothing grows without bound.
-    fn make_way(&self) -> Result<(), Error> {
+    pub(crate) fn make_way(&self) -> Result<(), Error> {
         let (staged, behind) = {
             let state = self.lock();
             let waiting = state.open.iter().map(OpenSegment::waiting).sum::<usize>() as u64;
             let journal_full = state.pins.bytes() >= state.options.journal_bytes
-                && state
-                    .open
-                    .front()
-                    .is_some_and(|open| open.closed_at.is_some());
+                && (state.chapter_due || state.open.iter().any(|open| open.closed_at.is_some()));
             (
                 state.staging.bytes(),
                 journal_full || waiting > state.options.memory / WAITING_SHARE,
@@ -393,10 +440,10 @@ impl Engine {
         if behind {
             while self.step()? {}
         }
-        Ok(())
+        self.make_room()
     }
 
-    fn tick(&self) -> u16 {
+    pub(crate) fn tick(&self) -> u16 {
         (self.clock.monotonic() / self.idle_tick_ns) as u16
     }
 
@@ -423,7 +470,7 @@ impl Engine {
         self.commit()
     }
 
-    fn write_journal(&self, sync: bool) -> Result<(), Error> {
+    pub(crate) fn write_journal(&self, sync: bool) -> Result<(), Error> {
         if self.durability == Durability::Memory {
             return self
                 .lock()
@@ -431,10 +478,7 @@ impl Engine {
                 .clone()
                 .map_or(Ok(()), |why| Err(Error::Poisoned(why)));
         }
-        let mut journal = self
-            .journal
-            .lock()
-            .expect("nobody panics while writing the journal");
+        let mut journal = self.journal();
         let result = self.write_record(&mut journal, sync);
         if let Err(error) = &result {
             self.poison(error);
@@ -486,178 +530,19 @@ impl Engine {
         Ok(())
     }
 
-    fn poison(&self, error: &Error) {
-        if !matches!(error, Error::Closed | Error::Poisoned(_)) {
+    pub(crate) fn poison(&self, error: &Error) {
+        let harmless = matches!(
+            error,
+            Error::Closed | Error::Poisoned(_) | Error::Full { .. }
+        );
+        if !harmless {
             self.lock()
                 .poisoned
                 .get_or_insert_with(|| error.to_string());
         }
     }
 
-    // ---- segments
-
-    /// A step of background work: writes a piece, seals a segment, seals idle sources. Answers
-    /// whether more is waiting.
-    pub fn step(&self) -> Result<bool, Error> {
-        let mut writing = self
-            .writing
-            .lock()
-            .expect("nobody panics while writing segments");
-        let result = self.step_with(&mut writing);
-        if let Err(error) = &result {
-            self.poison(error);
-        }
-        result
-    }
-
-    fn step_with(&self, writing: &mut Writing) -> Result<bool, Error> {
-        let next = {
-            let state = self.lock();
-            if let Some(why) = &state.poisoned {
-                return Err(Error::Poisoned(why.clone()));
-            }
-            let piece = state.open.iter().find_map(|open| {
-                Some((open.number, open.file.clone(), open.pieces.front()?.clone()))
-            });
-            let closed = state
-                .open
-                .front()
-                .is_some_and(|open| open.closed_at.is_some() && open.pieces.is_empty());
-            if closed {
-                Next::Seal
-            } else {
-                piece.map_or(Next::Idle, |(number, file, piece)| {
-                    Next::Write(number, file, piece)
-                })
-            }
-        };
-        match next {
-            Next::Write(number, file, piece) => {
-                file.write_at(piece.offset, &piece.bytes)
-                    .map_err(crate::error::io_error(|| {
-                        format!("writing {}", self.volume.name(number))
-                    }))?;
-                let mut state = self.lock();
-                state.counters.segment_written += piece.bytes.len() as u64;
-                let open = state
-                    .open
-                    .iter_mut()
-                    .find(|open| open.number == number)
-                    .expect("only this function removes segments");
-                open.pieces.pop_front();
-                Ok(true)
-            }
-            Next::Seal => self.seal_segment(writing).map(|()| true),
-            Next::Idle => self.seal_idle(writing),
-        }
-    }
-
-    /// Makes the oldest closed segment count: catalog, footer, sync, name; then lets the journal go.
-    fn seal_segment(&self, writing: &mut Writing) -> Result<(), Error> {
-        let (mut entries, trailer, file, len) = {
-            let state = self.lock();
-            let open = state.open.front().expect("a closed segment waits");
-            let entries: Vec<Entry> = open.entries.iter().map(|(entry, _)| *entry).collect();
-            let dictionary = state
-                .dictionary
-                .read()
-                .expect("no panic while the dictionary is locked")
-                .len();
-            let trailer = Trailer {
-                number: open.number,
-                store: writing.catalog.store,
-                blocks: entries.len() as u64,
-                rows: open.rows,
-                block_bytes: open.block_bytes,
-                span: open.span(),
-                last_block: open.last_block(),
-                sequence: open.closed_at.unwrap_or(0),
-                sources: dictionary as u32,
-                layouts: state.layouts.len() as u32,
-                fence_offset: 0,
-                fence_len: 0,
-                fence_sum: 0,
-            };
-            (entries, trailer, open.file.clone(), open.len())
-        };
-        // Blocks may hold rows that the journal does not have on disk yet; what it has must not be
-        // less than what segments have, or a crash would keep later rows and lose earlier ones.
-        self.write_journal(true)?;
-        self.write_catalog(writing)?;
-        let number = trailer.number;
-        let mut bytes = Vec::new();
-        let (fence, trailer) = footer::encode(&mut entries, len, trailer, &mut bytes);
-        let name = self.volume.name(number);
-        file.write_at(len, &bytes)
-            .map_err(crate::error::io_error(|| format!("writing {name}")))?;
-        let total = len + bytes.len() as u64;
-        self.volume.seal(number, &*file, total)?;
-        let segment = Arc::new(Segment::new(trailer, fence, file, name, total));
-        {
-            let mut state = self.lock();
-            let open = state
-                .open
-                .pop_front()
-                .expect("only this function removes segments");
-            state.counters.segment_written += bytes.len() as u64;
-            state.fence_bytes += segment.memory();
-            let mut sealed = state.sealed.to_vec();
-            sealed.push(segment);
-            state.sealed = Arc::new(sealed);
-            for (file, blocks) in open.pins {
-                state.pins.unpin(file, blocks);
-            }
-        }
-        self.release_journal(true)
-    }
-
-    fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {
-        let frame = self.lock().take_catalog_frame();
-        if frame.is_empty() {
-            Ok(())
-        } else {
-            writing.catalog.add(&frame)
-        }
-    }
-
-    /// Lets journal files go that nothing holds. The catalog has all that they registered.
-    fn release_journal(&self, keep: bool) -> Result<(), Error> {
-        let mut journal = self
-            .journal
-            .lock()
-            .expect("nobody panics while writing the journal");
-        loop {
-            let Some(number) = self.lock().pins.take_free() else {
-                return Ok(());
-            };
-            journal.release(number, keep)?;
-        }
-    }
-
-    /// Seals sources that were silent, some at a time; and the segment, when all are.
-    fn seal_idle(&self, writing: &mut Writing) -> Result<bool, Error> {
-        let tick = self.tick();
-        let mut state = self.lock();
-        state.tick = tick;
-        if writing.idle_tick == tick || state.writable().is_err() {
-            return Ok(false);
-        }
-        let end = (state.buffers.sources() as u32).min(writing.idle_hand + IDLE_AT_ONCE);
-        state.seal_idle(writing.idle_hand..end, IDLE_TICKS)?;
-        writing.idle_hand = end;
-        if (end as usize) < state.buffers.sources() {
-            return Ok(true);
-        }
-        (writing.idle_hand, writing.idle_tick) = (0, tick);
-        let rows = std::mem::replace(&mut writing.idle_rows, state.counters.rows);
-        if state.buffers.open_blocks() == 0 && rows == state.counters.rows {
-            state.close_active();
-        }
-        Ok(state
-            .open
-            .front()
-            .is_some_and(|open| open.closed_at.is_some()))
-    }
+    // ---- leaving
 
     /// Seals everything into segments and lets the journal go: what is on disk then is as small as
     /// it gets, and can be copied.
@@ -672,10 +557,7 @@ impl Engine {
         while self.lock().open.iter().any(|open| open.closed_at.is_some()) {
             self.step()?;
         }
-        let mut writing = self
-            .writing
-            .lock()
-            .expect("nobody panics while writing segments");
+        let mut writing = self.writing();
         let result = self
             .write_catalog(&mut writing)
             .and_then(|()| self.end_journal());
@@ -690,10 +572,7 @@ impl Engine {
         // A writer may have begun blocks meanwhile: then the file stays.
         self.lock().pins.rotate();
         self.release_journal(false)?;
-        let mut journal = self
-            .journal
-            .lock()
-            .expect("nobody panics while writing the journal");
+        let mut journal = self.journal();
         journal.drop_spares()
     }
 
@@ -784,11 +663,27 @@ impl Engine {
         sealed.iter().map(|segment| segment.info()).collect()
     }
 
+    /// The log: room, lanes, segments, classes.
+    pub fn log(&self) -> LogStatus {
+        let policy = self.writing().policy.memory();
+        let mut state = self.lock();
+        state.advance(self.clock.now());
+        LogStatus::of(&state, policy)
+    }
+
+    /// What was dropped and merged lately and why, the latest last.
+    pub fn decisions(&self) -> Vec<Record> {
+        let records = self.decisions.lock();
+        let records = records.expect("nobody panics with the records");
+        records.iter().cloned().collect()
+    }
+
     /// The state of the store.
     pub fn status(&self) -> Status {
         let now = self.clock.monotonic();
         let state = self.lock();
         let counters = &state.counters;
+        let fill = state.fill();
         let memory = self.durability == Durability::Memory;
         let durable = &self.durable;
         let kept = if memory {
@@ -831,16 +726,18 @@ impl Engine {
             blocks_sealed: counters.blocks,
             block_bytes_sealed: counters.block_bytes,
             samples_sealed: counters.block_samples,
-            damaged_segments: self.recovery.damaged_segments,
+            damaged_segments: self.recovery.damaged_segments + counters.damaged_blocks,
+            segments_dropped: counters.segments_dropped,
+            segments_merged: counters.segments_merged,
+            merge_written: counters.merge_written,
+            merge_read: counters.merge_read,
+            shed_bytes: counters.shed_bytes,
+            disk_used: fill.used,
+            disk_budget: fill.budget,
+            live_bytes: fill.live,
             poisoned: state.poisoned.clone(),
         }
     }
-}
-
-enum Next {
-    Write(u64, Arc<dyn File>, Piece),
-    Seal,
-    Idle,
 }
 
 /// What a batch needs beside itself.

@@ -21,6 +21,17 @@ pub enum Error {
         /// What the disk said.
         error: io::Error,
     },
+    /// The disk budget is used up, and no rule lets anything go.
+    #[error(
+        "the disk budget is used up ({used} of {budget} bytes) and no retention class may be shed; \
+         raise `disk`, delete something, or let a class shed its oldest data"
+    )]
+    Full {
+        /// Bytes taken.
+        used: u64,
+        /// Bytes that may be.
+        budget: u64,
+    },
     /// Bytes from the disk are not what was written.
     #[error("{file}, offset {offset}: {what}")]
     Damage {

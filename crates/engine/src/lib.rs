@@ -22,22 +22,30 @@ pub mod fuzzing;
 pub mod inspect;
 mod journal;
 mod keeper;
+mod merging;
 mod options;
 mod prefetch;
 mod recover;
+mod retention;
+mod room;
 mod segment;
 mod select;
 mod state;
 mod status;
+mod upkeep;
 mod volume;
 
 pub use answer::{Bucket, Query, SeriesData, SeriesSummary, Step};
 pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
+pub use merging::Record;
 pub use error::{Error, Reason, Receipt};
 pub use options::{Durability, Options};
+pub use retention::class::{Class, Classes, Keep, WhenFull};
+pub use seiner_merge::Kind as MergePolicy;
 pub use select::{Aggregates, Select};
-pub use status::{Recovery, SegmentInfo, Status};
+pub use seiner_merge as merge;
+pub use status::{ClassStatus, LogStatus, Recovery, SegmentInfo, SegmentStatus, Status};
 
 /// Fields that a source can have at most.
 pub const MAX_FIELDS: usize = 1024;

@@ -1,6 +1,9 @@
 //! Settings of a store: data, not components.
 
 use crate::error::Error;
+use crate::retention::class::Classes;
+use crate::room;
+use seiner_merge::Kind;
 use std::time::Duration;
 
 /// When an acknowledged row survives what.
@@ -34,6 +37,21 @@ pub struct Options {
     pub journal_bytes: u64,
     /// A source that was silent this long is sealed, so that it does not hold the journal.
     pub idle_seal: Duration,
+    /// What the data directory may take, in bytes, everything in it included; `None`: as much as
+    /// there is. The store merges, slows writers, sheds or refuses rather than take more.
+    pub disk: Option<u64>,
+    /// What is left free on the file system, in bytes, whoever else fills it.
+    pub leave_free: u64,
+    /// Um, the share of the budget at which merging begins. Later merging finds more that is dead,
+    /// and has less room for surprises.
+    pub merge_from: f64,
+    /// Which segments are merged.
+    pub policy: Kind,
+    /// Logs that are written side by side, each with blocks that die at about the same time. More
+    /// lanes write fewer bytes twice, and take memory: a piece of a segment each.
+    pub lanes: u32,
+    /// Which sources are kept how long.
+    pub classes: Classes,
 }
 
 impl Default for Options {
@@ -45,6 +63,12 @@ impl Default for Options {
             segment_bytes: 64 << 20,
             journal_bytes: 128 << 20,
             idle_seal: Duration::from_secs(600),
+            disk: None,
+            leave_free: 0,
+            merge_from: 0.95,
+            policy: Kind::default(),
+            lanes: 32,
+            classes: Classes::default(),
         }
     }
 }
@@ -74,12 +98,35 @@ impl Options {
         if self.memory < 1 << 20 {
             return refuse(format!("memory = {} is less than 1 MiB", self.memory));
         }
+        if !(0.1..=0.99).contains(&self.merge_from) {
+            return refuse(format!(
+                "merge_from = {} is not between 0.1 and 0.99",
+                self.merge_from
+            ));
+        }
+        if !(2..=256).contains(&self.lanes) {
+            return refuse(format!("lanes = {} is not between 2 and 256", self.lanes));
+        }
+        let least = room::least_budget(self);
+        if let Some(disk) = self.disk.filter(|&disk| disk < least) {
+            return refuse(format!(
+                "disk = {disk} bytes is too little: with journal_bytes = {} and segment_bytes = {}, \
+                 a store needs {least} bytes; raise `disk`, or lower these two",
+                self.journal_bytes, self.segment_bytes
+            ));
+        }
         match self.durability {
             Durability::Interval(interval) if interval < Duration::from_millis(1) => {
                 refuse("an interval of less than 1 ms is no interval; choose `sync`".to_string())
             }
             _ => Ok(()),
         }
+    }
+
+    /// The bytes of a write to a segment: all lanes together take a small part of the memory.
+    pub(crate) fn piece_bytes(&self) -> u64 {
+        let share = self.memory / 8 / u64::from(self.lanes);
+        (self.segment_bytes / 16).min(share)
     }
 
     /// The bytes of a journal file: small against the bound, so that it is let go in small steps.

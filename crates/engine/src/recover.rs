@@ -1,8 +1,8 @@
 //! Opening a store after anything.
 //!
 //! 1. The catalog gives the sources and layouts that segments refer to.
-//! 2. Of sealed segments, trailer and fence are read; a segment that was being written is
-//!    discarded, the journal has what is in it.
+//! 2. Of sealed segments, trailer, fence and entries are read, and counted; a segment that was being
+//!    written goes on behind its last chapter, the journal has what came then.
 //! 3. The journal is replayed: rows of blocks that a sealed segment holds are passed over, the
 //!    others are buffered again, exactly as they were.
 //!
@@ -17,7 +17,11 @@ use crate::journal::files::{self, FileReader, JournalWriter, Pins};
 use crate::journal::record::Record;
 use crate::journal::{DAMAGED, SPARE_PREFIX};
 use crate::options::{Durability, Options};
-use crate::segment::sealed::Segment;
+use crate::segment::Entry;
+use crate::segment::files::Files;
+use crate::segment::open::{OpenSegment, Resumed};
+use crate::segment::sealed::{Segment, read_index, read_page};
+use crate::segment::tally::Survey;
 use crate::state::State;
 use crate::status::Recovery;
 use crate::volume::{DirectoryVolume, SlotState, Volume};
@@ -48,8 +52,11 @@ pub(crate) fn open(
     let mut recovery = Recovery::default();
     let mut state = State::new(options, volume, names_seed);
     let catalog = read_catalog(&*disk, clock, &mut state, &mut recovery)?;
-    open_segments(&mut state, catalog.store, &mut recovery)?;
-    let mut replay = Replay::new(&*disk, catalog.store, state, recovery);
+    state.catalog_bytes = catalog.bytes();
+    let mut found = Found::new(state.volume.clone(), catalog.store);
+    found.open_segments(&mut state, &mut recovery)?;
+    let resumed = std::mem::take(&mut found.resumed);
+    let mut replay = Replay::new(&*disk, catalog.store, state, recovery, resumed);
     replay.run()?;
     let Replay {
         mut state,
@@ -60,15 +67,33 @@ pub(crate) fn open(
         ..
     } = replay;
     state.sequence = sequence;
+    let keys = state.dictionary.clone();
+    let keys = keys.read().expect("no panic while the dictionary is locked");
+    let next_block = state.next_block;
+    state.retention.advance(clock.now(), next_block);
+    state.retention.change_rules(
+        |source| keys.key(source).expect("numbers are dense"),
+        next_block,
+    );
+    drop(keys);
     recovery.needs_settling = !damaged.is_empty() || memory && state.pins.files() > 0;
     recovery.took_ns = clock.monotonic() - began;
     let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, sequence, spares);
     journal.damaged = damaged;
+    let Found {
+        files,
+        merging,
+        copied,
+        ..
+    } = found;
     Ok(Opened {
         state,
         journal,
         catalog,
         recovery,
+        files,
+        merging,
+        copied,
     })
 }
 
@@ -85,7 +110,7 @@ fn read_catalog(
             .volume
             .list()?
             .iter()
-            .any(|(_, slot)| *slot == SlotState::Sealed)
+            .any(|(_, slot)| *slot != SlotState::Open(0))
         {
             return Err(Error::Damage {
                 file: catalog::NAME.to_string(),
@@ -124,6 +149,7 @@ fn read_catalog(
         }
     }
     state.catalogued = (state.buffers.sources() as u32, state.layouts.len() as u32);
+    state.next_block = state.next_block.max(state.retention.next_block());
     Ok(open)
 }
 
@@ -151,7 +177,7 @@ fn add_frame(state: &mut State, frame: &catalog::Frame) -> Result<(), Short> {
             .is_none_or(|layout| layout.is_lost());
         state.relink(source, if lost { 0 } else { layout });
     }
-    Ok(())
+    state.retention.recall(&frame.dead)
 }
 
 fn add_source(state: &mut State, key: &SourceKey) {
@@ -162,6 +188,7 @@ fn add_source(state: &mut State, key: &SourceKey) {
         .intern(key);
     if new {
         state.buffers.add_source();
+        state.retention.add_source(key);
     }
 }
 
@@ -175,37 +202,200 @@ fn lose_sources(state: &mut State, up_to: u32) {
 
 // ---- segments
 
-fn open_segments(state: &mut State, store: u64, recovery: &mut Recovery) -> Result<(), Error> {
-    let volume = state.volume.clone();
-    let mut sealed = Vec::new();
-    for (number, slot) in volume.list()? {
-        state.next_segment = state.next_segment.max(number + 1);
-        match slot {
-            SlotState::Open => volume.discard(number)?,
-            SlotState::Damaged => recovery.damaged_segments += 1,
-            SlotState::Sealed => match open_segment(&*volume, number, store) {
-                Ok(segment) => sealed.push(Arc::new(segment)),
-                Err(error) => {
-                    volume.set_aside(number)?;
+/// What segments there are.
+struct Found {
+    volume: Arc<dyn Volume>,
+    store: u64,
+    files: Arc<Files>,
+    /// Sealed segments that were being merged, and the blocks in them.
+    merging: HashSet<u64>,
+    victims: HashSet<u64>,
+    /// Those of the blocks that other segments have, too.
+    copied: HashSet<u64>,
+    /// Segments that were being written.
+    resumed: Vec<Resumed>,
+}
+
+impl Found {
+    fn new(volume: Arc<dyn Volume>, store: u64) -> Found {
+        Found {
+            files: Arc::new(Files::new(volume.clone())),
+            volume,
+            store,
+            merging: HashSet::new(),
+            victims: HashSet::new(),
+            copied: HashSet::new(),
+            resumed: Vec::new(),
+        }
+    }
+
+    fn open_segments(&mut self, state: &mut State, recovery: &mut Recovery) -> Result<(), Error> {
+        let mut sealed = Vec::new();
+        let mut open = Vec::new();
+        for (number, slot) in self.volume.list()? {
+            state.next_segment = state.next_segment.max(number + 1);
+            let opened = match slot {
+                SlotState::Open(0) => self.volume.discard(number, slot),
+                SlotState::Open(end) => self
+                    .read_chapters(number, end, state.options.piece_bytes())
+                    .map(|segment| open.push(segment)),
+                SlotState::Damaged => {
+                    recovery.damaged_segments += 1;
+                    Ok(())
+                }
+                SlotState::Sealed | SlotState::Merging => {
+                    let name = self.volume.name(number);
+                    Segment::open(self.files.clone(), number, name, self.store).map(|segment| {
+                        if slot == SlotState::Merging {
+                            self.merging.insert(number);
+                        }
+                        sealed.push(Arc::new(segment));
+                    })
+                }
+            };
+            match opened {
+                Err(error @ Error::Damage { .. }) => {
+                    self.volume.turn(number, slot, SlotState::Damaged)?;
+                    self.volume.sync()?;
                     recovery.damaged_segments += 1;
                     recovery
                         .set_aside
-                        .push((volume.name(number), error.to_string()));
+                        .push((self.volume.name(number), error.to_string()));
                 }
-            },
+                opened => opened?,
+            }
         }
+        recovery.segments = sealed.len() as u64;
+        self.count(state, recovery, sealed, open)
     }
-    for segment in &sealed {
-        state.next_block = state.next_block.max(segment.trailer.last_block + 1);
-        state.fence_bytes += segment.memory();
-    }
-    recovery.segments = sealed.len() as u64;
-    state.sealed = Arc::new(sealed);
-    Ok(())
-}
 
-fn open_segment(volume: &dyn Volume, number: u64, store: u64) -> Result<Segment, Error> {
-    Segment::open(volume.open(number)?, volume.name(number), store)
+    /// The blocks in a segment's chapters: the latest chapter knows where the one before ends.
+    fn read_chapters(
+        &self,
+        number: u64,
+        end: u64,
+        piece: u64,
+    ) -> Result<Resumed, Error> {
+        let file = self.volume.open(number, SlotState::Open(end))?;
+        let name = self.volume.name(number);
+        let (mut entries, mut at) = (Vec::new(), end);
+        let (mut lane, mut born) = (0, i64::MIN);
+        let (mut sequence, mut sources, mut layouts) = (0, 0, 0);
+        while at > 0 {
+            let (trailer, fence) = read_index(&*file, &name, self.store, at)?;
+            if trailer.number != number || trailer.previous >= at {
+                return Err(Error::Damage {
+                    file: name,
+                    offset: at,
+                    what: format!("a chapter of segment {} ends here", trailer.number),
+                });
+            }
+            for page in &fence {
+                entries.extend(read_page(&*file, &name, at, page)?);
+            }
+            (lane, born, at) = (trailer.lane, born.max(trailer.born), trailer.previous);
+            sequence = trailer.sequence.max(sequence);
+            sources = trailer.sources.max(sources);
+            layouts = trailer.layouts.max(layouts);
+        }
+        let segment = OpenSegment::new(number, lane, file, piece);
+        Ok(Resumed {
+            segment,
+            end,
+            entries,
+            born,
+            sequence,
+            sources,
+            layouts,
+        })
+    }
+
+    /// Counts what there is: rows of rings, numbers, live and dead bytes.
+    fn count(
+        &mut self,
+        state: &mut State,
+        recovery: &mut Recovery,
+        sealed: Vec<Arc<Segment>>,
+        open: Vec<Resumed>,
+    ) -> Result<(), Error> {
+        let mut all = Vec::new();
+        for segment in sealed {
+            let merging = self.merging.contains(&segment.trailer.number);
+            let mut survey = Survey::new(segment.trailer.number);
+            state.next_block = state.next_block.max(segment.trailer.last_block + 1);
+            state.retention.vouch(segment.trailer.born);
+            for page in segment.blocks() {
+                match page {
+                    Ok(entries) => {
+                        for entry in &entries {
+                            state.retention.found(entry);
+                            survey.add(entry, &state.retention, false);
+                        }
+                        if merging {
+                            self.victims.extend(entries.iter().map(|entry| entry.number));
+                        }
+                    }
+                    // What the page holds is not read, and neither dropped nor merged.
+                    Err(error @ Error::Damage { .. }) => recovery
+                        .set_aside
+                        .push((segment.name().to_string(), error.to_string())),
+                    Err(error) => return Err(error),
+                }
+            }
+            all.push((segment, survey));
+        }
+        for resumed in &open {
+            state.retention.vouch(resumed.born);
+            for entry in &resumed.entries {
+                state.retention.found(entry);
+                state.next_block = state.next_block.max(entry.number + 1);
+            }
+        }
+        self.find_copies(&all, &open)?;
+        for (segment, survey) in all {
+            let trailer = &segment.trailer;
+            let mut tally = survey.tally(trailer.lane, segment.bytes(), trailer.born, i64::MIN);
+            // What rings let go of is known only now that all is counted.
+            tally.due = i64::MIN;
+            state.add_sealed(segment, tally);
+        }
+        state.next_block = state.next_block.max(state.retention.next_block());
+        self.resumed = open;
+        Ok(())
+    }
+
+    /// Which blocks of segments that were being merged are elsewhere, too.
+    fn find_copies(
+        &mut self,
+        sealed: &[(Arc<Segment>, Survey)],
+        open: &[Resumed],
+    ) -> Result<(), Error> {
+        if self.victims.is_empty() {
+            return Ok(());
+        }
+        for (segment, _) in sealed {
+            if self.merging.contains(&segment.trailer.number) {
+                continue;
+            }
+            for page in segment.blocks() {
+                match page {
+                    Ok(entries) => self.note_copies(&entries),
+                    Err(Error::Damage { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        for resumed in open {
+            self.note_copies(&resumed.entries);
+        }
+        Ok(())
+    }
+
+    fn note_copies(&mut self, entries: &[Entry]) {
+        let numbers = entries.iter().map(|entry| entry.number);
+        self.copied
+            .extend(numbers.filter(|number| self.victims.contains(number)));
+    }
 }
 
 // ---- the journal
@@ -226,10 +416,18 @@ struct Replay<'a> {
     linked: Vec<u32>,
     /// Sources whose rows are buffered; the others' wait for the next block to begin.
     follows: Vec<bool>,
+    /// Segments that were being written; they go on when all their sources are known.
+    resumed: Vec<Resumed>,
 }
 
 impl<'a> Replay<'a> {
-    fn new(disk: &'a dyn Disk, store: u64, state: State, recovery: Recovery) -> Replay<'a> {
+    fn new(
+        disk: &'a dyn Disk,
+        store: u64,
+        state: State,
+        recovery: Recovery,
+        resumed: Vec<Resumed>,
+    ) -> Replay<'a> {
         let linked = (0..state.buffers.sources() as u32)
             .map(|source| state.buffers.line(source).layout)
             .collect();
@@ -244,6 +442,7 @@ impl<'a> Replay<'a> {
             sealed_blocks: HashSet::new(),
             linked,
             follows: Vec::new(),
+            resumed,
         }
     }
 
@@ -272,6 +471,8 @@ impl<'a> Replay<'a> {
             self.state.pins.advance(last + 1);
         }
         self.lose_unnamed();
+        let resumed = std::mem::take(&mut self.resumed);
+        self.state.resume(resumed);
         self.widen()
     }
 
@@ -298,6 +499,7 @@ impl<'a> Replay<'a> {
             .sealed
             .iter()
             .map(|segment| segment.trailer.sequence)
+            .chain(self.resumed.iter().map(|resumed| resumed.sequence))
             .max()
             .unwrap_or(1)
     }
@@ -373,6 +575,8 @@ impl<'a> Replay<'a> {
     /// Which blocks the segments hold that were closed when the journal had come so far: blocks of
     /// older segments begin in files that were let go.
     fn note_sealed_blocks(&mut self, first_sequence: u64) -> Result<(), Error> {
+        let open = self.resumed.iter().flat_map(|resumed| &resumed.entries);
+        self.sealed_blocks.extend(open.map(|entry| entry.number));
         for segment in self
             .state
             .sealed
@@ -494,6 +698,7 @@ impl<'a> Replay<'a> {
             .sealed
             .iter()
             .map(|segment| segment.trailer.sources)
+            .chain(self.resumed.iter().map(|resumed| resumed.sources))
             .max()
             .unwrap_or(0);
         let layouts = self
@@ -501,6 +706,7 @@ impl<'a> Replay<'a> {
             .sealed
             .iter()
             .map(|segment| segment.trailer.layouts)
+            .chain(self.resumed.iter().map(|resumed| resumed.layouts))
             .max()
             .unwrap_or(0);
         self.state.layouts.lose(layouts);

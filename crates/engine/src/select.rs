@@ -14,6 +14,7 @@ use crate::buffer::row;
 use crate::dictionary::layouts::Layout;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::retention::Veil;
 use crate::segment::Entry;
 use crate::segment::sealed::{LastPage, Segment, read_block};
 use seiner_model::{
@@ -146,6 +147,8 @@ struct SourceView<'a> {
     /// Which of them are wanted.
     wanted: Vec<bool>,
     interval: Interval,
+    /// What is hidden of it.
+    veil: Veil,
     /// Blocks that overlap the interval, oldest first.
     blocks: Vec<(Entry, Place)>,
     open: Option<OpenBlock>,
@@ -174,36 +177,35 @@ impl<'a> SourceReader<'a> {
     }
 
     fn view(&mut self, source: SourceId) -> Result<SourceView<'a>, Error> {
-        let (layout, open, mut blocks, sealed) = {
-            let state = self.engine.lock();
+        let (layout, open, mut blocks, sealed, veil) = {
+            let mut state = self.engine.lock();
+            state.advance(self.engine.clock.now());
             let line = state.buffers.line(source.0);
             let layout = state
                 .layouts
                 .get(line.layout)
                 .expect("lines bear layouts of the store")
                 .clone();
-            let mut blocks = Vec::new();
-            let mut chain = line.recent;
-            for open in state.open.iter().rev() {
-                while let Some((entry, before)) = open
-                    .in_chain(chain)
-                    .filter(|(entry, _)| entry.source == source.0)
-                {
+            let veil = state.retention.veil(source.0, line.rows);
+            let mut blocks: Vec<(Entry, Place)> = state
+                .open_blocks_of(source.0)
+                .into_iter()
+                .map(|(open, entry)| {
                     let place = Place::Open(
                         open.file.clone(),
                         state.volume.name(open.number),
-                        open.held_end(entry),
+                        open.held_end(&entry),
                     );
-                    blocks.push((*entry, place));
-                    chain = *before;
-                }
-            }
+                    (entry, place)
+                })
+                .collect();
             blocks.reverse();
             (
                 layout,
                 state.buffers.open_block(source.0),
                 blocks,
                 state.sealed.clone(),
+                veil,
             )
         };
         let mut damage = Vec::new();
@@ -225,11 +227,13 @@ impl<'a> SourceReader<'a> {
             );
         }
         older.append(&mut blocks);
+        let interval = Interval::new(self.interval.start.max(veil.start()), self.interval.end);
         older.retain(|(entry, _)| {
-            self.interval
-                .overlaps(&Interval::new(entry.first, entry.last))
+            interval.overlaps(&Interval::new(entry.first, entry.last)) && !veil.hides(entry)
         });
         older.sort_by_key(|(entry, _)| entry.number);
+        // A block that is being merged may lie in two segments.
+        older.dedup_by_key(|(entry, _)| entry.number);
         let wanted = layout
             .names()
             .iter()
@@ -249,7 +253,8 @@ impl<'a> SourceReader<'a> {
             key: Arc::new(key),
             layout,
             wanted,
-            interval: self.interval,
+            interval,
+            veil,
             blocks: older,
             open,
             damage: RefCell::new(damage),
@@ -381,7 +386,8 @@ impl SourceView<'_> {
                     .is_some_and(|place| self.wanted[place])
             })
             .map_err(damage)?;
-        Ok(self.arrange(&layout, times, fields))
+        let rows = self.arrange(&layout, times, fields);
+        Ok(self.lift(entry.number, rows))
     }
 
     fn decode_open(&self, open: &OpenBlock) -> Rows {
@@ -391,7 +397,31 @@ impl SourceView<'_> {
         let rows = row::decode(&open.bytes, open.rows, layout.types())
             .expect("a buffer holds what this process encoded");
         let Columns { times, fields } = block::sorted(rows);
-        self.arrange(&layout, times, fields.into_iter().map(Some).collect())
+        let rows = self.arrange(&layout, times, fields.into_iter().map(Some).collect());
+        self.lift(open.number, rows)
+    }
+
+    /// Leaves out the rows of a block that were deleted. Those that are too old are outside the
+    /// interval anyway.
+    fn lift(&self, number: u64, rows: Rows) -> Rows {
+        let hidden = |time: &i64| self.veil.hides_row(number, *time);
+        let (Some(&first), Some(&last)) = (rows.times.first(), rows.times.last()) else {
+            return rows;
+        };
+        if !self.veil.touches(number, &Interval::new(first, last)) {
+            return rows;
+        }
+        let kept: Vec<usize> = (0..rows.times.len())
+            .filter(|&row| !hidden(&rows.times[row]))
+            .collect();
+        let fields = rows.fields.iter().map(|field| {
+            let field = field.as_ref()?;
+            field.pick(&kept)
+        });
+        Rows {
+            fields: fields.collect(),
+            times: kept.iter().map(|&row| rows.times[row]).collect(),
+        }
     }
 
     /// The column of the source's layout that a column of an older layout is.
@@ -421,6 +451,9 @@ impl SourceView<'_> {
             let blocks = &self.blocks[cluster.range];
             if !cluster.open
                 && let [(entry, place)] = blocks
+                && !self
+                    .veil
+                    .touches(entry.number, &Interval::new(entry.first, entry.last))
                 && let Some(start) = self.lies_in_a_bucket(entry, step)
             {
                 let taken = self.take_summaries(entry, place, start, step, &mut buckets);

@@ -15,13 +15,16 @@ use crate::journal::files::Pins;
 use crate::journal::staging::Staging;
 use crate::options::{Durability, Options};
 use crate::segment::Entry;
-use crate::segment::open::{NO_BLOCK, OpenSegment};
+use crate::retention::Retention;
+use crate::segment::open::{Link, NO_BLOCK, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
+use crate::segment::tally::Tally;
 use crate::volume::Volume;
+use seiner_merge::{LaneId, LaneSettings, Lanes};
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_model::{Cell, FieldType, SourceKey, Value};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
 /// A layout of ten fields gets a larger buffer than one of one field, so that its columns still
@@ -31,6 +34,8 @@ const COLUMNS_PER_BLOCK: usize = 4;
 const BUFFER_LIMIT: usize = 256 << 10;
 /// A row's texts together may not be longer.
 const ROW_TEXT_LIMIT: usize = 1 << 20;
+/// The smallest segment is this part of R.
+const LEAST_SHARE: u64 = 16;
 /// Room that footer and trailer may need beside the blocks of a segment.
 const FOOTER_SHARE: u64 = 16;
 
@@ -53,6 +58,18 @@ pub struct Counters {
     pub segment_written: u64,
     /// Bytes written to the journal.
     pub journal_written: u64,
+    /// Segments dropped, merged ones included.
+    pub segments_dropped: u64,
+    /// Segments merged.
+    pub segments_merged: u64,
+    /// Bytes of blocks that merges wrote again.
+    pub merge_written: u64,
+    /// Bytes that merges read.
+    pub merge_read: u64,
+    /// Bytes that were let go because the budget was used up, about.
+    pub shed_bytes: u64,
+    /// Blocks that a merge found damaged.
+    pub damaged_blocks: u64,
 }
 
 /// See the module.
@@ -67,8 +84,18 @@ pub struct State {
     pub buffers: Buffers,
     pub staging: Staging,
     pub pins: Pins,
-    /// Segments being written: the last takes blocks, those before it wait to be sealed.
-    pub open: VecDeque<OpenSegment>,
+    /// Segments being written, by number: one of each lane takes blocks, the others wait to be
+    /// sealed.
+    pub open: Vec<OpenSegment>,
+    /// Which blocks go together.
+    pub lanes: Lanes,
+    /// What is kept how long, and what is dead.
+    pub retention: Retention,
+    /// Chains that led to segments sealed since, and the block of a segment still open that
+    /// precedes: a source's blocks need not be in one lane.
+    skips: HashMap<u32, u32>,
+    /// Whether what is in open segments is to count, so that the journal can let go of it.
+    pub chapter_due: bool,
     /// Sealed segments, by number.
     pub sealed: Arc<Vec<Arc<Segment>>>,
     /// Memory of their fences.
@@ -96,6 +123,17 @@ pub struct State {
     pub series: u64,
     pub poisoned: Option<String>,
     pub closed: bool,
+    /// What is known of sealed segments, by number.
+    pub tallies: BTreeMap<u64, Tally>,
+    /// Bytes of sealed segments, of segments that are out of service, and of the catalog.
+    pub sealed_bytes: u64,
+    pub graveyard_bytes: u64,
+    pub catalog_bytes: u64,
+    /// What the store could take if the file system were its own.
+    pub room_on_disk: u64,
+    /// Seconds that writers owe to the throttle, and the bytes that they paid for.
+    pub owed: f64,
+    pub paid: u64,
 }
 
 impl State {
@@ -103,7 +141,6 @@ impl State {
     pub fn new(options: Options, volume: Arc<dyn Volume>, names_seed: u64) -> State {
         State {
             journalled: options.durability != Durability::Memory,
-            options,
             volume,
             dictionary: Arc::default(),
             layouts: Layouts::new(),
@@ -111,7 +148,15 @@ impl State {
             buffers: Buffers::default(),
             staging: Staging::default(),
             pins: Pins::default(),
-            open: VecDeque::new(),
+            open: Vec::new(),
+            lanes: Lanes::new(LaneSettings {
+                lanes: options.lanes,
+                segment_bytes: options.segment_bytes,
+                least_bytes: options.segment_bytes / LEAST_SHARE,
+            }),
+            retention: Retention::new(options.classes.clone()),
+            skips: HashMap::new(),
+            chapter_due: false,
             sealed: Arc::default(),
             fence_bytes: 0,
             dictionary_full: false,
@@ -131,6 +176,14 @@ impl State {
             series: 0,
             poisoned: None,
             closed: false,
+            tallies: BTreeMap::new(),
+            sealed_bytes: 0,
+            graveyard_bytes: 0,
+            catalog_bytes: 0,
+            room_on_disk: u64::MAX,
+            owed: 0.0,
+            paid: 0,
+            options,
         }
     }
 
@@ -158,6 +211,7 @@ impl State {
         let (source, new) = dictionary.intern(key);
         if new {
             self.buffers.add_source();
+            self.retention.add_source(key);
             if self.journalled {
                 if self.staging.new_sources == 0 {
                     self.staging.first_source = u64::from(source);
@@ -414,6 +468,11 @@ impl State {
         (self.options.block_bytes as usize * blocks).min(BUFFER_LIMIT)
     }
 
+    /// The time goes on.
+    pub fn advance(&mut self, now: i64) {
+        self.retention.advance(now, self.next_block);
+    }
+
     // ---- sealing
 
     /// Seals a source's open block, if it has one, into the active segment.
@@ -422,11 +481,11 @@ impl State {
         if line.rows == 0 {
             return Ok(());
         }
-        let (number, journal_file, before) = (line.block, line.journal_file, line.recent);
-        self.make_active()?;
+        let (number, journal_file) = (line.block, line.journal_file);
+        let (bytes, before) = (u64::from(line.bytes), line.recent);
         let layout = self
             .layouts
-            .get(self.buffers.line(source).layout)
+            .get(line.layout)
             .expect("lines bear layouts of the store");
         let columns = block::sorted(self.buffers.drain(source, layout.types()));
         let head = BlockHead {
@@ -434,21 +493,30 @@ impl State {
             number,
             layout: layout.number(),
         };
+        let rows = columns.times.len() as u32;
         let entry = Entry {
             source,
             number,
             first: columns.times[0],
             last: *columns.times.last().expect("a block has rows"),
-            offset: 0,
-            len: 0,
-            rows: columns.times.len() as u32,
+            rows,
+            ordinal: self.retention.count(source, rows),
+            ..Entry::default()
         };
-        let active = self.open.back_mut().expect("there is an active segment");
-        let (chain, len) = active.add(entry, before, journal_file, |out| {
+        let death = self
+            .retention
+            .death(source, number, rows, bytes, entry.last);
+        let lane = self.lanes.lane(death, bytes, self.retention.now());
+        let at = self.make_active(lane)?;
+        let link = Link {
+            entry,
+            chain: self.next_chain,
+            before,
+        };
+        let len = self.open[at].add(link, Some(journal_file), |out| {
             block::encode(head, &columns, Effort::Fast, out)
         });
-        self.next_chain = chain.wrapping_add(1);
-        self.buffers.line_mut(source).recent = chain;
+        self.link(source, link.chain);
         self.counters.blocks += 1;
         self.counters.block_bytes += u64::from(len);
         self.counters.block_samples += columns
@@ -459,45 +527,141 @@ impl State {
         Ok(())
     }
 
-    /// Makes sure that a segment takes blocks, and has room for one more.
-    fn make_active(&mut self) -> Result<(), Error> {
-        if let Some(active) = self.open.back().filter(|active| active.closed_at.is_none()) {
-            let room = self.options.segment_bytes - self.options.segment_bytes / FOOTER_SHARE;
-            if active.len() < room {
-                return Ok(());
-            }
-            self.close_active();
-        }
-        let number = self.next_segment;
-        let file = self
-            .volume
-            .claim(number, self.options.segment_bytes)
-            .inspect_err(|error| {
-                self.poisoned = Some(error.to_string());
-            })?;
-        self.next_segment += 1;
+    /// A source's latest block is the one of this number in the chains.
+    fn link(&mut self, source: u32, chain: u32) {
+        self.buffers.line_mut(source).recent = chain;
+        self.next_chain = chain.wrapping_add(1);
         if self.next_chain == NO_BLOCK {
             self.next_chain = 0;
         }
-        self.open.push_back(OpenSegment::new(
-            number,
-            file,
-            self.next_chain,
-            self.options.segment_bytes,
-        ));
-        Ok(())
     }
 
-    /// Lets the active segment be sealed as it is.
+    /// Adds a block that lay in another segment, as it is. The journal has let go of it.
+    pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Result<u64, Error> {
+        let death = self.retention.remaining(&entry);
+        let lane = self.lanes.place(death, self.retention.now());
+        let at = self.make_active(lane)?;
+        let link = Link {
+            entry,
+            chain: self.next_chain,
+            before: self.buffers.line(entry.source).recent,
+        };
+        self.open[at].add(link, None, |out| out.extend_from_slice(bytes));
+        self.link(entry.source, link.chain);
+        Ok(self.open[at].number)
+    }
+
+    /// The segment of a lane that takes blocks, with room for one more.
+    fn make_active(&mut self, lane: LaneId) -> Result<usize, Error> {
+        let active = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
+        if let Some(at) = self.open.iter().rposition(active) {
+            let bytes = self.lanes.segment_bytes(lane);
+            if self.open[at].len() < bytes - bytes / FOOTER_SHARE {
+                return Ok(at);
+            }
+            self.open[at].close(self.sequence);
+        }
+        let number = self.next_segment;
+        let file = self.volume.claim(number).inspect_err(|error| {
+            self.poisoned = Some(error.to_string());
+        })?;
+        self.next_segment += 1;
+        let bytes = self.options.piece_bytes();
+        self.open.push(OpenSegment::new(number, lane, file, bytes));
+        Ok(self.open.len() - 1)
+    }
+
+    /// Lets the segments that take blocks be sealed as they are.
     pub fn close_active(&mut self) {
         let sequence = self.sequence;
-        if let Some(active) = self
-            .open
-            .back_mut()
-            .filter(|active| active.closed_at.is_none())
-        {
-            active.close(sequence);
+        for open in &mut self.open {
+            if open.closed_at.is_none() {
+                open.close(sequence);
+            }
         }
+    }
+
+    /// Goes on with segments that were being written when the store was left.
+    pub fn resume(&mut self, segments: Vec<Resumed>) {
+        let lanes = self.lanes.count();
+        for mut resumed in segments {
+            resumed.entries.sort_unstable_by_key(|entry| entry.offset);
+            let mut blocks = Vec::with_capacity(resumed.entries.len());
+            for entry in resumed.entries {
+                let link = Link {
+                    entry,
+                    chain: self.next_chain,
+                    before: self.buffers.line(entry.source).recent,
+                };
+                self.link(entry.source, link.chain);
+                blocks.push(link);
+            }
+            let mut open = resumed.segment.resume(resumed.end, blocks);
+            let taken = self
+                .open
+                .iter()
+                .any(|other| other.lane == open.lane && other.closed_at.is_none());
+            if taken || open.lane >= lanes {
+                open.close(self.sequence);
+            }
+            self.open.push(open);
+        }
+    }
+
+    /// The blocks of a source in segments that are being written, the latest sealed first.
+    pub fn open_blocks_of(&self, source: u32) -> Vec<(&OpenSegment, Entry)> {
+        let mut found = Vec::new();
+        let mut chain = self.buffers.line(source).recent;
+        loop {
+            let link = self
+                .open
+                .iter()
+                .rev()
+                .find_map(|open| Some((open, open.in_chain(chain)?)));
+            match link.filter(|(_, link)| link.entry.source == source) {
+                Some((open, link)) => {
+                    found.push((open, link.entry));
+                    chain = link.before;
+                }
+                None => match self.skips.get(&chain) {
+                    Some(&before) => chain = before,
+                    None => return found,
+                },
+            }
+        }
+    }
+
+    /// Takes a segment off the list of those that are being written. Chains that go through it
+    /// lead on to the others.
+    pub fn take_open(&mut self, number: u64) -> OpenSegment {
+        let at = self
+            .open
+            .iter()
+            .position(|open| open.number == number)
+            .expect("a segment is sealed once");
+        let sealed = self.open.remove(at);
+        if self.open.is_empty() {
+            self.skips.clear();
+            return sealed;
+        }
+        for link in &sealed.blocks {
+            // The blocks before it in this segment have their skips already.
+            let before = match self.is_open(link.before) {
+                true => Some(link.before),
+                false => self.skips.get(&link.before).copied(),
+            };
+            if let Some(before) = before {
+                self.skips.insert(link.chain, before);
+            }
+        }
+        let open = &self.open;
+        self.skips
+            .retain(|_, before| open.iter().any(|open| open.in_chain(*before).is_some()));
+        sealed
+    }
+
+    fn is_open(&self, chain: u32) -> bool {
+        self.open.iter().any(|open| open.in_chain(chain).is_some())
     }
 
     /// Seals every open block.
@@ -579,7 +743,7 @@ impl State {
         self.journal_hand = end;
         if end == sources {
             self.journal_target = None;
-            self.close_active();
+            self.chapter_due = true;
         }
         Ok(())
     }
@@ -630,6 +794,7 @@ impl State {
         for source in relinked {
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
+        frame.dead = self.retention.take_news();
         self.catalogued = (
             frame.first_source + frame.sources,
             frame.first_layout + frame.new_layouts,
@@ -655,6 +820,7 @@ impl State {
             + self.staging.bytes()
             + self.open.iter().map(OpenSegment::memory).sum::<usize>()
             + self.fence_bytes
+            + self.retention.memory()
     }
 }
 

@@ -1,5 +1,9 @@
 //! What a store tells about itself.
 
+use crate::retention::class::Class;
+use crate::state::State;
+use seiner_merge::{Death, Fill, Kind as MergePolicy, Lane, Memory, SegmentStat};
+
 /// The state of a store at one moment. Bytes and counts since it was opened, unless said otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
@@ -49,10 +53,118 @@ pub struct Status {
     pub block_bytes_sealed: u64,
     /// Samples in them.
     pub samples_sealed: u64,
-    /// Segments set aside because they are damaged.
+    /// Segments set aside because they are damaged, and damaged blocks that merges found.
     pub damaged_segments: u64,
+    /// Segments dropped, merged ones included.
+    pub segments_dropped: u64,
+    /// Segments merged.
+    pub segments_merged: u64,
+    /// Bytes of blocks that merges wrote again.
+    pub merge_written: u64,
+    /// Bytes that merges read.
+    pub merge_read: u64,
+    /// Bytes that were let go because the budget was used up, about.
+    pub shed_bytes: u64,
+    /// What the store takes on the disk now, reserves included.
+    pub disk_used: u64,
+    /// What it may take; [`u64::MAX`] if nobody knows.
+    pub disk_budget: u64,
+    /// Bytes of live blocks, as of the last surveys.
+    pub live_bytes: u64,
     /// Why the store refuses writes, if it does.
     pub poisoned: Option<String>,
+}
+
+/// A segment, as the merge sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentStatus {
+    /// What policies look at; of a segment that is being written, all is live.
+    pub stat: SegmentStat,
+    /// Whether it is being written.
+    pub open: bool,
+}
+
+/// A retention class and what it has.
+#[derive(Clone, Debug)]
+pub struct ClassStatus {
+    /// Its rules.
+    pub class: Class,
+    /// Its sources.
+    pub sources: u64,
+    /// Bytes of its live blocks in sealed segments.
+    pub live: u64,
+    /// Rows before this time are hidden, ns; `i64::MIN` if none are.
+    pub hidden_before: i64,
+}
+
+/// The log of a store at one moment.
+#[derive(Clone, Debug)]
+pub struct LogStatus {
+    /// Wall time, ns.
+    pub now: i64,
+    /// Room: U, Um, V, H follow from it.
+    pub fill: Fill,
+    /// R.
+    pub segment_bytes: u64,
+    /// The policy.
+    pub policy: MergePolicy,
+    /// What it remembers.
+    pub memory: Memory,
+    /// Which blocks go together.
+    pub lanes: Vec<Lane>,
+    /// Segments, by number.
+    pub segments: Vec<SegmentStatus>,
+    /// Classes, in the order in which they are asked.
+    pub classes: Vec<ClassStatus>,
+    /// Bytes of blocks sealed since the store was opened.
+    pub sealed: u64,
+    /// Bytes of blocks that merges wrote again since.
+    pub merged: u64,
+}
+
+impl LogStatus {
+    pub(crate) fn of(state: &State, memory: Memory) -> LogStatus {
+        let sealed = state.tallies.values().map(|tally| SegmentStatus {
+            stat: tally.stat,
+            open: false,
+        });
+        let open = state.open.iter().map(|open| SegmentStatus {
+            stat: SegmentStat {
+                number: open.number,
+                lane: open.lane,
+                bytes: open.reserved.max(open.len()),
+                live: open.len(),
+                dead: 0,
+                born: state.retention.now(),
+                dies: Death::Unknown,
+            },
+            open: true,
+        });
+        let mut segments: Vec<SegmentStatus> = sealed.chain(open).collect();
+        segments.sort_by_key(|segment| segment.stat.number);
+        LogStatus {
+            now: state.retention.now(),
+            fill: state.fill(),
+            segment_bytes: state.options.segment_bytes,
+            policy: state.options.policy,
+            memory,
+            lanes: state.lanes.lanes(),
+            segments,
+            classes: state.class_status(),
+            sealed: state.counters.block_bytes,
+            merged: state.counters.merge_written,
+        }
+    }
+
+    /// Bytes written for each byte of blocks sealed, the journal apart.
+    pub fn write_amplification(&self) -> f64 {
+        (self.sealed + self.merged) as f64 / (self.sealed.max(1)) as f64
+    }
+
+    /// Whether segments die whole: nothing needs to be merged, or there is no need to yet.
+    pub fn is_planing(&self) -> bool {
+        self.fill.hunger() <= 0.0 || self.merged == 0
+    }
 }
 
 /// A sealed segment.

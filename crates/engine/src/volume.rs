@@ -1,24 +1,30 @@
 //! The volume: fixed-size slots, a segment each.
 //!
-//! A directory gives a file a slot. A segment that is being written is `segment-N.open`; sealing
-//! renames it to `segment-N.log`, so the name tells which segments count.
+//! A directory gives a file a slot, and its name tells what counts: `segment-N.open` is being
+//! written, and nothing of it counts; of `segment-N.M.open`, the first M times 4096 bytes do;
+//! `segment-N.log` is sealed; `segment-N.merging` is sealed, and some of its blocks may lie in other
+//! segments as well.
 
 use crate::error::{Error, io_error};
+use crate::segment::ALIGNMENT;
 use seiner_platform::{Disk, File};
 use std::sync::Arc;
 
 const PREFIX: &str = "segment-";
 const OPEN: &str = ".open";
 const SEALED: &str = ".log";
+const MERGING: &str = ".merging";
 const DAMAGED: &str = ".damaged";
 
 /// What a slot holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// A segment that was being written: the journal has what is in it.
-    Open,
+    /// A segment that was being written: so many of its bytes count, and the journal has the rest.
+    Open(u64),
     /// A sealed segment.
     Sealed,
+    /// A sealed segment whose live blocks were being written elsewhere: copies of them may exist.
+    Merging,
     /// A segment set aside.
     Damaged,
 }
@@ -28,20 +34,20 @@ pub trait Volume: Send + Sync {
     /// The slots in use: the segment's number, and what its slot holds.
     fn list(&self) -> Result<Vec<(u64, SlotState)>, Error>;
 
-    /// A slot for a segment that will be written, with room for `bytes`.
-    fn claim(&self, number: u64, bytes: u64) -> Result<Arc<dyn File>, Error>;
+    /// A slot for a segment that will be written.
+    fn claim(&self, number: u64) -> Result<Arc<dyn File>, Error>;
 
-    /// Opens the slot of a sealed segment.
-    fn open(&self, number: u64) -> Result<Arc<dyn File>, Error>;
+    /// Opens the slot of a segment.
+    fn open(&self, number: u64, state: SlotState) -> Result<Arc<dyn File>, Error>;
 
-    /// Declares a segment whose `bytes` are written and synced sealed; durable on return.
-    fn seal(&self, number: u64, file: &dyn File, bytes: u64) -> Result<(), Error>;
+    /// Declares that a slot is in another state now; durable once [`Volume::sync`] returned.
+    fn turn(&self, number: u64, from: SlotState, to: SlotState) -> Result<(), Error>;
 
-    /// Sets a damaged segment aside: it is kept, and no longer read.
-    fn set_aside(&self, number: u64) -> Result<(), Error>;
+    /// Makes durable what was declared and given back.
+    fn sync(&self) -> Result<(), Error>;
 
-    /// Gives back the slot of a segment that was being written.
-    fn discard(&self, number: u64) -> Result<(), Error>;
+    /// Gives a slot back.
+    fn discard(&self, number: u64, state: SlotState) -> Result<(), Error>;
 
     /// What a slot is called in reports.
     fn name(&self, number: u64) -> String;
@@ -61,8 +67,12 @@ impl DirectoryVolume {
 
 fn file_name(number: u64, state: SlotState) -> String {
     let suffix = match state {
-        SlotState::Open => OPEN,
+        SlotState::Open(0) => OPEN,
+        SlotState::Open(bytes) => {
+            return format!("{PREFIX}{number:08x}.{:x}{OPEN}", bytes / ALIGNMENT as u64);
+        }
         SlotState::Sealed => SEALED,
+        SlotState::Merging => MERGING,
         SlotState::Damaged => DAMAGED,
     };
     format!("{PREFIX}{number:08x}{suffix}")
@@ -71,14 +81,20 @@ fn file_name(number: u64, state: SlotState) -> String {
 /// The segment's number and the slot's state that a file's name tells.
 pub fn parse(name: &str) -> Option<(u64, SlotState)> {
     let rest = name.strip_prefix(PREFIX)?;
+    let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+    if let Some(rest) = rest.strip_suffix(OPEN) {
+        let (number, units) = rest.split_once('.').unwrap_or((rest, "0"));
+        let bytes = hex(units)?.checked_mul(ALIGNMENT as u64)?;
+        return Some((hex(number)?, SlotState::Open(bytes)));
+    }
     let (number, state) = [
-        (OPEN, SlotState::Open),
         (SEALED, SlotState::Sealed),
+        (MERGING, SlotState::Merging),
         (DAMAGED, SlotState::Damaged),
     ]
     .into_iter()
     .find_map(|(suffix, state)| Some((rest.strip_suffix(suffix)?, state)))?;
-    Some((u64::from_str_radix(number, 16).ok()?, state))
+    Some((hex(number)?, state))
 }
 
 impl Volume for DirectoryVolume {
@@ -93,44 +109,38 @@ impl Volume for DirectoryVolume {
         Ok(slots)
     }
 
-    fn claim(&self, number: u64, bytes: u64) -> Result<Arc<dyn File>, Error> {
-        let name = file_name(number, SlotState::Open);
-        let context = || format!("creating {name}");
-        let file = self.disk.create(&name).map_err(io_error(context))?;
-        file.reserve(bytes).map_err(io_error(context))?;
-        Ok(file)
+    fn claim(&self, number: u64) -> Result<Arc<dyn File>, Error> {
+        let name = file_name(number, SlotState::Open(0));
+        self.disk
+            .create(&name)
+            .map_err(io_error(|| format!("creating {name}")))
     }
 
-    fn open(&self, number: u64) -> Result<Arc<dyn File>, Error> {
-        let name = file_name(number, SlotState::Sealed);
+    fn open(&self, number: u64, state: SlotState) -> Result<Arc<dyn File>, Error> {
+        let name = file_name(number, state);
         self.disk
             .open(&name)
             .map_err(io_error(|| format!("opening {name}")))
     }
 
-    fn seal(&self, number: u64, file: &dyn File, bytes: u64) -> Result<(), Error> {
-        let name = file_name(number, SlotState::Sealed);
-        let context = || format!("sealing {name}");
-        // Gives back what was reserved and not needed.
-        file.set_len(bytes).map_err(io_error(context))?;
-        file.sync().map_err(io_error(context))?;
+    fn turn(&self, number: u64, from: SlotState, to: SlotState) -> Result<(), Error> {
+        let (from, to) = (file_name(number, from), file_name(number, to));
+        if from == to {
+            return Ok(());
+        }
         self.disk
-            .rename(&file_name(number, SlotState::Open), &name)
-            .map_err(io_error(context))?;
-        self.disk.sync_names().map_err(io_error(context))
+            .rename(&from, &to)
+            .map_err(io_error(|| format!("renaming {from} to {to}")))
     }
 
-    fn set_aside(&self, number: u64) -> Result<(), Error> {
-        let name = file_name(number, SlotState::Sealed);
-        let context = || format!("setting {name} aside");
+    fn sync(&self) -> Result<(), Error> {
         self.disk
-            .rename(&name, &file_name(number, SlotState::Damaged))
-            .map_err(io_error(context))?;
-        self.disk.sync_names().map_err(io_error(context))
+            .sync_names()
+            .map_err(io_error(|| "syncing the names of segments".to_string()))
     }
 
-    fn discard(&self, number: u64) -> Result<(), Error> {
-        let name = file_name(number, SlotState::Open);
+    fn discard(&self, number: u64, state: SlotState) -> Result<(), Error> {
+        let name = file_name(number, state);
         self.disk
             .remove(&name)
             .map_err(io_error(|| format!("removing {name}")))

@@ -157,10 +157,10 @@ fn the_format_pages_tell_where_things_are() {
     assert_eq!(at(frame, 4, 4) as usize, frame.len() - 36);
 
     let segment = &files["segment-00000001.log"];
-    let trailer = &segment[segment.len() - 112..];
+    let trailer = &segment[segment.len() - 132..];
     assert_eq!(
-        (&trailer[..8], at(trailer, 8, 4), at(trailer, 108, 4)),
-        (&b"SEINSEGM"[..], 1, crc(&trailer[..108]))
+        (&trailer[..8], at(trailer, 8, 4), at(trailer, 128, 4)),
+        (&b"SEINSEGM"[..], 1, crc(&trailer[..128]))
     );
     assert_eq!(
         [12, 20, 28, 36].map(|offset| at(trailer, offset, 8)),
@@ -173,7 +173,7 @@ fn the_format_pages_tell_where_things_are() {
         "first and last time, last block"
     );
     assert_eq!(
-        [92, 96].map(|offset| at(trailer, offset, 4)),
+        [108, 112].map(|offset| at(trailer, offset, 4)),
         [1, 3],
         "sources, layouts"
     );
@@ -181,8 +181,8 @@ fn the_format_pages_tell_where_things_are() {
     assert_eq!(at(block, 0, 4), crc(&block[4..]));
     assert_eq!(block[4..8], [0, 1, 2, 4], "source, number, layout, rows");
     let (fence, page) = (at(trailer, 84, 8) as usize, 4096);
-    let fence = &segment[fence..fence + at(trailer, 100, 4) as usize];
-    assert_eq!((fence.len(), at(trailer, 104, 4)), (16, crc(fence)));
+    let fence = &segment[fence..fence + at(trailer, 116, 4) as usize];
+    assert_eq!((fence.len(), at(trailer, 120, 4)), (16, crc(fence)));
     assert_eq!(
         [0, 4].map(|offset| at(fence, offset, 4)),
         [0, page as u64],

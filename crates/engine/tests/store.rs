@@ -37,6 +37,7 @@ fn small() -> Options {
         segment_bytes: 64 << 10,
         journal_bytes: 256 << 10,
         idle_seal: Duration::from_secs(60),
+        ..Options::default()
     }
 }
 

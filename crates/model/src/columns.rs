@@ -213,6 +213,37 @@ pub struct FieldColumn {
     pub values: Column,
 }
 
+impl FieldColumn {
+    /// The values of some of the rows, by their places, ascending; `None` if none of them has one.
+    pub fn pick(&self, rows: &[usize]) -> Option<FieldColumn> {
+        let mut values = Column::new(self.values.field_type());
+        let mut present = Bitmap::new();
+        let (mut at, mut passed) = (0, 0);
+        for &row in rows {
+            let has = match &self.present {
+                None => {
+                    at = row;
+                    true
+                }
+                Some(bits) => {
+                    at += (passed..row).filter(|&row| bits.get(row)).count();
+                    passed = row;
+                    bits.get(row)
+                }
+            };
+            if has {
+                values.push(self.values.get(at));
+            }
+            present.push(has);
+        }
+        let whole = values.len() == rows.len();
+        (!values.is_empty()).then_some(FieldColumn {
+            present: (!whole).then_some(present),
+            values,
+        })
+    }
+}
+
 /// Rows of one source: one time column, shared by all fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
@@ -220,4 +251,29 @@ pub struct Columns {
     pub times: Vec<i64>,
     /// A column a field, in the order of the layout that goes with it.
     pub fields: Vec<FieldColumn>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_rows_of_a_column() {
+        let gaps = FieldColumn {
+            present: Some([true, false, true, true, false].into_iter().collect()),
+            values: Column::I64(vec![10, 30, 40]),
+        };
+        let picked = |rows: &[usize]| gaps.pick(rows);
+        assert_eq!(picked(&[1, 4]), None);
+        assert_eq!(picked(&[2, 3]).unwrap().values, Column::I64(vec![30, 40]));
+        assert_eq!(picked(&[2, 3]).unwrap().present, None);
+        let some = picked(&[0, 1, 3]).unwrap();
+        assert_eq!(some.values, Column::I64(vec![10, 40]));
+        assert_eq!(some.present, Some([true, false, true].into_iter().collect()));
+        let whole = FieldColumn {
+            present: None,
+            values: Column::I64(vec![1, 2, 3]),
+        };
+        assert_eq!(whole.pick(&[0, 2]).unwrap().values, Column::I64(vec![1, 3]));
+    }
 }

@@ -1,6 +1,6 @@
 //! The clock.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -9,6 +9,9 @@ pub trait Clock: Send + Sync {
 
     /// Monotone time in ns since some fixed moment.
     fn monotonic(&self) -> u64;
+
+    /// Waits.
+    fn sleep(&self, duration: Duration);
 }
 
 /// The operating system's clock.
@@ -41,5 +44,9 @@ impl Clock for SystemClock {
 
     fn monotonic(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
+    }
+
+    fn sleep(&self, duration: Duration) {
+        std::thread::sleep(duration);
     }
 }

@@ -137,6 +137,11 @@ impl Disk for Directory {
             .sync_all()
             .map_err(|error| at(&self.path, error))
     }
+
+    fn free(&self) -> io::Result<Option<u64>> {
+        let found = rustix::fs::fstatvfs(&self.handle).map_err(|error| at(&self.path, error.into()))?;
+        Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))
+    }
 }
 
 struct RealFile {

@@ -26,6 +26,11 @@ pub trait Disk: Send + Sync {
 
     /// Makes creations, removals and renames durable.
     fn sync_names(&self) -> io::Result<()>;
+
+    /// Bytes that files may still take; `None` where nobody knows.
+    fn free(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// An open file.

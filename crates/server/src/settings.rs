@@ -270,6 +270,7 @@ impl Settings {
             segment_bytes: self.segment_bytes,
             journal_bytes: self.journal_bytes,
             idle_seal: self.idle_seal,
+            ..Options::default()
         }
     }
 

@@ -58,6 +58,7 @@ impl Plan {
             segment_bytes: *rng.pick(&[64 << 10, 64 << 10, 256 << 10]),
             journal_bytes: *rng.pick(&[64 << 10, 64 << 10, 1 << 20]),
             idle_seal: Duration::from_secs(*rng.pick(&[1, 60, 600])),
+            ..Options::default()
         };
         Plan {
             trouble,

@@ -130,6 +130,8 @@ impl Number {
 
 /// A copy of an open block, for readers.
 pub struct OpenBlock {
+    /// Its number.
+    pub number: u64,
     /// The columns' layout.
     pub layout: u32,
     /// Encoded rows.
@@ -389,6 +391,7 @@ impl Buffers {
     pub fn open_block(&self, source: u32) -> Option<OpenBlock> {
         let line = self.line(source);
         (line.rows != 0).then(|| OpenBlock {
+            number: line.block,
             layout: line.layout,
             bytes: self.slab.bytes(line.rows_slot)[..line.bytes as usize].to_vec(),
             rows: line.rows as usize,

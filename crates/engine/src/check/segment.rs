@@ -18,7 +18,7 @@ pub(super) fn open(disk: &dyn Disk, file: &FileView, store: u64) -> Result<Segme
     let opened = disk
         .open(&file.file)
         .map_err(io_error(|| format!("opening {}", file.file)))?;
-    Segment::open(opened, file.file.clone(), store)
+    Segment::of_file(opened, file.file.clone(), store)
 }
 
 /// Checks a segment.

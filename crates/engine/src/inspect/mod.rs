@@ -48,8 +48,8 @@ impl FileKind {
         }
         if let Some((_, state)) = volume::parse(name) {
             return match state {
-                SlotState::Open => FileKind::OpenSegment,
-                SlotState::Sealed => FileKind::Segment,
+                SlotState::Open(_) => FileKind::OpenSegment,
+                SlotState::Sealed | SlotState::Merging => FileKind::Segment,
                 SlotState::Damaged => FileKind::SetAside,
             };
         }

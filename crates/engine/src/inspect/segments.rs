@@ -148,7 +148,7 @@ fn open(disk: &dyn Disk, name: &str, store: u64) -> Result<Segment, Error> {
     let file = disk
         .open(name)
         .map_err(io_error(|| format!("opening {name}")))?;
-    Segment::open(file, name.to_string(), store)
+    Segment::of_file(file, name.to_string(), store)
 }
 
 fn trailer(segment: &Segment) -> TrailerView {

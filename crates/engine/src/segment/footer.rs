@@ -14,10 +14,10 @@ const VERSION: u32 = 1;
 /// Entries a page: few enough to be decoded for one source, enough to compress.
 const PAGE_ENTRIES: usize = 256;
 /// An uncompressed page is never longer.
-const PAGE_LIMIT: usize = PAGE_ENTRIES * 64;
+const PAGE_LIMIT: usize = PAGE_ENTRIES * 96;
 const FENCE_LIMIT: usize = 256 << 20;
 /// The trailer's length.
-pub const TRAILER_BYTES: usize = 8 + 4 + 8 * 10 + 4 * 5;
+pub const TRAILER_BYTES: usize = 8 + 4 + 8 * 12 + 4 * 6;
 
 /// One page, as the fence knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,12 @@ pub struct Trailer {
     pub fence_len: u32,
     /// Their checksum.
     pub fence_sum: u32,
+    /// The lane it belongs to.
+    pub lane: u32,
+    /// When it was written: wall time in ns.
+    pub born: i64,
+    /// Of a chapter: where the chapter before ends, 0 for the first. 0 for a segment as a whole.
+    pub previous: u64,
 }
 
 /// Sorts entries and appends pages, fence and trailer to a segment that ends at `offset`, a
@@ -108,13 +114,8 @@ pub fn encode(
 fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     varint::put_u64(entries.len() as u64, out);
     let blank = Entry {
-        source: 0,
         number: entries[0].number,
-        first: 0,
-        last: 0,
-        offset: 0,
-        len: 0,
-        rows: 0,
+        ..Entry::default()
     };
     varint::put_u64(blank.number, out);
     let column = |out: &mut Vec<u8>, value: fn(&Entry, &Entry) -> i64| {
@@ -137,6 +138,9 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     });
     column(out, |entry, _| i64::from(entry.len));
     column(out, |entry, _| i64::from(entry.rows));
+    column(out, |entry, before| {
+        entry.ordinal.wrapping_sub(before.ordinal) as i64
+    });
 }
 
 /// Reads a page whose bytes are `bytes`.
@@ -164,13 +168,8 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
     let count = cursor.count(PAGE_ENTRIES)?;
     let base = cursor.varint()?;
     let blank = Entry {
-        source: 0,
         number: base,
-        first: 0,
-        last: 0,
-        offset: 0,
-        len: 0,
-        rows: 0,
+        ..Entry::default()
     };
     let mut entries = vec![blank; count];
     let mut column = |entries: &mut [Entry], set: fn(&mut Entry, &Entry, i64)| {
@@ -198,6 +197,9 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
     })?;
     column(&mut entries, |entry, _, len| entry.len = len as u32)?;
     column(&mut entries, |entry, _, rows| entry.rows = rows as u32)?;
+    column(&mut entries, |entry, before, step| {
+        entry.ordinal = before.ordinal.wrapping_add(step as u64)
+    })?;
     Ok(entries)
 }
 
@@ -254,10 +256,18 @@ impl Trailer {
             self.last_block,
             self.sequence,
             self.fence_offset,
+            self.previous,
+            self.born as u64,
         ] {
             out.extend_from_slice(&word.to_le_bytes());
         }
-        for word in [self.sources, self.layouts, self.fence_len, self.fence_sum] {
+        for word in [
+            self.sources,
+            self.layouts,
+            self.fence_len,
+            self.fence_sum,
+            self.lane,
+        ] {
             out.extend_from_slice(&word.to_le_bytes());
         }
         out.extend_from_slice(&checksum(&out[start..]).to_le_bytes());
@@ -305,10 +315,13 @@ impl Trailer {
             last_block: cursor.u64()?,
             sequence: cursor.u64()?,
             fence_offset: cursor.u64()?,
+            previous: cursor.u64()?,
+            born: cursor.u64()? as i64,
             sources: cursor.u32()?,
             layouts: cursor.u32()?,
             fence_len: cursor.u32()?,
             fence_sum: cursor.u32()?,
+            lane: cursor.u32()?,
         })
     }
 }
@@ -328,6 +341,7 @@ mod tests {
                 offset: n * 100,
                 len: 100 + n % 3,
                 rows: n % 500 + 1,
+                ordinal: u64::from(n) * 31 + (1 << 35),
             })
             .collect();
         let blank = Trailer {
@@ -344,6 +358,9 @@ mod tests {
             fence_offset: 0,
             fence_len: 0,
             fence_sum: 0,
+            lane: 31,
+            previous: 4096,
+            born: -1,
         };
         let mut out = Vec::new();
         let (pages, trailer) = encode(&mut entries, 8192, blank, &mut out);
@@ -384,7 +401,7 @@ mod tests {
         let mut plain = Vec::new();
         varint::put_u64(2, &mut plain);
         varint::put_u64(0, &mut plain);
-        for _ in 0..7 {
+        for _ in 0..8 {
             varint::put_i64(i64::MAX, &mut plain);
             varint::put_i64(i64::MAX, &mut plain);
         }

@@ -1,16 +1,21 @@
 //! Segments that are being written.
 //!
-//! Blocks are gathered in memory and handed to the writer in large aligned pieces. Until the
-//! segment is sealed, its blocks are found through a chain a source: its line knows the latest
-//! block, each block knows the one before.
+//! Blocks are gathered in memory and handed to the writer in large aligned pieces. Now and then a
+//! *chapter* ends: an index of the blocks since the chapter before, written behind them. Blocks in
+//! chapters count after a crash, so that the journal may let go of them however slowly the segment
+//! fills.
+//!
+//! Until the segment is sealed, its blocks are found through a chain a source: its line knows the
+//! latest block, each block knows the one before, in whatever segment that is.
 
+use super::footer::{self, Trailer};
 use super::{ALIGNMENT, Entry};
 use seiner_model::Interval;
 use seiner_platform::File;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The size of a write; of small segments a sixteenth is written at a time.
+/// The largest write.
 const PIECE: usize = 1 << 20;
 /// No block.
 pub const NO_BLOCK: u32 = u32::MAX;
@@ -24,73 +29,118 @@ pub struct Piece {
     pub bytes: Arc<Vec<u8>>,
 }
 
+/// A block of a segment that is being written.
+#[derive(Clone, Copy)]
+pub struct Link {
+    /// Where it lies.
+    pub entry: Entry,
+    /// Its number in the chains.
+    pub chain: u32,
+    /// The number of the source's block before.
+    pub before: u32,
+}
+
+/// A segment that was being written when the store was left.
+pub struct Resumed {
+    /// Its place.
+    pub segment: OpenSegment,
+    /// Where its last chapter ends.
+    pub end: u64,
+    /// The blocks in its chapters.
+    pub entries: Vec<Entry>,
+    /// When the last was written: wall time in ns.
+    pub born: i64,
+    /// The journal's sequence then.
+    pub sequence: u64,
+    /// How many sources the store had then.
+    pub sources: u32,
+    /// How many layouts.
+    pub layouts: u32,
+}
+
+/// What the store had when an index was made: what the catalog must know at least, and how far the
+/// journal had come.
+#[derive(Clone, Copy)]
+pub struct Horizon {
+    /// The store.
+    pub store: u64,
+    /// The journal's sequence.
+    pub sequence: u64,
+    /// Sources.
+    pub sources: u32,
+    /// Layouts.
+    pub layouts: u32,
+    /// Wall time, ns.
+    pub now: i64,
+}
+
 /// A segment that is being written, or waits to be sealed.
 pub struct OpenSegment {
     /// Its number.
     pub number: u64,
+    /// The lane whose blocks it takes.
+    pub lane: u32,
     /// Its slot.
     pub file: Arc<dyn File>,
-    /// The number of its first block in the chains.
-    pub base: u32,
-    /// Its blocks, in the order of sealing, each with the chain number of the source's block before.
-    pub entries: Vec<(Entry, u32)>,
-    /// Rows in them.
-    pub rows: u64,
-    /// Bytes of them.
-    pub block_bytes: u64,
-    /// Blocks by the journal file in which they begin.
+    /// Its blocks, in the order in which they came.
+    pub blocks: Vec<Link>,
+    /// Blocks not in a chapter yet, by the journal file in which they begin.
     pub pins: Vec<(u32, u64)>,
     /// Whether it takes no more blocks; then, the journal's sequence at that moment.
     pub closed_at: Option<u64>,
     /// Pieces not written yet.
     pub pieces: VecDeque<Piece>,
-    span: Interval,
-    last_block: u64,
+    /// How far its name says that it counts.
+    pub marked: u64,
+    /// Bytes of the slot that are reserved.
+    pub reserved: u64,
+    /// How many of the blocks are in chapters.
+    in_chapters: usize,
+    /// Where the last chapter ends.
+    chapter_end: u64,
     buffer: Vec<u8>,
     buffer_offset: u64,
     piece: usize,
 }
 
 impl OpenSegment {
-    /// An empty segment that will have so many bytes.
-    pub fn new(number: u64, file: Arc<dyn File>, base: u32, bytes: u64) -> OpenSegment {
+    /// An empty segment that is written in pieces of about so many bytes.
+    pub fn new(number: u64, lane: u32, file: Arc<dyn File>, piece: u64) -> OpenSegment {
         OpenSegment {
             number,
+            lane,
             file,
-            base,
-            entries: Vec::new(),
-            rows: 0,
-            block_bytes: 0,
+            blocks: Vec::new(),
             pins: Vec::new(),
             closed_at: None,
             pieces: VecDeque::new(),
-            span: Interval::new(i64::MAX, i64::MIN),
-            last_block: 0,
+            marked: 0,
+            reserved: 0,
+            in_chapters: 0,
+            chapter_end: 0,
             buffer: Vec::new(),
             buffer_offset: 0,
-            piece: (bytes as usize / 16).clamp(ALIGNMENT, PIECE),
+            piece: (piece as usize).clamp(ALIGNMENT, PIECE),
         }
     }
 
-    /// Bytes of blocks so far.
+    /// Goes on with a segment whose chapters were read; its blocks in the order of their places.
+    pub fn resume(mut self, end: u64, blocks: Vec<Link>) -> OpenSegment {
+        self.in_chapters = blocks.len();
+        self.blocks = blocks;
+        (self.chapter_end, self.buffer_offset, self.marked) = (end, end, end);
+        self.reserved = end;
+        self
+    }
+
+    /// Bytes so far.
     pub fn len(&self) -> u64 {
         self.buffer_offset + self.buffer.len() as u64
     }
 
-    /// The times of its blocks.
-    pub fn span(&self) -> Interval {
-        self.span
-    }
-
-    /// The highest number of its blocks.
-    pub fn last_block(&self) -> u64 {
-        self.last_block
-    }
-
     /// Bytes of memory: what is not written yet, and the list of blocks.
     pub fn memory(&self) -> usize {
-        let pieces: usize = self.pieces.iter().map(|piece| piece.bytes.len()).sum();
-        pieces + self.buffer.capacity() + self.entries.capacity() * size_of::<(Entry, u32)>()
+        self.waiting() + self.buffer.capacity() + self.blocks.capacity() * size_of::<Link>()
     }
 
     /// Bytes that wait to be written.
@@ -98,35 +148,34 @@ impl OpenSegment {
         self.pieces.iter().map(|piece| piece.bytes.len()).sum()
     }
 
-    /// Adds a block: `encode` appends its bytes. Answers its number in the chains and its length.
+    /// Whether there are blocks that no chapter covers.
+    pub fn has_news(&self) -> bool {
+        self.in_chapters < self.blocks.len()
+    }
+
+    /// Adds a block: `encode` appends its bytes. Answers its length. `journal_file` is where it
+    /// begins, if the journal has it.
     pub fn add(
         &mut self,
-        mut entry: Entry,
-        before: u32,
-        journal_file: u32,
+        mut link: Link,
+        journal_file: Option<u32>,
         encode: impl FnOnce(&mut Vec<u8>),
-    ) -> (u32, u32) {
+    ) -> u32 {
         let at = self.buffer.len();
         encode(&mut self.buffer);
-        entry.offset = (self.buffer_offset + at as u64) as u32;
-        entry.len = (self.buffer.len() - at) as u32;
-        self.rows += u64::from(entry.rows);
-        self.block_bytes += u64::from(entry.len);
-        self.span = Interval::new(
-            self.span.start.min(entry.first),
-            self.span.end.max(entry.last),
-        );
-        self.last_block = self.last_block.max(entry.number);
-        match self.pins.iter_mut().find(|(file, _)| *file == journal_file) {
-            Some((_, blocks)) => *blocks += 1,
-            None => self.pins.push((journal_file, 1)),
+        link.entry.offset = (self.buffer_offset + at as u64) as u32;
+        link.entry.len = (self.buffer.len() - at) as u32;
+        if let Some(file) = journal_file {
+            match self.pins.iter_mut().find(|(pinned, _)| *pinned == file) {
+                Some((_, blocks)) => *blocks += 1,
+                None => self.pins.push((file, 1)),
+            }
         }
-        let chain = self.base.wrapping_add(self.entries.len() as u32);
-        self.entries.push((entry, before));
+        self.blocks.push(link);
         if self.buffer.len() >= self.piece {
             self.cut();
         }
-        (chain, entry.len)
+        link.entry.len
     }
 
     /// Hands over the whole multiples of the alignment.
@@ -136,25 +185,99 @@ impl OpenSegment {
         rest.extend_from_slice(&self.buffer[whole..]);
         let mut bytes = std::mem::replace(&mut self.buffer, rest);
         bytes.truncate(whole);
-        self.pieces.push_back(Piece {
-            offset: self.buffer_offset,
-            bytes: Arc::new(bytes),
-        });
-        self.buffer_offset += whole as u64;
+        self.hand_over(bytes);
     }
 
-    /// Ends the list of blocks; what is left is handed over, filled up with zeros.
-    pub fn close(&mut self, sequence: u64) {
+    fn hand_over(&mut self, bytes: Vec<u8>) {
+        let offset = self.buffer_offset;
+        self.buffer_offset += bytes.len() as u64;
+        self.pieces.push_back(Piece {
+            offset,
+            bytes: Arc::new(bytes),
+        });
+    }
+
+    /// Hands over all there is, filled up with zeros.
+    fn cut_all(&mut self) {
         self.buffer
             .resize(self.buffer.len().next_multiple_of(ALIGNMENT), 0);
-        self.cut();
+        if !self.buffer.is_empty() {
+            self.cut();
+        }
         self.buffer = Vec::new();
+    }
+
+    /// Ends a chapter with the blocks since the one before, and hands all over to the writer. What
+    /// the journal has of these blocks may be let go once it is written, synced and marked.
+    pub fn end_chapter(&mut self, horizon: &Horizon) -> Vec<(u32, u64)> {
+        self.cut_all();
+        let mut entries = self.news();
+        let mut trailer = self.trailer(&entries, horizon);
+        trailer.previous = self.chapter_end;
+        let mut bytes = Vec::new();
+        footer::encode(&mut entries, self.buffer_offset, trailer, &mut bytes);
+        self.hand_over(bytes);
+        self.in_chapters = self.blocks.len();
+        self.chapter_end = self.buffer_offset;
+        std::mem::take(&mut self.pins)
+    }
+
+    /// Where the last chapter ends.
+    pub fn chapter_end(&self) -> u64 {
+        self.chapter_end
+    }
+
+    /// Ends the list of blocks; what is left is handed over.
+    pub fn close(&mut self, sequence: u64) {
+        self.cut_all();
         self.closed_at = Some(sequence);
     }
 
-    /// The block of a number in the chains, and the one before it, if it is in this segment.
-    pub fn in_chain(&self, chain: u32) -> Option<&(Entry, u32)> {
-        self.entries.get(chain.wrapping_sub(self.base) as usize)
+    /// The entries of the blocks that no chapter covers.
+    pub fn news(&self) -> Vec<Entry> {
+        self.entries(self.in_chapters)
+    }
+
+    /// The entries of blocks, from one on.
+    pub fn entries(&self, from: usize) -> Vec<Entry> {
+        self.blocks[from..].iter().map(|link| link.entry).collect()
+    }
+
+    /// What an index of some of the blocks says about them as a whole.
+    pub fn trailer(&self, entries: &[Entry], horizon: &Horizon) -> Trailer {
+        let span = |span: Interval, entry: &Entry| {
+            Interval::new(span.start.min(entry.first), span.end.max(entry.last))
+        };
+        Trailer {
+            number: self.number,
+            store: horizon.store,
+            blocks: entries.len() as u64,
+            rows: entries.iter().map(|entry| u64::from(entry.rows)).sum(),
+            block_bytes: entries.iter().map(|entry| u64::from(entry.len)).sum(),
+            span: entries
+                .iter()
+                .fold(Interval::new(i64::MAX, i64::MIN), span),
+            last_block: entries.iter().map(|entry| entry.number).max().unwrap_or(0),
+            sequence: self.closed_at.unwrap_or(horizon.sequence),
+            sources: horizon.sources,
+            layouts: horizon.layouts,
+            fence_offset: 0,
+            fence_len: 0,
+            fence_sum: 0,
+            lane: self.lane,
+            previous: 0,
+            born: horizon.now,
+        }
+    }
+
+    /// The block of a number in the chains, if it is in this segment.
+    pub fn in_chain(&self, chain: u32) -> Option<&Link> {
+        let first = self.blocks.first()?.chain;
+        let place = chain.wrapping_sub(first);
+        let at = self
+            .blocks
+            .partition_point(|link| link.chain.wrapping_sub(first) < place);
+        self.blocks.get(at).filter(|link| link.chain == chain)
     }
 
     /// The end of a block's bytes, as much as is in memory: what precedes it was written, and has to

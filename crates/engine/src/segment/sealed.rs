@@ -1,6 +1,7 @@
 //! Sealed segments: never changed again.
 
 use super::Entry;
+use super::files::Files;
 use super::footer::{self, Page, TRAILER_BYTES, Trailer};
 use crate::error::{Error, io_error};
 use crate::status::SegmentInfo;
@@ -19,10 +20,74 @@ pub struct LastPage {
 pub struct Segment {
     /// What it says about itself.
     pub trailer: Trailer,
-    file: Arc<dyn File>,
+    access: Access,
     name: String,
     fence: Vec<Page>,
     bytes: u64,
+}
+
+/// How a segment's file is come by.
+enum Access {
+    /// It is open for as long as the segment is.
+    Held(Arc<dyn File>),
+    /// It is asked for when it is needed.
+    Asked(Arc<Files>),
+}
+
+/// Reads the trailer and fence that end at `end`: the segment's own, or a chapter's.
+pub fn read_index(
+    file: &dyn File,
+    name: &str,
+    store: u64,
+    end: u64,
+) -> Result<(Trailer, Vec<Page>), Error> {
+    let context = || format!("reading {name}");
+    let damage = |offset: u64, what: String| Error::Damage {
+        file: name.to_string(),
+        offset,
+        what,
+    };
+    if end < TRAILER_BYTES as u64 {
+        return Err(damage(
+            0,
+            format!("{end} bytes are too short for a trailer"),
+        ));
+    }
+    let at = end - TRAILER_BYTES as u64;
+    let mut buffer = vec![0; TRAILER_BYTES];
+    file.read_at(at, &mut buffer).map_err(io_error(context))?;
+    let trailer = Trailer::decode(&buffer, end).map_err(|what| damage(at, what))?;
+    if trailer.store != store {
+        return Err(damage(
+            at,
+            format!(
+                "it belongs to store {:016x}, this is {store:016x}",
+                trailer.store
+            ),
+        ));
+    }
+    buffer.resize(trailer.fence_len as usize, 0);
+    file.read_at(trailer.fence_offset, &mut buffer)
+        .map_err(io_error(context))?;
+    let fence = footer::decode_fence(&trailer, &buffer)
+        .map_err(|what| damage(trailer.fence_offset, what))?;
+    Ok((trailer, fence))
+}
+
+/// The entries of a page of an index that ends at `end`.
+pub fn read_page(file: &dyn File, name: &str, end: u64, page: &Page) -> Result<Vec<Entry>, Error> {
+    let damage = |what| Error::Damage {
+        file: name.to_string(),
+        offset: u64::from(page.offset),
+        what,
+    };
+    if u64::from(page.offset) + u64::from(page.len) > end {
+        return Err(damage("the fence points outside the segment".to_string()));
+    }
+    let mut bytes = vec![0; page.len as usize];
+    file.read_at(u64::from(page.offset), &mut bytes)
+        .map_err(io_error(|| format!("reading {name}")))?;
+    footer::decode_page(page, &bytes).map_err(damage)
 }
 
 impl Segment {
@@ -30,13 +95,13 @@ impl Segment {
     pub fn new(
         trailer: Trailer,
         fence: Vec<Page>,
-        file: Arc<dyn File>,
+        files: Arc<Files>,
         name: String,
         bytes: u64,
     ) -> Segment {
         Segment {
             trailer,
-            file,
+            access: Access::Asked(files),
             name,
             fence,
             bytes,
@@ -44,41 +109,26 @@ impl Segment {
     }
 
     /// Reads trailer and fence.
-    pub fn open(file: Arc<dyn File>, name: String, store: u64) -> Result<Segment, Error> {
-        let context = || format!("reading {name}");
-        let bytes = file.len().map_err(io_error(context))?;
-        let damage = |offset: u64, what: String| Error::Damage {
-            file: name.clone(),
-            offset,
-            what,
-        };
-        if bytes < TRAILER_BYTES as u64 {
-            return Err(damage(
-                0,
-                format!("{bytes} bytes are too short for a trailer"),
-            ));
-        }
-        let at = bytes - TRAILER_BYTES as u64;
-        let mut buffer = vec![0; TRAILER_BYTES];
-        file.read_at(at, &mut buffer).map_err(io_error(context))?;
-        let trailer = Trailer::decode(&buffer, bytes).map_err(|what| damage(at, what))?;
-        if trailer.store != store {
-            return Err(damage(
-                at,
-                format!(
-                    "it belongs to store {:016x}, this is {store:016x}",
-                    trailer.store
-                ),
-            ));
-        }
-        buffer.resize(trailer.fence_len as usize, 0);
-        file.read_at(trailer.fence_offset, &mut buffer)
-            .map_err(io_error(context))?;
-        let fence = footer::decode_fence(&trailer, &buffer)
-            .map_err(|what| damage(trailer.fence_offset, what))?;
+    pub fn open(
+        files: Arc<Files>,
+        number: u64,
+        name: String,
+        store: u64,
+    ) -> Result<Segment, Error> {
+        let segment = Segment::of_file(files.get(number)?, name, store)?;
+        Ok(Segment {
+            access: Access::Asked(files),
+            ..segment
+        })
+    }
+
+    /// Reads trailer and fence of a file that stays open.
+    pub fn of_file(file: Arc<dyn File>, name: String, store: u64) -> Result<Segment, Error> {
+        let bytes = file.len().map_err(io_error(|| format!("reading {name}")))?;
+        let (trailer, fence) = read_index(&*file, &name, store, bytes)?;
         Ok(Segment {
             trailer,
-            file,
+            access: Access::Held(file),
             name,
             fence,
             bytes,
@@ -123,21 +173,16 @@ impl Segment {
         &self.fence
     }
 
+    fn file(&self) -> Result<Arc<dyn File>, Error> {
+        match &self.access {
+            Access::Held(file) => Ok(file.clone()),
+            Access::Asked(files) => files.get(self.trailer.number),
+        }
+    }
+
     /// The entries of a page.
     pub fn page(&self, page: &Page) -> Result<Vec<Entry>, Error> {
-        let damage = |what| Error::Damage {
-            file: self.name.clone(),
-            offset: u64::from(page.offset),
-            what,
-        };
-        if u64::from(page.offset) + u64::from(page.len) > self.bytes {
-            return Err(damage("the fence points outside the segment".to_string()));
-        }
-        let mut bytes = vec![0; page.len as usize];
-        self.file
-            .read_at(u64::from(page.offset), &mut bytes)
-            .map_err(io_error(|| format!("reading {}", self.name)))?;
-        footer::decode_page(page, &bytes).map_err(damage)
+        read_page(&*self.file()?, &self.name, self.bytes, page)
     }
 
     /// The blocks of a source, by number. `last` is the page that was read last, which the next
@@ -184,7 +229,7 @@ impl Segment {
     /// Bytes at a place, whatever they are.
     pub fn bytes_at(&self, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len as usize];
-        self.file
+        self.file()?
             .read_at(offset, &mut bytes)
             .map_err(io_error(|| format!("reading {}", self.name)))?;
         Ok(bytes)
@@ -202,7 +247,7 @@ impl Segment {
                 ),
             });
         }
-        read_block(&*self.file, &self.name, entry)
+        read_block(&*self.file()?, &self.name, entry)
     }
 }
 
@@ -217,7 +262,7 @@ pub fn read_block(file: &dyn File, name: &str, entry: &Entry) -> Result<Vec<u8>,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seiner_platform::Disk;
+    use crate::volume::DirectoryVolume;
     use seiner_platform::sim::SimDisk;
 
     #[test]
@@ -236,17 +281,18 @@ mod tests {
             fence_offset: 0,
             fence_len: 0,
             fence_sum: 0,
+            lane: 0,
+            previous: 0,
+            born: 0,
         };
-        let file = SimDisk::new(1).create("segment").unwrap();
-        let segment = Segment::new(trailer, Vec::new(), file, "segment".to_string(), 100);
+        let volume = DirectoryVolume::new(Arc::new(SimDisk::new(1)));
+        let files = Arc::new(Files::new(Arc::new(volume)));
+        let segment = Segment::new(trailer, Vec::new(), files, "segment".to_string(), 100);
         let entry = Entry {
-            source: 0,
             number: 1,
-            first: 0,
-            last: 0,
-            offset: 0,
             len: u32::MAX,
             rows: 1,
+            ..Entry::default()
         };
         assert!(matches!(
             segment.read(&entry),

@@ -49,6 +49,7 @@ pub fn options() -> Options {
         segment_bytes: 64 << 10,
         journal_bytes: 64 << 10,
         idle_seal: Duration::from_secs(600),
+        ..Options::default()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A clock that moves only when told to; clones share the time.
 #[derive(Clone, Debug)]
@@ -46,6 +47,10 @@ impl Clock for SimClock {
 
     fn monotonic(&self) -> u64 {
         self.times.monotonic.load(Ordering::SeqCst)
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.advance(duration.as_nanos() as u64);
     }
 }
 

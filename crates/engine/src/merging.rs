@@ -1,0 +1,548 @@
+//! Making room: segments that are dead are dropped unread, of others the live blocks are written
+//! again, and when neither is enough, the oldest blocks are let go or writers are refused.
+//!
+//! A merge in order: the victim's name says that it is being merged; its live blocks are added to
+//! the segments of the lanes that their remaining life asks for, like new ones; when these are on
+//! disk, sealed or in a chapter, the victim is dropped. A crash in between leaves blocks twice, which
+//! readers see once, and which are dead in the victim. So a victim is never dropped before what it
+//! kept is durable, and nothing that was dead is written again.
+
+use crate::block::Block;
+use crate::engine::{Engine, Writing};
+use crate::error::Error;
+use crate::retention::class::WhenFull;
+use crate::retention::Tombstone;
+use crate::segment::Entry;
+use crate::segment::sealed::Segment;
+use crate::segment::tally::{Share, Tally};
+use crate::volume::SlotState;
+use seiner_merge::{Decision, SegmentStat, View};
+use seiner_model::{Interval, Selector};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Segments surveyed at a time.
+const SURVEYS: usize = 8;
+/// Live blocks this close to each other are read at once, with what lies between them.
+const GAP: u64 = 32 << 10;
+/// The bytes read at once.
+const READ: u64 = 1 << 20;
+/// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
+/// budget: seldom enough to be worth a note in the catalog.
+const STEP: u64 = 64;
+/// Decisions kept for whoever asks why.
+const DECISIONS: usize = 64;
+
+/// A segment whose live blocks were written again.
+pub(crate) struct Eaten {
+    segment: Arc<Segment>,
+    /// The segments that have them now.
+    into: HashSet<u64>,
+    /// Whether some of its blocks cannot be read.
+    damaged: bool,
+}
+
+/// What was decided, when, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Wall time, ns.
+    pub at: i64,
+    /// Victims and drops, and why.
+    pub decision: Decision,
+}
+
+/// A run of blocks that are read at once.
+struct Run {
+    offset: u64,
+    len: u64,
+    entries: Vec<Entry>,
+}
+
+impl Engine {
+    /// Drops, merges and lets go as far as there is need; answers whether anything was done.
+    pub(crate) fn tend(&self, writing: &mut Writing) -> Result<bool, Error> {
+        self.lock().advance(self.clock.now());
+        let mut done = self.drop_eaten(writing)?;
+        self.empty_graveyard(writing)?;
+        done |= self.survey_due(writing, SURVEYS)?;
+        self.bring_down_quotas(writing)?;
+        let decision = self.decide(writing);
+        if decision.is_empty() {
+            return Ok(done);
+        }
+        self.carry_out(writing, &decision)?;
+        Ok(true)
+    }
+
+    fn decide(&self, writing: &mut Writing) -> Decision {
+        let view = {
+            let state = self.lock();
+            let mut fill = state.fill();
+            let eaten: HashSet<u64> = writing
+                .eaten
+                .iter()
+                .map(|eaten| eaten.segment.trailer.number)
+                .collect();
+            let stats = state.tallies.values().map(|tally| tally.stat);
+            let (gone, mut segments): (Vec<SegmentStat>, Vec<SegmentStat>) =
+                stats.partition(|stat| eaten.contains(&stat.number));
+            segments.retain(|stat| !writing.unreadable.contains(&stat.number));
+            // Their room is as good as free.
+            let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
+            fill.used = fill.used.saturating_sub(gone);
+            (state.retention.now(), fill, segments)
+        };
+        let (now, fill, segments) = view;
+        let decision = writing.policy.choose(&View {
+            now,
+            fill,
+            output_limit: self.segment_bytes,
+            segments: &segments,
+        });
+        if !decision.is_empty() {
+            let mut records = self.decisions.lock().expect("nobody panics with the records");
+            if records.len() == DECISIONS {
+                records.pop_front();
+            }
+            records.push_back(Record {
+                at: now,
+                decision: decision.clone(),
+            });
+        }
+        decision
+    }
+
+    fn carry_out(&self, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
+        for &number in &decision.drop {
+            let segment = self.segment(number);
+            self.bury(writing, segment, SlotState::Sealed)?;
+        }
+        for victim in &decision.merge {
+            self.merge(writing, victim.number)?;
+        }
+        self.drop_eaten(writing)?;
+        Ok(())
+    }
+
+    fn segment(&self, number: u64) -> Arc<Segment> {
+        let state = self.lock();
+        let found = state
+            .sealed
+            .iter()
+            .find(|segment| segment.trailer.number == number);
+        found.expect("policies choose among what there is").clone()
+    }
+
+    // ---- surveys
+
+    /// Counts anew what is live in segments of which it is time to.
+    fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<bool, Error> {
+        let due: Vec<u64> = {
+            let state = self.lock();
+            let now = state.retention.now();
+            let due = state.tallies.values().filter(|tally| tally.due <= now);
+            due.take(most).map(|tally| tally.stat.number).collect()
+        };
+        for &number in &due {
+            self.survey_segment(writing, number)?;
+        }
+        // A write to the catalog, so that what is too old may go though nothing new comes.
+        let vouch = !due.is_empty() && self.lock().retention.needs_vouching();
+        if vouch {
+            self.lock().retention.note_time();
+            self.write_catalog(writing)?;
+            let mut state = self.lock();
+            let now = state.retention.now();
+            state.retention.vouch(now);
+        }
+        Ok(vouch)
+    }
+
+    fn survey_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+        let segment = self.segment(number);
+        let Some(entries) = self.entries(writing, &segment)? else {
+            return Ok(());
+        };
+        let copied = |number| writing.copied.contains(&number);
+        let survey = self.survey(number, &entries, copied);
+        let trailer = &segment.trailer;
+        let mut state = self.lock();
+        let now = state.retention.now();
+        let tally = survey.tally(trailer.lane, segment.bytes(), trailer.born, now);
+        if tally.stat.live == 0 {
+            state.retention.note_past(&entries);
+        }
+        state.tallies.insert(number, tally);
+        Ok(())
+    }
+
+    /// A segment's entries. One whose index cannot be read stays as it is from now on: for all we
+    /// know, everything in it is live.
+    fn entries(
+        &self,
+        writing: &mut Writing,
+        segment: &Segment,
+    ) -> Result<Option<Vec<Entry>>, Error> {
+        let mut entries = Vec::with_capacity(segment.trailer.blocks as usize);
+        for page in segment.blocks() {
+            match page {
+                Ok(page) => entries.extend(page),
+                Err(error @ Error::Damage { .. }) => {
+                    let number = segment.trailer.number;
+                    tracing::error!("{error}; the segment is neither dropped nor merged");
+                    writing.unreadable.insert(number);
+                    if let Some(tally) = self.lock().tallies.get_mut(&number) {
+                        tally.due = i64::MAX;
+                    }
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(entries))
+    }
+
+    // ---- dropping
+
+    /// Takes a segment out of service; its room comes back when its last reader is done.
+    fn bury(
+        &self,
+        writing: &mut Writing,
+        segment: Arc<Segment>,
+        slot: SlotState,
+    ) -> Result<(), Error> {
+        // What lets rings forget must not go with the block that tells it.
+        self.write_catalog(writing)?;
+        let number = segment.trailer.number;
+        let mut state = self.lock();
+        state.remove_sealed(number);
+        state.graveyard_bytes += segment.bytes();
+        drop(state);
+        writing.graveyard.push((segment, slot));
+        self.empty_graveyard(writing)
+    }
+
+    fn empty_graveyard(&self, writing: &mut Writing) -> Result<(), Error> {
+        let mut waiting = Vec::new();
+        for (segment, slot) in writing.graveyard.drain(..) {
+            if Arc::strong_count(&segment) > 1 {
+                waiting.push((segment, slot));
+                continue;
+            }
+            let number = segment.trailer.number;
+            self.files.forget(number);
+            match slot {
+                SlotState::Damaged => self.volume.turn(number, SlotState::Merging, slot)?,
+                slot => self.volume.discard(number, slot)?,
+            }
+            let mut state = self.lock();
+            state.graveyard_bytes -= segment.bytes();
+            state.counters.segments_dropped += 1;
+        }
+        writing.graveyard = waiting;
+        Ok(())
+    }
+
+    /// Drops victims whose live blocks are on disk elsewhere; asks for chapters when the room that
+    /// they take is wanted.
+    fn drop_eaten(&self, writing: &mut Writing) -> Result<bool, Error> {
+        if writing.eaten.is_empty() {
+            return Ok(false);
+        }
+        let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.bytes()).sum();
+        let waiting = self.waiting(writing);
+        let fill = self.lock().fill();
+        let wanted = bytes >= (fill.room() / 2).min(4 * self.segment_bytes);
+        if wanted && !waiting.is_empty() {
+            self.end_chapters(writing, |number| waiting.contains(&number))?;
+        }
+        let waiting = self.waiting(writing);
+        let (free, rest): (Vec<Eaten>, Vec<Eaten>) = writing
+            .eaten
+            .drain(..)
+            .partition(|eaten| eaten.into.is_disjoint(&waiting));
+        writing.eaten = rest;
+        let done = !free.is_empty();
+        for eaten in free {
+            let slot = match eaten.damaged {
+                true => SlotState::Damaged,
+                false => SlotState::Merging,
+            };
+            self.bury(writing, eaten.segment, slot)?;
+        }
+        if writing.eaten.is_empty() {
+            writing.copied.clear();
+        }
+        Ok(done)
+    }
+
+    /// The segments that have copies which are not on disk yet.
+    fn waiting(&self, writing: &Writing) -> HashSet<u64> {
+        let state = self.lock();
+        let news = state.open.iter().filter(|open| open.closed_at.is_some() || open.has_news());
+        let news: HashSet<u64> = news.map(|open| open.number).collect();
+        let into = writing.eaten.iter().flat_map(|eaten| &eaten.into);
+        into.copied().filter(|number| news.contains(number)).collect()
+    }
+
+    // ---- merging
+
+    fn merge(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+        let segment = self.segment(number);
+        let Some(entries) = self.entries(writing, &segment)? else {
+            return Ok(());
+        };
+        let live = {
+            let mut state = self.lock();
+            let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
+                !writing.copied.contains(&entry.number) && !state.retention.may_drop(entry)
+            });
+            state.retention.note_past(&dead);
+            live
+        };
+        // A start that finds this name knows that some of the blocks may be elsewhere, too.
+        if !writing.merging.contains(&number) {
+            self.volume
+                .turn(number, SlotState::Sealed, SlotState::Merging)?;
+            self.volume.sync()?;
+            writing.merging.insert(number);
+        }
+        let mut eaten = Eaten {
+            segment: segment.clone(),
+            into: HashSet::new(),
+            damaged: false,
+        };
+        for run in runs(live) {
+            self.copy_run(&segment, &run, &mut eaten)?;
+        }
+        let mut state = self.lock();
+        state.counters.segments_merged += 1;
+        drop(state);
+        writing.eaten.push(eaten);
+        Ok(())
+    }
+
+    fn copy_run(&self, segment: &Segment, run: &Run, eaten: &mut Eaten) -> Result<(), Error> {
+        let bytes = segment.bytes_at(run.offset, run.len)?;
+        let mut moved = 0;
+        let mut state = self.lock();
+        for entry in &run.entries {
+            let at = (u64::from(entry.offset) - run.offset) as usize;
+            let block = &bytes[at..at + entry.len as usize];
+            if let Err(what) = Block::open(block) {
+                let error = Error::Damage {
+                    file: segment.name().to_string(),
+                    offset: u64::from(entry.offset),
+                    what,
+                };
+                tracing::error!("{error}; the segment is set aside when its other blocks are safe");
+                state.counters.damaged_blocks += 1;
+                eaten.damaged = true;
+                continue;
+            }
+            let into = state.add_copy(*entry, block)?;
+            eaten.into.insert(into);
+            moved += u64::from(entry.len);
+        }
+        state.counters.merge_written += moved;
+        state.counters.merge_read += run.len;
+        drop(state);
+        self.write_pieces()
+    }
+
+    /// Writes what waits, so that a merge does not gather it in memory.
+    fn write_pieces(&self) -> Result<(), Error> {
+        let waiting: Vec<u64> = {
+            let state = self.lock();
+            let waiting = state.open.iter().filter(|open| !open.pieces.is_empty());
+            waiting.map(|open| open.number).collect()
+        };
+        for number in waiting {
+            while self.write_piece(number)? {}
+        }
+        Ok(())
+    }
+
+    // ---- letting go
+
+    /// Lets classes that have more than their quota go of their oldest blocks.
+    fn bring_down_quotas(&self, writing: &mut Writing) -> Result<(), Error> {
+        let over: Vec<(u8, u64)> = {
+            let state = self.lock();
+            let quota = |class: u8| state.retention.classes()[class as usize].keep.bytes;
+            let live = state.live_by_class();
+            let over = live.into_iter().filter_map(|(class, live)| {
+                let quota = quota(class)?;
+                (live > quota + quota / STEP).then(|| (class, live - quota))
+            });
+            over.collect()
+        };
+        for (class, bytes) in over {
+            self.let_go(writing, class, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Sheds the oldest blocks of the class of the lowest priority that may be shed; answers
+    /// whether there were any.
+    pub(crate) fn shed(&self, writing: &mut Writing) -> Result<bool, Error> {
+        let (class, bytes) = {
+            let state = self.lock();
+            let mut shed: Vec<(u8, u8)> = Vec::new();
+            for (class, live) in state.live_by_class() {
+                let rules = &state.retention.classes()[class as usize];
+                if live > 0 && rules.when_full == WhenFull::Shed {
+                    shed.push((rules.priority, class));
+                }
+            }
+            let Some(&(_, class)) = shed.iter().min() else {
+                return Ok(false);
+            };
+            (class, (state.fill().budget / STEP).max(2 * self.segment_bytes))
+        };
+        self.let_go(writing, class, bytes)?;
+        let mut state = self.lock();
+        state.counters.shed_bytes += bytes;
+        Ok(true)
+    }
+
+    /// Raises a class's floor so that about so many bytes die.
+    fn let_go(&self, writing: &mut Writing, class: u8, bytes: u64) -> Result<(), Error> {
+        let floor = {
+            let mut state = self.lock();
+            let floor = floor_for(&state.tallies, class, bytes);
+            state.retention.note_floor(class, floor);
+            floor
+        };
+        // On disk before it counts.
+        self.write_catalog(writing)?;
+        let mut state = self.lock();
+        state.retention.raise(class, floor);
+        let touched = |share: &Share| share.class == class && share.first < floor;
+        for tally in state.tallies.values_mut() {
+            if tally.shares.iter().any(touched) {
+                tally.due = i64::MIN;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the samples of sources in an interval, as far as they were accepted before; durable,
+    /// and seen by nobody any more, on return. Answers how many sources were meant. The room comes
+    /// back when the segments that hold them are dropped or merged.
+    ///
+    /// # Errors
+    /// When the disk fails: then the samples may or may not be deleted.
+    pub fn delete(&self, selector: &Selector, interval: Interval) -> Result<u64, Error> {
+        let mut writing = self.writing();
+        let sources = self.dictionary(|dictionary| dictionary.select(selector));
+        let count = sources.len();
+        if count == 0 || interval.is_empty() {
+            return Ok(count);
+        }
+        {
+            let mut state = self.lock();
+            state.writable()?;
+            for source in &sources {
+                state.seal(source)?;
+            }
+            let before = state.next_block;
+            state.retention.bury(Tombstone {
+                sources,
+                interval,
+                before,
+            });
+        }
+        let result = self.write_catalog(&mut writing);
+        if let Err(error) = &result {
+            self.poison(error);
+        }
+        result?;
+        for tally in self.lock().tallies.values_mut() {
+            tally.due = i64::MIN;
+        }
+        Ok(count)
+    }
+
+    /// Counts everything anew, as after a delete.
+    pub(crate) fn survey_all(&self, writing: &mut Writing) -> Result<(), Error> {
+        for tally in self.lock().tallies.values_mut() {
+            tally.due = i64::MIN;
+        }
+        self.survey_due(writing, usize::MAX).map(|_| ())
+    }
+}
+
+/// Blocks in the order of their places, those near each other together.
+fn runs(mut entries: Vec<Entry>) -> Vec<Run> {
+    entries.sort_unstable_by_key(|entry| entry.offset);
+    let mut runs: Vec<Run> = Vec::new();
+    for entry in entries {
+        let (start, len) = (u64::from(entry.offset), u64::from(entry.len));
+        match runs.last_mut() {
+            Some(run)
+                if start < run.offset + run.len + GAP && start + len - run.offset <= READ =>
+            {
+                run.len = start + len - run.offset;
+                run.entries.push(entry);
+            }
+            _ => runs.push(Run {
+                offset: start,
+                len,
+                entries: vec![entry],
+            }),
+        }
+    }
+    runs
+}
+
+/// The block number below which a class has about so many live bytes. Within a segment they are
+/// taken to be spread evenly.
+fn floor_for(
+    tallies: &std::collections::BTreeMap<u64, Tally>,
+    class: u8,
+    bytes: u64,
+) -> u64 {
+    let shares: Vec<&Share> = tallies
+        .values()
+        .flat_map(|tally| &tally.shares)
+        .filter(|share| share.class == class)
+        .collect();
+    let below = |number: u64| -> f64 {
+        shares
+            .iter()
+            .map(|share| {
+                let span = (share.last - share.first + 1) as f64;
+                let part = number.saturating_sub(share.first) as f64 / span;
+                share.live as f64 * part.min(1.0)
+            })
+            .sum()
+    };
+    let mut low = shares.iter().map(|share| share.first).min().unwrap_or(0);
+    let mut high = shares.iter().map(|share| share.last + 1).max().unwrap_or(0);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match below(middle) < bytes as f64 {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_near_each_other_are_read_at_once() {
+        let entry = |offset: u32, len: u32| Entry {
+            offset,
+            len,
+            ..Entry::default()
+        };
+        let found = runs(vec![entry(100_000, 10), entry(0, 10), entry(20, 10)]);
+        let found: Vec<(u64, u64)> = found.iter().map(|run| (run.offset, run.len)).collect();
+        assert_eq!(found, [(0, 30), (100_000, 10)]);
+    }
+}

@@ -1,0 +1,560 @@
+//! Retention: which blocks are dead, which rows are hidden, and when a block is expected to die.
+//!
+//! What is dead is decided by four rules, each of which only ever lets more die: age and ring of the
+//! source's class, the class's *floor* (the lowest block number that its quota, or shedding, has
+//! left), and *tombstones* (deletes). A dead block is not shown from then on; its room comes back
+//! when its segment is dropped or merged.
+//!
+//! Invariant: what was dead stays dead, after any crash. Age is measured against a clock that does
+//! not go back, and drops by a time that the disk can tell; floors and tombstones are on disk before
+//! they count; and a ring drops by rows that are on disk alone.
+
+pub mod class;
+mod pace;
+
+use crate::bytes::{Cursor, Short, put_text};
+use crate::segment::Entry;
+use class::{Class, Classes, Keep, get_classes, put_classes};
+use pace::Pace;
+use roaring::RoaringBitmap;
+use seiner_codec::varint;
+use seiner_merge::{Death, Rate};
+use seiner_model::{Interval, SourceKey};
+use std::collections::HashMap;
+
+/// How long a class's rate of bytes is averaged over, ns.
+const RATE_WINDOW: i64 = 600_000_000_000;
+const NANOS: i64 = 1_000_000_000;
+/// Kinds of records in the catalog.
+const TOMBSTONE: u8 = 1;
+const FLOOR: u8 = 2;
+const RULES: u8 = 3;
+const PAST: u8 = 4;
+const TIME: u8 = 5;
+
+/// What a delete hides: the rows of some sources in an interval, in blocks that were begun before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tombstone {
+    /// The sources.
+    pub sources: RoaringBitmap,
+    /// The times.
+    pub interval: Interval,
+    /// Blocks with this number or a higher one are younger than the delete.
+    pub before: u64,
+}
+
+/// How far a class has let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Floor {
+    /// Blocks with lower numbers are dead.
+    pub number: u64,
+    /// Rows with lower times are dead.
+    pub time: i64,
+}
+
+const NO_FLOOR: Floor = Floor {
+    number: 0,
+    time: i64::MIN,
+};
+
+/// See the module.
+pub struct Retention {
+    classes: Classes,
+    /// The class of each source.
+    of: Vec<u8>,
+    /// Rows of each source in sealed blocks, ever.
+    rows: Vec<u64>,
+    /// Those of them that are on disk.
+    durable_rows: Vec<u64>,
+    floors: Vec<Floor>,
+    rates: Vec<Rate>,
+    tombstones: Vec<Tombstone>,
+    /// Blocks up to this ordinal are dead, of sources whose ring was longer under other rules, or
+    /// whose latest rows were deleted.
+    past: HashMap<u32, u64>,
+    /// The rules that the catalog has.
+    known_rules: Option<Classes>,
+    /// And how far it knows them to have let go.
+    known_floors: HashMap<String, u64>,
+    pace: Pace,
+    /// Wall time in ns; does not go back.
+    now: i64,
+    /// A time that the disk will tell after a crash, so that the clock cannot be behind it.
+    vouched: i64,
+    /// What the catalog does not have yet.
+    news: Vec<u8>,
+}
+
+impl Retention {
+    /// Nothing has died yet.
+    pub fn new(classes: Classes) -> Retention {
+        let count = classes.list().len();
+        Retention {
+            classes,
+            of: Vec::new(),
+            rows: Vec::new(),
+            durable_rows: Vec::new(),
+            floors: vec![NO_FLOOR; count],
+            rates: vec![Rate::default(); count],
+            tombstones: Vec::new(),
+            past: HashMap::new(),
+            known_rules: None,
+            known_floors: HashMap::new(),
+            pace: Pace::default(),
+            now: i64::MIN,
+            vouched: i64::MIN,
+            news: Vec::new(),
+        }
+    }
+
+    /// The classes.
+    pub fn classes(&self) -> &[Class] {
+        self.classes.list()
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let graves: usize = self
+            .tombstones
+            .iter()
+            .map(|tombstone| tombstone.sources.serialized_size())
+            .sum();
+        let rows = 8 * (self.rows.capacity() + self.durable_rows.capacity());
+        self.of.capacity() + rows + 16 * self.past.capacity() + graves
+    }
+
+    // ---- what happens
+
+    /// A source was registered.
+    pub fn add_source(&mut self, key: &SourceKey) {
+        self.of.push(self.classes.of(key));
+        self.rows.push(0);
+        self.durable_rows.push(0);
+    }
+
+    /// The time goes on; `next_block` is the next block's number.
+    pub fn advance(&mut self, now: i64, next_block: u64) {
+        self.now = self.now.max(now);
+        self.pace.note(next_block, self.now);
+        for (class, floor) in self.classes.list().iter().zip(&mut self.floors) {
+            if let Some(age) = class.keep.age {
+                floor.time = floor.time.max(self.now.saturating_sub(age.as_nanos() as i64));
+            }
+        }
+    }
+
+    /// Something on disk says that it was written at this time.
+    pub fn vouch(&mut self, time: i64) {
+        self.vouched = self.vouched.max(time);
+    }
+
+    /// Whether blocks may have died of age that cannot be dropped, for the disk does not tell how
+    /// late it is.
+    pub fn needs_vouching(&self) -> bool {
+        let lag = self.now.saturating_sub(self.vouched);
+        let ages = self.classes.list().iter().filter_map(|class| class.keep.age);
+        ages.min().is_some_and(|age| {
+            let least = (age.as_nanos() as i64 / 64).clamp(NANOS, 60 * NANOS);
+            lag > least
+        })
+    }
+
+    /// Wall time in ns; does not go back.
+    pub fn now(&self) -> i64 {
+        self.now
+    }
+
+    /// A block with so many rows was sealed; answers its ordinal.
+    pub fn count(&mut self, source: u32, rows: u32) -> u64 {
+        let total = &mut self.rows[source as usize];
+        *total += u64::from(rows);
+        *total
+    }
+
+    /// A block is on disk, and found again after a crash.
+    pub fn found(&mut self, entry: &Entry) {
+        let source = entry.source as usize;
+        for rows in [&mut self.rows, &mut self.durable_rows] {
+            if let Some(total) = rows.get_mut(source) {
+                *total = (*total).max(entry.ordinal);
+            }
+        }
+    }
+
+    /// Rows of sources deleted before a block's number.
+    pub fn bury(&mut self, tombstone: Tombstone) {
+        put_tombstone(&tombstone, &mut self.news);
+        self.tombstones.push(tombstone);
+    }
+
+    /// Lets a class's blocks below a number die.
+    pub fn raise(&mut self, class: u8, number: u64) {
+        let floor = &mut self.floors[class as usize].number;
+        *floor = (*floor).max(number);
+    }
+
+    /// The lowest number that a new block may have: what is dead by its number stays apart from what
+    /// is to come, though the blocks themselves be gone.
+    pub fn next_block(&self) -> u64 {
+        let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
+        let floors = self.floors.iter().map(|floor| floor.number);
+        graves.chain(floors).max().unwrap_or(0)
+    }
+
+    /// Forgets tombstones that no block is older than.
+    pub fn forget_before(&mut self, lowest_block: u64) {
+        self.tombstones
+            .retain(|tombstone| tombstone.before > lowest_block);
+    }
+
+    // ---- what is dead
+
+    /// The class of a source; the last for one whose name is lost, as long as it has no other.
+    pub fn class_of(&self, source: u32) -> u8 {
+        let last = self.classes.list().len() - 1;
+        self.of.get(source as usize).copied().unwrap_or(last as u8)
+    }
+
+    /// Sources by class.
+    pub fn sources_by_class(&self) -> Vec<u64> {
+        let mut count = vec![0; self.classes.list().len()];
+        for &class in &self.of {
+            count[class as usize] += 1;
+        }
+        count
+    }
+
+    /// Rows of a class before this time are hidden.
+    pub fn hidden_before(&self, class: u8) -> i64 {
+        self.floors[class as usize].time
+    }
+
+    /// What is hidden of a source with so many rows in its buffer, for a reader.
+    pub fn veil(&self, source: u32, buffered: u16) -> Veil {
+        let class = self.class_of(source);
+        let keep = self.classes.list()[class as usize].keep;
+        Veil {
+            floor: self.floors[class as usize],
+            past: self.past(
+                source,
+                self.rows[source as usize] + u64::from(buffered),
+                keep,
+            ),
+            graves: self
+                .tombstones
+                .iter()
+                .filter(|tombstone| tombstone.sources.contains(source))
+                .map(|tombstone| (tombstone.before, tombstone.interval))
+                .collect(),
+        }
+    }
+
+    /// Whether a block may be dropped: nobody will ever see a row of it again, not even after a
+    /// crash that loses what is not on disk yet.
+    pub fn may_drop(&self, entry: &Entry) -> bool {
+        let Some(&class) = self.of.get(entry.source as usize) else {
+            return false;
+        };
+        let keep = self.classes.list()[class as usize].keep;
+        let too_old = keep.age.is_some_and(|age| {
+            entry.last < self.vouched.saturating_sub(age.as_nanos() as i64)
+        });
+        if too_old || entry.number < self.floors[class as usize].number {
+            return true;
+        }
+        let rows = self.durable_rows[entry.source as usize];
+        entry.ordinal <= self.past(entry.source, rows, keep) || self.is_buried(entry)
+    }
+
+    /// Blocks up to this ordinal are dead by a source's ring, which has had so many rows.
+    fn past(&self, source: u32, rows: u64, keep: Keep) -> u64 {
+        let ring = keep.rows.map_or(0, |ring| rows.saturating_sub(ring));
+        // Mostly there are none, and nothing is looked up.
+        let older = match self.past.is_empty() {
+            true => 0,
+            false => self.past.get(&source).copied().unwrap_or(0),
+        };
+        ring.max(older)
+    }
+
+    fn is_buried(&self, entry: &Entry) -> bool {
+        let span = Interval::new(entry.first, entry.last);
+        self.tombstones.iter().any(|tombstone| {
+            entry.number < tombstone.before
+                && tombstone.interval.covers(&span)
+                && tombstone.sources.contains(entry.source)
+        })
+    }
+
+    // ---- what will be
+
+    /// When a block that is being sealed is expected to die. `rows` and `bytes` are its own; blocks
+    /// begun since it was begun tell how long it took to fill.
+    pub fn death(&mut self, source: u32, number: u64, rows: u32, bytes: u64, last: i64) -> Death {
+        let class = self.of[source as usize];
+        self.rates[class as usize].add(bytes, self.now, RATE_WINDOW);
+        let keep = self.classes.list()[class as usize].keep;
+        if keep == Keep::default() {
+            return Death::Never;
+        }
+        let ring = keep.rows.map_or(Death::Never, |ring| {
+            let filled_ns = self.now.saturating_sub(self.pace.time_of(number)).max(1);
+            let rate = f64::from(rows) / (filled_ns as f64 / 1e9);
+            Death::by_amount(self.now, ring, Some(rate))
+        });
+        self.expect(class, last).or_sooner(ring)
+    }
+
+    /// When a block that was written before is expected to die: a ring's rows fell at a steady rate
+    /// since the block was begun.
+    pub fn remaining(&self, entry: &Entry) -> Death {
+        let class = self.class_of(entry.source);
+        let keep = self.classes.list()[class as usize].keep;
+        let ring = keep.rows.map_or(Death::Never, |ring| {
+            let rows = self.rows.get(entry.source as usize).copied();
+            let since = rows.unwrap_or(0).saturating_sub(entry.ordinal);
+            let ns = self.now.saturating_sub(self.pace.time_of(entry.number)).max(1);
+            let rate = (since + u64::from(entry.rows)) as f64 / (ns as f64 / 1e9);
+            Death::by_amount(self.now, ring.saturating_sub(since), Some(rate))
+        });
+        self.expect(class, entry.last).or_sooner(ring)
+    }
+
+    /// What age and quota say.
+    fn expect(&self, class: u8, last: i64) -> Death {
+        let keep = self.classes.list()[class as usize].keep;
+        let age = keep.age.map_or(Death::Never, |age| {
+            Death::by_age(last, age.as_nanos().min(i64::MAX as u128) as i64)
+        });
+        let quota = keep.bytes.map_or(Death::Never, |bytes| {
+            let rate = self.rates[class as usize].per_second(self.now, RATE_WINDOW);
+            Death::by_amount(self.now, bytes, rate)
+        });
+        age.or_sooner(quota)
+    }
+
+    // ---- the catalog
+
+    /// What the catalog does not know yet.
+    pub fn take_news(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Lets the catalog know what time it is.
+    pub fn note_time(&mut self) {
+        self.news.push(TIME);
+        varint::put_i64(self.now, &mut self.news);
+    }
+
+    /// Lets the catalog know that a class is going to let go of blocks below a number; it does so
+    /// by [`Retention::raise`].
+    pub fn note_floor(&mut self, class: u8, number: u64) {
+        self.news.push(FLOOR);
+        put_text(&self.classes.list()[class as usize].name, &mut self.news);
+        varint::put_u64(number, &mut self.news);
+    }
+
+    /// Lets the catalog know that blocks of a ring up to an ordinal are dead, where the block that
+    /// tells so is about to be dropped itself.
+    pub fn note_past(&mut self, dropped: &[Entry]) {
+        let mut past = Vec::new();
+        for entry in dropped {
+            let class = self.of[entry.source as usize] as usize;
+            let Some(ring) = self.classes.list()[class].keep.rows else {
+                continue;
+            };
+            let rows = self.durable_rows[entry.source as usize];
+            if entry.ordinal == rows && rows > ring {
+                past.push((entry.source, rows - ring));
+            }
+        }
+        self.put_past(&past);
+    }
+
+    fn put_past(&mut self, past: &[(u32, u64)]) {
+        if past.is_empty() {
+            return;
+        }
+        self.news.push(PAST);
+        varint::put_u64(past.len() as u64, &mut self.news);
+        for &(source, ordinal) in past {
+            varint::put_u64(u64::from(source), &mut self.news);
+            varint::put_u64(ordinal, &mut self.news);
+            self.let_past(source, ordinal);
+        }
+    }
+
+    /// Takes over what a frame of the catalog says.
+    pub fn recall(&mut self, news: &[u8]) -> Result<(), Short> {
+        let mut cursor = Cursor(news);
+        while !cursor.is_empty() {
+            match cursor.u8()? {
+                TOMBSTONE => {
+                    let tombstone = get_tombstone(&mut cursor)?;
+                    self.tombstones.push(tombstone);
+                }
+                FLOOR => {
+                    let name = cursor.text()?.to_string();
+                    let floor = self.known_floors.entry(name).or_default();
+                    *floor = cursor.varint()?.max(*floor);
+                }
+                TIME => {
+                    let time = cursor.signed()?;
+                    self.now = self.now.max(time);
+                    self.vouch(time);
+                }
+                RULES => {
+                    self.known_rules = Some(get_classes(&mut cursor)?);
+                    // Those of other rules were turned into deletes.
+                    self.known_floors.clear();
+                }
+                PAST => {
+                    for _ in 0..cursor.count(u32::MAX as usize)? {
+                        let source = cursor.count(u32::MAX as usize)? as u32;
+                        let ordinal = cursor.varint()?;
+                        self.let_past(source, ordinal);
+                    }
+                }
+                _ => return Err(Short),
+            }
+        }
+        Ok(())
+    }
+
+    fn let_past(&mut self, source: u32, ordinal: u64) {
+        if let Some(rows) = self.rows.get_mut(source as usize) {
+            *rows = (*rows).max(ordinal);
+        }
+        let past = self.past.entry(source).or_default();
+        *past = (*past).max(ordinal);
+    }
+
+    /// Rules may have changed since the store was open last. What the old ones let die stays dead:
+    /// it is noted in terms that no rule changes. Every source is known, and what is on disk of it.
+    pub fn change_rules(&mut self, key_of: impl Fn(u32) -> SourceKey, next_block: u64) {
+        let mut new = Vec::new();
+        put_classes(self.classes.list(), &mut new);
+        let Some(old) = self.known_rules.take() else {
+            self.news.push(RULES);
+            self.news.extend(new);
+            return;
+        };
+        let mut known = Vec::new();
+        put_classes(old.list(), &mut known);
+        let floors = std::mem::take(&mut self.known_floors);
+        if known == new {
+            for (class, floor) in self.classes.list().iter().zip(&mut self.floors) {
+                floor.number = floors.get(&class.name).copied().unwrap_or(0);
+            }
+            return;
+        }
+        let mut members = vec![RoaringBitmap::new(); old.list().len()];
+        let mut past = Vec::new();
+        for source in 0..self.of.len() as u32 {
+            let class = old.of(&key_of(source));
+            members[class as usize].insert(source);
+            let ring = old.list()[class as usize].keep.rows;
+            let rows = self.rows[source as usize];
+            if let Some(ordinal) = ring.map(|ring| rows.saturating_sub(ring)).filter(|&ordinal| ordinal > 0) {
+                past.push((source, ordinal));
+            }
+        }
+        for (class, sources) in old.list().iter().zip(members) {
+            let time = |age: std::time::Duration| self.now.saturating_sub(age.as_nanos() as i64);
+            let floor = Floor {
+                number: floors.get(&class.name).copied().unwrap_or(0),
+                time: class.keep.age.map_or(i64::MIN, time),
+            };
+            self.bury_below(sources, floor, next_block);
+        }
+        self.put_past(&past);
+        self.news.push(RULES);
+        self.news.extend(new);
+    }
+
+    /// Turns a class's floor into deletes.
+    fn bury_below(&mut self, sources: RoaringBitmap, floor: Floor, next_block: u64) {
+        if floor.number > 0 {
+            self.bury(Tombstone {
+                sources: sources.clone(),
+                interval: Interval::new(i64::MIN, i64::MAX),
+                before: floor.number,
+            });
+        }
+        if let Some(end) = floor.time.checked_sub(1) {
+            self.bury(Tombstone {
+                sources,
+                interval: Interval::new(i64::MIN, end),
+                before: next_block,
+            });
+        }
+    }
+}
+
+fn put_tombstone(tombstone: &Tombstone, out: &mut Vec<u8>) {
+    out.push(TOMBSTONE);
+    varint::put_u64(tombstone.before, out);
+    varint::put_i64(tombstone.interval.start, out);
+    varint::put_i64(tombstone.interval.end, out);
+    varint::put_u64(tombstone.sources.serialized_size() as u64, out);
+    tombstone
+        .sources
+        .serialize_into(out)
+        .expect("a vector takes everything");
+}
+
+fn get_tombstone(cursor: &mut Cursor<'_>) -> Result<Tombstone, Short> {
+    let before = cursor.varint()?;
+    let interval = Interval::new(cursor.signed()?, cursor.signed()?);
+    let len = cursor.count(u32::MAX as usize)?;
+    let bytes = cursor.take(len)?;
+    let sources = RoaringBitmap::deserialize_from(bytes).map_err(|_| Short)?;
+    Ok(Tombstone {
+        sources,
+        interval,
+        before,
+    })
+}
+
+/// What is hidden of one source.
+#[derive(Clone, Debug)]
+pub struct Veil {
+    floor: Floor,
+    /// Blocks up to this ordinal are past the ring's end.
+    past: u64,
+    /// Deletes: blocks before a number, and the times in them.
+    graves: Vec<(u64, Interval)>,
+}
+
+impl Veil {
+    /// Whether all of a block is hidden.
+    pub fn hides(&self, entry: &Entry) -> bool {
+        let span = Interval::new(entry.first, entry.last);
+        entry.number < self.floor.number
+            || entry.last < self.floor.time
+            || entry.ordinal <= self.past
+            || self.graves(entry.number).any(|grave| grave.covers(&span))
+    }
+
+    /// Whether rows of a block are hidden that are not hidden by their age alone.
+    pub fn touches(&self, number: u64, span: &Interval) -> bool {
+        self.graves(number).any(|grave| grave.overlaps(span))
+    }
+
+    /// Whether a row of a block is hidden.
+    pub fn hides_row(&self, number: u64, time: i64) -> bool {
+        time < self.floor.time || self.graves(number).any(|grave| grave.contains(time))
+    }
+
+    /// The earliest time that is shown.
+    pub fn start(&self) -> i64 {
+        self.floor.time
+    }
+
+    fn graves(&self, number: u64) -> impl Iterator<Item = &Interval> {
+        self.graves
+            .iter()
+            .filter(move |(before, _)| number < *before)
+            .map(|(_, interval)| interval)
+    }
+}

@@ -1,0 +1,271 @@
+//! Room: what the store takes on the disk, what it may take, and what happens to writers when that
+//! is nearly the same.
+//!
+//! The budget is a promise, so everything is counted before it is there: the journal at its bound,
+//! open segments with what is reserved for them, rows in memory with what they may become, and a
+//! merge's output. Writers never take the part that a merge needs.
+
+use crate::engine::{Engine, Writing};
+use crate::error::{Error, io_error};
+use crate::options::{Durability, Options};
+use crate::segment::Entry;
+use crate::segment::open::{Horizon, OpenSegment};
+use crate::segment::sealed::Segment;
+use crate::segment::tally::Tally;
+use crate::state::State;
+use crate::status::ClassStatus;
+use seiner_merge::{Fill, Throttle};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Room for what is not counted one by one: the lock file, and the directory itself.
+const SUNDRY: u64 = 128 << 10;
+/// What a block adds to its rows at most when it is sealed, about.
+const BLOCK_HEAD: u64 = 96;
+/// Journal files beside those with something in them: the one that is begun, and the spares.
+const JOURNAL_FILES: u64 = 4;
+/// Writers are slowed from here on, and wait a second for every [`THROTTLE_BYTES`] when the store is
+/// full: the papers' Ul, further up than theirs for merging begins at 0.95.
+const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
+const THROTTLE_BYTES: f64 = (1 << 20) as f64;
+/// Merging begins no earlier than at this fill.
+const LEAST_UM: f64 = 0.1;
+/// Waiting for less is not worth a sleep.
+const LEAST_DELAY: Duration = Duration::from_millis(2);
+/// How often the file system is asked how much is free, and how often everything is tried to make
+/// room before writers are refused, ns.
+const ASK_EVERY: u64 = 1_000_000_000;
+/// Rounds of letting go before writers are refused.
+const ROUNDS: usize = 64;
+
+/// The bytes that the journal takes at most.
+pub fn journal_room(options: &Options) -> u64 {
+    match options.durability {
+        Durability::Memory => 0,
+        _ => options.journal_bytes + JOURNAL_FILES * options.journal_file_bytes(),
+    }
+}
+
+/// The bytes that writers leave to merging: the output of one, and the ends of chapters.
+fn merge_room(options: &Options) -> u64 {
+    2 * options.segment_bytes + u64::from(options.lanes) * 8192
+}
+
+/// The least budget with which a store can work: beside journal and merge, some segments a lane
+/// would be too many for, and as many again to be dead.
+pub fn least_budget(options: &Options) -> u64 {
+    SUNDRY + journal_room(options) + merge_room(options) + 8 * options.segment_bytes
+}
+
+impl State {
+    /// How full the store is.
+    pub fn fill(&self) -> Fill {
+        let open: u64 = self
+            .open
+            .iter()
+            .map(|open| open.reserved.max(open.len()))
+            .sum();
+        let journal = journal_room(&self.options).max(self.pins.bytes());
+        let open_live: u64 = self.open.iter().map(OpenSegment::len).sum();
+        let live: u64 = self.tallies.values().map(|tally| tally.stat.live).sum();
+        let (budget, reserved) = (self.budget(), merge_room(&self.options));
+        // In a small store, or one with much in memory, writers would stop before merging began.
+        let writers = budget.saturating_sub(reserved + self.pending() + 2 * self.options.segment_bytes);
+        let latest = (writers as f64 / budget as f64).max(LEAST_UM);
+        Fill {
+            budget,
+            used: SUNDRY
+                + journal
+                + self.catalog_bytes
+                + self.sealed_bytes
+                + self.graveyard_bytes
+                + open,
+            live: live + open_live,
+            reserved,
+            um: self.options.merge_from.min(latest),
+        }
+    }
+
+    /// What the store may take: its setting, or less where the file system has less.
+    fn budget(&self) -> u64 {
+        let setting = self.options.disk.unwrap_or(u64::MAX);
+        setting.min(self.room_on_disk)
+    }
+
+    /// What rows in memory may take once they are sealed.
+    fn pending(&self) -> u64 {
+        self.buffers.row_bytes() + self.buffers.open_blocks() * BLOCK_HEAD
+    }
+
+    /// Live bytes of sealed segments by class.
+    pub fn live_by_class(&self) -> Vec<(u8, u64)> {
+        let mut live = BTreeMap::new();
+        for share in self.tallies.values().flat_map(|tally| &tally.shares) {
+            *live.entry(share.class).or_default() += share.live;
+        }
+        live.into_iter().collect()
+    }
+
+    /// The classes and what they have.
+    pub fn class_status(&self) -> Vec<ClassStatus> {
+        let live: BTreeMap<u8, u64> = self.live_by_class().into_iter().collect();
+        let sources = self.retention.sources_by_class();
+        let classes = self.retention.classes().iter().enumerate();
+        classes
+            .map(|(number, class)| ClassStatus {
+                class: class.clone(),
+                sources: sources[number],
+                live: live.get(&(number as u8)).copied().unwrap_or(0),
+                hidden_before: self.retention.hidden_before(number as u8),
+            })
+            .collect()
+    }
+
+    /// What an index that is written now says of the store.
+    pub fn horizon(&self, store: u64) -> Horizon {
+        let sources = self
+            .dictionary
+            .read()
+            .expect("no panic while the dictionary is locked")
+            .len();
+        Horizon {
+            store,
+            sequence: self.sequence,
+            sources: sources as u32,
+            layouts: self.layouts.len() as u32,
+            now: self.retention.now(),
+        }
+    }
+
+    /// A segment serves.
+    pub fn add_sealed(&mut self, segment: Arc<Segment>, tally: Tally) {
+        self.fence_bytes += segment.memory();
+        self.sealed_bytes += segment.bytes();
+        self.tallies.insert(tally.stat.number, tally);
+        let mut sealed = self.sealed.to_vec();
+        sealed.push(segment);
+        self.sealed = Arc::new(sealed);
+    }
+
+    /// A segment serves no more.
+    pub fn remove_sealed(&mut self, number: u64) {
+        let mut sealed = self.sealed.to_vec();
+        let at = sealed
+            .iter()
+            .position(|segment| segment.trailer.number == number)
+            .expect("a segment is dropped once");
+        let segment = sealed.remove(at);
+        self.sealed = Arc::new(sealed);
+        self.fence_bytes -= segment.memory();
+        self.sealed_bytes -= segment.bytes();
+        self.tallies.remove(&number);
+        let lowest = self.tallies.values().map(|tally| tally.first_block).min();
+        let open = self
+            .open
+            .iter()
+            .flat_map(|open| open.blocks.iter().map(|link| link.entry.number))
+            .min();
+        if let Some(lowest) = lowest.into_iter().chain(open).min() {
+            self.retention.forget_before(lowest);
+        }
+    }
+
+    /// Blocks are on disk: the journal may let go of them, and rings may forget by them.
+    pub fn note_durable(&mut self, pins: &[(u32, u64)], entries: &[Entry]) {
+        for &(file, blocks) in pins {
+            self.pins.unpin(file, blocks);
+        }
+        for entry in entries {
+            self.retention.found(entry);
+        }
+    }
+}
+
+impl Engine {
+    /// Waits as the throttle says, and makes room where there is none.
+    ///
+    /// # Errors
+    /// [`Error::Full`] when neither merging nor what the classes allow to shed gives any.
+    pub(crate) fn make_room(&self) -> Result<(), Error> {
+        let (room, delay) = self.room();
+        if room {
+            if delay >= LEAST_DELAY {
+                self.lock().owed = 0.0;
+                self.clock.sleep(delay);
+            }
+            return Ok(());
+        }
+        let mut writing = self.writing();
+        let result = self.force_room(&mut writing);
+        if let Err(error) = &result {
+            self.poison(error);
+        }
+        result
+    }
+
+    /// Whether writers have room, and how long they should wait.
+    fn room(&self) -> (bool, Duration) {
+        let mut state = self.lock();
+        let fill = state.fill();
+        let written = state.counters.block_bytes + state.staging.bytes() as u64;
+        let bytes = written.saturating_sub(std::mem::replace(&mut state.paid, written));
+        let limit = fill.budget.saturating_sub(fill.reserved).max(1);
+        let delay = THROTTLE.delay_s((fill.used + state.pending()) as f64 / limit as f64);
+        state.owed = match delay > 0.0 {
+            true => state.owed + delay * bytes as f64 / THROTTLE_BYTES,
+            false => 0.0,
+        };
+        let room = fill.room_for_writers() > state.pending();
+        (room, Duration::from_secs_f64(state.owed.min(1.0)))
+    }
+
+    fn force_room(&self, writing: &mut Writing) -> Result<(), Error> {
+        for _ in 0..ROUNDS {
+            while !self.room().0 && self.step_with(writing)? {}
+            if self.room().0 {
+                return Ok(());
+            }
+            // What is written twice goes first.
+            self.end_chapters(writing, |_| true)?;
+            let now = self.clock.monotonic();
+            if writing.tried.is_none_or(|tried| now - tried >= ASK_EVERY) {
+                writing.tried = Some(now);
+                self.survey_all(writing)?;
+            }
+            self.tend(writing)?;
+            if self.room().0 {
+                return Ok(());
+            }
+            if !self.shed(writing)? {
+                break;
+            }
+        }
+        let fill = self.lock().fill();
+        Err(Error::Full {
+            used: fill.used,
+            budget: fill.budget,
+        })
+    }
+
+    /// Asks the file system how much is free, now and then.
+    pub(crate) fn ask_for_room(&self, writing: &mut Writing) -> Result<(), Error> {
+        let now = self.clock.monotonic();
+        if writing.asked.is_some_and(|asked| now - asked < ASK_EVERY) {
+            return Ok(());
+        }
+        writing.asked = Some(now);
+        let free = writing
+            .disk
+            .free()
+            .map_err(io_error(|| "asking how much room is free".to_string()))?;
+        let mut state = self.lock();
+        // What is charged and not taken yet is in what is free.
+        let taken = state.fill().used - journal_room(&state.options) + state.pins.bytes();
+        state.room_on_disk = match free {
+            Some(free) => (taken + free).saturating_sub(state.options.leave_free),
+            None => u64::MAX,
+        };
+        Ok(())
+    }
+}

@@ -1,0 +1,291 @@
+//! Upkeep of the segments that are being written: pieces, chapters, seals.
+//!
+//! All of it happens under the `writing` lock, step by step, in a thread of its own in production
+//! and by hand in the simulator.
+
+use crate::engine::{Engine, Writing};
+use crate::error::{Error, io_error};
+use crate::segment::Entry;
+use crate::segment::footer;
+use crate::segment::open::{OpenSegment, Piece};
+use crate::segment::sealed::Segment;
+use crate::segment::tally::Survey;
+use crate::state::State;
+use crate::volume::SlotState;
+use seiner_platform::File;
+use std::sync::Arc;
+
+/// A source is idle after so many ticks without a row.
+pub(crate) const IDLE_TICKS: u16 = 8;
+/// Sources looked at for idleness at a time.
+const IDLE_AT_ONCE: u32 = 16_384;
+/// Room in a slot is reserved in so many steps.
+const RESERVATIONS: u64 = 8;
+/// Entries looked at under one lock.
+const ENTRIES_A_LOCK: usize = 2048;
+
+enum Next {
+    Write(u64),
+    Seal(u64),
+    Chapter,
+    Idle,
+}
+
+/// A segment whose chapter was ended and is not on disk yet.
+struct Ended {
+    number: u64,
+    file: Arc<dyn File>,
+    marked: u64,
+    end: u64,
+    pins: Vec<(u32, u64)>,
+    entries: Vec<Entry>,
+    born: i64,
+}
+
+impl Engine {
+    /// A step of background work: writes a piece, seals a segment, ends chapters, seals idle sources,
+    /// drops and merges segments. Answers whether more is waiting.
+    pub fn step(&self) -> Result<bool, Error> {
+        let mut writing = self.writing();
+        let result = self.step_with(&mut writing);
+        if let Err(error) = &result {
+            self.poison(error);
+        }
+        result
+    }
+
+    pub(crate) fn step_with(&self, writing: &mut Writing) -> Result<bool, Error> {
+        match self.next()? {
+            Next::Write(number) => self.write_piece(number),
+            Next::Seal(number) => self.seal_segment(writing, number).map(|()| true),
+            Next::Chapter => self.end_chapters(writing, |_| true).map(|()| true),
+            Next::Idle => {
+                self.ask_for_room(writing)?;
+                Ok(self.seal_idle(writing)? || self.tend(writing)?)
+            }
+        }
+    }
+
+    fn next(&self) -> Result<Next, Error> {
+        let state = self.lock();
+        if let Some(why) = &state.poisoned {
+            return Err(Error::Poisoned(why.clone()));
+        }
+        let number = |open: &OpenSegment| open.number;
+        let waiting = |open: &&OpenSegment| !open.pieces.is_empty();
+        let closed = |open: &&OpenSegment| open.closed_at.is_some();
+        if let Some(open) = state.open.iter().find(closed) {
+            return Ok(match open.pieces.is_empty() {
+                true => Next::Seal(open.number),
+                false => Next::Write(open.number),
+            });
+        }
+        if let Some(number) = state.open.iter().find(waiting).map(number) {
+            return Ok(Next::Write(number));
+        }
+        Ok(match state.chapter_due {
+            true => Next::Chapter,
+            false => Next::Idle,
+        })
+    }
+
+    /// Writes the first piece that waits of a segment; answers whether there was one.
+    pub(crate) fn write_piece(&self, number: u64) -> Result<bool, Error> {
+        let Some((file, piece, reserved)) = self.first_piece(number) else {
+            return Ok(false);
+        };
+        let context = || format!("writing {}", self.volume.name(number));
+        let end = piece.offset + piece.bytes.len() as u64;
+        let mut room = reserved;
+        if end > reserved {
+            let step = self.segment_bytes / RESERVATIONS;
+            room = end.max((reserved + step).min(self.segment_bytes));
+            file.reserve(room).map_err(io_error(context))?;
+        }
+        file.write_at(piece.offset, &piece.bytes)
+            .map_err(io_error(context))?;
+        let mut state = self.lock();
+        state.counters.segment_written += piece.bytes.len() as u64;
+        let open = open_mut(&mut state, number);
+        open.pieces.pop_front();
+        open.reserved = room;
+        Ok(true)
+    }
+
+    fn first_piece(&self, number: u64) -> Option<(Arc<dyn File>, Piece, u64)> {
+        let state = self.lock();
+        let open = state.open.iter().find(|open| open.number == number)?;
+        Some((open.file.clone(), open.pieces.front()?.clone(), open.reserved))
+    }
+
+    /// Makes a closed segment count: catalog, footer, sync, name; then lets the journal go.
+    fn seal_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+        let (mut entries, trailer, file, len, marked) = {
+            let mut state = self.lock();
+            let horizon = state.horizon(writing.catalog.store);
+            let open = open_mut(&mut state, number);
+            let entries = open.entries(0);
+            let trailer = open.trailer(&entries, &horizon);
+            (entries, trailer, open.file.clone(), open.len(), open.marked)
+        };
+        // Blocks may hold rows that the journal does not have on disk yet; what it has must not be
+        // less than what segments have, or a crash would keep later rows and lose earlier ones.
+        self.write_journal(true)?;
+        self.write_catalog(writing)?;
+        let mut bytes = Vec::new();
+        let (fence, trailer) = footer::encode(&mut entries, len, trailer, &mut bytes);
+        let name = self.volume.name(number);
+        let context = || format!("sealing {name}");
+        file.write_at(len, &bytes).map_err(io_error(context))?;
+        let total = len + bytes.len() as u64;
+        // Gives back what was reserved and not needed.
+        file.set_len(total).map_err(io_error(context))?;
+        file.sync().map_err(io_error(context))?;
+        self.volume
+            .turn(number, SlotState::Open(marked), SlotState::Sealed)?;
+        self.volume.sync()?;
+        self.files.hold(number, file);
+        let (lane, born) = (trailer.lane, trailer.born);
+        let files = self.files.clone();
+        let segment = Arc::new(Segment::new(trailer, fence, files, name, total));
+        let survey = self.survey(number, &entries, |_| false);
+        let mut state = self.lock();
+        let open = state.take_open(number);
+        state.counters.segment_written += bytes.len() as u64;
+        state.retention.vouch(born);
+        let tally = survey.tally(lane, total, born, state.retention.now());
+        state.add_sealed(segment, tally);
+        state.note_durable(&open.pins, &entries);
+        let fill = state.fill();
+        state.lanes.adapt(&fill);
+        drop(state);
+        self.release_journal(true)
+    }
+
+    /// Ends the chapters of segments that are being written: what is in them counts from now on, and
+    /// the journal lets go of it.
+    pub(crate) fn end_chapters(
+        &self,
+        writing: &mut Writing,
+        which: impl Fn(u64) -> bool,
+    ) -> Result<(), Error> {
+        let ended = self.close_chapters(writing, which);
+        if ended.is_empty() {
+            return Ok(());
+        }
+        // As before sealing.
+        self.write_journal(true)?;
+        self.write_catalog(writing)?;
+        for chapter in &ended {
+            while self.write_piece(chapter.number)? {}
+            let context = || format!("syncing {}", self.volume.name(chapter.number));
+            chapter.file.sync().map_err(io_error(context))?;
+            let (from, to) = (SlotState::Open(chapter.marked), SlotState::Open(chapter.end));
+            self.volume.turn(chapter.number, from, to)?;
+            // The name it has now, whether it lasts or not.
+            open_mut(&mut self.lock(), chapter.number).marked = chapter.end;
+        }
+        self.volume.sync()?;
+        {
+            let mut state = self.lock();
+            for chapter in &ended {
+                state.note_durable(&chapter.pins, &chapter.entries);
+                state.retention.vouch(chapter.born);
+            }
+        }
+        self.release_journal(true)
+    }
+
+    fn close_chapters(&self, writing: &Writing, which: impl Fn(u64) -> bool) -> Vec<Ended> {
+        let mut state = self.lock();
+        state.chapter_due = false;
+        let horizon = state.horizon(writing.catalog.store);
+        state
+            .open
+            .iter_mut()
+            .filter(|open| open.closed_at.is_none() && open.has_news() && which(open.number))
+            .map(|open| {
+                let entries = open.news();
+                let pins = open.end_chapter(&horizon);
+                Ended {
+                    number: open.number,
+                    file: open.file.clone(),
+                    marked: open.marked,
+                    end: open.chapter_end(),
+                    pins,
+                    entries,
+                    born: horizon.now,
+                }
+            })
+            .collect()
+    }
+
+    /// Counts what is live among a segment's blocks. `copied`: whether another segment has a block,
+    /// too.
+    pub(crate) fn survey(
+        &self,
+        number: u64,
+        entries: &[Entry],
+        copied: impl Fn(u64) -> bool,
+    ) -> Survey {
+        let mut survey = Survey::new(number);
+        for some in entries.chunks(ENTRIES_A_LOCK) {
+            let state = self.lock();
+            for entry in some {
+                survey.add(entry, &state.retention, copied(entry.number));
+            }
+        }
+        survey
+    }
+
+    pub(crate) fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {
+        let frame = self.lock().take_catalog_frame();
+        if frame.is_empty() {
+            return Ok(());
+        }
+        writing.catalog.add(&frame)?;
+        self.lock().catalog_bytes = writing.catalog.bytes();
+        Ok(())
+    }
+
+    /// Lets journal files go that nothing holds. The catalog has all that they registered.
+    pub(crate) fn release_journal(&self, keep: bool) -> Result<(), Error> {
+        let mut journal = self.journal();
+        loop {
+            let Some(number) = self.lock().pins.take_free() else {
+                return Ok(());
+            };
+            journal.release(number, keep)?;
+        }
+    }
+
+    /// Seals sources that were silent, some at a time; and ends chapters, when all are.
+    fn seal_idle(&self, writing: &mut Writing) -> Result<bool, Error> {
+        let tick = self.tick();
+        let mut state = self.lock();
+        state.tick = tick;
+        if writing.idle_tick == tick || state.writable().is_err() {
+            return Ok(false);
+        }
+        let end = (state.buffers.sources() as u32).min(writing.idle_hand + IDLE_AT_ONCE);
+        state.seal_idle(writing.idle_hand..end, IDLE_TICKS)?;
+        writing.idle_hand = end;
+        if (end as usize) < state.buffers.sources() {
+            return Ok(true);
+        }
+        (writing.idle_hand, writing.idle_tick) = (0, tick);
+        let rows = std::mem::replace(&mut writing.idle_rows, state.counters.rows);
+        if state.buffers.open_blocks() == 0 && rows == state.counters.rows {
+            state.chapter_due = state.open.iter().any(OpenSegment::has_news);
+        }
+        Ok(state.chapter_due)
+    }
+}
+
+fn open_mut(state: &mut State, number: u64) -> &mut OpenSegment {
+    state
+        .open
+        .iter_mut()
+        .find(|open| open.number == number)
+        .expect("segments are taken off the list by whoever seals them")
+}

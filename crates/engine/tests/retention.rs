@@ -1,0 +1,288 @@
+//! What is kept, what goes, and the room that all of it takes.
+
+use seiner_engine::{
+    Class, Classes, Durability, Engine, Error, Keep, MergePolicy, Options, Query, WhenFull,
+};
+use seiner_model::{Interval, Selector, SourceId, SourceKey};
+use seiner_platform::Disk;
+use seiner_platform::sim::{SimClock, SimDisk};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: i64 = 1_000_000_000;
+
+fn class(name: &str, sources: &str, keep: Keep) -> Class {
+    Class {
+        name: name.to_string(),
+        sources: sources.to_string(),
+        keep,
+        ..Class::forever()
+    }
+}
+
+fn ring(rows: u64) -> Classes {
+    let keep = Keep {
+        rows: Some(rows),
+        ..Keep::default()
+    };
+    Classes::new(vec![class("ring", "m", keep)]).unwrap()
+}
+
+fn options(classes: Classes) -> Options {
+    Options {
+        durability: Durability::Memory,
+        memory: 1 << 20,
+        block_bytes: 256,
+        segment_bytes: 64 << 10,
+        journal_bytes: 64 << 10,
+        lanes: 8,
+        classes,
+        ..Options::default()
+    }
+}
+
+struct Store {
+    disk: Arc<SimDisk>,
+    clock: SimClock,
+    engine: Engine,
+    ids: Vec<SourceId>,
+}
+
+impl Store {
+    fn new(options: Options) -> Store {
+        Store::on(Arc::new(SimDisk::new(1)), SimClock::new(0), options)
+    }
+
+    fn on(disk: Arc<SimDisk>, clock: SimClock, options: Options) -> Store {
+        let engine = Engine::open(disk.clone(), Arc::new(clock.clone()), options).unwrap();
+        let ids = (0..20)
+            .map(|n| {
+                let measurement = if n < 10 { "m" } else { "other" };
+                let key = SourceKey::new(measurement, [("n", n.to_string())]).unwrap();
+                engine.register(&key).unwrap().unwrap()
+            })
+            .collect();
+        Store {
+            disk,
+            clock,
+            engine,
+            ids,
+        }
+    }
+
+    fn reopen(self, options: Options) -> Store {
+        self.engine.close().unwrap();
+        drop(self.engine);
+        Store::on(self.disk, self.clock, options)
+    }
+
+    /// A value that does not compress, a second later than the one before.
+    fn tick(&self, sources: &[SourceId]) -> Result<(), Error> {
+        self.clock.advance(SECOND as u64);
+        let now = self.now();
+        let times = vec![now; sources.len()];
+        let values: Vec<f64> = sources
+            .iter()
+            .map(|source| f64::from_bits((now as u64 ^ u64::from(source.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2))
+            .collect();
+        self.engine
+            .append_samples("value", sources, &times, &values)
+            .map(|_| ())
+    }
+
+    fn now(&self) -> i64 {
+        use seiner_platform::Clock;
+        self.clock.now()
+    }
+
+    fn settle_steps(&self) {
+        while self.engine.step().unwrap() {}
+    }
+
+    fn used(&self) -> u64 {
+        let names = self.disk.list().unwrap();
+        let len = |name: &String| self.disk.open(name).unwrap().len().unwrap();
+        names.iter().map(len).sum()
+    }
+
+    fn times(&self, source: SourceId) -> Vec<i64> {
+        let key = self.engine.source_key(source).unwrap();
+        let selector = format!("{}{{n=\"{}\"}}", key.measurement(), key.tag("n"));
+        let query = Query {
+            selector: Selector::parse(&selector).unwrap(),
+            fields: None,
+            interval: Interval::new(i64::MIN, i64::MAX),
+        };
+        let found = self.engine.select(&query).unwrap();
+        found.flat_map(|series| series.unwrap().times).collect()
+    }
+}
+
+#[test]
+fn a_ring_keeps_its_rows_within_the_budget_however_much_is_written() {
+    for policy in MergePolicy::ALL {
+        let budget = 2 << 20;
+        let store = Store::new(Options {
+            disk: Some(budget),
+            policy,
+            ..options(ring(5000))
+        });
+        let ring = &store.ids[..10];
+        for tick in 0..100_000 {
+            store.tick(ring).unwrap();
+            if tick % 64 == 0 {
+                store.settle_steps();
+                assert!(store.used() <= budget, "{policy}: {} bytes", store.used());
+            }
+        }
+        let times = store.times(ring[3]);
+        assert!((5000..5100).contains(&times.len()), "{policy}: {}", times.len());
+        let last = store.now();
+        assert_eq!(times.last(), Some(&last));
+        assert!(times.windows(2).all(|pair| pair[1] == pair[0] + SECOND));
+        let status = store.engine.status();
+        assert!(status.segments_dropped > 10, "{policy}: {status:?}");
+    }
+}
+
+#[test]
+fn what_is_too_old_is_hidden_at_once_and_its_room_comes_back() {
+    let keep = Keep {
+        age: Some(Duration::from_secs(1000)),
+        ..Keep::default()
+    };
+    let classes = || Classes::new(vec![class("short", "m", keep)]).unwrap();
+    let store = Store::new(options(classes()));
+    for _ in 0..20_000 {
+        store.tick(&store.ids).unwrap();
+    }
+    store.engine.settle().unwrap();
+    store.settle_steps();
+    let before = store.used();
+    assert_eq!(store.times(store.ids[0]).len(), 1001);
+    assert_eq!(store.times(store.ids[10]).len(), 20_000);
+    store.clock.advance(2000 * SECOND as u64);
+    assert_eq!(store.times(store.ids[0]).len(), 0);
+    store.settle_steps();
+    assert!(store.used() <= before);
+    // A clock that was set back brings nothing back.
+    let store = store.reopen(options(classes()));
+    store.clock.set_wall(0);
+    assert_eq!(store.times(store.ids[0]).len(), 0);
+    assert_eq!(store.times(store.ids[10]).len(), 20_000);
+}
+
+#[test]
+fn deleted_samples_are_gone_for_good_and_new_ones_stay() {
+    let store = Store::new(options(Classes::default()));
+    for _ in 0..3000 {
+        store.tick(&store.ids).unwrap();
+    }
+    let (first, last) = (500 * SECOND, 1500 * SECOND);
+    let selector = Selector::parse("m{n=\"1\"}").unwrap();
+    let deleted = store.engine.delete(&selector, Interval::new(first, last));
+    assert_eq!(deleted.unwrap(), 1);
+    let gone = |times: &[i64]| times.iter().all(|time| !(first..=last).contains(time));
+    let times = store.times(store.ids[1]);
+    assert_eq!((times.len(), gone(&times)), (3000 - 1001, true));
+    assert_eq!(store.times(store.ids[2]).len(), 3000);
+    let all = Interval::new(i64::MIN, i64::MAX);
+    let selector = Selector::parse("m{n=\"2\"}").unwrap();
+    store.engine.delete(&selector, all).unwrap();
+    let again = [store.ids[1], store.ids[2]];
+    store
+        .engine
+        .append_samples("value", &again, &[600 * SECOND; 2], &[1.0; 2])
+        .unwrap();
+    let store = store.reopen(options(Classes::default()));
+    assert_eq!(store.times(store.ids[1]).len(), 3000 - 1001 + 1);
+    assert_eq!(store.times(store.ids[2]), [600 * SECOND]);
+}
+
+#[test]
+fn rules_change_without_rewriting_and_bring_nothing_back() {
+    let store = Store::new(options(ring(500)));
+    for _ in 0..4000 {
+        store.tick(&store.ids).unwrap();
+    }
+    let kept = store.times(store.ids[0]).len();
+    assert!((500..600).contains(&kept), "{kept}");
+    let store = store.reopen(options(Classes::default()));
+    assert_eq!(store.times(store.ids[0]).len(), kept);
+    assert_eq!(store.times(store.ids[10]).len(), 4000);
+    for _ in 0..1000 {
+        store.tick(&store.ids).unwrap();
+    }
+    assert_eq!(store.times(store.ids[0]).len(), kept + 1000);
+    let store = store.reopen(options(ring(100)));
+    let kept = store.times(store.ids[0]).len();
+    assert!((100..200).contains(&kept), "{kept}");
+}
+
+#[test]
+fn a_full_store_refuses_or_sheds_as_its_classes_say() {
+    let full = |classes| {
+        let store = Store::new(Options {
+            disk: Some(2 << 20),
+            ..options(classes)
+        });
+        let ended = (0..40_000).try_for_each(|tick| {
+            if tick % 64 == 0 {
+                store.settle_steps();
+            }
+            store.tick(&store.ids)
+        });
+        assert!(store.used() <= 2 << 20, "{} bytes", store.used());
+        (store, ended)
+    };
+    let (store, refused) = full(Classes::default());
+    assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
+    let selector = Selector::parse("m").unwrap();
+    store
+        .engine
+        .delete(&selector, Interval::new(i64::MIN, i64::MAX))
+        .unwrap();
+    store.clock.advance(2 * SECOND as u64);
+    store.tick(&store.ids).unwrap();
+
+    let shed = Class {
+        priority: 1,
+        when_full: WhenFull::Shed,
+        ..class("shed", "m", Keep::default())
+    };
+    let (store, written) = full(Classes::new(vec![shed]).unwrap());
+    assert!(matches!(written, Err(Error::Full { .. })), "the others fill it in the end: {written:?}");
+    assert_eq!(store.times(store.ids[0]).first().map(|time| *time > 1000 * SECOND), Some(true));
+    assert_eq!(store.times(store.ids[10]).first(), Some(&SECOND));
+}
+
+#[test]
+fn a_quota_keeps_the_latest_bytes() {
+    let keep = Keep {
+        bytes: Some(256 << 10),
+        ..Keep::default()
+    };
+    let store = Store::new(options(Classes::new(vec![class("some", "m", keep)]).unwrap()));
+    for tick in 0..20_000 {
+        store.tick(&store.ids).unwrap();
+        if tick % 64 == 0 {
+            store.settle_steps();
+        }
+    }
+    let classes = store.engine.log().classes;
+    assert!(classes[0].live < 300 << 10, "{} bytes", classes[0].live);
+    assert_eq!(store.times(store.ids[0]).last(), Some(&store.now()));
+    assert_eq!(store.times(store.ids[10]).len(), 20_000);
+}
+
+#[test]
+fn a_budget_that_is_too_small_is_refused_with_one_that_is_not() {
+    let options = Options {
+        disk: Some(512 << 10),
+        ..options(Classes::default())
+    };
+    let disk = Arc::new(SimDisk::new(1));
+    let refused = Engine::open(disk, Arc::new(SimClock::new(0)), options).err();
+    let text = refused.unwrap().to_string();
+    assert!(text.contains("a store needs 8"), "{text}");
+}
