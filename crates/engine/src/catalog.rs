@@ -53,10 +53,7 @@ pub struct Frame {
 impl Frame {
     /// Whether it adds nothing.
     pub fn is_empty(&self) -> bool {
-        self.sources == 0
-            && self.new_layouts == 0
-            && self.links.is_empty()
-            && self.dead.is_empty()
+        self.sources == 0 && self.new_layouts == 0 && self.links.is_empty() && self.dead.is_empty()
     }
 }
 
@@ -426,11 +423,11 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
     let plain = zstd::bulk::decompress(body, plain).map_err(|_| Short)?;
     let mut cursor = Cursor(&plain);
     for stream in [
-            &mut frame.names,
-            &mut frame.layouts,
-            &mut frame.links,
-            &mut frame.dead,
-        ] {
+        &mut frame.names,
+        &mut frame.layouts,
+        &mut frame.links,
+        &mut frame.dead,
+    ] {
         let len = cursor.count(cursor.0.len())?;
         *stream = cursor.take(len)?.to_vec();
     }

@@ -9,7 +9,7 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
-use crate::merging::{Eaten, Record};
+use crate::merging::{Eaten, Outlook, Record};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::segment::files::Files;
@@ -100,6 +100,8 @@ pub(crate) struct Writing {
     /// clock's monotone ns.
     pub asked: Option<u64>,
     pub tried: Option<u64>,
+    /// How things stood when a merge was decided last.
+    pub outlook: Option<Outlook>,
 }
 
 /// What a store is made of once it is read from the disk.
@@ -171,6 +173,7 @@ impl Engine {
                 graveyard: Vec::new(),
                 asked: None,
                 tried: None,
+                outlook: None,
             }),
             files: opened.files,
             segment_bytes,

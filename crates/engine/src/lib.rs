@@ -38,13 +38,13 @@ mod volume;
 pub use answer::{Bucket, Query, SeriesData, SeriesSummary, Step};
 pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
-pub use merging::Record;
 pub use error::{Error, Reason, Receipt};
+pub use merging::Record;
 pub use options::{Durability, Options};
 pub use retention::class::{Class, Classes, Keep, WhenFull};
+pub use seiner_merge as merge;
 pub use seiner_merge::Kind as MergePolicy;
 pub use select::{Aggregates, Select};
-pub use seiner_merge as merge;
 pub use status::{ClassStatus, LogStatus, Recovery, SegmentInfo, SegmentStatus, Status};
 
 /// Fields that a source can have at most.

@@ -10,13 +10,13 @@
 use crate::block::Block;
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
-use crate::retention::class::WhenFull;
 use crate::retention::Tombstone;
+use crate::retention::class::WhenFull;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::{Share, Tally};
 use crate::volume::SlotState;
-use seiner_merge::{Decision, SegmentStat, View};
+use seiner_merge::{Decision, Fill, SegmentStat, View};
 use seiner_model::{Interval, Selector};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -40,6 +40,17 @@ pub(crate) struct Eaten {
     into: HashSet<u64>,
     /// Whether some of its blocks cannot be read.
     damaged: bool,
+}
+
+/// How things stood at a decision.
+#[derive(Clone, Copy)]
+pub(crate) struct Outlook {
+    /// Bytes of blocks sealed so far.
+    written: u64,
+    /// Live bytes.
+    live: u64,
+    /// Used bytes.
+    used: u64,
 }
 
 /// What was decided, when, and what came of it.
@@ -93,14 +104,20 @@ impl Engine {
             (state.retention.now(), fill, segments)
         };
         let (now, fill, segments) = view;
-        let decision = writing.policy.choose(&View {
+        let mut decision = writing.policy.choose(&View {
             now,
             fill,
             output_limit: self.segment_bytes,
             segments: &segments,
         });
+        if !self.has_changed(writing, &fill) {
+            decision.merge.clear();
+        }
         if !decision.is_empty() {
-            let mut records = self.decisions.lock().expect("nobody panics with the records");
+            let mut records = self
+                .decisions
+                .lock()
+                .expect("nobody panics with the records");
             if records.len() == DECISIONS {
                 records.pop_front();
             }
@@ -110,6 +127,34 @@ impl Engine {
             });
         }
         decision
+    }
+
+    /// Whether a merge may find what the last one did not: something was written, something died, or
+    /// there never was so much room since. Where all is live, merging goes in circles.
+    fn has_changed(&self, writing: &mut Writing, fill: &Fill) -> bool {
+        let written = self.lock().counters.block_bytes;
+        let worth = self.segment_bytes / STEP;
+        let now = Outlook {
+            written,
+            live: fill.live,
+            used: fill.used,
+        };
+        match &mut writing.outlook {
+            Some(last) if last.written == written => {
+                let died = fill.live + worth < last.live;
+                let emptier = fill.used + worth < last.used;
+                last.live = last.live.min(fill.live);
+                last.used = match died {
+                    true => fill.used,
+                    false => last.used.min(fill.used),
+                };
+                died || emptier
+            }
+            outlook => {
+                *outlook = Some(now);
+                true
+            }
+        }
     }
 
     fn carry_out(&self, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
@@ -143,9 +188,6 @@ impl Engine {
             let due = state.tallies.values().filter(|tally| tally.due <= now);
             due.take(most).map(|tally| tally.stat.number).collect()
         };
-        for &number in &due {
-            self.survey_segment(writing, number)?;
-        }
         // A write to the catalog, so that what is too old may go though nothing new comes.
         let vouch = !due.is_empty() && self.lock().retention.needs_vouching();
         if vouch {
@@ -154,6 +196,9 @@ impl Engine {
             let mut state = self.lock();
             let now = state.retention.now();
             state.retention.vouch(now);
+        }
+        for &number in &due {
+            self.survey_segment(writing, number)?;
         }
         Ok(vouch)
     }
@@ -249,7 +294,11 @@ impl Engine {
         if writing.eaten.is_empty() {
             return Ok(false);
         }
-        let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.bytes()).sum();
+        let bytes: u64 = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.bytes())
+            .sum();
         let waiting = self.waiting(writing);
         let fill = self.lock().fill();
         let wanted = bytes >= (fill.room() / 2).min(4 * self.segment_bytes);
@@ -279,10 +328,15 @@ impl Engine {
     /// The segments that have copies which are not on disk yet.
     fn waiting(&self, writing: &Writing) -> HashSet<u64> {
         let state = self.lock();
-        let news = state.open.iter().filter(|open| open.closed_at.is_some() || open.has_news());
+        let news = state
+            .open
+            .iter()
+            .filter(|open| open.closed_at.is_some() || open.has_news());
         let news: HashSet<u64> = news.map(|open| open.number).collect();
         let into = writing.eaten.iter().flat_map(|eaten| &eaten.into);
-        into.copied().filter(|number| news.contains(number)).collect()
+        into.copied()
+            .filter(|number| news.contains(number))
+            .collect()
     }
 
     // ---- merging
@@ -398,7 +452,10 @@ impl Engine {
             let Some(&(_, class)) = shed.iter().min() else {
                 return Ok(false);
             };
-            (class, (state.fill().budget / STEP).max(2 * self.segment_bytes))
+            (
+                class,
+                (state.fill().budget / STEP).max(2 * self.segment_bytes),
+            )
         };
         self.let_go(writing, class, bytes)?;
         let mut state = self.lock();
@@ -480,9 +537,7 @@ fn runs(mut entries: Vec<Entry>) -> Vec<Run> {
     for entry in entries {
         let (start, len) = (u64::from(entry.offset), u64::from(entry.len));
         match runs.last_mut() {
-            Some(run)
-                if start < run.offset + run.len + GAP && start + len - run.offset <= READ =>
-            {
+            Some(run) if start < run.offset + run.len + GAP && start + len - run.offset <= READ => {
                 run.len = start + len - run.offset;
                 run.entries.push(entry);
             }
@@ -498,11 +553,7 @@ fn runs(mut entries: Vec<Entry>) -> Vec<Run> {
 
 /// The block number below which a class has about so many live bytes. Within a segment they are
 /// taken to be spread evenly.
-fn floor_for(
-    tallies: &std::collections::BTreeMap<u64, Tally>,
-    class: u8,
-    bytes: u64,
-) -> u64 {
+fn floor_for(tallies: &std::collections::BTreeMap<u64, Tally>, class: u8, bytes: u64) -> u64 {
     let shares: Vec<&Share> = tallies
         .values()
         .flat_map(|tally| &tally.shares)

@@ -68,7 +68,9 @@ pub(crate) fn open(
     } = replay;
     state.sequence = sequence;
     let keys = state.dictionary.clone();
-    let keys = keys.read().expect("no panic while the dictionary is locked");
+    let keys = keys
+        .read()
+        .expect("no panic while the dictionary is locked");
     let next_block = state.next_block;
     state.retention.advance(clock.now(), next_block);
     state.retention.change_rules(
@@ -270,12 +272,7 @@ impl Found {
     }
 
     /// The blocks in a segment's chapters: the latest chapter knows where the one before ends.
-    fn read_chapters(
-        &self,
-        number: u64,
-        end: u64,
-        piece: u64,
-    ) -> Result<Resumed, Error> {
+    fn read_chapters(&self, number: u64, end: u64, piece: u64) -> Result<Resumed, Error> {
         let file = self.volume.open(number, SlotState::Open(end))?;
         let name = self.volume.name(number);
         let (mut entries, mut at) = (Vec::new(), end);
@@ -332,7 +329,8 @@ impl Found {
                             survey.add(entry, &state.retention, false);
                         }
                         if merging {
-                            self.victims.extend(entries.iter().map(|entry| entry.number));
+                            self.victims
+                                .extend(entries.iter().map(|entry| entry.number));
                         }
                     }
                     // What the page holds is not read, and neither dropped nor merged.

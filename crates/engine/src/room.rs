@@ -71,7 +71,8 @@ impl State {
         let live: u64 = self.tallies.values().map(|tally| tally.stat.live).sum();
         let (budget, reserved) = (self.budget(), merge_room(&self.options));
         // In a small store, or one with much in memory, writers would stop before merging began.
-        let writers = budget.saturating_sub(reserved + self.pending() + 2 * self.options.segment_bytes);
+        let writers =
+            budget.saturating_sub(reserved + self.pending() + 2 * self.options.segment_bytes);
         let latest = (writers as f64 / budget as f64).max(LEAST_UM);
         Fill {
             budget,

@@ -115,7 +115,11 @@ impl Engine {
     fn first_piece(&self, number: u64) -> Option<(Arc<dyn File>, Piece, u64)> {
         let state = self.lock();
         let open = state.open.iter().find(|open| open.number == number)?;
-        Some((open.file.clone(), open.pieces.front()?.clone(), open.reserved))
+        Some((
+            open.file.clone(),
+            open.pieces.front()?.clone(),
+            open.reserved,
+        ))
     }
 
     /// Makes a closed segment count: catalog, footer, sync, name; then lets the journal go.
@@ -180,7 +184,10 @@ impl Engine {
             while self.write_piece(chapter.number)? {}
             let context = || format!("syncing {}", self.volume.name(chapter.number));
             chapter.file.sync().map_err(io_error(context))?;
-            let (from, to) = (SlotState::Open(chapter.marked), SlotState::Open(chapter.end));
+            let (from, to) = (
+                SlotState::Open(chapter.marked),
+                SlotState::Open(chapter.end),
+            );
             self.volume.turn(chapter.number, from, to)?;
             // The name it has now, whether it lasts or not.
             open_mut(&mut self.lock(), chapter.number).marked = chapter.end;

@@ -269,7 +269,10 @@ mod tests {
         assert_eq!(picked(&[2, 3]).unwrap().present, None);
         let some = picked(&[0, 1, 3]).unwrap();
         assert_eq!(some.values, Column::I64(vec![10, 40]));
-        assert_eq!(some.present, Some([true, false, true].into_iter().collect()));
+        assert_eq!(
+            some.present,
+            Some([true, false, true].into_iter().collect())
+        );
         let whole = FieldColumn {
             present: None,
             values: Column::I64(vec![1, 2, 3]),

@@ -139,7 +139,8 @@ impl Disk for Directory {
     }
 
     fn free(&self) -> io::Result<Option<u64>> {
-        let found = rustix::fs::fstatvfs(&self.handle).map_err(|error| at(&self.path, error.into()))?;
+        let found =
+            rustix::fs::fstatvfs(&self.handle).map_err(|error| at(&self.path, error.into()))?;
         Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))
     }
 }

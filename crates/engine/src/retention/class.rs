@@ -194,14 +194,26 @@ fn check(class: &Class) -> Result<(), Error> {
             "a retention class needs a name of 1 to 255 bytes".to_string(),
         ));
     }
-    if class.keep.age.is_some_and(|age| age < Duration::from_secs(1)) {
-        return Err(refuse(class, "an age below 1 s keeps nothing; say 1s or more"));
+    if class
+        .keep
+        .age
+        .is_some_and(|age| age < Duration::from_secs(1))
+    {
+        return Err(refuse(
+            class,
+            "an age below 1 s keeps nothing; say 1s or more",
+        ));
     }
     if class.keep.rows.is_some_and(|rows| rows < LEAST_ROWS) {
-        return Err(refuse(class, "a ring of 0 rows keeps nothing; say 1 or more"));
+        return Err(refuse(
+            class,
+            "a ring of 0 rows keeps nothing; say 1 or more",
+        ));
     }
     if class.keep.bytes.is_some_and(|bytes| bytes < LEAST_BYTES) {
-        let what = format!("a quota below {LEAST_BYTES} bytes is less than two blocks; say {LEAST_BYTES} or more");
+        let what = format!(
+            "a quota below {LEAST_BYTES} bytes is less than two blocks; say {LEAST_BYTES} or more"
+        );
         return Err(refuse(class, &what));
     }
     Ok(())
@@ -229,7 +241,10 @@ mod tests {
         let of = |measurement: &str, axis: &str| {
             classes.of(&SourceKey::new(measurement, [("axis", axis)]).unwrap())
         };
-        assert_eq!((of("accel", "x"), of("accel", "y"), of("cpu", "x")), (0, 1, 2));
+        assert_eq!(
+            (of("accel", "x"), of("accel", "y"), of("cpu", "x")),
+            (0, 1, 2)
+        );
         assert_eq!(classes.list()[2].name, DEFAULT);
     }
 

@@ -138,7 +138,9 @@ impl Retention {
         self.pace.note(next_block, self.now);
         for (class, floor) in self.classes.list().iter().zip(&mut self.floors) {
             if let Some(age) = class.keep.age {
-                floor.time = floor.time.max(self.now.saturating_sub(age.as_nanos() as i64));
+                floor.time = floor
+                    .time
+                    .max(self.now.saturating_sub(age.as_nanos() as i64));
             }
         }
     }
@@ -152,7 +154,11 @@ impl Retention {
     /// late it is.
     pub fn needs_vouching(&self) -> bool {
         let lag = self.now.saturating_sub(self.vouched);
-        let ages = self.classes.list().iter().filter_map(|class| class.keep.age);
+        let ages = self
+            .classes
+            .list()
+            .iter()
+            .filter_map(|class| class.keep.age);
         ages.min().is_some_and(|age| {
             let least = (age.as_nanos() as i64 / 64).clamp(NANOS, 60 * NANOS);
             lag > least
@@ -256,9 +262,9 @@ impl Retention {
             return false;
         };
         let keep = self.classes.list()[class as usize].keep;
-        let too_old = keep.age.is_some_and(|age| {
-            entry.last < self.vouched.saturating_sub(age.as_nanos() as i64)
-        });
+        let too_old = keep
+            .age
+            .is_some_and(|age| entry.last < self.vouched.saturating_sub(age.as_nanos() as i64));
         if too_old || entry.number < self.floors[class as usize].number {
             return true;
         }
@@ -313,7 +319,10 @@ impl Retention {
         let ring = keep.rows.map_or(Death::Never, |ring| {
             let rows = self.rows.get(entry.source as usize).copied();
             let since = rows.unwrap_or(0).saturating_sub(entry.ordinal);
-            let ns = self.now.saturating_sub(self.pace.time_of(entry.number)).max(1);
+            let ns = self
+                .now
+                .saturating_sub(self.pace.time_of(entry.number))
+                .max(1);
             let rate = (since + u64::from(entry.rows)) as f64 / (ns as f64 / 1e9);
             Death::by_amount(self.now, ring.saturating_sub(since), Some(rate))
         });
@@ -455,7 +464,10 @@ impl Retention {
             members[class as usize].insert(source);
             let ring = old.list()[class as usize].keep.rows;
             let rows = self.rows[source as usize];
-            if let Some(ordinal) = ring.map(|ring| rows.saturating_sub(ring)).filter(|&ordinal| ordinal > 0) {
+            if let Some(ordinal) = ring
+                .map(|ring| rows.saturating_sub(ring))
+                .filter(|&ordinal| ordinal > 0)
+            {
                 past.push((source, ordinal));
             }
         }

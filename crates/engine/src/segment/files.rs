@@ -46,7 +46,11 @@ impl Files {
         let file = self
             .volume
             .open(number, SlotState::Sealed)
-            .or_else(|error| self.volume.open(number, SlotState::Merging).map_err(|_| error))?;
+            .or_else(|error| {
+                self.volume
+                    .open(number, SlotState::Merging)
+                    .map_err(|_| error)
+            })?;
         held.add(number, file.clone());
         Ok(file)
     }

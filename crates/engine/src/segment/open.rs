@@ -254,9 +254,7 @@ impl OpenSegment {
             blocks: entries.len() as u64,
             rows: entries.iter().map(|entry| u64::from(entry.rows)).sum(),
             block_bytes: entries.iter().map(|entry| u64::from(entry.len)).sum(),
-            span: entries
-                .iter()
-                .fold(Interval::new(i64::MAX, i64::MIN), span),
+            span: entries.iter().fold(Interval::new(i64::MAX, i64::MIN), span),
             last_block: entries.iter().map(|entry| entry.number).max().unwrap_or(0),
             sequence: self.closed_at.unwrap_or(horizon.sequence),
             sources: horizon.sources,

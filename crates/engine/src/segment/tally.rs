@@ -106,7 +106,10 @@ impl Survey {
                 live: self.live,
                 dead: self.dead,
                 born,
-                dies: self.deaths.last().map_or(Death::At(now), |(death, _)| *death),
+                dies: self
+                    .deaths
+                    .last()
+                    .map_or(Death::At(now), |(death, _)| *death),
             },
             shares: self.shares,
             first_block: self.first_block,
