@@ -76,6 +76,12 @@ impl<'a> Cursor<'a> {
 
 /// Appends a text, its length first.
 pub fn put_text(text: &str, out: &mut Vec<u8>) {
+    put_bytes(text.as_bytes(), out);
+}
+
+/// Appends the bytes of a text, their number first.
+#[inline]
+pub fn put_bytes(text: &[u8], out: &mut Vec<u8>) {
     varint::put_u64(text.len() as u64, out);
-    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(text);
 }

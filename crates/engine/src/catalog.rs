@@ -6,7 +6,7 @@
 //! from the other.
 //! `docs/format/catalog.md` has the bytes.
 
-use crate::bytes::{Cursor, Short, put_text};
+use crate::bytes::{Cursor, Short, put_bytes, put_text};
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::error::{Error, io_error};
 use seiner_codec::{checksum, varint};
@@ -57,13 +57,16 @@ impl Frame {
     }
 }
 
-/// Writes a key: measurement, count of tags, tags.
-pub fn put_key(key: &SourceKey, out: &mut Vec<u8>) {
-    put_text(key.measurement(), out);
-    varint::put_u64(key.tags().len() as u64, out);
-    for (tag, value) in key.tags() {
-        put_text(tag, out);
-        put_text(value, out);
+/// Writes a key, all of it text: measurement, count of tags, tags.
+pub fn put_key<'t>(
+    (measurement, tags): (&[u8], impl ExactSizeIterator<Item = (&'t [u8], &'t [u8])>),
+    out: &mut Vec<u8>,
+) {
+    put_bytes(measurement, out);
+    varint::put_u64(tags.len() as u64, out);
+    for (tag, value) in tags {
+        put_bytes(tag, out);
+        put_bytes(value, out);
     }
 }
 

@@ -268,7 +268,11 @@ impl Engine {
         self.make_way()?;
         let mut state = self.lock();
         self.prepare(&mut state)?;
-        Ok(state.register(key).map(SourceId))
+        let dictionary = state.dictionary.clone();
+        let mut dictionary = dictionary
+            .write()
+            .expect("no panic while the dictionary is locked");
+        Ok(state.register(&mut dictionary, key).map(SourceId))
     }
 
     /// Appends rows of one source: a column a field, as many as `fields`.
@@ -748,6 +752,8 @@ impl Engine {
 struct Scratch {
     hashes: Vec<NameHash>,
     sources: Vec<u32>,
+    /// The rows whose names were not known.
+    unknown: Vec<usize>,
 }
 
 impl Scratch {
@@ -761,26 +767,47 @@ impl Scratch {
         receipt: &mut Receipt,
     ) {
         self.sources.clear();
-        for (index, row) in rows.iter().enumerate() {
+        self.unknown.clear();
+        for (index, &hash) in self.hashes.iter().enumerate() {
             if let Some(&ahead) = self.hashes.get(index + LINES_AHEAD) {
                 state.names.prefetch(ahead);
             }
-            let hash = self.hashes[index];
-            let source = match state.names.find(hash) {
-                Some(source) => source,
-                None => match notation
-                    .source_key(row.name)
-                    .map_err(Reason::from)
-                    .and_then(|key| state.register_name(hash, &key))
-                {
-                    Ok(source) => source,
-                    Err(reason) => {
-                        receipt.refuse(base + index, reason);
-                        REFUSED
-                    }
-                },
-            };
+            let source = state.names.find(hash).unwrap_or_else(|| {
+                self.unknown.push(index);
+                REFUSED
+            });
             self.sources.push(source);
+        }
+        if !self.unknown.is_empty() {
+            self.register(state, notation, rows, base, receipt);
+        }
+    }
+
+    /// Registers the names that were not known, in the order of their rows.
+    #[cold]
+    fn register(
+        &mut self,
+        state: &mut State,
+        notation: &dyn Notation,
+        rows: &[seiner_model::Row<'_>],
+        base: usize,
+        receipt: &mut Receipt,
+    ) {
+        let dictionary = state.dictionary.clone();
+        let mut dictionary = dictionary
+            .write()
+            .expect("no panic while the dictionary is locked");
+        for &index in &self.unknown {
+            let hash = self.hashes[index];
+            // An earlier row may have had the name.
+            let source = state.names.find(hash).map_or_else(
+                || state.register_name(&mut dictionary, notation, rows[index].name, hash),
+                Ok,
+            );
+            match source {
+                Ok(source) => self.sources[index] = source,
+                Err(reason) => receipt.refuse(base + index, reason),
+            }
         }
     }
 

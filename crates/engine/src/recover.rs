@@ -187,10 +187,10 @@ fn add_source(state: &mut State, key: &SourceKey) {
     let (_, new) = dictionary
         .write()
         .expect("no panic while the dictionary is locked")
-        .intern(key);
+        .intern(&mut state.names, key);
     if new {
         state.buffers.add_source();
-        state.retention.add_source(key);
+        state.retention.add_source(|| key.clone());
     }
 }
 
@@ -856,10 +856,8 @@ mod tests {
         let disk: Arc<dyn Disk> = Arc::new(disk);
         let mut journal = JournalWriter::new(disk.clone(), store, 64 << 10, 1, Vec::new());
         let staging = &mut journal.staging;
-        put_key(
-            &SourceKey::new("m", [("tag", "value")]).unwrap(),
-            &mut staging.names,
-        );
+        let tags = [(&b"tag"[..], &b"value"[..])];
+        put_key((b"m", tags.into_iter()), &mut staging.names);
         (staging.new_sources, staging.first_layout) = (1, 1);
         staging.new_layouts = 1;
         staging.layouts.extend([0, FieldType::Str.code()]);

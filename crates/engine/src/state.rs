@@ -23,7 +23,7 @@ use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
-use seiner_model::{Cell, FieldType, SourceKey, Value};
+use seiner_model::{Cell, FieldType, Notation, SourceKey, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
@@ -199,36 +199,61 @@ impl State {
     // ---- registration
 
     /// The source of a key, registered where it is new.
-    pub fn register(&mut self, key: &SourceKey) -> Result<u32, Reason> {
-        let dictionary = self.dictionary.clone();
-        let full = self.dictionary_full;
-        let mut dictionary = dictionary
-            .write()
-            .expect("no panic while the dictionary is locked");
-        if full {
-            return dictionary.find(key).ok_or(Reason::TooManySources);
+    pub fn register(
+        &mut self,
+        dictionary: &mut Dictionary,
+        key: &SourceKey,
+    ) -> Result<u32, Reason> {
+        if self.dictionary_full {
+            let known = dictionary.find(&self.names, key);
+            return known.ok_or(Reason::TooManySources);
         }
-        let (source, new) = dictionary.intern(key);
+        let (source, new) = dictionary.intern(&mut self.names, key);
         if new {
-            self.buffers.add_source();
-            self.retention.add_source(key);
-            if self.journalled {
-                if self.staging.new_sources == 0 {
-                    self.staging.first_source = u64::from(source);
-                }
-                self.staging.new_sources += 1;
-                put_key(key, &mut self.staging.names);
-            }
-            self.position += 1;
+            self.note_source(dictionary, source);
         }
         Ok(source)
     }
 
-    /// The source of a name seen for the first time.
-    pub fn register_name(&mut self, hash: NameHash, key: &SourceKey) -> Result<u32, Reason> {
-        let source = self.register(key)?;
-        self.names.insert(hash, source);
+    /// The source of a name that is not known.
+    pub fn register_name(
+        &mut self,
+        dictionary: &mut Dictionary,
+        notation: &dyn Notation,
+        name: &[u8],
+        hash: NameHash,
+    ) -> Result<u32, Reason> {
+        if notation.id() == SourceKey::NOTATION
+            && !self.dictionary_full
+            && let Some((source, new)) = dictionary.intern_name(&mut self.names, name, hash)
+        {
+            if new {
+                self.note_source(dictionary, source);
+            }
+            return Ok(source);
+        }
+        let key = notation.source_key(name)?;
+        let source = self.register(dictionary, &key)?;
+        // Unless it is the canonical name, which the source has now.
+        if self.names.find(hash).is_none() {
+            self.names.insert(hash, source);
+        }
         Ok(source)
+    }
+
+    /// Makes room for a source that was just registered, and notes it for the journal.
+    fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
+        self.buffers.add_source();
+        self.retention
+            .add_source(|| dictionary.key(source).expect("it was just registered"));
+        if self.journalled {
+            if self.staging.new_sources == 0 {
+                self.staging.first_source = u64::from(source);
+            }
+            self.staging.new_sources += 1;
+            put_key(dictionary.texts(source), &mut self.staging.names);
+        }
+        self.position += 1;
     }
 
     /// A layout with one field more, noted for the journal where it is new.
@@ -774,10 +799,7 @@ impl State {
             ..Frame::default()
         };
         for source in sources..dictionary.len() as u32 {
-            put_key(
-                &dictionary.key(source).expect("numbers are dense"),
-                &mut frame.names,
-            );
+            put_key(dictionary.texts(source), &mut frame.names);
             frame.sources += 1;
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }

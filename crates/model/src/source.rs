@@ -43,6 +43,11 @@ impl SourceKey {
     /// The longest key, measurement and tags together, in bytes.
     pub const MAX_BYTES: usize = 16 * 1024;
 
+    /// The number of the notation of canonical names: line protocol's ([`Notation::id`]).
+    ///
+    /// [`Notation::id`]: crate::Notation::id
+    pub const NOTATION: u32 = 1;
+
     /// A key from a measurement and tags in any order.
     pub fn new<M, I, K, V>(measurement: M, tags: I) -> Result<SourceKey, KeyError>
     where
@@ -99,12 +104,36 @@ impl SourceKey {
         &self.tags
     }
 
+    /// Appends the canonical name, of which every key has one: `measurement,tag=value`, the tags
+    /// sorted, with backslashes before commas, backslashes, and the `=` of tags and values, and
+    /// before nothing else.
+    pub fn put_name(&self, name: &mut Vec<u8>) {
+        put_escaped(&self.measurement, |byte| matches!(byte, b',' | b'\\'), name);
+        let in_tags = |byte| matches!(byte, b',' | b'=' | b'\\');
+        for (tag, value) in &self.tags {
+            name.push(b',');
+            put_escaped(tag, in_tags, name);
+            name.push(b'=');
+            put_escaped(value, in_tags, name);
+        }
+    }
+
     /// The value of a tag; the empty string where the source does not have it.
     pub fn tag(&self, name: &str) -> &str {
         self.tags
             .binary_search_by(|(key, _)| key.as_str().cmp(name))
             .map_or("", |at| &self.tags[at].1)
     }
+}
+
+fn put_escaped(text: &str, escaped: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
+    let mut rest = text.as_bytes();
+    while let Some(at) = rest.iter().position(|&byte| escaped(byte)) {
+        out.extend_from_slice(&rest[..at]);
+        out.extend_from_slice(&[b'\\', rest[at]]);
+        rest = &rest[at + 1..];
+    }
+    out.extend_from_slice(rest);
 }
 
 /// The selector notation: `cpu{core="0",host="a"}`.
@@ -132,6 +161,24 @@ mod tests {
         assert_eq!(key.to_string(), r#"cpu{core="0",host="a"}"#);
         assert_eq!(key.tag("host"), "a");
         assert_eq!(key.tag("rack"), "");
+    }
+
+    #[test]
+    fn every_key_has_one_canonical_name() {
+        let name = |measurement: &str, tags: &[(&str, &str)]| {
+            let mut name = Vec::new();
+            let key = SourceKey::new(measurement, tags.iter().copied()).unwrap();
+            key.put_name(&mut name);
+            String::from_utf8(name).unwrap()
+        };
+        assert_eq!(
+            name("cpu", &[("host", "a"), ("core", "0")]),
+            "cpu,core=0,host=a"
+        );
+        assert_eq!(
+            name("a=b,c", &[("d", "1=2 3"), ("e,=", "\\")]),
+            r"a=b\,c,d=1\=2 3,e\,\==\\"
+        );
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! A layout is another one with one field more, down to the empty layout, number 0. That is also
 //! how layouts are written down.
 
+use hashbrown::hash_table::{Entry, HashTable};
 use seiner_model::FieldType;
-use std::collections::HashMap;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// The columns of a source, in the order in which they came.
@@ -26,6 +27,12 @@ impl Layout {
     /// The layout that it extends by its last field.
     pub fn parent(&self) -> u32 {
         self.parent
+    }
+
+    /// What it was made by: the layout that it extends, and the field.
+    fn step(&self) -> (u32, &str, FieldType) {
+        let last = self.types.len() - 1;
+        (self.parent, &self.names[last], self.types[last])
     }
 
     /// Whether what it was is not known any more.
@@ -74,8 +81,9 @@ impl Layout {
 /// All layouts of a store.
 pub struct Layouts {
     all: Vec<Arc<Layout>>,
-    /// A layout and one more field lead to another.
-    next: HashMap<(u32, Arc<str>, FieldType), u32>,
+    /// All but the empty and the lost ones, by the layout that they extend and by which field.
+    next: HashTable<u32>,
+    hasher: foldhash::fast::RandomState,
     memory: usize,
 }
 
@@ -84,7 +92,8 @@ impl Layouts {
     pub fn new() -> Layouts {
         Layouts {
             all: vec![Arc::new(Layout::default())],
-            next: HashMap::new(),
+            next: HashTable::new(),
+            hasher: foldhash::fast::RandomState::default(),
             memory: 0,
         }
     }
@@ -102,14 +111,21 @@ impl Layouts {
 
     /// A layout with one field more; and whether it is new.
     pub fn extend(&mut self, parent: u32, name: &str, field_type: FieldType) -> (u32, bool) {
-        let step = (parent, Arc::from(name), field_type);
-        if let Some(&number) = self.next.get(&step) {
-            return (number, false);
-        }
-        let number = self.all.len() as u32;
+        let (all, hasher) = (&self.all, &self.hasher);
+        let same = |&other: &u32| all[other as usize].step() == (parent, name, field_type);
+        let hash_of = |&other: &u32| {
+            let (parent, name, field_type) = all[other as usize].step();
+            hasher.hash_one((parent, name, field_type))
+        };
+        let number = all.len() as u32;
+        let hash = hasher.hash_one((parent, name, field_type));
+        match self.next.entry(hash, same, hash_of) {
+            Entry::Occupied(known) => return (*known.get(), false),
+            Entry::Vacant(place) => place.insert(number),
+        };
         let base = &self.all[parent as usize];
         let mut names = base.names.clone();
-        names.push(step.1.clone());
+        names.push(Arc::from(name));
         let mut types = base.types.clone();
         types.push(field_type);
         self.memory += 160 + names.len() * 17 + name.len();
@@ -121,7 +137,6 @@ impl Layouts {
             types,
             lost,
         }));
-        self.next.insert(step, number);
         (number, true)
     }
 

@@ -3,14 +3,21 @@
 //! Made for millions of sources whose tag values may each be unique. A tag with its value is a
 //! *pair*, kept once; a source is a list of pair numbers; a pair lists its sources, in place
 //! when it has only one. See [`Dictionary::memory`] for what that costs a source.
+//!
+//! A source is found by its canonical name among the [`Names`], where every source of the
+//! dictionary has it: that is what the doors here are for, which take names and dictionary together.
 
 pub mod layouts;
 pub mod names;
 mod pairs;
+mod sources;
+mod spelling;
 
+use names::{NameHash, Names, hash_name};
 use pairs::Pairs;
 use roaring::RoaringBitmap;
 use seiner_model::{Condition, Matcher, Selector, SourceKey};
+use spelling::Spelling;
 
 /// The tag name under which pairs keep the measurement. No tag is named so: empty names are refused.
 const MEASUREMENT: &str = "";
@@ -23,51 +30,86 @@ pub struct Dictionary {
     ends: Vec<u32>,
     /// Pair numbers, source after source: the measurement, then the tags in order.
     members: Vec<u32>,
-    by_members: hashbrown::HashTable<u32>,
-    hasher: foldhash::fast::FixedState,
+    /// The name of `spelled`.
+    spelling: Spelling,
+    /// The source whose pairs the spelling's pieces are, if it has any.
+    spelled: u32,
 }
 
 impl Dictionary {
     /// The number of a key's source, which is registered where it is new; and whether it was new.
-    pub fn intern(&mut self, key: &SourceKey) -> (u32, bool) {
-        let start = self.members.len();
-        let measurement = self.pairs.intern(MEASUREMENT, key.measurement());
-        self.members.push(measurement);
-        for (tag, value) in key.tags() {
-            let pair = self.pairs.intern(tag, value);
-            self.members.push(pair);
-        }
-        let hash = hash_members(&self.hasher, &self.members[start..]);
-        let (ends, members) = (&self.ends, &self.members);
-        let same = |&source: &u32| members_of(ends, members, source) == &members[start..];
-        if let Some(&source) = self.by_members.find(hash, same) {
-            self.members.truncate(start);
+    pub fn intern(&mut self, names: &mut Names, key: &SourceKey) -> (u32, bool) {
+        let (name, hash) = canonical(names, key);
+        if let Some(source) = names.find(hash) {
             return (source, false);
         }
-        let source = self.ends.len() as u32;
-        self.ends.push(self.members.len() as u32);
-        let (ends, members, hasher) = (&self.ends, &self.members, &self.hasher);
-        self.by_members.insert_unique(hash, source, |&other| {
-            hash_members(hasher, members_of(ends, members, other))
+        let source = self.add_name(names, &name, hash).unwrap_or_else(|| {
+            let tags = key.tags().iter().map(|(tag, value)| (&**tag, &**value));
+            for (tag, value) in [(MEASUREMENT, key.measurement())].into_iter().chain(tags) {
+                let pair = self.pairs.intern(tag.as_bytes(), value.as_bytes(), None);
+                self.members.push(pair);
+            }
+            self.add(names, hash)
         });
-        for &pair in &self.members[start..] {
-            self.pairs.add_source(pair, source);
-        }
         (source, true)
     }
 
     /// The number of a key's source, if it is registered.
-    pub fn find(&self, key: &SourceKey) -> Option<u32> {
-        let mut members = vec![self.pairs.find(MEASUREMENT, key.measurement())?];
-        for (tag, value) in key.tags() {
-            members.push(self.pairs.find(tag, value)?);
+    pub fn find(&self, names: &Names, key: &SourceKey) -> Option<u32> {
+        names.find(canonical(names, key).1)
+    }
+
+    /// The number of the source of a name that is not known, without reading its key: it is
+    /// registered where it is new; and whether it was new. `None` for names that need their key:
+    /// not canonical for more than the order of their tags, or with a backslash in them.
+    pub fn intern_name(
+        &mut self,
+        names: &mut Names,
+        name: &[u8],
+        hash: NameHash,
+    ) -> Option<(u32, bool)> {
+        if let Some(source) = self.add_name(names, name, hash) {
+            return Some((source, true));
         }
-        let hash = hash_members(&self.hasher, &members);
-        self.by_members
-            .find(hash, |&source| {
-                members_of(&self.ends, &self.members, source) == members
-            })
-            .copied()
+        let sorted = spelling::sorted(name)?;
+        let sorted_hash = hash_name(names.seed(), SourceKey::NOTATION, &sorted);
+        let (source, new) = match names.find(sorted_hash) {
+            Some(source) => (source, false),
+            None => (self.add_name(names, &sorted, sorted_hash)?, true),
+        };
+        names.insert(hash, source);
+        Some((source, new))
+    }
+
+    /// Registers the source of a canonical name, which no source has yet, and answers its number.
+    /// `None` for names that are not canonical, or have a backslash in them.
+    fn add_name(&mut self, names: &mut Names, name: &[u8], hash: NameHash) -> Option<u32> {
+        let kept = self.spelling.read(name)?;
+        let before = start_of(&self.ends, self.spelled);
+        let before_end = self
+            .ends
+            .get(self.spelled as usize)
+            .map_or(0, |&end| end as usize);
+        self.members.extend_from_within(before..before + kept);
+        for index in kept..self.spelling.pieces() {
+            let (tag, value) = self.spelling.piece(index);
+            let like = (before + index < before_end).then(|| self.members[before + index]);
+            let pair = self.pairs.intern(tag, value, like);
+            self.members.push(pair);
+        }
+        self.spelled = self.ends.len() as u32;
+        Some(self.add(names, hash))
+    }
+
+    /// Makes the pairs behind those of the last source a source.
+    fn add(&mut self, names: &mut Names, hash: NameHash) -> u32 {
+        let source = self.ends.len() as u32;
+        self.ends.push(self.members.len() as u32);
+        for &pair in members_of(&self.ends, &self.members, source) {
+            self.pairs.add_source(pair, source);
+        }
+        names.insert(hash, source);
+        source
     }
 
     /// How many sources there are.
@@ -83,6 +125,13 @@ impl Dictionary {
         let members = members_of(&self.ends, &self.members, source);
         let tags = members[1..].iter().map(|&pair| self.pairs.text(pair));
         Some(SourceKey::new(self.pairs.text(members[0]).1, tags).expect("only keys are interned"))
+    }
+
+    /// The measurement of a source, and its tags with their values: texts, as bytes.
+    pub fn texts(&self, source: u32) -> (&[u8], impl ExactSizeIterator<Item = (&[u8], &[u8])>) {
+        let members = members_of(&self.ends, &self.members, source);
+        let tags = members[1..].iter().map(|&pair| self.pairs.bytes(pair));
+        (self.pairs.bytes(members[0]).1, tags)
     }
 
     /// The numbers of the sources that a selector means, ascending.
@@ -190,22 +239,27 @@ impl Dictionary {
     pub fn memory(&self) -> usize {
         self.pairs.memory()
             + (self.ends.capacity() + self.members.capacity()) * 4
-            + self.by_members.capacity() * 5
+            + self.spelling.memory()
     }
 }
 
 fn members_of<'a>(ends: &[u32], members: &'a [u32], source: u32) -> &'a [u32] {
-    let start = if source == 0 {
-        0
-    } else {
-        ends[source as usize - 1]
-    };
-    &members[start as usize..ends[source as usize] as usize]
+    &members[start_of(ends, source)..ends[source as usize] as usize]
 }
 
-fn hash_members(hasher: &foldhash::fast::FixedState, members: &[u32]) -> u64 {
-    use std::hash::BuildHasher;
-    hasher.hash_one(members)
+/// Where a source's pairs start.
+fn start_of(ends: &[u32], source: u32) -> usize {
+    source
+        .checked_sub(1)
+        .map_or(0, |before| ends[before as usize] as usize)
+}
+
+/// A key's canonical name, and the hash of it.
+fn canonical(names: &Names, key: &SourceKey) -> (Vec<u8>, NameHash) {
+    let mut name = Vec::with_capacity(64);
+    key.put_name(&mut name);
+    let hash = hash_name(names.seed(), SourceKey::NOTATION, &name);
+    (name, hash)
 }
 
 #[cfg(test)]
@@ -213,20 +267,20 @@ mod tests {
     use super::*;
 
     fn dictionary() -> Dictionary {
-        let mut dictionary = Dictionary::default();
+        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
         for n in 0..100 {
             let host = format!("h{}", n / 10);
             let core = format!("{}", n % 10);
             let key =
                 SourceKey::new("cpu", [("host", host.as_str()), ("core", core.as_str())]).unwrap();
-            assert_eq!(dictionary.intern(&key), (n, true));
-            assert_eq!(dictionary.intern(&key), (n, false));
-            assert_eq!(dictionary.find(&key), Some(n));
+            assert_eq!(dictionary.intern(&mut names, &key), (n, true));
+            assert_eq!(dictionary.intern(&mut names, &key), (n, false));
+            assert_eq!(dictionary.find(&names, &key), Some(n));
             assert_eq!(dictionary.key(n), Some(key));
         }
         for n in 0..5 {
             let key = SourceKey::new("mem", [("host", format!("h{n}"))]).unwrap();
-            dictionary.intern(&key);
+            dictionary.intern(&mut names, &key);
         }
         dictionary
     }
@@ -274,5 +328,80 @@ mod tests {
         assert_eq!(dictionary.tag_names(&Selector::all()), ["core", "host"]);
         assert_eq!(dictionary.tag_names(&mem), ["host"]);
         assert_eq!(dictionary.tag_values(&mem, "host", 3), ["h0", "h1", "h2"]);
+    }
+
+    #[test]
+    fn names_and_keys_register_the_same_sources() {
+        let keys: Vec<SourceKey> = [
+            ("m", vec![]),
+            ("m", vec![("a", "1"), ("b", "2")]),
+            ("m", vec![("a", "1"), ("b", "x,=\\")]),
+            ("m", vec![("a", "1"), ("b", "3")]),
+            ("m", vec![("b", "3")]),
+            ("m,n", vec![("a", "1"), ("b", "3")]),
+            ("n", vec![("a", "1"), ("b", "3"), ("c", "1")]),
+        ]
+        .into_iter()
+        .map(|(measurement, tags)| SourceKey::new(measurement, tags).unwrap())
+        .collect();
+        let (mut by_key, mut key_names) = (Dictionary::default(), Names::new(1));
+        let (mut by_name, mut names) = (Dictionary::default(), Names::new(2));
+        for (number, key) in (0..).zip(&keys) {
+            assert_eq!(by_key.intern(&mut key_names, key), (number, true));
+            let (name, hash) = canonical(&names, key);
+            match by_name.intern_name(&mut names, &name, hash) {
+                Some(added) => assert!(added == (number, true) && !name.contains(&b'\\')),
+                None => assert_eq!(by_name.intern(&mut names, key), (number, true)),
+            }
+            for (dictionary, names) in [(&by_key, &key_names), (&by_name, &names)] {
+                assert_eq!(dictionary.find(names, key), Some(number));
+                assert_eq!(dictionary.key(number).as_ref(), Some(key));
+                let (measurement, tags) = dictionary.texts(number);
+                assert_eq!(measurement, key.measurement().as_bytes());
+                let expected = key.tags().iter();
+                assert!(tags.eq(expected.map(|(tag, value)| (tag.as_bytes(), value.as_bytes()))));
+            }
+        }
+        for key in &keys {
+            let selector = Selector {
+                measurement: Some(key.measurement().to_string()),
+                ..Selector::all()
+            };
+            let found = by_name.select(&selector);
+            assert_eq!(found, by_key.select(&selector));
+            assert!(
+                found
+                    .iter()
+                    .eq((0..7).filter(|&n| selector.holds(&keys[n as usize])))
+            );
+        }
+    }
+
+    #[test]
+    fn the_order_of_tags_makes_no_source() {
+        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
+        let mut intern = |name: &str| {
+            let hash = hash_name(names.seed(), SourceKey::NOTATION, name.as_bytes());
+            let known = names.find(hash).map(|source| (source, false));
+            known.or_else(|| dictionary.intern_name(&mut names, name.as_bytes(), hash))
+        };
+        assert_eq!(intern("m,b=1,a=2,c=3"), Some((0, true)));
+        assert_eq!(intern("m,a=2,b=1,c=3"), Some((0, false)));
+        assert_eq!(intern("m,c=3,b=1,a=2"), Some((0, false)));
+        assert_eq!(intern("m,b=1,a=2"), Some((1, true)));
+        assert_eq!(intern("m,a=2,b=1,c=4"), Some((2, true)));
+        assert_eq!(intern("m,b=1,c=4,a=2"), Some((2, false)));
+        for refused in [
+            "m,b=1,a=2,b=1",
+            "m,b=1,a=",
+            "m,b,a=1",
+            ",b=1,a=1",
+            "m,b=\0,a=1",
+        ] {
+            assert_eq!(intern(refused), None, "{refused:?}");
+        }
+        let key = SourceKey::new("m", [("a", "2"), ("b", "1"), ("c", "4")]).unwrap();
+        assert_eq!(dictionary.intern(&mut names, &key), (2, false));
+        assert_eq!(dictionary.key(2), Some(key));
     }
 }

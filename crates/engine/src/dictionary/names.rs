@@ -3,7 +3,8 @@
 //! A name is known by 96 bits of a keyed hash of its bytes: the key is drawn when the store is
 //! opened, so nobody can look for two names with the same hash, and among a million names the
 //! chance that any two meet is below 10⁻¹⁷. Several names may lead to the same source: another
-//! order of the tags, another notation.
+//! order of the tags, another notation. Its canonical name always does, so that a canonical name
+//! which is not here is that of a new source.
 
 use crate::prefetch::prefetch;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
@@ -15,19 +16,18 @@ pub struct NameHash {
     low: u32,
 }
 
-#[derive(Clone, Copy)]
-struct Entry {
-    high: u64,
-    low: u32,
-    /// The source's number plus one; 0 is free.
-    source: u32,
-}
+/// The hash's high word; below it, the hash's low half word and the source's number plus one. Zeros
+/// are free: a page of memory that has none but them costs nothing before it is written.
+type Entry = [u64; 2];
 
-const FREE: Entry = Entry {
-    high: 0,
-    low: 0,
-    source: 0,
-};
+const FREE: Entry = [0; 2];
+
+fn entry(hash: NameHash, source: u32) -> Entry {
+    [
+        hash.high,
+        u64::from(hash.low) << 32 | (u64::from(source) + 1),
+    ]
+}
 
 /// Names by hash, open addressing.
 pub struct Names {
@@ -67,12 +67,12 @@ impl Names {
     pub fn find(&self, hash: NameHash) -> Option<u32> {
         let mut at = self.slot(hash);
         loop {
-            let entry = &self.entries[at];
-            if entry.source == 0 {
+            let [high, word] = self.entries[at];
+            if word as u32 == 0 {
                 return None;
             }
-            if entry.high == hash.high && entry.low == hash.low {
-                return Some(entry.source - 1);
+            if high == hash.high && (word >> 32) as u32 == hash.low {
+                return Some(word as u32 - 1);
             }
             at = (at + 1) & (self.entries.len() - 1);
         }
@@ -84,33 +84,23 @@ impl Names {
         if (self.used + 1) * 3 > self.entries.len() * 2 {
             self.grow();
         }
-        self.put(hash, source + 1);
+        self.put(entry(hash, source));
         self.used += 1;
     }
 
-    fn put(&mut self, hash: NameHash, source: u32) {
-        let mut at = self.slot(hash);
-        while self.entries[at].source != 0 {
+    fn put(&mut self, entry: Entry) {
+        let mut at = entry[0] as usize & (self.entries.len() - 1);
+        while self.entries[at] != FREE {
             at = (at + 1) & (self.entries.len() - 1);
         }
-        self.entries[at] = Entry {
-            high: hash.high,
-            low: hash.low,
-            source,
-        };
+        self.entries[at] = entry;
     }
 
     fn grow(&mut self) {
         let double = vec![FREE; self.entries.len() * 2];
         for entry in std::mem::replace(&mut self.entries, double) {
-            if entry.source != 0 {
-                self.put(
-                    NameHash {
-                        high: entry.high,
-                        low: entry.low,
-                    },
-                    entry.source,
-                );
+            if entry != FREE {
+                self.put(entry);
             }
         }
     }

@@ -1,26 +1,28 @@
 //! Pairs: a tag with a value, each kept once, with the sources that have it.
 
+use super::sources::Sources;
+use hashbrown::hash_table::Entry;
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
-/// A pair's list of sources is a source's number, or with this bit the number of a bitmap.
-const BITMAP: u32 = 1 << 31;
+/// A pair's list of sources is a source's number, or with this bit the number of one of `many`.
+const MANY: u32 = 1 << 31;
 const NONE: u32 = u32::MAX;
 
 /// The pairs of tags and values.
 #[derive(Default)]
 pub struct Pairs {
     tags: Vec<Tag>,
-    tag_numbers: HashMap<String, u32, foldhash::fast::FixedState>,
+    tag_numbers: HashMap<Box<[u8]>, u32, foldhash::fast::FixedState>,
     /// The tag of each pair.
     tag_of: Vec<u32>,
     /// Where each pair's value ends in `values`.
     ends: Vec<u32>,
     values: Vec<u8>,
-    /// The sources of each pair: none, one, or a bitmap.
+    /// The sources of each pair: none, one, or many.
     lists: Vec<u32>,
-    bitmaps: Vec<RoaringBitmap>,
+    many: Vec<Sources>,
     numbers: hashbrown::HashTable<u32>,
     hasher: foldhash::fast::FixedState,
 }
@@ -33,11 +35,7 @@ struct Tag {
 impl Pairs {
     /// The number of a pair, if there is one.
     pub fn find(&self, tag: &str, value: &str) -> Option<u32> {
-        let tag = *self.tag_numbers.get(tag)?;
-        self.number(tag, value)
-    }
-
-    fn number(&self, tag: u32, value: &str) -> Option<u32> {
+        let tag = *self.tag_numbers.get(tag.as_bytes())?;
         let hash = self.hasher.hash_one((tag, value.as_bytes()));
         let same = |&pair: &u32| {
             self.tag_of[pair as usize] == tag
@@ -46,55 +44,69 @@ impl Pairs {
         self.numbers.find(hash, same).copied()
     }
 
-    /// The number of a pair, which is added where it is new.
-    pub fn intern(&mut self, tag: &str, value: &str) -> u32 {
-        let tag = match self.tag_numbers.get(tag) {
-            Some(&number) => number,
-            None => {
-                let number = self.tags.len() as u32;
-                self.tags.push(Tag {
-                    name: tag.to_string(),
-                    pairs: Vec::new(),
-                });
-                self.tag_numbers.insert(tag.to_string(), number);
-                number
-            }
+    /// The number of a pair of texts, which is added where it is new. It may well have the same
+    /// tag as the pair `like`.
+    pub fn intern(&mut self, tag: &[u8], value: &[u8], like: Option<u32>) -> u32 {
+        let like = like.map(|pair| self.tag_of[pair as usize]);
+        let tag = like
+            .filter(|&like| self.tags[like as usize].name.as_bytes() == tag)
+            .unwrap_or_else(|| self.intern_tag(tag));
+        let (tag_of, ends, values, hasher) = (&self.tag_of, &self.ends, &self.values, &self.hasher);
+        let same =
+            |&pair: &u32| tag_of[pair as usize] == tag && value_of(ends, values, pair) == value;
+        let hash_of =
+            |&pair: &u32| hasher.hash_one((tag_of[pair as usize], value_of(ends, values, pair)));
+        let hash = hasher.hash_one((tag, value));
+        let pair = tag_of.len() as u32;
+        match self.numbers.entry(hash, same, hash_of) {
+            Entry::Occupied(known) => return *known.get(),
+            Entry::Vacant(place) => place.insert(pair),
         };
-        if let Some(pair) = self.number(tag, value) {
-            return pair;
-        }
-        let pair = self.tag_of.len() as u32;
-        self.values.extend_from_slice(value.as_bytes());
+        self.values.extend_from_slice(value);
         self.ends.push(
             u32::try_from(self.values.len()).expect("tag values take less than 4 GiB of memory"),
         );
         self.tag_of.push(tag);
         self.lists.push(NONE);
         self.tags[tag as usize].pairs.push(pair);
-        let (ends, values, tag_of, hasher) = (&self.ends, &self.values, &self.tag_of, &self.hasher);
-        let hash = hasher.hash_one((tag, value.as_bytes()));
-        self.numbers.insert_unique(hash, pair, |&other| {
-            hasher.hash_one((tag_of[other as usize], value_of(ends, values, other)))
-        });
         pair
     }
 
+    fn intern_tag(&mut self, tag: &[u8]) -> u32 {
+        if let Some(&number) = self.tag_numbers.get(tag) {
+            return number;
+        }
+        let number = self.tags.len() as u32;
+        self.tags.push(Tag {
+            name: str::from_utf8(tag).expect("tags are text").to_string(),
+            pairs: Vec::new(),
+        });
+        self.tag_numbers.insert(tag.into(), number);
+        number
+    }
+
     /// Notes that a source, whose number is larger than all before, has the pair.
+    #[inline]
     pub fn add_source(&mut self, pair: u32, source: u32) {
         let list = &mut self.lists[pair as usize];
         match *list {
             NONE => *list = source,
-            number if number & BITMAP == 0 => {
-                *list = BITMAP | self.bitmaps.len() as u32;
-                self.bitmaps.push(
-                    RoaringBitmap::from_sorted_iter([number, source]).expect("numbers ascend"),
-                );
+            number if number & MANY == 0 => {
+                *list = MANY | self.many.len() as u32;
+                self.many.push(Sources::new(number, source));
             }
-            number => {
-                // Appending would look for the largest number first, which costs more than finding the place.
-                self.bitmaps[(number & !BITMAP) as usize].insert(source);
-            }
+            number => self.many[(number & !MANY) as usize].push(source),
         }
+    }
+
+    /// Tag and value as bytes, which are text.
+    #[inline]
+    pub fn bytes(&self, pair: u32) -> (&[u8], &[u8]) {
+        let tag = &self.tags[self.tag_of[pair as usize] as usize];
+        (
+            tag.name.as_bytes(),
+            value_of(&self.ends, &self.values, pair),
+        )
     }
 
     /// Tag and value.
@@ -120,10 +132,10 @@ impl Pairs {
     pub fn add_to(&self, pair: u32, sources: &mut RoaringBitmap) {
         match self.lists[pair as usize] {
             NONE => {}
-            number if number & BITMAP == 0 => {
+            number if number & MANY == 0 => {
                 sources.insert(number);
             }
-            number => *sources |= &self.bitmaps[(number & !BITMAP) as usize],
+            number => self.many[(number & !MANY) as usize].add_to(sources),
         }
     }
 
@@ -131,8 +143,8 @@ impl Pairs {
     pub fn meets(&self, pair: u32, sources: &RoaringBitmap) -> bool {
         match self.lists[pair as usize] {
             NONE => false,
-            number if number & BITMAP == 0 => sources.contains(number),
-            number => !self.bitmaps[(number & !BITMAP) as usize].is_disjoint(sources),
+            number if number & MANY == 0 => sources.contains(number),
+            number => self.many[(number & !MANY) as usize].meets(sources),
         }
     }
 
@@ -140,7 +152,7 @@ impl Pairs {
     pub fn of_tag(&self, tag: &str) -> impl Iterator<Item = u32> + '_ {
         let tag = self
             .tag_numbers
-            .get(tag)
+            .get(tag.as_bytes())
             .map(|&number| &self.tags[number as usize]);
         tag.into_iter().flat_map(|tag| tag.pairs.iter().copied())
     }
@@ -154,8 +166,8 @@ impl Pairs {
     pub fn memory(&self) -> usize {
         let words = self.tag_of.capacity() + self.ends.capacity() + self.lists.capacity();
         let of_tags: usize = self.tags.iter().map(|tag| tag.pairs.capacity() * 4).sum();
-        // A bitmap holds 16 bits a source and some words of its own.
-        let bitmaps = self.bitmaps.len() * 96 + self.bitmaps.len().min(self.tag_of.len()) * 32;
+        // A bitmap holds 16 bits a source and some words of its own; a list of many, a run more.
+        let bitmaps = self.many.len() * 104 + self.many.len().min(self.tag_of.len()) * 32;
         words * 4 + self.values.capacity() + of_tags + self.numbers.capacity() * 5 + bitmaps
     }
 }

@@ -4,10 +4,12 @@ use crate::bytes::{Cursor, Short};
 use crate::catalog::{self, Frame, ReadCatalog, ReadFrame, get_key, get_layout};
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
+use crate::dictionary::names::Names;
 use crate::error::Error;
 use crate::journal::record::Record;
 use seiner_model::SourceKey;
 use seiner_platform::Disk;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 /// The measurement that stands where the real one is lost.
@@ -16,6 +18,7 @@ const LOST: &str = "seiner_lost_source";
 /// Sources and layouts by their numbers.
 pub struct Registry {
     pub dictionary: Dictionary,
+    names: Names,
     pub layouts: Layouts,
     /// The layout of each source.
     links: Vec<u32>,
@@ -26,6 +29,7 @@ impl Registry {
     pub fn new() -> Registry {
         Registry {
             dictionary: Dictionary::default(),
+            names: Names::new(RandomState::new().hash_one(())),
             layouts: Layouts::new(),
             links: Vec::new(),
         }
@@ -87,7 +91,7 @@ impl Registry {
     }
 
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
-        let (number, new) = self.dictionary.intern(key);
+        let (number, new) = self.dictionary.intern(&mut self.names, key);
         if !new {
             return Err(format!(
                 "{key} is registered twice, first as source {number}"

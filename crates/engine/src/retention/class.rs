@@ -131,14 +131,9 @@ impl Classes {
 
     /// The number of the class of a source.
     pub fn of(&self, key: &SourceKey) -> u8 {
-        // Most stores have one: then no selector is asked.
-        match self.selectors.len() {
-            1 => 0,
-            all => {
-                let holds = |selector: &Selector| selector.holds(key);
-                self.selectors.iter().position(holds).unwrap_or(all - 1) as u8
-            }
-        }
+        let holds = |selector: &Selector| selector.holds(key);
+        let found = self.selectors.iter().position(holds);
+        found.expect("the last class means every source") as u8
     }
 }
 

@@ -1,6 +1,7 @@
 //! The name of a source as lines write it.
 
 use super::escape::{IN_MEASUREMENT, IN_NAME, find_unescaped, unescape_in_place};
+use memchr::memchr;
 use seiner_model::{KeyError, Notation, SourceKey};
 
 /// `measurement,tag=value,tag=value`, with backslashes before `,`, `=`, space and backslash.
@@ -9,7 +10,8 @@ pub struct LineNotation;
 
 impl Notation for LineNotation {
     fn id(&self) -> u32 {
-        1
+        // A name that is canonical means here what it means everywhere.
+        SourceKey::NOTATION
     }
 
     fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
@@ -47,8 +49,10 @@ fn tag(pair: &[u8]) -> Result<(String, String), KeyError> {
 
 fn text(raw: &[u8], escapable: &[u8]) -> Result<String, KeyError> {
     let mut bytes = raw.to_vec();
-    let len = unescape_in_place(&mut bytes, escapable);
-    bytes.truncate(len);
+    if memchr(b'\\', raw).is_some() {
+        let len = unescape_in_place(&mut bytes, escapable);
+        bytes.truncate(len);
+    }
     String::from_utf8(bytes).map_err(|error| {
         KeyError::Notation(format!(
             "{:?} is not UTF-8",

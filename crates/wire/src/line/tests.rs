@@ -696,6 +696,28 @@ proptest! {
     }
 
     #[test]
+    fn canonical_names_are_read_as_their_keys(
+        measurement in "[a-c,= \\\\µ\t]{1,5}",
+        tags in prop::collection::btree_map("[a-c,= \\\\µ]{1,4}", "[a-c,= \\\\µ\n]{1,4}", 0..4),
+    ) {
+        let key = SourceKey::new(measurement, tags).expect("a good key");
+        let mut name = Vec::new();
+        key.put_name(&mut name);
+        prop_assert_eq!(LineNotation.source_key(&name), Ok(key));
+    }
+
+    #[test]
+    fn names_without_backslashes_mean_the_same_in_any_order(
+        tags in prop::collection::vec("[ab=]{0,4}", 1..4).prop_map(|tags| (tags.clone(), tags)).prop_flat_map(|(tags, other)| (Just(tags), Just(other).prop_shuffle())),
+    ) {
+        let [one, other] = [tags.0, tags.1].map(|tags| LineNotation.source_key(format!("m,{}", tags.join(",")).as_bytes()));
+        prop_assert_eq!(one.is_ok(), other.is_ok());
+        if let (Ok(one), Ok(other)) = (one, other) {
+            prop_assert_eq!(one, other);
+        }
+    }
+
+    #[test]
     fn damaged_lines_differ_only_on_purpose(
         line in line().prop_filter("one line", |line| !line.contains('\n')),
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0..3, prop::sample::select(b" ,=\\\".-+eiut019xN#\t".to_vec())), 1..4),
