@@ -5,6 +5,7 @@
 
 use crate::block::{self, BlockHead};
 use crate::buffer::row::{self, Row};
+use crate::buffer::run::{self, Encoded, Floats};
 use crate::buffer::{Buffers, NUMBER_BYTES, Number};
 use crate::catalog::{Frame, put_key, put_layout};
 use crate::dictionary::Dictionary;
@@ -93,6 +94,7 @@ pub struct State {
     journal_hand: u32,
     journal_target: Option<u32>,
     row: Row,
+    encoded: Encoded,
     pub series: u64,
     pub poisoned: Option<String>,
     pub closed: bool,
@@ -128,6 +130,7 @@ impl State {
             journal_hand: 0,
             journal_target: None,
             row: Row::default(),
+            encoded: Encoded::default(),
             series: 0,
             poisoned: None,
             closed: false,
@@ -323,7 +326,28 @@ impl State {
         self.put_number_slowly(source, time, number)
     }
 
-    /// The same where a block begins, ends, or needs more room.
+    /// Appends rows to sources of one layout, whose only column is a float, as many as are usual.
+    /// Answers how many these are; the next row is none, or has to be looked at.
+    pub fn put_floats(&mut self, layout: u32, floats: Floats<'_>) -> usize {
+        let limit = self.options.block_bytes - NUMBER_BYTES as u32;
+        let mut done = 0;
+        loop {
+            let (rest, encoded) = (floats.from(done), &mut self.encoded);
+            let rows = self
+                .buffers
+                .append_floats(layout, self.tick, limit, rest, encoded);
+            if self.journalled {
+                self.staging.run(&rest.sources[..rows], encoded);
+            }
+            done += rows;
+            if rows < run::ROWS {
+                self.position += done as u64;
+                return done;
+            }
+        }
+    }
+
+    /// What [`State::put_number`] does where a block begins, ends, or needs more room.
     #[cold]
     fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) -> Result<(), Error> {
         let limit = self.options.block_bytes - NUMBER_BYTES as u32;

@@ -4,6 +4,8 @@
 //! class; when its last slot is freed it is idle and may serve another, or be given back.
 //! [`Slab::page_bytes`] is what the buffers cost.
 
+use crate::prefetch::prefetch;
+
 /// The smallest slot: one cache line.
 pub const SMALLEST: usize = 64;
 const PAGE: usize = 64 << 10;
@@ -203,20 +205,25 @@ impl Slab {
         &page.bytes[slot.index() * size..][..size]
     }
 
-    /// The bytes of a slot from a place in it on.
+    /// Starts fetching a place in a slot, if there is one.
     #[inline(always)]
-    pub fn tail(&self, slot: Slot, at: usize) -> &[u8] {
-        let page = &self.pages[slot.page()];
-        let start = slot.index() << page.shift;
-        &page.bytes[start + at..start + (1 << page.shift)]
+    pub fn prefetch(&self, slot: Slot, at: usize) {
+        if let Some(page) = self.pages.get(slot.page())
+            && let Some(byte) = page.bytes.get((slot.index() << page.shift) + at)
+        {
+            prefetch(byte);
+        }
     }
 
-    /// The bytes of a slot from a place in it on, to write.
+    /// So many bytes of a slot from a place in it on, to write; `None` where the slot ends earlier.
     #[inline(always)]
-    pub fn tail_mut(&mut self, slot: Slot, at: usize) -> &mut [u8] {
+    pub fn window_mut<const N: usize>(&mut self, slot: Slot, at: usize) -> Option<&mut [u8; N]> {
         let page = &mut self.pages[slot.page()];
+        if at + N > 1 << page.shift {
+            return None;
+        }
         let start = slot.index() << page.shift;
-        &mut page.bytes[start + at..start + (1 << page.shift)]
+        page.bytes.get_mut(start + at..)?.first_chunk_mut()
     }
 
     /// The bytes of a slot, to write.
