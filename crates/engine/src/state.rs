@@ -4,6 +4,7 @@
 //! segment. The engine holds a lock around it for the time of a batch.
 
 use crate::block::{self, BlockHead};
+use crate::buffer::decimals::Decimals;
 use crate::buffer::row::{self, Row};
 use crate::buffer::run::{self, Encoded, Floats};
 use crate::buffer::{Buffers, NUMBER_BYTES, Number};
@@ -95,6 +96,7 @@ pub struct State {
     journal_target: Option<u32>,
     row: Row,
     encoded: Encoded,
+    decimals: Decimals,
     pub series: u64,
     pub poisoned: Option<String>,
     pub closed: bool,
@@ -131,6 +133,7 @@ impl State {
             journal_target: None,
             row: Row::default(),
             encoded: Encoded::default(),
+            decimals: Decimals::default(),
             series: 0,
             poisoned: None,
             closed: false,
@@ -452,34 +455,34 @@ impl State {
             .layouts
             .get(self.buffers.line(source).layout)
             .expect("lines bear layouts of the store");
-        let columns = block::sorted(self.buffers.drain(source, layout.types()));
         let head = BlockHead {
             source,
             number,
             layout: layout.number(),
         };
-        let entry = Entry {
-            source,
-            number,
-            first: columns.times[0],
-            last: *columns.times.last().expect("a block has rows"),
-            offset: 0,
-            len: 0,
-            rows: columns.times.len() as u32,
-        };
         let active = self.open.back_mut().expect("there is an active segment");
-        let (chain, len) = active.add(entry, before, journal_file, |out| {
-            block::encode(head, &columns, Effort::Fast, out)
-        });
+        let (chain, len, samples) = if layout.types() == [FieldType::F64]
+            && self.buffers.drain_decimals(source, &mut self.decimals)
+        {
+            let entry = entry_of(source, number, &self.decimals.times);
+            let (chain, len) = active.add(entry, before, journal_file, |out| {
+                block::encode_decimals(head, &self.decimals, out)
+            });
+            (chain, len, self.decimals.times.len())
+        } else {
+            let columns = block::sorted(self.buffers.drain(source, layout.types()));
+            let entry = entry_of(source, number, &columns.times);
+            let (chain, len) = active.add(entry, before, journal_file, |out| {
+                block::encode(head, &columns, Effort::Fast, out)
+            });
+            let values = columns.fields.iter().map(|field| field.values.len());
+            (chain, len, values.sum())
+        };
         self.next_chain = chain.wrapping_add(1);
         self.buffers.line_mut(source).recent = chain;
         self.counters.blocks += 1;
         self.counters.block_bytes += u64::from(len);
-        self.counters.block_samples += columns
-            .fields
-            .iter()
-            .map(|field| field.values.len() as u64)
-            .sum::<u64>();
+        self.counters.block_samples += samples as u64;
         Ok(())
     }
 
@@ -679,6 +682,19 @@ impl State {
             + self.staging.bytes()
             + self.open.iter().map(OpenSegment::memory).sum::<usize>()
             + self.fence_bytes
+    }
+}
+
+/// The entry of a block that is not placed yet.
+fn entry_of(source: u32, number: u64, times: &[i64]) -> Entry {
+    Entry {
+        source,
+        number,
+        first: times[0],
+        last: *times.last().expect("a block has rows"),
+        offset: 0,
+        len: 0,
+        rows: times.len() as u32,
     }
 }
 

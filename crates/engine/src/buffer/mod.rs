@@ -4,12 +4,14 @@
 //! with more than one column, a second slot for their states. Appending a row to a source with
 //! one field touches two cache lines, which can be fetched ahead.
 
+pub mod decimals;
 pub mod row;
 pub mod run;
 pub mod slab;
 
 use crate::dictionary::layouts::Layout;
 use crate::prefetch::prefetch;
+use decimals::Decimals;
 use row::{Coded, ColumnState, Row, TimeState};
 use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
 use seiner_model::{Columns, FieldType, Value};
@@ -332,12 +334,20 @@ impl Buffers {
             let Some(window) = self.slab.window_mut(line.rows_slot, at) else {
                 break;
             };
-            let time = row::code_time(times[row], &mut line.time, false);
             line.previous = state.previous;
-            line.bytes = (at + run::put_number(time, value, window)) as u32;
+            // Nearly all times follow as the one before did: said apart, so that nothing is asked
+            // again of a time that takes no bytes.
+            let length;
+            (length, bytes) = if line.time.is_kept_by(times[row]) {
+                line.time.last = times[row];
+                encoded.put(row, bytes, Coded::NOTHING, value, window)
+            } else {
+                let time = row::code_time(times[row], &mut line.time, false);
+                encoded.put(row, bytes, time, value, window)
+            };
+            line.bytes = (at + length) as u32;
             line.rows += 1;
             line.touched = tick;
-            bytes = encoded.put(row, bytes, time, value);
             row += 1;
         }
         encoded.end(row, bytes);
@@ -426,15 +436,33 @@ impl Buffers {
 
     /// Takes the open block's rows out as columns, in the order of arrival; the source has none then.
     pub fn drain(&mut self, source: u32, types: &[FieldType]) -> Columns {
-        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let line = self.line(source);
         let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
         let columns = row::decode(bytes, line.rows as usize, types)
             .expect("a buffer holds what this process encoded");
+        self.empty(source);
+        columns
+    }
+
+    /// Takes the rows of a source with one column of doubles out as decimals, if that is what they
+    /// are; else they stay.
+    pub fn drain_decimals(&mut self, source: u32, decimals: &mut Decimals) -> bool {
+        let line = self.line(source);
+        let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
+        let done = decimals.read(bytes, line.rows as usize);
+        if done {
+            self.empty(source);
+        }
+        done
+    }
+
+    /// Ends the open block, whose rows were taken out.
+    fn empty(&mut self, source: u32) {
+        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         self.rows -= u64::from(line.rows);
         self.row_bytes -= u64::from(line.bytes);
         self.open -= 1;
         release(line, &mut self.slab);
-        columns
     }
 
     /// A copy of a source's open block, if it has one.

@@ -12,7 +12,7 @@ use seiner_model::{Bitmap, Cell, Column, Columns, FieldColumn, FieldType, String
 /// Time code: the first row of a block, the time follows in 8 bytes.
 pub const START: u8 = 9;
 /// Value code: the bits follow in 8 bytes.
-const RAW: u8 = 9;
+pub const RAW: u8 = 9;
 /// Value code: a new decimal scale and mantissa follow.
 const SCALE: u8 = 10;
 /// Value code: the text before.
@@ -30,7 +30,7 @@ const MANTISSA_LIMIT: f64 = 9_007_199_254_740_992.0;
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// 10^0 to 10^18: exact as doubles, and more digits than a mantissa has.
-const POWERS: [f64; 19] = [
+pub const POWERS: [f64; 19] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18,
 ];
@@ -54,6 +54,14 @@ pub struct TimeState {
     pub last: i64,
     /// Its distance from the one before.
     pub delta: i64,
+}
+
+impl TimeState {
+    /// Whether a time is as far from the time before as that was from its own.
+    #[inline(always)]
+    pub fn is_kept_by(&self, time: i64) -> bool {
+        time.wrapping_sub(self.last) == self.delta
+    }
 }
 
 /// An encoded row.
@@ -82,8 +90,9 @@ fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
+/// The number that a zigzag value stands for.
 #[inline]
-fn unzigzag(value: u64) -> i64 {
+pub fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
@@ -108,6 +117,13 @@ pub struct Coded {
 }
 
 impl Coded {
+    /// What a number equal to the expected one announces.
+    pub const NOTHING: Coded = Coded {
+        code: 0,
+        word: 0,
+        bytes: 0,
+    };
+
     #[inline(always)]
     fn delta(delta: i64) -> Coded {
         let word = zigzag(delta);
@@ -341,9 +357,11 @@ fn mantissa(value: f64, bits: u64, scale: u8, bits_of: impl Fn(f64, f64) -> u64)
 
 /// Reads rows; the bytes were written by [`Row`] or came from a journal record whose checksum held,
 /// yet every length is checked.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
+pub struct Reader<'a> {
+    /// The rows.
+    pub bytes: &'a [u8],
+    /// Where it reads on.
+    pub at: usize,
 }
 
 /// The rows are not what [`Row`] writes.
@@ -363,7 +381,8 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(word))
     }
 
-    fn time(&mut self, code: u8, state: &mut TimeState) -> Result<(), Malformed> {
+    /// Reads what a time's code announces.
+    pub fn time(&mut self, code: u8, state: &mut TimeState) -> Result<(), Malformed> {
         match code {
             0..=8 => {
                 let change = unzigzag(self.short(code)?);
@@ -382,7 +401,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The bits of the next value, `None` where it is missing; texts answer with their place.
-    fn value(
+    pub fn value(
         &mut self,
         code: u8,
         field_type: FieldType,
