@@ -302,8 +302,9 @@ impl Engine {
             let mut state = self.lock();
             self.prepare(&mut state)?;
             let known = state.buffers.sources() as u32;
-            if let Some(unknown) = turn.sources.iter().find(|source| source.0 >= known) {
-                return Err(Error::UnknownSource(unknown.0));
+            let highest = turn.sources.iter().fold(0, |all, source| all.max(source.0));
+            if highest >= known {
+                return Err(Error::UnknownSource(highest));
             }
             let mut arranged = Vec::new();
             let mut only = u32::MAX;

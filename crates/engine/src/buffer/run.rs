@@ -77,17 +77,25 @@ impl Default for Encoded {
 }
 
 impl Encoded {
-    /// Puts the codes of a row, and what they announce after so many bytes; answers how many there
-    /// are then. The run is what it was until [`Encoded::end`].
+    /// Puts a row into its buffer and, behind so many bytes of payloads, among the run's. Answers how
+    /// many bytes it takes in the buffer, and how many payloads have then. The run is what it was
+    /// until [`Encoded::end`].
     #[inline(always)]
-    pub fn put(&mut self, row: usize, mut bytes: usize, time: Coded, value: Coded) -> usize {
+    pub fn put(
+        &mut self,
+        row: usize,
+        mut bytes: usize,
+        time: Coded,
+        value: Coded,
+        window: &mut [u8; NUMBER_BYTES],
+    ) -> (usize, usize) {
         self.codes[row] = codes(time, value);
         if time.bytes != 0 {
             self.payload[bytes..bytes + 8].copy_from_slice(&time.word.to_le_bytes());
             bytes += time.bytes;
         }
         self.payload[bytes..bytes + 8].copy_from_slice(&value.word.to_le_bytes());
-        bytes + value.bytes
+        (put_number(time, value, window), bytes + value.bytes)
     }
 
     /// Makes a run of what was put.

@@ -117,8 +117,18 @@ impl Staging {
             return;
         }
         self.widen(1, sources.len());
-        for source in sources {
-            self.step(source.0);
+        let next = self.next_source;
+        let last = sources[sources.len() - 1].0;
+        // Sources in the order of their numbers are nothing but zeros.
+        let differing = sources
+            .iter()
+            .zip(next..)
+            .fold(0, |all, (source, next)| all | (source.0 ^ next));
+        if differing == 0 {
+            self.sources.resize(self.sources.len() + sources.len(), 0);
+            self.next_source = last.wrapping_add(1);
+        } else {
+            sources.iter().for_each(|source| self.step(source.0));
         }
         self.codes.extend_from_slice(encoded.codes());
         self.payload.extend_from_slice(encoded.payload());
