@@ -119,37 +119,43 @@ fn take_counts(reader: &mut Reader<'_>) -> Result<[u32; 256], DecodeError> {
 }
 
 /// What encoding a byte needs.
+#[repr(align(32))]
 #[derive(Clone, Copy, Default)]
 struct Step {
-    share: u32,
-    start: u32,
     /// 2^64 over the share, to divide by multiplying; exact for 32-bit states.
     reciprocal: u64,
-    /// One for a share of one, whose reciprocal does not fit.
-    correction: u32,
+    /// A state above this gives away its low half first.
+    most: u32,
+    /// What is not the share.
+    others: u32,
+    /// Where the share starts; for a share of one, whose reciprocal does not fit, `others` besides.
+    start: u32,
+}
+
+impl Step {
+    fn new(share: u32, start: u32) -> Step {
+        let others = SHARES - share;
+        let (reciprocal, correction) = match share {
+            1 => (u64::MAX, others),
+            _ => (u64::MAX / u64::from(share) + 1, 0),
+        };
+        Step {
+            reciprocal,
+            most: ((u64::from(share) << (32 - SHARE_BITS)) - 1) as u32,
+            others,
+            start: start + correction,
+        }
+    }
 }
 
 fn steps(shares: &[u32; 256]) -> [Step; 256] {
     let mut start = 0;
-    std::array::from_fn(|byte| {
-        let share = shares[byte];
-        let step = match share {
-            0 => Step::default(),
-            1 => Step {
-                share,
-                start,
-                reciprocal: u64::MAX,
-                correction: 1,
-            },
-            _ => Step {
-                share,
-                start,
-                reciprocal: u64::MAX / u64::from(share) + 1,
-                correction: 0,
-            },
-        };
-        start += share;
-        step
+    std::array::from_fn(|byte| match shares[byte] {
+        0 => Step::default(),
+        share => {
+            start += share;
+            Step::new(share, start - share)
+        }
     })
 }
 
@@ -187,19 +193,13 @@ impl Scratch {
         let (rounds, rest) = bytes.as_chunks::<N>();
         let mut push = |state: &mut u32, byte: u8| {
             let step = &steps[usize::from(byte)];
-            let full = u64::from(*state) >= u64::from(step.share) << (32 - SHARE_BITS);
+            let full = *state > step.most;
             // The place is overwritten by the next unless it is kept.
-            if let Some(place) = free
-                .checked_sub(1)
-                .and_then(|place| self.words.get_mut(place))
-            {
-                *place = *state as u16;
-            }
+            self.words[free - 1] = *state as u16;
             free -= usize::from(full);
             let held = if full { *state >> 16 } else { *state };
-            let quotient =
-                ((u128::from(step.reciprocal) * u128::from(held)) >> 64) as u32 + step.correction;
-            *state = held + quotient * (SHARES - step.share) + step.start;
+            let quotient = ((u128::from(step.reciprocal) * u128::from(held)) >> 64) as u32;
+            *state = held + quotient * step.others + step.start;
         };
         for (state, &byte) in states.iter_mut().zip(rest).rev() {
             push(state, byte);

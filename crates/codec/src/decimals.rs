@@ -26,6 +26,10 @@ pub(crate) const SCALES: u8 = POWERS.len() as u8;
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 const LIMIT: f64 = 2_251_799_813_685_248.0;
 
+/// Mantissas below this are certain to be found again: half of [`LIMIT`], so that rounding a value
+/// times its power errs by less than a half.
+const PLAIN: i64 = 1 << 50;
+
 /// How many values are looked at to guess the scale.
 const PROBES: usize = 24;
 
@@ -138,11 +142,31 @@ impl Decimals {
     }
 }
 
+/// Whether the values that are these mantissas over a power of ten are found under that scale and no
+/// smaller one, without strays: it is so if a probe ends in a digit that is not zero, as distinct
+/// ratios of mantissas so small are distinct doubles.
+pub(crate) fn are_found(mantissas: &[i64], scale: u8) -> bool {
+    let wide = mantissas
+        .iter()
+        .fold(0, |all, &mantissa| all | (mantissa ^ mantissa >> 63));
+    let probes = mantissas.iter().step_by(stride(mantissas.len()));
+    wide < PLAIN && (scale == 0 || probes.clone().any(|mantissa| mantissa % 10 != 0))
+}
+
+/// The value of a mantissa.
+pub(crate) fn value(mantissa: i64, scale: u8) -> f64 {
+    mantissa as f64 / POWERS[usize::from(scale)]
+}
+
+/// The distance of probes.
+fn stride(count: usize) -> usize {
+    count.div_ceil(PROBES).max(1)
+}
+
 /// The scale of a few values spread over the column, if they are decimals.
 fn probe<T: Real>(values: &[T]) -> Option<u8> {
-    let stride = values.len().div_ceil(PROBES).max(1);
     let (mut scale, mut fails, mut probes) = (0, 0, 0);
-    for &value in values.iter().step_by(stride) {
+    for &value in values.iter().step_by(stride(values.len())) {
         probes += 1;
         match scale_of(value, scale) {
             Some(found) => scale = found,

@@ -6,7 +6,7 @@ use crate::decimals::{self, Decimals, SCALES};
 use crate::dictionary::{self, Dictionary};
 use crate::reader::Reader;
 use crate::real::Real;
-use crate::{DecodeError, Effort, binned};
+use crate::{DecodeError, Effort, binned, integers};
 
 /// Bits as they are.
 const RAW: u8 = 0;
@@ -20,6 +20,11 @@ const NARROW: u8 = 3;
 const DECIMALS: u8 = 32;
 /// Decimals with strays; the scale is added to the tag.
 const STRAYS: u8 = 64;
+
+/// Decimals of so few digits behind the point are not looked at as floats of 32 bits.
+const TIDY: u8 = 4;
+/// Below so many bytes a value nothing else has a chance that is worth the time.
+const ROOMY: usize = 2;
 
 /// Columns shorter than this are not worth pco's description of its bins.
 const WORTH_BINS: usize = 16;
@@ -41,7 +46,7 @@ thread_local! {
 pub(crate) fn encode_f64(values: &[f64], effort: Effort, out: &mut Vec<u8>) {
     SCRATCH.with_borrow_mut(|scratch| {
         let mut narrow = std::mem::take(&mut scratch.narrow);
-        let tidy = scratch.decimals.find(values) && scratch.decimals.scale <= 4;
+        let tidy = scratch.decimals.find(values) && scratch.decimals.scale <= TIDY;
         if !tidy && !values.is_empty() && narrowed(values, &mut narrow) {
             out.push(NARROW);
             let found = scratch.decimals.find(&narrow);
@@ -52,6 +57,25 @@ pub(crate) fn encode_f64(values: &[f64], effort: Effort, out: &mut Vec<u8>) {
         }
         scratch.narrow = narrow;
     });
+}
+
+/// Appends doubles by their mantissas and scale, as [`encode_f64`] does by themselves. What is
+/// certain to come out as plain decimals is done at once.
+pub(crate) fn encode_decimals(mantissas: &[i64], scale: u8, out: &mut Vec<u8>) {
+    let start = out.len();
+    if scale <= TIDY && decimals::are_found(mantissas, scale) {
+        out.push(DECIMALS + scale);
+        integers::encode(mantissas, Effort::Fast, out);
+        if out.len() - start <= mantissas.len() * ROOMY {
+            return;
+        }
+        out.truncate(start);
+    }
+    let values: Vec<f64> = mantissas
+        .iter()
+        .map(|&mantissa| decimals::value(mantissa, scale))
+        .collect();
+    encode_f64(&values, Effort::Fast, out);
 }
 
 /// Appends floats of 32 bits.
@@ -83,8 +107,7 @@ impl Scratch {
             ..
         } = self;
         encode_plain(values, found.then_some(&*decimals), effort, out);
-        // Below two bytes a value nothing else has a chance that is worth the time.
-        let roomy = out.len() - start > values.len() * 2 || effort == Effort::Best;
+        let roomy = out.len() - start > values.len() * ROOMY || effort == Effort::Best;
         if roomy && dictionary.collect(values.len(), values.iter().map(|value| value.bits())) {
             candidate.clear();
             candidate.push(DICTIONARY);

@@ -94,10 +94,7 @@ pub(crate) fn decode_with<T>(
 impl Scratch {
     fn encode(&mut self, first: i64, values: &[i64], effort: Effort, out: &mut Vec<u8>) {
         let step = values.get(1).map_or(0, |second| second.wrapping_sub(first));
-        if values
-            .windows(2)
-            .all(|pair| pair[1].wrapping_sub(pair[0]) == step)
-        {
+        if is_steady(values, step) {
             return encode_constant(first, step, out);
         }
         let divisor = self.offset(first, values);
@@ -136,10 +133,11 @@ impl Scratch {
         self.offsets.clear();
         self.offsets
             .extend(values.iter().map(|value| value.wrapping_sub(first)));
-        let divisor = if fits(values) {
-            common_divisor(&self.offsets)
-        } else {
-            1
+        // Mostly one, which is known before the bounds of all values are.
+        let divisor = match common_divisor(&self.offsets) {
+            1 => 1,
+            divisor if fits(values) => divisor,
+            _ => 1,
         };
         if divisor > 1 {
             self.offsets
@@ -167,9 +165,9 @@ impl Scratch {
         let Scratch {
             residuals, plan, ..
         } = self;
-        let packed = packed::size(residuals);
+        let (packed, bounds) = packed::size(residuals);
         if residuals.len() >= WORTH_TOKENS || effort == Effort::Best {
-            let expected = plan.prepare(residuals);
+            let expected = plan.prepare(residuals, bounds);
             if (expected < packed || effort == Effort::Best)
                 && plan.encode(effort, packed.saturating_sub(1), out)
             {
@@ -275,6 +273,19 @@ impl Scratch {
     }
 }
 
+/// Whether all values follow each other by the step. Compares a stretch at a time, so that the
+/// comparisons need not wait for each other.
+fn is_steady(values: &[i64], step: i64) -> bool {
+    values.chunks(STRETCH).enumerate().all(|(index, stretch)| {
+        let before = &values[(index * STRETCH).saturating_sub(1)..];
+        let after = if index == 0 { &stretch[1..] } else { stretch };
+        let differing = before.iter().zip(after).fold(0, |differing, (one, next)| {
+            differing | (next.wrapping_sub(*one) ^ step)
+        });
+        differing == 0
+    })
+}
+
 /// Appends a column of equal values or equal steps.
 fn encode_constant(first: i64, step: i64, out: &mut Vec<u8>) {
     let unit = unit_of(first, step);
@@ -318,7 +329,7 @@ fn common_divisor(numbers: &[i64]) -> i64 {
             break;
         }
     }
-    // Offsets of values whose span fits are above i64::MIN.
+    // Offsets of values whose span fits are above i64::MIN; what others answer is not used.
     divisor as i64
 }
 

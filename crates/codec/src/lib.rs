@@ -30,6 +30,6 @@ pub mod varint;
 
 pub use bitmap::{decode_bitmap, encode_bitmap};
 pub use checksum::checksum;
-pub use choose::{Effort, decode_column, encode_column};
+pub use choose::{Effort, decode_column, encode_column, encode_decimals};
 pub use error::{DecodeError, MAX_COUNT};
 pub use times::{decode_times, encode_times};

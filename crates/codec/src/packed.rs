@@ -11,32 +11,38 @@ use crate::varint::{put_i64, zigzag};
 /// How many residuals share a base and a width.
 pub(crate) const GROUP: usize = 128;
 
-/// The smallest of a group, and the width of the differences from it.
-fn frame(group: &[i64]) -> (i64, u32) {
-    let (low, high) = group
+/// The smallest and the largest.
+fn bounds(group: &[i64]) -> (i64, i64) {
+    group
         .iter()
         .fold((i64::MAX, i64::MIN), |(low, high), &value| {
             (low.min(value), high.max(value))
-        });
-    (low, width(high.wrapping_sub(low) as u64))
+        })
 }
 
-/// How many bytes [`encode`] would append.
-pub(crate) fn size(residuals: &[i64]) -> usize {
-    residuals
-        .chunks(GROUP)
-        .map(|group| {
-            let (base, width) = frame(group);
-            let base_bits = crate::bits::width(zigzag(base)).max(1) as usize;
-            base_bits.div_ceil(7) + 1 + bytes_for(group.len() * width as usize)
-        })
-        .sum()
+/// The width of the differences from the smallest.
+fn span_width((low, high): (i64, i64)) -> u32 {
+    width(high.wrapping_sub(low) as u64)
+}
+
+/// How many bytes [`encode`] would append, and the smallest and the largest of all.
+pub(crate) fn size(residuals: &[i64]) -> (usize, (i64, i64)) {
+    let (mut bytes, mut low, mut high) = (0, i64::MAX, i64::MIN);
+    for group in residuals.chunks(GROUP) {
+        let bounds = bounds(group);
+        let base_bits = crate::bits::width(zigzag(bounds.0)).max(1) as usize;
+        let packed_bits = group.len() * span_width(bounds) as usize;
+        bytes += base_bits.div_ceil(7) + 1 + bytes_for(packed_bits);
+        (low, high) = (low.min(bounds.0), high.max(bounds.1));
+    }
+    (bytes, (low, high))
 }
 
 /// Appends the residuals.
 pub(crate) fn encode(residuals: &[i64], out: &mut Vec<u8>) {
     for group in residuals.chunks(GROUP) {
-        let (base, width) = frame(group);
+        let bounds = bounds(group);
+        let (base, width) = (bounds.0, span_width(bounds));
         put_i64(base, out);
         out.push(width as u8);
         let mut writer = BitWriter::new(out);

@@ -114,9 +114,33 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Divides the residuals and answers about how many bytes they would take.
-    pub(crate) fn prepare(&mut self, residuals: &[i64]) -> usize {
-        self.choose_base(residuals);
+    /// Divides the residuals, whose smallest and largest are given, and answers about how many
+    /// bytes they would take.
+    pub(crate) fn prepare(&mut self, residuals: &[i64], bounds: (i64, i64)) -> usize {
+        if (bounds.1.wrapping_sub(bounds.0) as u64) < 256 {
+            self.take_alone(residuals, bounds.0);
+        } else {
+            self.divide_wide(residuals, bounds.0);
+        }
+        self.counts = [0; 256];
+        self.tokens
+            .iter()
+            .for_each(|&token| self.counts[usize::from(token)] += 1);
+        16 + entropy_bytes(&self.counts, self.tokens.len()) + bytes_for(self.remainder_bits)
+    }
+
+    /// Residuals that are tokens by themselves.
+    fn take_alone(&mut self, residuals: &[i64], low: i64) {
+        (self.base, self.centred, self.division) = (low, false, ALONE);
+        self.remainder_bits = 0;
+        self.tokens.clear();
+        self.tokens
+            .extend(residuals.iter().map(|value| value.wrapping_sub(low) as u8));
+    }
+
+    /// Residuals of which some have remainders.
+    fn divide_wide(&mut self, residuals: &[i64], low: i64) {
+        self.choose_base(residuals, low);
         let widest = width(self.numbers.iter().fold(0, |all, number| all | number));
         let first = if residuals.len() < 1024 && widest > 8 {
             2
@@ -127,32 +151,19 @@ impl Plan {
             .find(|&code| widest <= DIVISIONS[code].1)
             .expect("the last division takes any width") as u8;
         self.divide(DIVISIONS[usize::from(self.division)].0);
-        self.counts = [0; 256];
-        self.tokens
-            .iter()
-            .for_each(|&token| self.counts[usize::from(token)] += 1);
-        16 + entropy_bytes(&self.counts, self.tokens.len()) + bytes_for(self.remainder_bits)
     }
 
     /// Numbers from the smallest residual upwards, or around the centre, whichever are smaller.
-    fn choose_base(&mut self, residuals: &[i64]) {
-        let (low, high) = residuals
-            .iter()
-            .fold((i64::MAX, i64::MIN), |(low, high), &value| {
-                (low.min(value), high.max(value))
-            });
+    fn choose_base(&mut self, residuals: &[i64], low: i64) {
         let centre = middle(residuals.iter().copied());
-        let narrow = (high.wrapping_sub(low) as u64) < 256;
-        self.centred = !narrow && {
-            let probes = || residuals.iter().step_by(residuals.len() / PROBES + 1);
-            let above: u32 = probes()
-                .map(|&value| width(value.wrapping_sub(low) as u64))
-                .sum();
-            let around: u32 = probes()
-                .map(|&value| width(zigzag(value.wrapping_sub(centre))))
-                .sum();
-            around < above
-        };
+        let probes = || residuals.iter().step_by(residuals.len() / PROBES + 1);
+        let above: u32 = probes()
+            .map(|&value| width(value.wrapping_sub(low) as u64))
+            .sum();
+        let around: u32 = probes()
+            .map(|&value| width(zigzag(value.wrapping_sub(centre))))
+            .sum();
+        self.centred = around < above;
         self.base = if self.centred { centre } else { low };
         self.numbers.clear();
         let (base, centred) = (self.base, self.centred);
@@ -190,6 +201,17 @@ impl Plan {
         if effort == Effort::Best {
             self.try_repeats(start, section, out);
         }
+        if self.remainder_bits > 0 {
+            self.put_remainders(out);
+        }
+        if out.len() - start > limit {
+            out.truncate(start);
+            return false;
+        }
+        true
+    }
+
+    fn put_remainders(&self, out: &mut Vec<u8>) {
         let starts = &STARTS[usize::from(self.division)];
         let mut writer = BitWriter::new(out);
         for (&number, &token) in self.numbers.iter().zip(&self.tokens) {
@@ -197,11 +219,6 @@ impl Plan {
             writer.put(number - start, remainder);
         }
         writer.finish();
-        if out.len() - start > limit {
-            out.truncate(start);
-            return false;
-        }
-        true
     }
 
     /// Replaces the section of tokens by a zstd one, which finds repeats, if that is smaller.

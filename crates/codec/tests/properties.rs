@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use seiner_codec::{
     DecodeError, Effort, MAX_COUNT, decode_bitmap, decode_column, decode_times, encode_bitmap,
-    encode_column, encode_times,
+    encode_column, encode_decimals, encode_times,
 };
 use seiner_model::{Bitmap, Column, FieldType, Strings};
 
@@ -168,6 +168,39 @@ fn clocks() -> impl Strategy<Value = Vec<i64>> {
             })
         },
     )
+}
+
+/// Mantissas whose last digits are zero as often as not, near and far, at all the lengths.
+fn mantissas() -> impl Strategy<Value = Vec<i64>> {
+    let one = prop_oneof![
+        8 => -5_000i64..5_000,
+        2 => (-50i64..50).prop_map(|tens| tens * 10),
+        1 => (0u32..53).prop_flat_map(|bits| -(1i64 << bits)..1 << bits),
+    ];
+    let tens = (-500i64..500).prop_map(|tens| tens * 100);
+    (length(), 0i64..1 << 40, any::<bool>()).prop_flat_map(move |(length, base, round)| {
+        if round {
+            prop::collection::vec(tens.clone().boxed(), length)
+        } else {
+            let near = (-900i64..900).prop_map(move |step| base + step);
+            prop::collection::vec(
+                prop_oneof![near.boxed(), one.clone().boxed()].boxed(),
+                length,
+            )
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn mantissas_are_encoded_as_their_values_are(mantissas in mantissas(), scale in 0u8..=22) {
+        let power: f64 = format!("1e{scale}").parse().unwrap();
+        let values = mantissas.iter().map(|&mantissa| mantissa as f64 / power).collect();
+        let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+        encode_decimals(&mantissas, scale, &mut bytes);
+        encode_column(&Column::F64(values), Effort::Fast, &mut expected);
+        prop_assert_eq!(bytes, expected);
+    }
 }
 
 proptest! {

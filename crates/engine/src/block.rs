@@ -5,6 +5,7 @@
 //! `docs/format/block.md` has the bytes.
 
 use crate::answer::{Bucket, number};
+use crate::buffer::decimals::Decimals;
 use crate::bytes::{Cursor, Short};
 use seiner_codec::{
     Effort, checksum, decode_bitmap, decode_column, decode_times, encode_bitmap, encode_column,
@@ -37,16 +38,43 @@ pub struct BlockHead {
 
 /// Appends a block: rows in strictly ascending time, at least one.
 pub fn encode(head: BlockHead, columns: &Columns, effort: Effort, out: &mut Vec<u8>) {
+    encode_with(head, &columns.times, out, |out| {
+        for column in &columns.fields {
+            encode_field(&columns.times, column, effort, out);
+        }
+    });
+}
+
+/// Appends a block of one column of doubles that are decimals, at the effort of the write path: the
+/// same bytes as [`encode`] appends, sooner.
+pub fn encode_decimals(head: BlockHead, decimals: &Decimals, out: &mut Vec<u8>) {
+    let rows = decimals.times.len();
+    encode_with(head, &decimals.times, out, |out| {
+        let summary = (rows >= SUMMARY_FROM).then(|| {
+            let (first, last) = (decimals.value(0), decimals.value(rows - 1));
+            [decimals.sum, decimals.min, decimals.max, first, last]
+        });
+        put_values(None, summary, out, |out| {
+            seiner_codec::encode_decimals(&decimals.mantissas, decimals.scale, out);
+        });
+    });
+}
+
+/// Appends a block whose columns `put_columns` appends.
+fn encode_with(
+    head: BlockHead,
+    times: &[i64],
+    out: &mut Vec<u8>,
+    put_columns: impl FnOnce(&mut Vec<u8>),
+) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     varint::put_u64(u64::from(head.source), out);
     varint::put_u64(head.number, out);
     varint::put_u64(u64::from(head.layout), out);
-    varint::put_u64(columns.times.len() as u64, out);
-    encode_times(&columns.times, out);
-    for column in &columns.fields {
-        encode_field(&columns.times, column, effort, out);
-    }
+    varint::put_u64(times.len() as u64, out);
+    encode_times(times, out);
+    put_columns(out);
     let sum = checksum(&out[start + 4..]);
     out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
 }
@@ -55,30 +83,38 @@ fn encode_field(times: &[i64], column: &FieldColumn, effort: Effort, out: &mut V
     let summary = (column.values.len() >= SUMMARY_FROM)
         .then(|| summary_of(times, column))
         .flatten();
-    let gaps = if column.present.is_some() {
-        GAPS
-    } else {
-        WHOLE
-    };
+    let summary = summary.map(|bucket| {
+        [
+            bucket.sum,
+            bucket.min,
+            bucket.max,
+            bucket.first.1,
+            bucket.last.1,
+        ]
+    });
+    put_values(column.present.as_ref(), summary, out, |out| {
+        encode_column(&column.values, effort, out)
+    });
+}
+
+/// Appends a column whose values `put` appends.
+fn put_values(
+    present: Option<&Bitmap>,
+    summary: Option<[f64; 5]>,
+    out: &mut Vec<u8>,
+    put: impl FnOnce(&mut Vec<u8>),
+) {
+    let gaps = if present.is_some() { GAPS } else { WHOLE };
     out.push(gaps | if summary.is_some() { SUMMARY } else { 0 });
-    if let Some(present) = &column.present {
+    if let Some(present) = present {
         encode_bitmap(present, out);
     }
-    if let Some(bucket) = summary {
-        let words = [
-            bucket.sum.to_bits(),
-            bucket.min.to_bits(),
-            bucket.max.to_bits(),
-            bucket.first.1.to_bits(),
-            bucket.last.1.to_bits(),
-        ];
-        words
-            .iter()
-            .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+    for number in summary.iter().flatten() {
+        out.extend_from_slice(&number.to_bits().to_le_bytes());
     }
     // The values' length lets a reader pass over columns that it was not asked for.
     let at = out.len();
-    encode_column(&column.values, effort, out);
+    put(out);
     let len = out.len() - at;
     let mut prefix = Vec::with_capacity(4);
     varint::put_u64(len as u64, &mut prefix);

@@ -4,6 +4,7 @@
 //! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
 
 use crate::buffer::Number;
+use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::catalog::Catalog;
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
@@ -33,9 +34,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 const STAGING_LIMIT: usize = 2 << 20;
 /// The share of the memory that may wait for the segment writer before writers lend a hand.
 const WAITING_SHARE: u64 = 16;
-/// How far ahead lines and rows are fetched, in rows.
-const LINES_AHEAD: usize = 24;
-const ROWS_AHEAD: usize = 10;
 /// Rows a lock is held for at most, so that readers and the keeper get their turn.
 const ROWS_A_LOCK: usize = 1024;
 /// No source: the row was refused.
@@ -351,46 +349,50 @@ impl Engine {
         }
         for start in (0..sources.len()).step_by(ROWS_A_LOCK) {
             let range = start..sources.len().min(start + ROWS_A_LOCK);
-            let (turn, times, numbers) = (
-                &sources[range.clone()],
-                &times[range.clone()],
-                &values[range],
-            );
+            let turn = Floats {
+                sources: &sources[range.clone()],
+                times: &times[range.clone()],
+                values: &values[range],
+            };
             self.make_way()?;
             let mut state = self.lock();
             self.prepare(&mut state)?;
             let known = state.buffers.sources() as u32;
-            if let Some(unknown) = turn.iter().find(|source| source.0 >= known) {
-                return Err(Error::UnknownSource(unknown.0));
+            let highest = turn.sources.iter().fold(0, |all, source| all.max(source.0));
+            if highest >= known {
+                return Err(Error::UnknownSource(highest));
             }
-            let mut values = Vec::new();
+            let mut arranged = Vec::new();
             let mut only = u32::MAX;
-            for index in 0..turn.len() {
-                if let Some(ahead) = turn.get(index + LINES_AHEAD) {
-                    state.buffers.prefetch_line(ahead.0);
-                }
-                if let Some(ahead) = turn.get(index + ROWS_AHEAD) {
-                    state.buffers.prefetch_rows(ahead.0);
-                }
-                let source = turn[index].0;
+            let mut index = 0;
+            loop {
+                let usual = state.put_floats(only, turn.from(index));
+                receipt.rows += usual;
+                receipt.samples += usual;
+                index += usual;
+                let Some(&SourceId(source)) = turn.sources.get(index) else {
+                    break;
+                };
+                let (time, value) = (turn.times[index], turn.values[index]);
+                index += 1;
                 // A layout that had the field as its only one has it still.
                 if state.buffers.line(source).layout == only {
-                    state.put_number(source, times[index], Number::F64(numbers[index]))?;
+                    state.put_number(source, time, Number::F64(value))?;
                     receipt.rows += 1;
                     receipt.samples += 1;
                     continue;
                 }
                 let cell = [Cell {
                     field: field.as_bytes(),
-                    value: Value::F64(numbers[index]),
+                    value: Value::F64(value),
                 }];
-                match state.append(source, times[index], &cell, &mut values, &mut receipt)? {
+                match state.append(source, time, &cell, &mut arranged, &mut receipt)? {
                     Ok(()) => {
                         only = state
                             .only_layout(source, field, FieldType::F64)
                             .unwrap_or(only)
                     }
-                    Err(reason) => receipt.refuse(start + index, reason),
+                    Err(reason) => receipt.refuse(start + index - 1, reason),
                 }
             }
             self.note(&mut state, &mut receipt);

@@ -4,7 +4,9 @@
 //! segment. The engine holds a lock around it for the time of a batch.
 
 use crate::block::{self, BlockHead};
+use crate::buffer::decimals::Decimals;
 use crate::buffer::row::{self, Row};
+use crate::buffer::run::{self, Encoded, Floats};
 use crate::buffer::{Buffers, NUMBER_BYTES, Number};
 use crate::catalog::{Frame, put_key, put_layout};
 use crate::dictionary::Dictionary;
@@ -23,7 +25,7 @@ use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
-use seiner_model::{Cell, FieldType, Notation, SourceKey, Value};
+use seiner_model::{Cell, Columns, FieldType, Notation, SourceKey, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
@@ -120,6 +122,8 @@ pub struct State {
     journal_hand: u32,
     journal_target: Option<u32>,
     row: Row,
+    encoded: Encoded,
+    decimals: Decimals,
     pub series: u64,
     pub poisoned: Option<String>,
     pub closed: bool,
@@ -173,6 +177,8 @@ impl State {
             journal_hand: 0,
             journal_target: None,
             row: Row::default(),
+            encoded: Encoded::default(),
+            decimals: Decimals::default(),
             series: 0,
             poisoned: None,
             closed: false,
@@ -402,7 +408,28 @@ impl State {
         self.put_number_slowly(source, time, number)
     }
 
-    /// The same where a block begins, ends, or needs more room.
+    /// Appends rows to sources of one layout, whose only column is a float, as many as are usual.
+    /// Answers how many these are; the next row is none, or has to be looked at.
+    pub fn put_floats(&mut self, layout: u32, floats: Floats<'_>) -> usize {
+        let limit = self.options.block_bytes - NUMBER_BYTES as u32;
+        let mut done = 0;
+        loop {
+            let (rest, encoded) = (floats.from(done), &mut self.encoded);
+            let rows = self
+                .buffers
+                .append_floats(layout, self.tick, limit, rest, encoded);
+            if self.journalled {
+                self.staging.run(&rest.sources[..rows], encoded);
+            }
+            done += rows;
+            if rows < run::ROWS {
+                self.position += done as u64;
+                return done;
+            }
+        }
+    }
+
+    /// What [`State::put_number`] does where a block begins, ends, or needs more room.
     #[cold]
     fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) -> Result<(), Error> {
         let limit = self.options.block_bytes - NUMBER_BYTES as u32;
@@ -512,18 +539,27 @@ impl State {
             .layouts
             .get(line.layout)
             .expect("lines bear layouts of the store");
-        let columns = block::sorted(self.buffers.drain(source, layout.types()));
         let head = BlockHead {
             source,
             number,
             layout: layout.number(),
         };
-        let rows = columns.times.len() as u32;
+        let decimal = layout.types() == [FieldType::F64]
+            && self.buffers.drain_decimals(source, &mut self.decimals);
+        let columns = match decimal {
+            true => Columns::default(),
+            false => block::sorted(self.buffers.drain(source, layout.types())),
+        };
+        let times = match decimal {
+            true => &self.decimals.times,
+            false => &columns.times,
+        };
+        let rows = times.len() as u32;
         let entry = Entry {
             source,
             number,
-            first: columns.times[0],
-            last: *columns.times.last().expect("a block has rows"),
+            first: times[0],
+            last: *times.last().expect("a block has rows"),
             rows,
             ordinal: self.retention.count(source, rows),
             ..Entry::default()
@@ -538,17 +574,19 @@ impl State {
             chain: self.next_chain,
             before,
         };
-        let len = self.open[at].add(link, Some(journal_file), |out| {
-            block::encode(head, &columns, Effort::Fast, out)
+        let decimals = &self.decimals;
+        let len = self.open[at].add(link, Some(journal_file), |out| match decimal {
+            true => block::encode_decimals(head, decimals, out),
+            false => block::encode(head, &columns, Effort::Fast, out),
         });
         self.link(source, link.chain);
+        let samples = match decimal {
+            true => rows as usize,
+            false => columns.fields.iter().map(|field| field.values.len()).sum(),
+        };
         self.counters.blocks += 1;
         self.counters.block_bytes += u64::from(len);
-        self.counters.block_samples += columns
-            .fields
-            .iter()
-            .map(|field| field.values.len() as u64)
-            .sum::<u64>();
+        self.counters.block_samples += samples as u64;
         Ok(())
     }
 

@@ -4,12 +4,16 @@
 //! with more than one column, a second slot for their states. Appending a row to a source with
 //! one field touches two cache lines, which can be fetched ahead.
 
+pub mod decimals;
 pub mod row;
+pub mod run;
 pub mod slab;
 
 use crate::dictionary::layouts::Layout;
 use crate::prefetch::prefetch;
+use decimals::Decimals;
 use row::{Coded, ColumnState, Row, TimeState};
+use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
 use seiner_model::{Columns, FieldType, Value};
 use slab::{Slab, Slot, class_for};
 
@@ -90,7 +94,7 @@ impl Line {
 /// All buffers of a store.
 #[derive(Default)]
 pub struct Buffers {
-    pages: Vec<Box<[Line]>>,
+    pages: Vec<Box<[Line; LINES]>>,
     sources: usize,
     slab: Slab,
     rows: u64,
@@ -144,7 +148,9 @@ impl Buffers {
     /// Makes room for a source with the next number.
     pub fn add_source(&mut self) {
         if self.sources == self.pages.len() * LINES {
-            self.pages.push(vec![Line::new(); LINES].into_boxed_slice());
+            let page = vec![Line::new(); LINES].into_boxed_slice();
+            self.pages
+                .push(page.try_into().ok().expect("it has as many lines"));
         }
         self.sources += 1;
     }
@@ -176,9 +182,7 @@ impl Buffers {
     #[inline]
     pub fn prefetch_rows(&self, source: u32) {
         let line = self.line(source);
-        if line.rows != 0 {
-            prefetch(self.slab.tail(line.rows_slot, line.bytes as usize));
-        }
+        self.slab.prefetch(line.rows_slot, line.bytes as usize);
     }
 
     /// Appends a row to the open block, which begins with it where there is none. `values` has a
@@ -267,14 +271,13 @@ impl Buffers {
         limit: u32,
         time: i64,
         value: Number,
-    ) -> Option<(u8, Coded, Coded)> {
+    ) -> Option<(Coded, Coded)> {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         let at = line.bytes as usize;
         if line.bytes > limit || line.rows == u16::MAX || line.rows_slot == Slot::NONE {
             return None;
         }
-        let window: &mut [u8; NUMBER_BYTES] =
-            self.slab.tail_mut(line.rows_slot, at).first_chunk_mut()?;
+        let window: &mut [u8; NUMBER_BYTES] = self.slab.window_mut(line.rows_slot, at)?;
         let coded_time = row::code_time(time, &mut line.time, line.rows == 0);
         let mut state = line.first();
         let coded_value = match value {
@@ -283,17 +286,76 @@ impl Buffers {
             Number::Integer(value) => row::code_integer(value, &mut state),
         };
         line.set_first(state);
-        let codes = coded_time.code | coded_value.code << 4;
-        window[0] = codes;
-        window[1..9].copy_from_slice(&coded_time.word.to_le_bytes());
-        window[1 + coded_time.bytes..][..8].copy_from_slice(&coded_value.word.to_le_bytes());
-        let bytes = 1 + coded_time.bytes + coded_value.bytes;
+        let bytes = run::put_number(coded_time, coded_value, window);
         line.bytes = (at + bytes) as u32;
         line.rows += 1;
         line.touched = tick;
         self.rows += 1;
         self.row_bytes += bytes as u64;
-        Some((codes, coded_time, coded_value))
+        Some((coded_time, coded_value))
+    }
+
+    /// Appends rows of one float to sources whose only column it is, until one is not the usual:
+    /// what [`Buffers::append_number`] does for each, as many as go. The usual row follows another
+    /// under the same scale, and finds room. Answers how many rows were appended; they are left in
+    /// `encoded`, which holds a [`run::ROWS`] at most.
+    pub fn append_floats(
+        &mut self,
+        layout: u32,
+        tick: u16,
+        limit: u32,
+        floats: Floats<'_>,
+        encoded: &mut Encoded,
+    ) -> usize {
+        let count = floats.sources.len().min(run::ROWS);
+        let (sources, times, values) = (
+            &floats.sources[..count],
+            &floats.times[..count],
+            &floats.values[..count],
+        );
+        let (mut row, mut bytes) = (0, 0);
+        while row < count {
+            if let Some(ahead) = floats.sources.get(row + LINES_AHEAD) {
+                self.prefetch_line(ahead.0);
+            }
+            if let Some(ahead) = floats.sources.get(row + ROWS_AHEAD) {
+                self.prefetch_rows(ahead.0);
+            }
+            let source = sources[row].0;
+            let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+            // Between the first and the last that the line can count.
+            let follows = line.rows.wrapping_sub(1) < u16::MAX - 1;
+            if line.layout != layout || !follows || line.bytes > limit {
+                break;
+            }
+            let mut state = line.first();
+            let Some(value) = row::code_near_f64(values[row], &mut state) else {
+                break;
+            };
+            let at = line.bytes as usize;
+            let Some(window) = self.slab.window_mut(line.rows_slot, at) else {
+                break;
+            };
+            line.previous = state.previous;
+            // Nearly all times follow as the one before did: said apart, so that nothing is asked
+            // again of a time that takes no bytes.
+            let length;
+            (length, bytes) = if line.time.is_kept_by(times[row]) {
+                line.time.last = times[row];
+                encoded.put(row, bytes, Coded::NOTHING, value, window)
+            } else {
+                let time = row::code_time(times[row], &mut line.time, false);
+                encoded.put(row, bytes, time, value, window)
+            };
+            line.bytes = (at + length) as u32;
+            line.rows += 1;
+            line.touched = tick;
+            row += 1;
+        }
+        encoded.end(row, bytes);
+        self.rows += row as u64;
+        self.row_bytes += (row + bytes) as u64;
+        row
     }
 
     /// Appends a row as it lies in the journal.
@@ -376,15 +438,33 @@ impl Buffers {
 
     /// Takes the open block's rows out as columns, in the order of arrival; the source has none then.
     pub fn drain(&mut self, source: u32, types: &[FieldType]) -> Columns {
-        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
+        let line = self.line(source);
         let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
         let columns = row::decode(bytes, line.rows as usize, types)
             .expect("a buffer holds what this process encoded");
+        self.empty(source);
+        columns
+    }
+
+    /// Takes the rows of a source with one column of doubles out as decimals, if that is what they
+    /// are; else they stay.
+    pub fn drain_decimals(&mut self, source: u32, decimals: &mut Decimals) -> bool {
+        let line = self.line(source);
+        let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
+        let done = decimals.read(bytes, line.rows as usize);
+        if done {
+            self.empty(source);
+        }
+        done
+    }
+
+    /// Ends the open block, whose rows were taken out.
+    fn empty(&mut self, source: u32) {
+        let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
         self.rows -= u64::from(line.rows);
         self.row_bytes -= u64::from(line.bytes);
         self.open -= 1;
         release(line, &mut self.slab);
-        columns
     }
 
     /// A copy of a source's open block, if it has one.

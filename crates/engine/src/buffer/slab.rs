@@ -4,17 +4,20 @@
 //! class; when its last slot is freed it is idle and may serve another, or be given back.
 //! [`Slab::page_bytes`] is what the buffers cost.
 
+use crate::prefetch::prefetch;
+
 /// The smallest slot: one cache line.
 pub const SMALLEST: usize = 64;
 const PAGE: usize = 64 << 10;
-/// Slots a page at most; a handle holds the slot in as many bits.
-const SLOT_BITS: u32 = 10;
+/// A handle holds in so many bits where in its page a slot begins, in smallest slots.
+const PLACE_BITS: u32 = 10;
+const _: () = assert!(PAGE / SMALLEST == 1 << PLACE_BITS);
 /// 64 bytes to 2 MiB.
 const CLASSES: usize = 16;
 /// The bytes of the largest slot.
 pub const LARGEST: usize = SMALLEST << (CLASSES - 1);
 
-/// A slot: page number and slot within it.
+/// A slot: the page's number, and the place in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(u32);
 
@@ -22,12 +25,18 @@ impl Slot {
     /// No slot.
     pub const NONE: Slot = Slot(u32::MAX);
 
-    fn page(self) -> usize {
-        (self.0 >> SLOT_BITS) as usize
+    fn new(page: u32, index: u32, class: u8) -> Slot {
+        // Slots larger than a page are the only ones of theirs, and begin at 0.
+        Slot(page << PLACE_BITS | index << class)
     }
 
-    fn index(self) -> usize {
-        (self.0 & ((1 << SLOT_BITS) - 1)) as usize
+    fn page(self) -> usize {
+        (self.0 >> PLACE_BITS) as usize
+    }
+
+    /// Where in the page it begins.
+    fn start(self) -> usize {
+        (self.0 & ((1 << PLACE_BITS) - 1)) as usize * SMALLEST
     }
 }
 
@@ -49,19 +58,17 @@ pub fn class_for(bytes: usize) -> u8 {
 struct Page {
     bytes: Box<[u8]>,
     class: u8,
-    /// The bytes of a slot are two to this power.
-    shift: u8,
-    live: u32,
+    live: u16,
     /// Slots handed out so far; those below it that are free are in `free`.
-    carved: u32,
+    carved: u16,
     free: Vec<u16>,
     /// Whether it stands in its class's list of pages with room.
     listed: bool,
 }
 
 impl Page {
-    fn capacity(&self) -> u32 {
-        (self.bytes.len() / class_bytes(self.class)) as u32
+    fn capacity(&self) -> u16 {
+        (self.bytes.len() / class_bytes(self.class)) as u16
     }
 }
 
@@ -89,7 +96,7 @@ impl Slab {
             Some(index) => index,
             None => {
                 page.carved += 1;
-                (page.carved - 1) as u16
+                page.carved - 1
             }
         };
         if page.free.is_empty() && page.carved == page.capacity() {
@@ -102,7 +109,7 @@ impl Slab {
             );
         }
         self.live_bytes += class_bytes(class);
-        Slot(page_number << SLOT_BITS | u32::from(index))
+        Slot::new(page_number, u32::from(index), class)
     }
 
     fn page_with_room(&mut self, class: u8) -> u32 {
@@ -123,7 +130,6 @@ impl Slab {
         };
         let page = &mut self.pages[number as usize];
         page.class = class;
-        page.shift = class + SMALLEST.trailing_zeros() as u8;
         page.carved = 0;
         page.free = Vec::new();
         page.listed = true;
@@ -141,7 +147,6 @@ impl Slab {
         self.pages.push(Page {
             bytes,
             class: 0,
-            shift: 0,
             live: 0,
             carved: 0,
             free: Vec::new(),
@@ -171,7 +176,7 @@ impl Slab {
             self.idle.push(slot.page() as u32);
             return;
         }
-        page.free.push(slot.index() as u16);
+        page.free.push((slot.start() / class_bytes(class)) as u16);
         if !page.listed {
             page.listed = true;
             self.room[class as usize].push(slot.page() as u32);
@@ -188,8 +193,7 @@ impl Slab {
             .pages
             .get_disjoint_mut([from, to])
             .expect("two different pages");
-        let at = slot.index() * class_bytes(class);
-        let to_at = grown.index() * class_bytes(class + 1);
+        let (at, to_at) = (slot.start(), grown.start());
         target.bytes[to_at..to_at + len].copy_from_slice(&source.bytes[at..at + len]);
         self.free(slot);
         grown
@@ -200,23 +204,27 @@ impl Slab {
     pub fn bytes(&self, slot: Slot) -> &[u8] {
         let page = &self.pages[slot.page()];
         let size = class_bytes(page.class);
-        &page.bytes[slot.index() * size..][..size]
+        &page.bytes[slot.start()..][..size]
     }
 
-    /// The bytes of a slot from a place in it on.
+    /// Starts fetching a place in a slot, if there is one.
     #[inline(always)]
-    pub fn tail(&self, slot: Slot, at: usize) -> &[u8] {
-        let page = &self.pages[slot.page()];
-        let start = slot.index() << page.shift;
-        &page.bytes[start + at..start + (1 << page.shift)]
+    pub fn prefetch(&self, slot: Slot, at: usize) {
+        if let Some(page) = self.pages.get(slot.page())
+            && let Some(byte) = page.bytes.get(slot.start() + at)
+        {
+            prefetch(byte);
+        }
     }
 
-    /// The bytes of a slot from a place in it on, to write.
+    /// So many bytes of a slot from a place in it on, to write; `None` where the slot ends earlier.
     #[inline(always)]
-    pub fn tail_mut(&mut self, slot: Slot, at: usize) -> &mut [u8] {
+    pub fn window_mut<const N: usize>(&mut self, slot: Slot, at: usize) -> Option<&mut [u8; N]> {
         let page = &mut self.pages[slot.page()];
-        let start = slot.index() << page.shift;
-        &mut page.bytes[start + at..start + (1 << page.shift)]
+        if at + N > class_bytes(page.class) {
+            return None;
+        }
+        page.bytes.get_mut(slot.start() + at..)?.first_chunk_mut()
     }
 
     /// The bytes of a slot, to write.
@@ -224,7 +232,7 @@ impl Slab {
     pub fn bytes_mut(&mut self, slot: Slot) -> &mut [u8] {
         let page = &mut self.pages[slot.page()];
         let size = class_bytes(page.class);
-        &mut page.bytes[slot.index() * size..][..size]
+        &mut page.bytes[slot.start()..][..size]
     }
 
     /// Bytes of all pages.

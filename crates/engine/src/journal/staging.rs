@@ -1,7 +1,9 @@
 //! Staging: what was accepted and is not yet written to the journal, in columns.
 
 use crate::buffer::row::{Coded, put_word};
+use crate::buffer::run::{self, Encoded};
 use seiner_codec::varint;
+use seiner_model::SourceId;
 
 /// Rows and registrations on their way to a record. Streams are kept apart because they compress
 /// apart: codes hardly change, numbers of sources mostly count up.
@@ -99,14 +101,37 @@ impl Staging {
         &mut self,
         source: u32,
         start: Option<(u64, u32)>,
-        (codes, time, value): (u8, Coded, Coded),
+        (time, value): (Coded, Coded),
     ) {
         self.place(source, 1, start);
-        self.codes.push(codes);
+        self.codes.push(run::codes(time, value));
         if time.bytes != 0 {
             put_word(time, &mut self.payload);
         }
         put_word(value, &mut self.payload);
+    }
+
+    /// Adds a run of rows of one number, of which none begins a block.
+    pub fn run(&mut self, sources: &[SourceId], encoded: &Encoded) {
+        if sources.is_empty() {
+            return;
+        }
+        self.widen(1, sources.len());
+        let next = self.next_source;
+        let last = sources[sources.len() - 1].0;
+        // Sources in the order of their numbers are nothing but zeros.
+        let differing = sources
+            .iter()
+            .zip(next..)
+            .fold(0, |all, (source, next)| all | (source.0 ^ next));
+        if differing == 0 {
+            self.sources.resize(self.sources.len() + sources.len(), 0);
+            self.next_source = last.wrapping_add(1);
+        } else {
+            sources.iter().for_each(|source| self.step(source.0));
+        }
+        self.codes.extend_from_slice(encoded.codes());
+        self.payload.extend_from_slice(encoded.payload());
     }
 
     /// Adds a row. `start` holds the block's number and layout if the row begins one.
@@ -126,11 +151,29 @@ impl Staging {
 
     #[inline(always)]
     fn place(&mut self, source: u32, columns: usize, start: Option<(u64, u32)>) {
+        self.widen(columns, 1);
+        self.step(source);
+        if let Some((block, layout)) = start {
+            varint::put_i64(block.wrapping_sub(self.next_block) as i64, &mut self.starts);
+            varint::put_u64(u64::from(layout), &mut self.starts);
+            self.next_block = block.wrapping_add(1);
+        }
+    }
+
+    /// Counts rows that have so many columns.
+    #[inline(always)]
+    fn widen(&mut self, columns: usize, rows: usize) {
         if columns != self.width {
             self.end_width();
             self.width = columns;
         }
-        self.width_rows += 1;
+        self.width_rows += rows as u64;
+        self.rows += rows as u64;
+    }
+
+    /// Notes the source of the next row.
+    #[inline(always)]
+    fn step(&mut self, source: u32) {
         let step = i64::from(source) - i64::from(self.next_source);
         if step == 0 {
             self.sources.push(0);
@@ -138,12 +181,6 @@ impl Staging {
             varint::put_i64(step, &mut self.sources);
         }
         self.next_source = source.wrapping_add(1);
-        if let Some((block, layout)) = start {
-            varint::put_i64(block.wrapping_sub(self.next_block) as i64, &mut self.starts);
-            varint::put_u64(u64::from(layout), &mut self.starts);
-            self.next_block = block.wrapping_add(1);
-        }
-        self.rows += 1;
     }
 
     /// Ends the last run of equal widths; before the streams are read.
