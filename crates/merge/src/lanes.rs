@@ -3,7 +3,13 @@
 //! A lane takes blocks whose remaining life lies in one interval. What it costs is room: dead
 //! blocks wait for the longest-lived of their segment. With the flow of bytes known for every
 //! remaining life (a histogram over its logarithm, older bytes fading), the intervals are those
-//! that make this room least; they are found anew as the flow changes.
+//! that make this room least, each lane's over its life: where room is short, merging a lane that
+//! turns over slowly costs fewer writes than one that turns over fast. They are found anew as the
+//! flow changes.
+//!
+//! Segments being filled hold room as well, and the first blocks of each die before its last: R a
+//! lane in all. So the planing formula of *Riak*, `R ≤ C(Um − V)`, becomes one of the sum over all
+//! lanes, and lanes fill smaller segments as V grows.
 //!
 //! Invariant: every block has a lane below [`Lanes::count`], in constant time and without
 //! allocating, whatever was learnt so far.
@@ -74,6 +80,8 @@ pub struct Lanes {
     /// Fading bytes of what never dies.
     flow_forever: f64,
     total: f64,
+    /// Bytes learnt since the last adaptation.
+    fresh: u64,
     /// At this many fading bytes everything is halved: how far back the flow is remembered.
     window: f64,
     /// The lane of each bin.
@@ -99,6 +107,7 @@ impl Lanes {
             flow: vec![0.0; BINS].into(),
             flow_forever: 0.0,
             total: 0.0,
+            fresh: 0,
             window: 256.0 * settings.segment_bytes as f64,
             lane_of: lane_of.collect(),
             sizes: vec![settings.segment_bytes; settings.lanes as usize],
@@ -129,6 +138,7 @@ impl Lanes {
     /// Counts a new block as flow. After a start, telling the blocks found on disk, with their
     /// remaining life when they were written, saves learning it all again.
     pub fn learn(&mut self, death: Death, bytes: u64, now: i64) {
+        self.fresh += bytes;
         let bytes = bytes as f64;
         match death {
             Death::Never => self.flow_forever += bytes,
@@ -149,14 +159,68 @@ impl Lanes {
     }
 
     /// Finds intervals and sizes anew. To be called whenever a segment was sealed, and after
-    /// [`Lanes::learn`]; takes well below a millisecond. Answers whether intervals changed.
+    /// [`Lanes::learn`]; does nothing while little is new, and takes about a millisecond
+    /// otherwise. Answers whether intervals changed.
     pub fn adapt(&mut self, fill: &Fill) -> bool {
+        if self.fresh < self.settings.segment_bytes {
+            return false;
+        }
+        self.fresh = 0;
         let bins: Vec<usize> = (0..BINS).filter(|&bin| self.flow[bin] > 0.0).collect();
         if bins.is_empty() {
             return false;
         }
-        let _ = fill;
-        false
+        let slack = fill.planing_segment_bytes() as f64;
+        let size = self.size(OPEN_SHARE * slack / f64::from(self.settings.lanes));
+        self.sizes.fill(size);
+        let room = Room::new(&self.flow, &bins);
+        let (ends, cost) = room.divide(self.settings.lanes as usize - 1);
+        let present = self.ends(&bins);
+        if room.cost(&present) * (1.0 - WORTHWHILE) <= cost {
+            return false;
+        }
+        self.set(&bins, &ends);
+        true
+    }
+
+    /// R, halved until it is no more than `wanted`, but not below the least.
+    fn size(&self, wanted: f64) -> u64 {
+        let mut size = self.settings.segment_bytes;
+        while size as f64 > wanted && size / 2 >= self.settings.least_bytes {
+            size /= 2;
+        }
+        size
+    }
+
+    /// The present intervals over `bins`: the index after the last bin of each.
+    fn ends(&self, bins: &[usize]) -> Vec<usize> {
+        let differ = |pair: &[usize]| self.lane_of[pair[0]] != self.lane_of[pair[1]];
+        let inner = bins.windows(2).enumerate().filter(|(_, pair)| differ(pair));
+        let mut ends: Vec<usize> = inner.map(|(index, _)| index + 1).collect();
+        ends.push(bins.len());
+        ends
+    }
+
+    /// Takes the intervals that end at `ends`; empty bins go to the next longer-lived ones.
+    fn set(&mut self, bins: &[usize], ends: &[usize]) {
+        let mut lane = 0;
+        let mut from = 0;
+        for &end in ends {
+            lane += 1;
+            let to = if end == bins.len() {
+                BINS
+            } else {
+                bins[end - 1] + 1
+            };
+            self.lane_of[from..to].fill(lane);
+            from = to;
+        }
+        let flow_of = |lane: LaneId| -> f64 {
+            let of_lane = |(&flow, &of): (&f64, &LaneId)| if of == lane { flow } else { 0.0 };
+            self.flow.iter().zip(&self.lane_of).map(of_lane).sum()
+        };
+        let by_flow = |a: &LaneId, b: &LaneId| flow_of(*a).total_cmp(&flow_of(*b));
+        self.common = (1..=lane).max_by(by_flow).unwrap_or(1);
     }
 
     /// What every lane takes.
@@ -181,6 +245,115 @@ impl Lanes {
             })
         });
         std::iter::once(forever).chain(living).collect()
+    }
+}
+
+/// The room that dead blocks hold while they wait for the longest-lived of their lane, over the
+/// life of that one: the cost of a division into lanes.
+struct Room {
+    /// Life of each bin, in its middle.
+    lives: Vec<f64>,
+    /// Sums of flow before each bin.
+    flow: Vec<f64>,
+    /// Sums of flow times life before each bin: what is live of it.
+    live: Vec<f64>,
+}
+
+impl Room {
+    /// Of the flow in `bins`.
+    fn new(flow: &[f64], bins: &[usize]) -> Room {
+        let middle = |&bin: &usize| (life(bin) as f64 + life(bin + 1) as f64) / 2.0;
+        let lives: Vec<f64> = bins.iter().map(middle).collect();
+        let mut sums = (vec![0.0], vec![0.0]);
+        let (mut before, mut live) = (0.0, 0.0);
+        for (&bin, life) in bins.iter().zip(&lives) {
+            before += flow[bin];
+            live += flow[bin] * life;
+            sums.0.push(before);
+            sums.1.push(live);
+        }
+        Room {
+            lives,
+            flow: sums.0,
+            live: sums.1,
+        }
+    }
+
+    /// Of one lane that takes the bins from `from` to before `to`.
+    fn of(&self, from: usize, to: usize) -> f64 {
+        if from == to {
+            return 0.0;
+        }
+        let longest = self.lives[to - 1];
+        (self.flow[to] - self.flow[from]) - (self.live[to] - self.live[from]) / longest
+    }
+
+    fn cost(&self, ends: &[usize]) -> f64 {
+        let starts = std::iter::once(&0).chain(ends);
+        starts.zip(ends).map(|(&from, &to)| self.of(from, to)).sum()
+    }
+
+    /// The ends of at most `lanes` intervals with the least cost, and that cost.
+    ///
+    /// A lane at a time: what the first bins cost with one lane more follows from what fewer of
+    /// them cost before. Where the last lane of more bins begins never moves back, so each half of
+    /// the bins need only look at its side of the middle.
+    fn divide(&self, lanes: usize) -> (Vec<usize>, f64) {
+        let bins = self.lives.len();
+        let mut least: Vec<f64> = (0..=bins).map(|to| self.of(0, to)).collect();
+        let mut starts = vec![vec![0; bins + 1]];
+        for _ in 1..lanes.min(bins) {
+            let mut next = Next {
+                room: self,
+                before: &least,
+                least: vec![0.0; bins + 1],
+                starts: vec![0; bins + 1],
+            };
+            next.fill(1, bins, 0, bins - 1);
+            let Next {
+                least: found,
+                starts: began,
+                ..
+            } = next;
+            least = found;
+            starts.push(began);
+        }
+        let mut ends = vec![bins];
+        for began in starts.iter().rev() {
+            match began[ends[ends.len() - 1]] {
+                0 => break,
+                from => ends.push(from),
+            }
+        }
+        ends.reverse();
+        (ends, least[bins])
+    }
+}
+
+/// What the first bins cost with one lane more than `before`.
+struct Next<'a> {
+    room: &'a Room,
+    before: &'a [f64],
+    least: Vec<f64>,
+    /// Where the last lane begins.
+    starts: Vec<usize>,
+}
+
+impl Next<'_> {
+    /// For the first `low` to `high` bins, whose last lane begins between `left` and `right`.
+    fn fill(&mut self, low: usize, high: usize, left: usize, right: usize) {
+        if low > high {
+            return;
+        }
+        let to = low.midpoint(high);
+        let cost = |from: usize| self.before[from] + self.room.of(from, to);
+        let costs = (left..=right.min(to - 1)).map(|from| (from, cost(from)));
+        let (from, cost) = costs
+            .min_by(|(_, a), (_, b)| a.total_cmp(b))
+            .expect("a lane begins somewhere before its end");
+        (self.starts[to], self.least[to]) = (from, cost);
+        self.fill(low, to - 1, left, from);
+        self.fill(to + 1, high, from, right);
     }
 }
 

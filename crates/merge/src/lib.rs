@@ -2,7 +2,7 @@
 //! blocks to keep together so that neither is needed, and when to slow the writers.
 //!
 //! Nothing here does I/O, looks at a clock or starts a thread: the same input gives the same
-//! answer in the engine, in a simulation and in the figures. A caller
+//! answer in the engine, in [`simulate`] and in the figures. A caller
 //!
 //! 1. asks [`Lanes::lane`] for each block it seals, and appends it to the open segment of that
 //!    lane, which has [`Lanes::segment_bytes`];
@@ -17,12 +17,15 @@
 mod fill;
 mod lanes;
 mod life;
+mod output;
 mod policy;
 mod segment;
+pub mod simulate;
 
 pub use fill::{Fill, Throttle, planing_segment_bytes};
 pub use lanes::{Lane, LaneId, LaneSettings, Lanes};
 pub use life::{Death, Rate};
+pub use output::gather;
 pub use policy::{
     CostBenefit, Decision, Fifo, Fisherman, Greedy, Kind, Memory, Patient, Policy, Victim, View,
     Why,

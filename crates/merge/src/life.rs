@@ -46,34 +46,38 @@ impl Death {
     }
 }
 
-/// A rate measured as amounts arrive: an average over the latest `window`, older ones fading.
-///
-/// For a class or a source; sixteen bytes and the window, which the caller keeps.
+/// A rate, measured as amounts arrive: an average over the latest `window` of them, older ones
+/// fading. For a ring, a window of a few of its lengths is steady enough to foretell its turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {
-    /// When it was last told something; 0 if never.
+    /// When something arrived last.
     at: i64,
-    /// The amount of one window.
-    amount: f64,
+    /// How much the average is over.
+    seen: f64,
+    /// Nanoseconds for one of it.
+    pace: f64,
 }
 
 impl Rate {
-    /// `amount` arrived at `now`; `window` in nanoseconds.
-    pub fn add(&mut self, amount: u64, now: i64, window: i64) {
-        if self.at == 0 {
-            self.at = now;
+    /// `amount` arrived at `now`. `window` is in the unit of the amount; the first amount only
+    /// starts the clock.
+    pub fn add(&mut self, amount: f64, now: i64, window: f64) {
+        if self.at != 0 && amount > 0.0 {
+            let elapsed = now.saturating_sub(self.at).max(0) as f64;
+            self.seen = (self.seen + amount).min(window.max(amount));
+            self.pace += (elapsed / amount - self.pace) * amount / self.seen;
         }
-        let elapsed = now.saturating_sub(self.at).max(0);
-        self.amount *= (-(elapsed as f64) / window.max(1) as f64).exp();
-        self.amount += amount as f64;
-        self.at = self.at.max(now);
+        self.at = if self.at == 0 { now } else { self.at.max(now) };
     }
 
-    /// Amount a second at `now`; none before anything arrived.
-    pub fn per_second(&self, now: i64, window: i64) -> Option<f64> {
-        let elapsed = now.saturating_sub(self.at).max(0) as f64;
-        let window = window.max(1) as f64;
-        (self.amount > 0.0).then(|| self.amount * (-elapsed / window).exp() / (window / 1e9))
+    /// Amount a second; none while there is nothing to tell it by.
+    pub fn per_second(&self) -> Option<f64> {
+        (self.pace > 0.0).then(|| 1e9 / self.pace)
+    }
+
+    /// When it was told something last.
+    pub fn at(&self) -> i64 {
+        self.at
     }
 }
 
@@ -113,19 +117,29 @@ mod tests {
 
     #[test]
     fn a_rate_follows_what_arrives() {
-        let (mut rate, window) = (Rate::default(), 100 * SECOND);
-        assert_eq!(rate.per_second(SECOND, window), None);
-        for second in 1..1000 {
-            rate.add(7, second * SECOND, window);
+        let mut rate = Rate::default();
+        assert_eq!(rate.per_second(), None);
+        rate.add(7.0, SECOND, 100.0);
+        assert_eq!(
+            rate.per_second(),
+            None,
+            "one amount says nothing of its rate"
+        );
+        rate.add(7.0, 2 * SECOND, 100.0);
+        assert_eq!(rate.per_second(), Some(7.0), "two say all that is known");
+        for second in 3..100 {
+            rate.add(
+                if second % 2 == 0 { 4.0 } else { 6.0 },
+                second * SECOND,
+                1000.0,
+            );
         }
-        let measured = rate.per_second(999 * SECOND, window).unwrap();
-        assert!((measured - 7.0).abs() < 0.1, "{measured}");
-        for second in 1000..2000 {
-            rate.add(70, second * SECOND, window);
+        let measured = rate.per_second().unwrap();
+        assert!((measured - 5.0).abs() < 0.3, "{measured}");
+        for second in 100..300 {
+            rate.add(50.0, second * SECOND, 1000.0);
         }
-        let measured = rate.per_second(1999 * SECOND, window).unwrap();
-        assert!((measured - 70.0).abs() < 1.0, "{measured}");
-        let silent = rate.per_second(2199 * SECOND, window).unwrap();
-        assert!(silent < 10.0, "{silent}");
+        let measured = rate.per_second().unwrap();
+        assert!((measured - 50.0).abs() < 1.0, "{measured}");
     }
 }

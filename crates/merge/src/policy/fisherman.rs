@@ -41,7 +41,7 @@ impl Fisherman {
     }
 
     /// The least dead share worth taking at hunger `hunger`, the papers' Dm.
-    fn least_dead_share(&self, hunger: f64) -> f64 {
+    pub fn least_dead_share(&self, hunger: f64) -> f64 {
         match hunger > 0.0 {
             true if self.memory.eaten == 0 => 1.0 - hunger,
             true => (1.0 - hunger).min(self.memory.average_dead_share),
@@ -64,6 +64,9 @@ impl Policy for Fisherman {
         let why = &mut deciding.decision.why;
         why.least_dead_share = Some(least);
         why.average_dead_share = Some(self.memory.average_dead_share);
+        if least >= 1.0 {
+            return deciding.decision;
+        }
         for (dead_share, segment) in deciding.ranked(SegmentStat::dead_share) {
             if dead_share < least {
                 break;

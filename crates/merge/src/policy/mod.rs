@@ -185,6 +185,9 @@ impl FromStr for Kind {
     }
 }
 
+/// Less than one part in so many of a segment is not worth reading it.
+const LEAST_GAIN: u64 = 64;
+
 /// A decision in the making: the drops are in it, and how full the store will be after each step.
 struct Deciding<'a> {
     view: &'a View<'a>,
@@ -231,7 +234,9 @@ impl<'a> Deciding<'a> {
     /// Segments with something live in them and something to gain, with their score, best first;
     /// the older of equals first.
     fn ranked(&self, score: impl Fn(&SegmentStat) -> f64) -> Vec<(f64, &'a SegmentStat)> {
-        let living = |segment: &&SegmentStat| !segment.is_dead() && segment.gain() > 0;
+        let living = |segment: &&SegmentStat| {
+            !segment.is_dead() && segment.gain() >= segment.bytes / LEAST_GAIN
+        };
         let segments = self.view.segments.iter().filter(living);
         let mut ranked: Vec<_> = segments.map(|one| (score(one), one)).collect();
         ranked.sort_by(|(a, first), (b, second)| {
@@ -259,6 +264,9 @@ impl<'a> Deciding<'a> {
 
     /// Takes the best until the store is no fuller than Um.
     fn take_until_sated(mut self, score: impl Fn(&SegmentStat) -> f64) -> Decision {
+        if self.hunger() <= 0.0 {
+            return self.decision;
+        }
         for (score, segment) in self.ranked(score) {
             if self.hunger() <= 0.0 {
                 break;

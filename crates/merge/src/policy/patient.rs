@@ -6,7 +6,7 @@
 //! however dead it is, which is where the greedy policy wastes its writes.
 
 use super::{Deciding, Decision, Kind, Policy, View};
-use crate::{Death, SegmentStat};
+use crate::{Death, Fill, SegmentStat};
 
 /// Highest `gain × wait / live` first, no more than brings the store back to Um.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,24 +18,55 @@ impl Policy for Patient {
     }
 
     fn choose(&mut self, view: &View) -> Decision {
-        Deciding::new(view, Kind::Patient).take_until_sated(|segment| score(segment, view.now))
+        let content = content(&view.fill);
+        let fill = Fill {
+            um: content,
+            ..view.fill
+        };
+        let view = View { fill, ..*view };
+        let doubt = doubt(&view);
+        Deciding::new(&view, Kind::Patient)
+            .take_until_sated(|segment| score(segment, view.now, doubt))
     }
 }
 
-fn score(segment: &SegmentStat, now: i64) -> f64 {
-    segment.gain() as f64 / segment.live as f64 * wait(segment, now)
+/// The fill that it is content with: Um, but at least half of what is not live may be dead. So
+/// there is something worth merging however full of live blocks the store is.
+fn content(fill: &Fill) -> f64 {
+    fill.um.max((1.0 + fill.v()) / 2.0)
+}
+
+/// How little predictions are to be trusted, 0 to 1: by the live bytes that outlived theirs.
+fn doubt(view: &View) -> f64 {
+    let (mut all, mut overdue) = (0, 0);
+    for segment in view.segments {
+        if let Death::At(at) = segment.dies {
+            all += segment.live;
+            overdue += if at < view.now { segment.live } else { 0 };
+        }
+    }
+    (OVERDUE_LIMIT * overdue as f64 / all.max(1) as f64).min(1.0)
+}
+
+/// One in so many live bytes overdue, and predictions are worth nothing.
+const OVERDUE_LIMIT: f64 = 32.0;
+
+fn score(segment: &SegmentStat, now: i64, doubt: f64) -> f64 {
+    segment.gain() as f64 / segment.live as f64 * wait(segment, now, doubt)
 }
 
 /// For how long the segment would still hold its room if it were left alone.
 ///
 /// What has outlived its prediction is expected to go on for as long as it is overdue; what
-/// nobody predicted, for as long as it lasted so far; what never dies, for ever.
-fn wait(segment: &SegmentStat, now: i64) -> f64 {
-    let age = segment.age(now).max(1) as f64;
+/// nobody predicted, for as long as it lasted so far; what never dies, for ever. A share `doubt`
+/// of the time for which it was predicted to live is added to what is left of it at least.
+fn wait(segment: &SegmentStat, now: i64, doubt: f64) -> f64 {
     match segment.dies {
-        Death::At(at) if at > now => (at as f64 - now as f64).max(1.0),
-        Death::At(at) => (now as f64 - at as f64).max(1.0),
-        Death::Unknown => age,
+        Death::At(at) => {
+            let predicted = (at as f64 - segment.born as f64).max(1.0);
+            (at as f64 - now as f64).abs().max(doubt * predicted)
+        }
+        Death::Unknown => segment.age(now).max(1) as f64,
         Death::Never => i64::MAX as f64,
     }
 }

@@ -1,1 +1,256 @@
 use super::*;
+use crate::Death;
+use proptest::prelude::*;
+
+/// A segment of 100 bytes with so many dead, sealed at `born`.
+fn segment(number: u64, dead: u64, born: i64, dies: Death) -> SegmentStat {
+    SegmentStat {
+        number,
+        lane: 0,
+        bytes: 100,
+        live: 100 - dead,
+        dead,
+        born,
+        dies,
+    }
+}
+
+/// A store of ten segments, merging above 80 %.
+fn view(segments: &[SegmentStat], used: u64) -> View<'_> {
+    View {
+        now: 1000,
+        fill: Fill {
+            budget: 1000,
+            used,
+            live: segments.iter().map(|segment| segment.live).sum(),
+            reserved: 100,
+            um: 0.8,
+        },
+        output_limit: 1000,
+        segments,
+    }
+}
+
+fn merged(decision: &Decision) -> Vec<u64> {
+    decision.merge.iter().map(|victim| victim.number).collect()
+}
+
+fn segments() -> Vec<SegmentStat> {
+    vec![
+        segment(1, 20, 100, Death::At(9000)),
+        segment(2, 100, 200, Death::At(900)),
+        segment(3, 60, 300, Death::At(1010)),
+        segment(4, 50, 900, Death::At(5000)),
+    ]
+}
+
+#[test]
+fn nothing_is_merged_while_um_is_not_reached() {
+    let segments = segments();
+    for kind in Kind::ALL {
+        // 900 used, 100 of them wholly dead.
+        let decision = kind.policy().choose(&view(&segments, 900));
+        assert_eq!(decision.drop, [2], "{kind}");
+        assert_eq!(merged(&decision), [], "{kind}");
+        assert_eq!(decision.why.policy, kind);
+        assert!(decision.why.hunger.abs() < 1e-9);
+    }
+}
+
+#[test]
+fn fifo_takes_the_oldest() {
+    let segments = segments();
+    // 30 too many after the drop: 20 come back with segment 1, 60 with 3.
+    let decision = Fifo.choose(&view(&segments, 930));
+    assert_eq!(
+        (decision.drop.as_slice(), merged(&decision)),
+        (&[2][..], vec![1, 3])
+    );
+}
+
+#[test]
+fn greedy_takes_the_deadest() {
+    let segments = segments();
+    assert_eq!(merged(&Greedy.choose(&view(&segments, 930))), [3]);
+    let decision = Greedy.choose(&view(&segments, 970));
+    assert_eq!(merged(&decision), [3, 4]);
+    assert_eq!(decision.merge[0].dead_share, 0.6);
+    assert_eq!((decision.merge[0].live, decision.merge[0].gain), (40, 60));
+}
+
+#[test]
+fn cost_benefit_weighs_age() {
+    let segments = segments();
+    let decision = CostBenefit.choose(&view(&segments, 1000));
+    // (1 − u)·age/(1 + u): 0.6·700/1.4 = 300; 0.2·900/1.8 = 100; 0.5·100/1.5 = 33.3. What is live
+    // in the second, 80, does not fit into what the first leaves of the room, 60.
+    assert_eq!(merged(&decision), [3, 4]);
+    assert!((decision.merge[0].score - 300.0).abs() < 1e-9);
+    assert!((decision.merge[1].score - 100.0 / 3.0).abs() < 1e-9);
+    let mut view = view(&segments, 1000);
+    view.fill.budget = 1200;
+    view.fill.um = 0.6;
+    assert_eq!(merged(&CostBenefit.choose(&view)), [3, 1, 4]);
+}
+
+#[test]
+fn the_fisherman_follows_hunger_and_what_he_ate() {
+    let segments = segments();
+    let mut fisherman = Fisherman::new(0.5);
+    // 850 after the drop: H = 0.25. He ate one wholly dead: ewma = 1, Dm = min(0.75, 1).
+    let decision = fisherman.choose(&view(&segments, 950));
+    assert!((decision.why.least_dead_share.unwrap() - 0.75).abs() < 1e-9);
+    assert_eq!(decision.why.average_dead_share, Some(1.0));
+    assert_eq!(
+        (decision.drop.as_slice(), merged(&decision)),
+        (&[2][..], vec![])
+    );
+    // H = 0.525 without anything dead: Dm = 0.475, and all with D above it are taken.
+    let living: Vec<SegmentStat> = segments
+        .iter()
+        .copied()
+        .filter(|one| one.number != 2)
+        .collect();
+    let decision = fisherman.choose(&view(&living, 905));
+    assert_eq!(merged(&decision), [3, 4]);
+    // ewma: 1 → 0.8 → 0.65; three eaten.
+    assert!((fisherman.memory().average_dead_share - 0.65).abs() < 1e-9);
+    assert_eq!(fisherman.memory().eaten, 3);
+    // Little hunger: the average decides. Dm = min(1 − 0.1, 0.65).
+    let decision = fisherman.choose(&view(&living, 820));
+    assert!((decision.why.least_dead_share.unwrap() - 0.65).abs() < 1e-9);
+    assert_eq!(merged(&decision), []);
+}
+
+#[test]
+fn the_fisherman_remembers_what_he_is_told() {
+    let memory = Memory {
+        average_dead_share: 0.4,
+        eaten: 7,
+    };
+    let mut fisherman = Fisherman::default();
+    fisherman.recall(memory);
+    assert_eq!(fisherman.memory(), memory);
+    assert_eq!(fisherman.least_dead_share(0.1), 0.4);
+    assert_eq!(fisherman.least_dead_share(0.9), 1.0 - 0.9);
+    assert_eq!(fisherman.least_dead_share(0.0), 1.0);
+    assert_eq!(
+        Fisherman::default().least_dead_share(0.3),
+        0.7,
+        "he ate nothing so far"
+    );
+}
+
+#[test]
+fn the_patient_leaves_what_dies_anyway() {
+    let mut segments = segments();
+    segments.remove(1);
+    // Gain × wait / live: 20·8000/80 = 2000; 60·10/40 = 15; 50·4000/50 = 4000.
+    let decision = Patient.choose(&view(&segments, 860));
+    assert_eq!(merged(&decision), [4, 1]);
+    assert_eq!(decision.merge[0].score, 4000.0);
+    assert_eq!(decision.merge[1].score, 2000.0);
+}
+
+#[test]
+fn the_patient_is_content_with_half_of_what_is_not_live() {
+    // V = 0.9: content at 0.95.
+    let segments: Vec<SegmentStat> = (1..=10)
+        .map(|n| segment(n, 10, 0, Death::At(2000)))
+        .collect();
+    assert!(Patient.choose(&view(&segments, 950)).is_empty());
+    let decision = Patient.choose(&view(&segments, 1000));
+    assert_eq!(decision.merge.len(), 0, "no room for any output");
+    let decision = Patient.choose(&view(&segments, 955));
+    assert_eq!(decision.merge.len(), 0, "45 bytes of room, 90 to keep");
+}
+
+#[test]
+fn the_patient_doubts_predictions_that_failed() {
+    let overdue = [
+        segment(1, 60, 0, Death::At(990)),
+        segment(2, 40, 0, Death::At(1010)),
+    ];
+    let decision = Patient.choose(&view(&overdue, 880));
+    // Both are worth what their predicted lives say: 60·990/40 and 40·1010/60.
+    assert_eq!(merged(&decision), [1, 2]);
+    assert!((decision.merge[0].score - 60.0 * 990.0 / 40.0).abs() < 1e-6);
+}
+
+#[test]
+fn names_are_read_back() {
+    for kind in Kind::ALL {
+        assert_eq!(kind.name().parse(), Ok(kind));
+        assert_eq!(kind.policy().kind(), kind);
+    }
+    let reason = "oldest".parse::<Kind>().unwrap_err();
+    assert!(
+        reason.contains("'oldest'") && reason.contains("fisherman"),
+        "{reason}"
+    );
+}
+
+fn any_death() -> impl Strategy<Value = Death> {
+    prop_oneof![
+        8 => (-10_000..10_000i64).prop_map(Death::At),
+        1 => Just(Death::Unknown),
+        1 => Just(Death::Never),
+        1 => prop_oneof![Just(i64::MIN), Just(i64::MAX)].prop_map(Death::At),
+    ]
+}
+
+fn any_segments() -> impl Strategy<Value = Vec<SegmentStat>> {
+    let one = (0..50u64, 0..50u64, 0..10u64, any::<i64>(), any_death());
+    let stat = |(number, (live, dead, end, born, dies)): (usize, (u64, u64, u64, i64, Death))| {
+        SegmentStat {
+            number: number as u64,
+            lane: 0,
+            bytes: live + dead + end,
+            live,
+            dead,
+            born,
+            dies,
+        }
+    };
+    prop::collection::vec(one, 0..40)
+        .prop_map(move |all| all.into_iter().enumerate().map(stat).collect())
+}
+
+proptest! {
+    #[test]
+    fn what_every_policy_keeps_to(
+        segments in any_segments(),
+        room in 0..200u64,
+        output_limit in 0..200u64,
+        um in 0.0..0.99f64,
+        now in any::<i64>(),
+    ) {
+        let used: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        let fill = Fill {
+            budget: used + room,
+            used,
+            live: segments.iter().map(|segment| segment.live).sum(),
+            reserved: 0,
+            um,
+        };
+        let view = View { now, fill, output_limit, segments: &segments };
+        for kind in Kind::ALL {
+            let mut policy = kind.policy();
+            let decision = policy.choose(&view);
+            prop_assert_eq!(&kind.policy().choose(&view), &decision, "the same again");
+            let dead: Vec<u64> = segments.iter().filter(|one| one.is_dead()).map(|one| one.number).collect();
+            prop_assert_eq!(&decision.drop, &dead);
+            let mut named = merged(&decision);
+            named.extend(&decision.drop);
+            named.sort_unstable();
+            let all = named.len();
+            named.dedup();
+            prop_assert_eq!(named.len(), all, "no segment twice");
+            let output: u64 = decision.merge.iter().map(|victim| victim.live).sum();
+            let freed: u64 = segments.iter().filter(|one| one.is_dead()).map(|one| one.bytes).sum();
+            prop_assert!(output <= output_limit);
+            prop_assert!(used - freed + output <= fill.budget, "a merge can always be finished");
+            prop_assert!(policy.memory().average_dead_share <= 1.0);
+        }
+    }
+}

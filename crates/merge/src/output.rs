@@ -1,0 +1,53 @@
+//! How what a merge keeps is divided into segments.
+
+use crate::LaneId;
+
+/// How the blocks that a merge keeps are divided into segments, given the lane and the bytes of
+/// each in the order of lanes: the lane and the number of blocks of every segment.
+///
+/// Lanes stay apart if each has `least` bytes; smaller ones join the next. None is larger than
+/// `largest`.
+pub fn gather(blocks: &[(LaneId, u64)], least: u64, largest: u64) -> Vec<(LaneId, usize)> {
+    let mut outputs: Vec<(LaneId, usize)> = Vec::new();
+    let (mut count, mut bytes) = (0, 0);
+    for (index, &(lane, size)) in blocks.iter().enumerate() {
+        if count > 0 {
+            let (last, _) = blocks[index - 1];
+            if bytes + size > largest || (last != lane && bytes >= least) {
+                outputs.push((last, count));
+                (count, bytes) = (0, 0);
+            }
+        }
+        (count, bytes) = (count + 1, bytes + size);
+    }
+    if let (Some(&(last, _)), true) = (blocks.last(), count > 0) {
+        outputs.push((last, count));
+    }
+    outputs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_stay_apart_where_they_are_large_enough() {
+        let blocks = |lanes: &[LaneId]| lanes.iter().map(|&lane| (lane, 10)).collect::<Vec<_>>();
+        assert_eq!(gather(&[], 20, 40), []);
+        assert_eq!(gather(&blocks(&[1]), 20, 40), [(1, 1)]);
+        let apart = blocks(&[1, 1, 2, 2, 2]);
+        assert_eq!(gather(&apart, 20, 40), [(1, 2), (2, 3)]);
+        assert_eq!(
+            gather(&apart, 30, 40),
+            [(2, 4), (2, 1)],
+            "too small to stay apart"
+        );
+        let many = blocks(&[3; 9]);
+        assert_eq!(gather(&many, 20, 40), [(3, 4), (3, 4), (3, 1)]);
+        assert_eq!(
+            gather(&[(1, 50)], 20, 40),
+            [(1, 1)],
+            "a block is never divided"
+        );
+    }
+}
