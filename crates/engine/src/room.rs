@@ -69,10 +69,10 @@ impl State {
         let journal = journal_room(&self.options).max(self.pins.bytes());
         let open_live: u64 = self.open.iter().map(OpenSegment::len).sum();
         let live: u64 = self.tallies.values().map(|tally| tally.stat.live).sum();
-        let (budget, reserved) = (self.budget(), merge_room(&self.options));
+        let budget = self.budget();
+        let reserved = merge_room(&self.options) + self.pending();
         // In a small store, or one with much in memory, writers would stop before merging began.
-        let writers =
-            budget.saturating_sub(reserved + self.pending() + 2 * self.options.segment_bytes);
+        let writers = budget.saturating_sub(reserved + 2 * self.options.segment_bytes);
         let latest = (writers as f64 / budget as f64).max(LEAST_UM);
         Fill {
             budget,
@@ -212,12 +212,12 @@ impl Engine {
         let written = state.counters.block_bytes + state.staging.bytes() as u64;
         let bytes = written.saturating_sub(std::mem::replace(&mut state.paid, written));
         let limit = fill.budget.saturating_sub(fill.reserved).max(1);
-        let delay = THROTTLE.delay_s((fill.used + state.pending()) as f64 / limit as f64);
+        let delay = THROTTLE.delay_s(fill.used as f64 / limit as f64);
         state.owed = match delay > 0.0 {
             true => state.owed + delay * bytes as f64 / THROTTLE_BYTES,
             false => 0.0,
         };
-        let room = fill.room_for_writers() > state.pending();
+        let room = fill.room_for_writers() > 0;
         (room, Duration::from_secs_f64(state.owed.min(1.0)))
     }
 

@@ -1,4 +1,5 @@
 //! What is kept, what goes, and the room that all of it takes.
+#![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
     Class, Classes, Durability, Engine, Error, Keep, MergePolicy, Options, Query, WhenFull,

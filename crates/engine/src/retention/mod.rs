@@ -22,8 +22,8 @@ use seiner_merge::{Death, Rate};
 use seiner_model::{Interval, SourceKey};
 use std::collections::HashMap;
 
-/// How long a class's rate of bytes is averaged over, ns.
-const RATE_WINDOW: i64 = 600_000_000_000;
+/// Over how many bytes a class's rate is averaged.
+const RATE_WINDOW: f64 = (16 << 20) as f64;
 const NANOS: i64 = 1_000_000_000;
 /// Kinds of records in the catalog.
 const TOMBSTONE: u8 = 1;
@@ -302,10 +302,12 @@ impl Retention {
     /// begun since it was begun tell how long it took to fill.
     pub fn death(&mut self, source: u32, number: u64, rows: u32, bytes: u64, last: i64) -> Death {
         let class = self.of[source as usize];
-        self.rates[class as usize].add(bytes, self.now, RATE_WINDOW);
         let keep = self.classes.list()[class as usize].keep;
         if keep == Keep::default() {
             return Death::Never;
+        }
+        if keep.bytes.is_some() {
+            self.rates[class as usize].add(bytes as f64, self.now, RATE_WINDOW);
         }
         let ring = keep.rows.map_or(Death::Never, |ring| {
             let filled_ns = self.now.saturating_sub(self.pace.time_of(number)).max(1);
@@ -340,7 +342,7 @@ impl Retention {
             Death::by_age(last, age.as_nanos().min(i64::MAX as u128) as i64)
         });
         let quota = keep.bytes.map_or(Death::Never, |bytes| {
-            let rate = self.rates[class as usize].per_second(self.now, RATE_WINDOW);
+            let rate = self.rates[class as usize].per_second();
             Death::by_amount(self.now, bytes, rate)
         });
         age.or_sooner(quota)

@@ -18,7 +18,7 @@ impl Policy for Patient {
     }
 
     fn choose(&mut self, view: &View) -> Decision {
-        let content = content(&view.fill);
+        let content = content(view);
         let fill = Fill {
             um: content,
             ..view.fill
@@ -31,9 +31,14 @@ impl Policy for Patient {
 }
 
 /// The fill that it is content with: Um, but at least half of what is not live may be dead. So
-/// there is something worth merging however full of live blocks the store is.
-fn content(fill: &Fill) -> f64 {
-    fill.um.max((1.0 + fill.v()) / 2.0)
+/// there is something worth merging however full of live blocks the store is. A merge has to come
+/// before writers run out of room, though, in a small store with much reserved.
+fn content(view: &View) -> f64 {
+    let fill = &view.fill;
+    let kept = (fill.reserved + view.output_limit) as f64 / fill.budget.max(1) as f64;
+    fill.um
+        .max((1.0 + fill.v()) / 2.0)
+        .min((1.0 - kept).max(0.0))
 }
 
 /// How little predictions are to be trusted, 0 to 1: by the live bytes that outlived theirs.
