@@ -36,9 +36,7 @@ impl Policy for Patient {
 fn content(view: &View) -> f64 {
     let fill = &view.fill;
     let kept = (fill.reserved + view.output_limit) as f64 / fill.budget.max(1) as f64;
-    fill.um
-        .max((1.0 + fill.v()) / 2.0)
-        .min((1.0 - kept).max(0.0))
+    fill.um.max(((1.0 + fill.v()) / 2.0).min(1.0 - kept))
 }
 
 /// How little predictions are to be trusted, 0 to 1: by the live bytes that outlived theirs.
