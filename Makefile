@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 60
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
 .PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
-        bench-amplification fuzz fmt doc clean
+        bench-amplification bench-merge-sim fuzz fmt doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -62,6 +62,9 @@ bench-restart: build ## Time to the first answer, cold and after kill -9
 
 bench-amplification: build ## Bytes written to the device for each byte kept
 	cargo run --release --locked -p seiner-bench -- amplification $(ARGS)
+
+bench-merge-sim: ## Bytes that merging writes, by policy, simulated
+	cargo run --release --locked -p seiner-bench -- merge-sim $(ARGS)
 
 fuzz: ## Hostile bytes for every decoder, FUZZ_SECONDS each (nightly Rust and cargo-fuzz)
 	scripts/fuzz.sh $(FUZZ_SECONDS)

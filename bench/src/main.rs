@@ -43,6 +43,8 @@ enum Benchmark {
     Restart(run::restart::Settings),
     /// Bytes written to the device for each byte of sealed blocks
     Amplification(run::amplification::Settings),
+    /// Bytes that merging writes, simulated: every policy over the same streams
+    MergeSim(run::merge_sim::Settings),
     /// Only makes the page anew
     Summary,
 }
@@ -58,6 +60,7 @@ fn main() -> Result<()> {
         Benchmark::Embedded(settings) => run::embedded::run(&settings, &places),
         Benchmark::Restart(settings) => run::restart::run(&settings, &places),
         Benchmark::Amplification(settings) => run::amplification::run(&settings, &places),
+        Benchmark::MergeSim(settings) => run::merge_sim::run(&settings, &places),
         Benchmark::Summary => report::summarise(&places),
     }
 }

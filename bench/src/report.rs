@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 4] = ["peers", "embedded", "restart", "amplification"];
+pub const BENCHMARKS: [&str; 5] = ["peers", "embedded", "restart", "amplification", "merge-sim"];
 
 /// Everything that a benchmark has to say.
 #[derive(Clone, Debug, Serialize, Deserialize)]

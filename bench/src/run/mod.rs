@@ -2,5 +2,6 @@
 
 pub mod amplification;
 pub mod embedded;
+pub mod merge_sim;
 pub mod peers;
 pub mod restart;

@@ -16,6 +16,7 @@ mod progress;
 mod query;
 mod remote;
 mod serve;
+mod sim;
 mod source;
 mod target;
 mod write;
@@ -49,6 +50,8 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Prove that everything in a directory can be read.
     Check(check::Check),
+    /// Try settings on a simulated store.
+    Sim(sim::Sim),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Completions),
     /// Print the manual page, or write one page a subcommand into a directory.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Import(import) => import.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),
+        Command::Sim(sim) => sim.run(),
         Command::Completions(completions) => completions.run(&mut Seiner::command()),
         Command::Man(man) => man.run(Seiner::command()),
     };

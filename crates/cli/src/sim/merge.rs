@@ -1,0 +1,409 @@
+//! `seiner sim merge`: every policy over the same stream of blocks.
+
+use super::picture;
+use crate::failure::Failure;
+use crate::progress;
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use seiner_merge::simulate::{self, Arrival, Outcome, Settings, Stream, Workload, trace};
+use seiner_merge::{Kind, LaneSettings, Throttle};
+use seiner_model::parse_duration;
+use seiner_server::settings::parse_size;
+use serde_json::{Value, json};
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// What merging writes, by policy and by how full of live data the store is.
+///
+/// Simulates a store of which blocks die all the time, because their source's ring comes round or
+/// they grow too old, with the code that the store itself merges with. "written" is bytes written
+/// to segments for each byte of blocks stored: 1 means that segments died whole and nothing was
+/// written twice.
+#[derive(Args)]
+pub struct Merge {
+    /// Policies to compare. All but 'patient', the default of the store, write a single log.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Kind::ALL)]
+    policy: Vec<Kind>,
+    /// Live shares of the store, V. The higher, the better the room is used, and the harder it is
+    /// to find segments worth merging.
+    #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9])]
+    v: Vec<f64>,
+    /// The fill at which merging begins, Um. The later, the more is dead by then; above it there
+    /// must be room for what a merge writes.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
+    um: f64,
+    /// Lanes of 'patient', 0 for none. Each costs memory for a buffer and room for an open
+    /// segment, and saves writes as blocks that die together lie together.
+    #[arg(long, value_name = "COUNT", default_value_t = 32)]
+    lanes: u32,
+    /// Blocks of a segment, R/B. Small segments die whole sooner; large ones are fewer and written
+    /// with less overhead, which is not simulated.
+    #[arg(long, value_name = "BLOCKS", default_value_t = 96)]
+    segment_blocks: u32,
+    /// How many sources.
+    #[arg(long, value_name = "COUNT", default_value_t = 1000)]
+    sources: u32,
+    /// Blocks that each source keeps.
+    #[arg(long, value_name = "BLOCKS", default_value_t = 50)]
+    ring: u32,
+    /// Keep by age instead: one class for each of these, as much arriving of each. Only their
+    /// proportions count, as they are scaled to the store.
+    #[arg(
+        long,
+        value_name = "AGES",
+        value_delimiter = ',',
+        conflicts_with = "ring"
+    )]
+    ages: Vec<String>,
+    /// How far the rates of sources lie apart: the deviation of their logarithm. 0: all alike.
+    #[arg(long, value_name = "DEVIATION", default_value_t = 1.0)]
+    sigma: f64,
+    /// When the blocks of a source arrive.
+    #[arg(long, value_enum, default_value_t = Arrivals::Steady)]
+    arrivals: Arrivals,
+    /// Begin with an empty store instead of a full one; slow sources then take long to fill theirs.
+    #[arg(long)]
+    from_empty: bool,
+    /// How often the capacity is written before anything is counted.
+    #[arg(long, value_name = "TIMES", default_value_t = 3)]
+    warm_up: u64,
+    /// How often it is written while it is counted.
+    #[arg(long, value_name = "TIMES", default_value_t = 3)]
+    turns: u64,
+    /// Everything random follows from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Use a recorded stream (docs/format/merge-trace.md) instead of a made-up one; V then follows
+    /// from the budget.
+    #[arg(long, value_name = "FILE", requires = "budget")]
+    trace: Option<PathBuf>,
+    /// Budgets to try a trace with, such as 10GiB,20GiB.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', requires = "trace", value_parser = parse_size)]
+    budget: Vec<u64>,
+    /// The largest segment for a trace.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
+    segment_size: u64,
+    /// Print JSON, with the fill over time and every lane.
+    #[arg(long)]
+    json: bool,
+    /// Print CSV.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Draw the curves into a page of their own, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Arrivals {
+    /// One a period, as a sensor's clock does it.
+    Steady,
+    /// Independently of each other: as irregular as it gets.
+    Random,
+}
+
+/// One simulation, and what came of it.
+pub struct Run {
+    /// The policy.
+    pub policy: Kind,
+    /// Live share that was asked for, or the one that a trace ended with.
+    pub v: f64,
+    /// How large the store was.
+    pub budget: u64,
+    /// Lanes; 1 for a single log.
+    pub lanes: u32,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// The stream to simulate.
+enum Load {
+    Made(Workload),
+    Recorded(Vec<Arrival>),
+}
+
+impl Merge {
+    /// Simulates and prints.
+    pub fn run(self) -> Result<(), Failure> {
+        self.validate()?;
+        let load = self.load()?;
+        let runs = self.simulate(&load);
+        if let Some(file) = &self.picture {
+            std::fs::write(file, picture::page(&runs, self.um))
+                .with_context(|| format!("writing {}", file.display()))?;
+        }
+        let mut out = stdout().lock();
+        if self.json {
+            let all: Vec<Value> = runs.iter().map(whole).collect();
+            writeln!(out, "{:#}", json!(all))?;
+        } else if self.csv {
+            write_csv(&runs, &mut out)?;
+        } else {
+            write_table(&runs, &mut out)?;
+        }
+        Ok(())
+    }
+
+    fn validate(&self) -> Result<(), Failure> {
+        let usage = |text: String| Err(Failure::Usage(text));
+        if let Some(v) = self.v.iter().find(|&&v| !(v > 0.0 && v < 1.0)) {
+            return usage(format!(
+                "--v {v}: a live share lies between 0 and 1, such as 0.8"
+            ));
+        }
+        if !(self.um > 0.0 && self.um < 1.0) {
+            return usage(format!(
+                "--um {}: it lies between 0 and 1, such as 0.95",
+                self.um
+            ));
+        }
+        if !(self.sigma >= 0.0 && self.sigma <= 5.0) {
+            return usage(format!("--sigma {}: it lies between 0 and 5", self.sigma));
+        }
+        if self.lanes == 1 {
+            return usage("--lanes 1: one is for what never dies; use 2 or more, or 0".to_string());
+        }
+        let counts = [
+            ("--sources", u64::from(self.sources)),
+            ("--ring", u64::from(self.ring)),
+            ("--segment-blocks", u64::from(self.segment_blocks)),
+            ("--turns", self.turns),
+            ("--segment-size", self.segment_size),
+        ];
+        match counts.iter().find(|(_, count)| *count == 0) {
+            Some((flag, _)) => usage(format!("{flag} 0: use 1 or more")),
+            None => Ok(()),
+        }
+    }
+
+    fn load(&self) -> Result<Load, Failure> {
+        if let Some(file) = &self.trace {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("reading {}", file.display()))?;
+            let arrivals = trace::parse(&text).with_context(|| file.display().to_string())?;
+            return Ok(Load::Recorded(arrivals));
+        }
+        let rings = Workload::rings(self.sources, self.ring, self.sigma, self.seed);
+        let mut workload = if self.ages.is_empty() {
+            rings
+        } else {
+            let age = |text: &String| parse_duration(text).map(|age| age as f64);
+            let ages: Result<Vec<f64>, _> = self.ages.iter().map(age).collect();
+            let ages = ages.map_err(|error| Failure::Usage(format!("--ages: {error}")))?;
+            if ages.iter().any(|&age| age <= 0.0) {
+                return Err(Failure::Usage("--ages: an age is above 0".to_string()));
+            }
+            Workload::ages(
+                self.sources,
+                &ages,
+                rings.live_blocks,
+                self.sigma,
+                self.seed,
+            )
+        };
+        workload.from_empty = self.from_empty;
+        workload.arrivals = match self.arrivals {
+            Arrivals::Steady => simulate::Arrivals::Steady,
+            Arrivals::Random => simulate::Arrivals::Random,
+        };
+        Ok(Load::Made(workload))
+    }
+
+    /// What to simulate, in the order of the table.
+    fn settings(&self, load: &Load) -> Vec<(f64, Settings)> {
+        let (sizes, segment_bytes): (Vec<(f64, u64)>, u64) = match load {
+            Load::Recorded(_) => {
+                let sizes = self.budget.iter().map(|&budget| (0.0, budget));
+                (sizes.collect(), self.segment_size)
+            }
+            Load::Made(workload) => {
+                let block = u64::from(workload.block_bytes);
+                let live = (workload.live_blocks * block) as f64;
+                let sizes = self.v.iter().map(|&v| (v, (live / v) as u64));
+                (sizes.collect(), u64::from(self.segment_blocks) * block)
+            }
+        };
+        let (warm_up, measured) = match load {
+            Load::Made(_) => (self.warm_up, self.turns),
+            Load::Recorded(_) => (0, u64::MAX),
+        };
+        let one = |v: f64, budget: u64, policy: Kind| {
+            let lanes = (policy == Kind::Patient && self.lanes > 0).then_some(LaneSettings {
+                lanes: self.lanes,
+                segment_bytes,
+                least_bytes: segment_bytes / 16,
+            });
+            let settings = Settings {
+                budget,
+                um: self.um,
+                segment_bytes,
+                policy,
+                lanes,
+                throttle: Throttle::default(),
+                warm_up: warm_up * budget,
+                measured: measured.saturating_mul(budget),
+            };
+            (v, settings)
+        };
+        let of_size = |(v, budget): (f64, u64)| {
+            let policies = self.policy.iter();
+            policies.map(move |&policy| one(v, budget, policy))
+        };
+        sizes.into_iter().flat_map(of_size).collect()
+    }
+
+    /// All of them, as many at a time as there are processors.
+    fn simulate(&self, load: &Load) -> Vec<Run> {
+        let settings = self.settings(load);
+        let total = match load {
+            Load::Made(_) => settings
+                .iter()
+                .map(|(_, one)| one.warm_up + one.measured)
+                .sum(),
+            Load::Recorded(arrivals) => {
+                let bytes: u64 = arrivals.iter().map(|one| u64::from(one.bytes)).sum();
+                bytes * settings.len() as u64
+            }
+        };
+        let bar = progress::bytes(Some(total), "simulated");
+        let next = AtomicUsize::new(0);
+        let done: Mutex<Vec<(usize, Run)>> = Mutex::new(Vec::new());
+        let work = || {
+            while let Some((index, (v, settings))) = {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                settings.get(index).map(|one| (index, one))
+            } {
+                let mut arrived = 0;
+                let progress = |now: u64| {
+                    bar.inc(now.saturating_sub(arrived));
+                    arrived = now;
+                };
+                let outcome = match load {
+                    Load::Made(made) => simulate::run(settings, Stream::new(made), progress),
+                    Load::Recorded(all) => simulate::run(settings, all.iter().copied(), progress),
+                };
+                let run = Run {
+                    policy: settings.policy,
+                    v: if *v > 0.0 { *v } else { outcome.v },
+                    budget: settings.budget,
+                    lanes: settings.lanes.map_or(1, |lanes| lanes.lanes),
+                    outcome,
+                };
+                let mut done = done
+                    .lock()
+                    .expect("no simulation panics while it has the lock");
+                done.push((index, run));
+            }
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        thread::scope(|scope| {
+            (0..threads).for_each(|_| {
+                scope.spawn(work);
+            });
+        });
+        bar.finish_and_clear();
+        let mut done = done.into_inner().expect("no simulation panicked");
+        done.sort_by_key(|(index, _)| *index);
+        done.into_iter().map(|(_, run)| run).collect()
+    }
+}
+
+/// The columns of the table: name and text.
+fn columns(run: &Run) -> [(&'static str, String); 11] {
+    let Outcome { counts, .. } = &run.outcome;
+    let merged = match counts.merges {
+        0 => "-".to_string(),
+        merges => format!("{:.3}", counts.merged_dead_share / merges as f64),
+    };
+    [
+        ("V", format!("{:.3}", run.v)),
+        ("policy", run.policy.to_string()),
+        ("lanes", run.lanes.to_string()),
+        ("written", format!("{:.3}", run.outcome.written_per_byte())),
+        ("drops", counts.drops.to_string()),
+        ("merges", counts.merges.to_string()),
+        ("merged_D", merged),
+        ("mean_U", format!("{:.3}", run.outcome.mean_u)),
+        ("peak_U", format!("{:.3}", run.outcome.peak_u)),
+        ("throttled_s", format!("{:.1}", counts.throttled_s)),
+        (
+            "full",
+            if run.outcome.full.is_some() {
+                "yes"
+            } else {
+                "no"
+            }
+            .to_string(),
+        ),
+    ]
+}
+
+fn write_table(runs: &[Run], out: &mut impl Write) -> Result<(), Failure> {
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for run in runs {
+        let columns = columns(run);
+        if rows.is_empty() {
+            rows.push(columns.iter().map(|(name, _)| name.to_string()).collect());
+        }
+        rows.push(columns.into_iter().map(|(_, text)| text).collect());
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).map(width).collect();
+    for row in &rows {
+        let cells: Vec<String> = row
+            .iter()
+            .zip(&widths)
+            .map(|(text, &width)| format!("{text:>width$}"))
+            .collect();
+        writeln!(out, "{}", cells.join("  "))?;
+    }
+    Ok(())
+}
+
+fn write_csv(runs: &[Run], out: &mut impl Write) -> Result<(), Failure> {
+    let mut writer = csv::Writer::from_writer(out);
+    for (index, run) in runs.iter().enumerate() {
+        let columns = columns(run);
+        if index == 0 {
+            writer.write_record(columns.iter().map(|(name, _)| name))?;
+        }
+        writer.write_record(columns.iter().map(|(_, text)| text))?;
+    }
+    writer.flush()?;
+    Ok(())
+}
+
+/// Everything about a run.
+fn whole(run: &Run) -> Value {
+    let outcome = &run.outcome;
+    let counts = &outcome.counts;
+    let lane = |lane: &seiner_merge::Lane| {
+        json!({
+            "lane": lane.id, "from_ns": lane.from, "to_ns": lane.to,
+            "flow_share": lane.flow_share, "segment_bytes": lane.segment_bytes,
+        })
+    };
+    json!({
+        "policy": run.policy.name(),
+        "v": run.v,
+        "budget_bytes": run.budget,
+        "lanes": run.lanes,
+        "written_per_byte": outcome.written_per_byte(),
+        "arrived_bytes": counts.arrived,
+        "rewritten_bytes": counts.rewritten,
+        "drops": counts.drops,
+        "merges": counts.merges,
+        "outputs": counts.outputs,
+        "merged_dead_share_sum": counts.merged_dead_share,
+        "mean_u": outcome.mean_u,
+        "peak_u": outcome.peak_u,
+        "throttled_s": counts.throttled_s,
+        "full": outcome.full.is_some(),
+        "lane_intervals": outcome.lanes.iter().map(lane).collect::<Vec<_>>(),
+        "segment_live_shares": picture::live_shares(&outcome.segments),
+        "fill": outcome.fill.iter().map(|(bytes, u)| json!([bytes, u])).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,30 @@
+//! `seiner sim`: try settings on a simulated store, before a real one has them.
+
+mod merge;
+mod picture;
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+
+/// Try settings on a simulated store: nothing is read or written but what is named.
+#[derive(Args)]
+#[command(subcommand_value_name = "WHAT", subcommand_help_heading = "What")]
+pub struct Sim {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// What merging writes, by policy and by how full of live data the store is.
+    Merge(merge::Merge),
+}
+
+impl Sim {
+    /// Simulates and prints.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.what {
+            What::Merge(merge) => merge.run(),
+        }
+    }
+}
