@@ -38,6 +38,8 @@ const BUFFER_LIMIT: usize = 256 << 10;
 const ROW_TEXT_LIMIT: usize = 1 << 20;
 /// The smallest segment is this part of R.
 const LEAST_SHARE: u64 = 16;
+/// The list of an open segment's blocks takes no more than this part of the memory.
+const LIST_SHARE: u64 = 16;
 /// Room that footer and trailer may need beside the blocks of a segment.
 const FOOTER_SHARE: u64 = 16;
 
@@ -619,7 +621,10 @@ impl State {
         let active = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
         if let Some(at) = self.open.iter().rposition(active) {
             let bytes = self.lanes.segment_bytes(lane);
-            if self.open[at].len() < bytes - bytes / FOOTER_SHARE {
+            let full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
+            // Of very small blocks, the list alone takes memory that their buffers need.
+            let long = self.open[at].list_bytes() as u64 >= self.options.memory / LIST_SHARE;
+            if !full && !long {
                 return Ok(at);
             }
             self.open[at].close(self.sequence);
@@ -717,10 +722,23 @@ impl State {
                 self.skips.insert(link.chain, before);
             }
         }
-        let open = &self.open;
-        self.skips
-            .retain(|_, before| open.iter().any(|open| open.in_chain(*before).is_some()));
+        self.shorten_skips();
         sealed
+    }
+
+    /// Skips lead to segments that are still open, past those that were sealed since.
+    fn shorten_skips(&mut self) {
+        let skips = std::mem::take(&mut self.skips);
+        let lead = |mut chain: u32| {
+            while !self.is_open(chain) {
+                chain = *skips.get(&chain)?;
+            }
+            Some(chain)
+        };
+        let shortened = skips
+            .iter()
+            .filter_map(|(&chain, &before)| Some((chain, lead(before)?)));
+        self.skips = shortened.collect();
     }
 
     fn is_open(&self, chain: u32) -> bool {

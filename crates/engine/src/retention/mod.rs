@@ -10,11 +10,13 @@
 //! they count; and a ring drops by rows that are on disk alone.
 
 pub mod class;
+mod counts;
 mod pace;
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::segment::Entry;
 use class::{Class, Classes, Keep, get_classes, put_classes};
+use counts::Counts;
 use pace::Pace;
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
@@ -60,12 +62,16 @@ const NO_FLOOR: Floor = Floor {
 /// See the module.
 pub struct Retention {
     classes: Classes,
-    /// The class of each source.
+    /// How many sources there are.
+    sources: u32,
+    /// The class of each, if there is more than one.
     of: Vec<u8>,
+    /// Whether any class is a ring.
+    rings: bool,
     /// Rows of each source in sealed blocks, ever.
-    rows: Vec<u64>,
+    rows: Counts,
     /// Those of them that are on disk.
-    durable_rows: Vec<u64>,
+    durable_rows: Counts,
     floors: Vec<Floor>,
     rates: Vec<Rate>,
     tombstones: Vec<Tombstone>,
@@ -89,11 +95,14 @@ impl Retention {
     /// Nothing has died yet.
     pub fn new(classes: Classes) -> Retention {
         let count = classes.list().len();
+        let rings = classes.list().iter().any(|class| class.keep.rows.is_some());
         Retention {
             classes,
             of: Vec::new(),
-            rows: Vec::new(),
-            durable_rows: Vec::new(),
+            rows: Counts::default(),
+            durable_rows: Counts::default(),
+            sources: 0,
+            rings,
             floors: vec![NO_FLOOR; count],
             rates: vec![Rate::default(); count],
             tombstones: Vec::new(),
@@ -119,7 +128,7 @@ impl Retention {
             .iter()
             .map(|tombstone| tombstone.sources.serialized_size())
             .sum();
-        let rows = 8 * (self.rows.capacity() + self.durable_rows.capacity());
+        let rows = self.rows.memory() + self.durable_rows.memory();
         self.of.capacity() + rows + 16 * self.past.capacity() + graves
     }
 
@@ -128,12 +137,10 @@ impl Retention {
     /// A source was registered.
     pub fn add_source(&mut self, key: impl FnOnce() -> SourceKey) {
         // Most stores have one class, and then need no key.
-        self.of.push(match self.classes.list().len() {
-            1 => 0,
-            _ => self.classes.of(&key()),
-        });
-        self.rows.push(0);
-        self.durable_rows.push(0);
+        if self.classes.list().len() > 1 {
+            self.of.push(self.classes.of(&key()));
+        }
+        self.sources += 1;
     }
 
     /// The time goes on; `next_block` is the next block's number.
@@ -176,18 +183,21 @@ impl Retention {
 
     /// A block with so many rows was sealed; answers its ordinal.
     pub fn count(&mut self, source: u32, rows: u32) -> u64 {
-        let total = &mut self.rows[source as usize];
+        let total = self.rows.of(source);
         *total += u64::from(rows);
         *total
     }
 
     /// A block is on disk, and found again after a crash.
     pub fn found(&mut self, entry: &Entry) {
-        let source = entry.source as usize;
-        for rows in [&mut self.rows, &mut self.durable_rows] {
-            if let Some(total) = rows.get_mut(source) {
-                *total = (*total).max(entry.ordinal);
-            }
+        if entry.source >= self.sources {
+            return;
+        }
+        let rows = self.rows.of(entry.source);
+        *rows = (*rows).max(entry.ordinal);
+        if self.rings {
+            let rows = self.durable_rows.of(entry.source);
+            *rows = (*rows).max(entry.ordinal);
         }
     }
 
@@ -228,8 +238,9 @@ impl Retention {
     /// Sources by class.
     pub fn sources_by_class(&self) -> Vec<u64> {
         let mut count = vec![0; self.classes.list().len()];
-        for &class in &self.of {
-            count[class as usize] += 1;
+        match count.as_mut_slice() {
+            [only] => *only = u64::from(self.sources),
+            _ => self.of.iter().for_each(|&class| count[class as usize] += 1),
         }
         count
     }
@@ -245,11 +256,7 @@ impl Retention {
         let keep = self.classes.list()[class as usize].keep;
         Veil {
             floor: self.floors[class as usize],
-            past: self.past(
-                source,
-                self.rows[source as usize] + u64::from(buffered),
-                keep,
-            ),
+            past: self.past(source, self.rows.get(source) + u64::from(buffered), keep),
             graves: self
                 .tombstones
                 .iter()
@@ -262,9 +269,10 @@ impl Retention {
     /// Whether a block may be dropped: nobody will ever see a row of it again, not even after a
     /// crash that loses what is not on disk yet.
     pub fn may_drop(&self, entry: &Entry) -> bool {
-        let Some(&class) = self.of.get(entry.source as usize) else {
+        if entry.source >= self.sources {
             return false;
-        };
+        }
+        let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
         let too_old = keep
             .age
@@ -272,7 +280,7 @@ impl Retention {
         if too_old || entry.number < self.floors[class as usize].number {
             return true;
         }
-        let rows = self.durable_rows[entry.source as usize];
+        let rows = self.durable_rows.get(entry.source);
         entry.ordinal <= self.past(entry.source, rows, keep) || self.is_buried(entry)
     }
 
@@ -301,7 +309,7 @@ impl Retention {
     /// When a block that is being sealed is expected to die. `rows` and `bytes` are its own; blocks
     /// begun since it was begun tell how long it took to fill.
     pub fn death(&mut self, source: u32, number: u64, rows: u32, bytes: u64, last: i64) -> Death {
-        let class = self.of[source as usize];
+        let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
         if keep == Keep::default() {
             return Death::Never;
@@ -323,8 +331,8 @@ impl Retention {
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
         let ring = keep.rows.map_or(Death::Never, |ring| {
-            let rows = self.rows.get(entry.source as usize).copied();
-            let since = rows.unwrap_or(0).saturating_sub(entry.ordinal);
+            let rows = self.rows.get(entry.source);
+            let since = rows.saturating_sub(entry.ordinal);
             let ns = self
                 .now
                 .saturating_sub(self.pace.time_of(entry.number))
@@ -379,11 +387,11 @@ impl Retention {
     pub fn note_past(&mut self, dropped: &[Entry]) {
         let mut past = Vec::new();
         for entry in dropped {
-            let class = self.of[entry.source as usize] as usize;
+            let class = self.class_of(entry.source) as usize;
             let Some(ring) = self.classes.list()[class].keep.rows else {
                 continue;
             };
-            let rows = self.durable_rows[entry.source as usize];
+            let rows = self.durable_rows.get(entry.source);
             if entry.ordinal == rows && rows > ring {
                 past.push((entry.source, rows - ring));
             }
@@ -432,6 +440,9 @@ impl Retention {
                     for _ in 0..cursor.count(u32::MAX as usize)? {
                         let source = cursor.count(u32::MAX as usize)? as u32;
                         let ordinal = cursor.varint()?;
+                        if source >= self.sources {
+                            return Err(Short);
+                        }
                         self.let_past(source, ordinal);
                     }
                 }
@@ -442,9 +453,8 @@ impl Retention {
     }
 
     fn let_past(&mut self, source: u32, ordinal: u64) {
-        if let Some(rows) = self.rows.get_mut(source as usize) {
-            *rows = (*rows).max(ordinal);
-        }
+        let rows = self.rows.of(source);
+        *rows = (*rows).max(ordinal);
         let past = self.past.entry(source).or_default();
         *past = (*past).max(ordinal);
     }
@@ -470,11 +480,11 @@ impl Retention {
         }
         let mut members = vec![RoaringBitmap::new(); old.list().len()];
         let mut past = Vec::new();
-        for source in 0..self.of.len() as u32 {
+        for source in 0..self.sources {
             let class = old.of(&key_of(source));
             members[class as usize].insert(source);
             let ring = old.list()[class as usize].keep.rows;
-            let rows = self.rows[source as usize];
+            let rows = self.rows.get(source);
             if let Some(ordinal) = ring
                 .map(|ring| rows.saturating_sub(ring))
                 .filter(|&ordinal| ordinal > 0)

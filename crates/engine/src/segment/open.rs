@@ -140,7 +140,12 @@ impl OpenSegment {
 
     /// Bytes of memory: what is not written yet, and the list of blocks.
     pub fn memory(&self) -> usize {
-        self.waiting() + self.buffer.capacity() + self.blocks.capacity() * size_of::<Link>()
+        self.waiting() + self.buffer.capacity() + self.list_bytes()
+    }
+
+    /// Bytes of memory of the list of blocks.
+    pub fn list_bytes(&self) -> usize {
+        self.blocks.capacity() * size_of::<Link>()
     }
 
     /// Bytes that wait to be written.

@@ -1,0 +1,29 @@
+//! A number a source, in pages: growth copies nothing and leaves no spare half.
+
+const PAGE: usize = 4096;
+
+/// See the module.
+#[derive(Default)]
+pub struct Counts(Vec<Box<[u64; PAGE]>>);
+
+impl Counts {
+    /// A source's number; 0 if it was never set.
+    pub fn get(&self, source: u32) -> u64 {
+        let page = self.0.get(source as usize / PAGE);
+        page.map_or(0, |page| page[source as usize % PAGE])
+    }
+
+    /// A source's number, to be set. Sources come without gaps.
+    pub fn of(&mut self, source: u32) -> &mut u64 {
+        let page = source as usize / PAGE;
+        while self.0.len() <= page {
+            self.0.push(Box::new([0; PAGE]));
+        }
+        &mut self.0[page][source as usize % PAGE]
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.0.len() * size_of::<[u64; PAGE]>()
+    }
+}
