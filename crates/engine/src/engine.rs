@@ -185,6 +185,10 @@ impl Engine {
         if engine.recovery.needs_settling {
             engine.settle()?;
         }
+        // What new rules hide must stay hidden.
+        if engine.lock().retention.has_news() {
+            engine.write_catalog(&mut engine.writing())?;
+        }
         Ok(engine)
     }
 

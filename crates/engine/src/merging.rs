@@ -160,7 +160,12 @@ impl Engine {
     fn carry_out(&self, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
         for &number in &decision.drop {
             let segment = self.segment(number);
-            self.bury(writing, segment, SlotState::Sealed)?;
+            // It may bear the name of a victim since before the start.
+            let slot = match writing.merging.remove(&number) {
+                true => SlotState::Merging,
+                false => SlotState::Sealed,
+            };
+            self.bury(writing, segment, slot)?;
         }
         for victim in &decision.merge {
             self.merge(writing, victim.number)?;

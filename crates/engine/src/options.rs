@@ -107,7 +107,7 @@ impl Options {
         if !(2..=256).contains(&self.lanes) {
             return refuse(format!("lanes = {} is not between 2 and 256", self.lanes));
         }
-        let least = room::least_budget(self);
+        let least = self.least_disk();
         if let Some(disk) = self.disk.filter(|&disk| disk < least) {
             return refuse(format!(
                 "disk = {disk} bytes is too little: with journal_bytes = {} and segment_bytes = {}, \
@@ -121,6 +121,11 @@ impl Options {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The least `disk` with which a store of these settings can work.
+    pub fn least_disk(&self) -> u64 {
+        room::least_budget(self)
     }
 
     /// The bytes of a write to a segment: all lanes together take a small part of the memory.

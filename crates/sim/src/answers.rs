@@ -1,6 +1,6 @@
 //! The engine's answers against the oracle's.
 
-use crate::cast::{Cast, Series};
+use crate::cast::{Cast, DRAWN, Series};
 use crate::datum::Datum;
 use crate::oracle::{Samples, each, first_difference};
 use seiner_engine::{Bucket, Engine, Error, Query, SeriesData, SeriesSummary, Step};
@@ -129,7 +129,7 @@ pub(crate) fn draw_query(rng: &mut SimRng, cast: &Cast, live: &Samples) -> Query
         _ => Interval::new(a.min(b), a.max(b)),
     };
     let fields = rng.chance(1, 3).then(|| {
-        let mut fields: Vec<String> = (0..14)
+        let mut fields: Vec<String> = (0..DRAWN as u32)
             .map(|field| Cast::field_name(field).to_string())
             .collect();
         fields.retain(|_| rng.chance(1, 3));

@@ -10,7 +10,7 @@ use seiner_platform::sim::SimRng;
 pub(crate) type Series = (u32, u32);
 
 /// The names of all fields; a field's type differs from source to source.
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 16] = [
     "value",
     "temp",
     "state",
@@ -25,7 +25,16 @@ const FIELDS: [&str; 14] = [
     "x",
     "y\"=,",
     "long_name_of_a_field",
+    "number",
+    "payload",
 ];
+/// How many of them are drawn; the others are those of rows that bear numbers.
+pub(crate) const DRAWN: usize = 14;
+/// The field with the number of a row.
+pub(crate) const NUMBER: u32 = 14;
+const PAYLOAD: u32 = 15;
+/// The field with the number of a row that has nothing else, as a float.
+pub(crate) const VALUE: u32 = 0;
 
 /// What a row is wrong with, if it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +92,18 @@ pub(crate) struct Member {
     jitter: u64,
     /// The times it sent last, some to be sent again.
     sent: Vec<i64>,
+    /// How long the texts in numbered rows are at most; 0: they are floats.
+    payload: u64,
+}
+
+/// Rows that bear numbers, each another, so that of every row it can be told whether it is there.
+#[derive(Clone, Copy, Debug)]
+struct Numbered {
+    next: i64,
+    /// Wall time, ns: rows are about as old.
+    now: i64,
+    /// Whether no source sends two rows of one time.
+    unique: bool,
 }
 
 /// All sources.
@@ -90,6 +111,7 @@ pub(crate) struct Member {
 pub(crate) struct Cast {
     pub(crate) members: Vec<Member>,
     extremes: bool,
+    numbered: Option<Numbered>,
 }
 
 impl Cast {
@@ -101,6 +123,37 @@ impl Cast {
         Cast {
             members,
             extremes: rng.chance(1, 3),
+            numbered: None,
+        }
+    }
+
+    /// Sources whose rows bear numbers.
+    pub(crate) fn numbered(rng: &mut SimRng, sources: u64, unique: bool) -> Cast {
+        let members = (0..sources)
+            .map(|index| {
+                let mut member = Member::draw(rng, index, false);
+                let measurement = format!("m{}", index % 4);
+                let tags = [("host", format!("h{index}")), ("rack", "r1".to_string())];
+                member.key = SourceKey::new(&measurement, tags).expect("a good name");
+                member.payload = *rng.pick(&[0, 40, 300, 300, 600]);
+                member
+            })
+            .collect();
+        Cast {
+            members,
+            extremes: false,
+            numbered: Some(Numbered {
+                next: 1,
+                now: 0,
+                unique,
+            }),
+        }
+    }
+
+    /// Tells what time it is.
+    pub(crate) fn set_now(&mut self, now: i64) {
+        if let Some(numbered) = &mut self.numbered {
+            numbered.now = now;
         }
     }
 
@@ -145,6 +198,9 @@ impl Cast {
     pub(crate) fn entry(&mut self, rng: &mut SimRng, source: u32) -> Entry {
         let extremes = self.extremes;
         let member = &mut self.members[source as usize];
+        if let Some(numbered) = &mut self.numbered {
+            return member.numbered(rng, source, numbered);
+        }
         let time = member.time(rng, extremes);
         Entry {
             source,
@@ -191,7 +247,12 @@ impl Cast {
 
     /// The sources that have a float field, and that field, if there is one that several share.
     pub(crate) fn float_field(&self, rng: &mut SimRng) -> Option<(u32, Vec<u32>)> {
-        let field = rng.below(FIELDS.len() as u64) as u32;
+        if self.numbered.is_some() {
+            let floats = |source: &u32| self.members[*source as usize].payload == 0;
+            let sources: Vec<u32> = (0..self.members.len() as u32).filter(floats).collect();
+            return (!sources.is_empty()).then_some((VALUE, sources));
+        }
+        let field = rng.below(DRAWN as u64) as u32;
         let has = |member: &Member| {
             member
                 .fields
@@ -235,7 +296,7 @@ impl Member {
             ("rack", rack),
             ("\"q\"", rng.pick(&["", "é\\", "1,2"]).to_string()),
         ];
-        let mut names: Vec<u32> = (0..FIELDS.len() as u32).collect();
+        let mut names: Vec<u32> = (0..DRAWN as u32).collect();
         let count = if wide {
             rng.between(1, names.len() as u64)
         } else {
@@ -269,6 +330,41 @@ impl Member {
             period: *rng.pick(&[1, 1_000_000_000, 10_000_000_000, 3_600_000_000_000]),
             jitter: *rng.pick(&[0, 0, 5_000_000]),
             sent: Vec::new(),
+            payload: 0,
+        }
+    }
+
+    /// The next row that bears a number: of about now, late, or of a time that was sent before.
+    fn numbered(&mut self, rng: &mut SimRng, source: u32, all: &mut Numbered) -> Entry {
+        const LATE: u64 = 900_000_000_000;
+        let number = all.next;
+        all.next += 1;
+        // Numbers make times differ.
+        let time = match rng.below(100) {
+            0..4 if !all.unique && !self.sent.is_empty() => *rng.pick(&self.sent),
+            4..9 => all.now - (rng.below(LATE) / 1_000_000 * 1_000_000) as i64 + number,
+            _ => all.now + number,
+        };
+        if self.sent.len() < 50 {
+            self.sent.push(time);
+        } else {
+            self.sent[rng.below(50) as usize] = time;
+        }
+        let mut cells = Vec::new();
+        if self.payload == 0 {
+            cells.push((VALUE, Datum::F64((number as f64).to_bits())));
+        } else {
+            cells.push((NUMBER, Datum::I64(number)));
+            if rng.chance(9, 10) {
+                cells.push((PAYLOAD, Datum::Str(noise(rng, self.payload))));
+            }
+        }
+        Entry {
+            source,
+            name: self.name(rng),
+            time,
+            cells,
+            flaw: None,
         }
     }
 
@@ -373,6 +469,20 @@ fn anything(field_type: FieldType, rng: &mut SimRng) -> Datum {
         FieldType::Str if rng.chance(1, 30) => Datum::Str("long ".repeat(rng.below(1200) as usize)),
         FieldType::Str => Datum::Str(format!("{:x}", bits >> rng.below(64))),
     }
+}
+
+/// A text that does not compress well.
+fn noise(rng: &mut SimRng, most: u64) -> String {
+    let words = rng.between(1, most / 10);
+    let mut text = String::with_capacity(words as usize * 10);
+    for _ in 0..words {
+        let mut bits = rng.next_u64();
+        for _ in 0..10 {
+            text.push(char::from(b'0' + (bits & 63) as u8));
+            bits >>= 6;
+        }
+    }
+    text
 }
 
 /// Lends the rows to a batch.

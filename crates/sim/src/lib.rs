@@ -15,6 +15,7 @@ mod answers;
 mod canary;
 mod cast;
 mod datum;
+mod history;
 mod names;
 mod oracle;
 mod plan;

@@ -2,6 +2,7 @@
 
 use crate::cast::{Entry, Series};
 use crate::datum::{Datum, digest};
+use crate::history::History;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The samples of a store.
@@ -30,6 +31,9 @@ pub struct Oracle {
     settled: u64,
     /// All that was ever accepted, for the tests of damage; `None` where not needed.
     ever: Option<Ever>,
+    /// In a store that lets go of data: what it may show and must. Then `live` is what it showed
+    /// last, and the rest is not used.
+    pub(crate) history: Option<History>,
 }
 
 /// All that was ever accepted.
@@ -50,16 +54,33 @@ impl Oracle {
         }
     }
 
+    /// A store that lets go of data.
+    pub(crate) fn forgetful(history: History) -> Oracle {
+        Oracle {
+            history: Some(history),
+            ..Oracle::default()
+        }
+    }
+
     pub(crate) fn live(&self) -> &Samples {
         &self.live
     }
 
+    /// What a store that lets go of data shows now.
+    pub(crate) fn set_live(&mut self, found: Samples) {
+        self.live = found;
+    }
+
     /// How many rows were accepted.
     pub fn accepted(&self) -> u64 {
-        self.settled + self.tail.len() as u64
+        let counted = self.settled + self.tail.len() as u64;
+        self.history.as_ref().map_or(counted, History::accepted)
     }
 
     pub(crate) fn accept(&mut self, entry: &Entry) {
+        if let Some(history) = &mut self.history {
+            return history.accept(entry);
+        }
         let row = Accepted {
             source: entry.source,
             time: entry.time,
@@ -79,6 +100,9 @@ impl Oracle {
 
     /// Says that the first `accepted` rows survive a crash.
     pub(crate) fn set_durable(&mut self, accepted: u64) {
+        if let Some(history) = &mut self.history {
+            return history.set_durable(accepted);
+        }
         let rows = (accepted.saturating_sub(self.settled) as usize).min(self.tail.len());
         for row in self.tail.drain(..rows) {
             self.durable_sum = self.durable_sum.wrapping_add(row.apply(&mut self.durable));

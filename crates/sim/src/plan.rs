@@ -1,6 +1,6 @@
 //! What a run is about: the settings and the sort of trouble, drawn from the seed.
 
-use seiner_engine::{Durability, Options};
+use seiner_engine::{Class, Classes, Durability, Keep, MergePolicy, Options, WhenFull};
 use seiner_platform::sim::SimRng;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub struct Plan {
     pub batch_rows: u64,
     /// Whether some rows are to be refused.
     pub flawed: bool,
+    /// Whether the store lets go of data.
+    pub forgetful: bool,
 }
 
 impl Plan {
@@ -71,7 +73,27 @@ impl Plan {
             },
             batch_rows: *rng.pick(&[1, 4, 30, 30, 150, 150, 400]),
             flawed: rng.chance(1, 2),
+            forgetful: false,
         }
+    }
+
+    /// The plan of a seed's run of a store that lets go of data.
+    pub fn draw_forgetful(rng: &mut SimRng) -> Plan {
+        let mut plan = Plan::draw(rng);
+        if plan.trouble == Trouble::Damage {
+            plan.trouble = Trouble::Crashes;
+        }
+        plan.forgetful = true;
+        plan.flawed = false;
+        plan.sources = *rng.pick(&[1, 4, 8, 20]);
+        plan.batch_rows = *rng.pick(&[4, 30, 100, 100]);
+        let options = &mut plan.options;
+        options.block_bytes = *rng.pick(&[256, 256, 1024, 4096]);
+        options.segment_bytes = 64 << 10;
+        options.journal_bytes = 64 << 10;
+        draw_log(rng, options);
+        options.classes = draw_classes(rng);
+        plan
     }
 
     /// Whether what was accepted survives a crash in the order of acceptance.
@@ -79,8 +101,64 @@ impl Plan {
         self.options.durability != Durability::Memory
     }
 
+    /// Other rules and settings, for the next start.
+    pub(crate) fn redraw(&mut self, rng: &mut SimRng) {
+        let disk = self.options.disk;
+        draw_log(rng, &mut self.options);
+        // What there is must fit.
+        self.options.disk = disk.map(|disk| disk.max(self.options.least_disk()));
+        if rng.chance(3, 4) {
+            self.options.classes = draw_classes(rng);
+        }
+    }
+
     /// Whether programs are killed and power fails.
     pub(crate) fn crashes(&self) -> bool {
         !matches!(self.trouble, Trouble::None | Trouble::Damage)
     }
+}
+
+/// Lanes, policy and budget.
+fn draw_log(rng: &mut SimRng, options: &mut Options) {
+    options.lanes = *rng.pick(&[2, 4, 8, 32]);
+    options.policy = *rng.pick(&MergePolicy::ALL);
+    options.merge_from = *rng.pick(&[0.3, 0.8, 0.95]);
+    options.disk = None;
+    if rng.chance(4, 5) {
+        let least = options.least_disk();
+        options.disk = Some(least + least * rng.below(50) / 100);
+    }
+}
+
+/// Rules for the measurements of numbered rows.
+fn draw_classes(rng: &mut SimRng) -> Classes {
+    let mut list = Vec::new();
+    for measurement in 0..4 {
+        if rng.chance(1, 5) {
+            continue;
+        }
+        let mut some = |values: &[u64], chance: u64| {
+            let value = *rng.pick(values);
+            rng.chance(1, chance).then_some(value)
+        };
+        let keep = Keep {
+            age: some(&[5, 60, 600, 3600], 3).map(Duration::from_secs),
+            rows: some(&[1, 20, 200, 1000], 2),
+            bytes: some(&[8 << 10, 64 << 10, 200 << 10], 4),
+        };
+        list.push(Class {
+            name: format!("c{measurement}"),
+            sources: format!("m{measurement}"),
+            keep,
+            priority: rng.below(3) as u8,
+            when_full: *rng.pick(&[WhenFull::Refuse, WhenFull::Shed, WhenFull::Shed]),
+        });
+    }
+    if rng.chance(1, 2) {
+        list.push(Class {
+            when_full: WhenFull::Shed,
+            ..Class::forever()
+        });
+    }
+    Classes::new(list).expect("the simulation's rules are good")
 }

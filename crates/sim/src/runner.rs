@@ -110,9 +110,14 @@ impl Outcome {
     }
 }
 
-/// One run; a panic of the engine is a violation like any other.
+/// One run, and one of a store that lets go of data; a panic of the engine is a violation like any other.
 fn run_one(seed: u64, wrap: Wrap, tell: bool) -> Result<Report, Violation> {
-    match catch_unwind(AssertUnwindSafe(|| World::new(seed, wrap, tell).run())) {
+    let run = || {
+        let mut report = World::new(seed, wrap, tell).run()?;
+        report.add(&World::forgetful(seed, wrap, tell).run()?);
+        Ok(report)
+    };
+    match catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => result,
         Err(panic) => {
             let what = panic

@@ -2,6 +2,7 @@
 
 mod append;
 mod damage;
+mod forget;
 mod start;
 
 use crate::answers::{self, Amiss, Places};
@@ -68,6 +69,8 @@ pub struct Report {
     pub errors: u64,
     /// Times that bits turned over and something was found missing, and was reported so.
     pub damages: u64,
+    /// Times that a store refused rows, for its budget was used up.
+    pub refusals: u64,
     /// Blocks sealed.
     pub blocks: u64,
     /// Operations on the disk.
@@ -86,6 +89,7 @@ impl Report {
         self.kills += other.kills;
         self.errors += other.errors;
         self.damages += other.damages;
+        self.refusals += other.refusals;
         self.blocks += other.blocks;
         self.operations += other.operations;
         self.trace = self.trace.wrapping_add(other.trace);
@@ -96,7 +100,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} blocks, {} disk operations",
+            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} refusals, {} blocks, {} disk operations",
             self.steps,
             self.rows,
             self.checks,
@@ -104,6 +108,7 @@ impl fmt::Display for Report {
             self.kills,
             self.errors,
             self.damages,
+            self.refusals,
             self.blocks,
             self.operations
         )
@@ -140,18 +145,44 @@ pub struct World {
 
 type Done = Result<(), Violation>;
 
+/// Wall time when runs begin, ns.
+const BEGIN: i64 = 1_700_000_000_000_000_000;
+
 impl World {
     /// A run from a seed; `tell` writes every step to stderr.
     pub fn new(seed: u64, wrap: Wrap, tell: bool) -> World {
         let mut rng = SimRng::new(seed);
         let plan = Plan::draw(&mut rng);
         let cast = Cast::draw(&mut rng, plan.sources);
+        let oracle = Oracle::new(plan.trouble == Trouble::Damage);
+        World::with(seed, rng, plan, cast, oracle, wrap, tell)
+    }
+
+    /// A run from a seed of a store that lets go of data: its disk budget is small, it has
+    /// retention classes, which change, and data is deleted.
+    pub fn forgetful(seed: u64, wrap: Wrap, tell: bool) -> World {
+        let mut rng = SimRng::new(!seed);
+        let plan = Plan::draw_forgetful(&mut rng);
+        let cast = Cast::numbered(&mut rng, plan.sources, !plan.journals());
+        let oracle = Oracle::forgetful(forget::history(&plan, &cast, BEGIN));
+        World::with(seed, rng, plan, cast, oracle, wrap, tell)
+    }
+
+    fn with(
+        seed: u64,
+        mut rng: SimRng,
+        plan: Plan,
+        cast: Cast,
+        oracle: Oracle,
+        wrap: Wrap,
+        tell: bool,
+    ) -> World {
         World {
             seed,
             places: Places::of(&cast),
-            oracle: Oracle::new(plan.trouble == Trouble::Damage),
+            oracle,
             disk: SimDisk::new(rng.next_u64()),
-            clock: SimClock::new(1_700_000_000_000_000_000),
+            clock: SimClock::new(BEGIN),
             rng,
             plan,
             cast,
@@ -182,7 +213,10 @@ impl World {
         self.start(How::Closed)?;
         while self.step < self.plan.steps {
             self.step += 1;
-            self.act()?;
+            match self.plan.forgetful {
+                true => self.act_forgetful()?,
+                false => self.act()?,
+            }
         }
         self.set_faults(Faults::default());
         self.disk.set_capacity(None);
@@ -344,12 +378,18 @@ impl World {
     }
 
     fn check_everything(&mut self) -> Done {
+        if self.plan.forgetful {
+            return self.observe().map(|_| ());
+        }
         self.compare(&answers::everything())
     }
 
     fn check_select(&mut self) -> Done {
         if self.rng.chance(1, 3) {
             return self.check_everything();
+        }
+        if !self.observe()? {
+            return Ok(());
         }
         let query = answers::draw_query(&mut self.rng, &self.cast, self.oracle.live());
         self.compare(&query)
@@ -368,6 +408,9 @@ impl World {
     }
 
     fn check_aggregate(&mut self) -> Done {
+        if !self.observe()? {
+            return Ok(());
+        }
         let query = answers::draw_query(&mut self.rng, &self.cast, self.oracle.live());
         let step = match self.rng.below(4) {
             0 => Step::Whole,
@@ -382,6 +425,9 @@ impl World {
     }
 
     fn check_catalog(&mut self) -> Done {
+        if !self.observe()? {
+            return Ok(());
+        }
         let selector = self.cast.selector(&mut self.rng);
         let live = self.oracle.live();
         let result =

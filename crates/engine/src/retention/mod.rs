@@ -358,6 +358,11 @@ impl Retention {
 
     // ---- the catalog
 
+    /// Whether there is something that the catalog does not know yet.
+    pub fn has_news(&self) -> bool {
+        !self.news.is_empty()
+    }
+
     /// What the catalog does not know yet.
     pub fn take_news(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.news)

@@ -29,6 +29,7 @@ struct State {
     next_id: FileId,
     faults: Faults,
     capacity: Option<u64>,
+    most_used: u64,
     boot: u64,
     operations: u64,
     cut_at: Option<u64>,
@@ -53,6 +54,7 @@ impl SimDisk {
             next_id: 0,
             faults: Faults::default(),
             capacity: None,
+            most_used: 0,
             boot: 0,
             operations: 0,
             cut_at: None,
@@ -126,6 +128,11 @@ impl SimDisk {
     /// The bytes taken by files that have a name.
     pub fn used(&self) -> u64 {
         self.state().used()
+    }
+
+    /// The most bytes that files with a name ever took, after any operation.
+    pub fn most_used(&self) -> u64 {
+        self.state().most_used
     }
 
     /// The files that have a name, with their lengths in bytes, sorted by name.
@@ -231,6 +238,10 @@ impl State {
             .sum()
     }
 
+    fn note_used(&mut self) {
+        self.most_used = self.most_used.max(self.used());
+    }
+
     /// Room for a file to grow to `len` bytes: how long it can get.
     fn grown(&self, id: FileId, len: u64) -> u64 {
         let room = self.files[&id].room();
@@ -252,10 +263,12 @@ impl State {
             Power::On if self.faults.change_error.strikes(&mut self.rng) => Err(Errno::IO.into()),
             Power::On => {
                 change(self);
+                self.note_used();
                 Ok(())
             }
             Power::Failing => {
                 change(self);
+                self.note_used();
                 Err(power_cut())
             }
         }
@@ -280,6 +293,7 @@ impl State {
         } else {
             self.image(id).write(offset, &bytes[..fits]);
         }
+        self.note_used();
         if fits < bytes.len() {
             Err(Errno::NOSPC.into())
         } else {

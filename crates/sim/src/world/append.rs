@@ -6,11 +6,13 @@ use crate::datum::Datum;
 use crate::names::Lines;
 use seiner_engine::Receipt;
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId};
+use seiner_platform::Clock;
 use std::collections::BTreeMap;
 
 impl World {
     /// Rows of several sources, some of them to be refused.
     pub(super) fn append_batch(&mut self) -> Done {
+        self.cast.set_now(self.clock.now());
         let rows = self.rng.between(1, self.plan.batch_rows);
         let known = self.plan.flawed.then(|| self.oracle.live());
         let entries = self.cast.entries(&mut self.rng, rows, known);
@@ -21,6 +23,7 @@ impl World {
 
     /// Many rows of one source, as columns.
     pub(super) fn append_columns(&mut self) -> Done {
+        self.cast.set_now(self.clock.now());
         let source = self.rng.below(self.cast.members.len() as u64) as u32;
         let rows = self.rng.between(1, self.plan.batch_rows * 2);
         let entries: Vec<Entry> = (0..rows)
@@ -41,6 +44,7 @@ impl World {
 
     /// One field of many sources.
     pub(super) fn append_samples(&mut self) -> Done {
+        self.cast.set_now(self.clock.now());
         let Some((field, sources)) = self.cast.float_field(&mut self.rng) else {
             return Ok(());
         };
@@ -53,7 +57,10 @@ impl World {
                 return Ok(());
             };
             let mut entry = self.cast.entry(&mut self.rng, source);
-            let value = self.rng.below(100_000) as f64 / 100.0;
+            let value = match self.plan.forgetful {
+                true => entry.cells[0].1.number(),
+                false => self.rng.below(100_000) as f64 / 100.0,
+            };
             entry.cells = vec![(field, Datum::F64(value.to_bits()))];
             entries.push((entry, value));
             ids.push(id);
@@ -106,6 +113,10 @@ impl World {
         let good = entries.iter().filter(|entry| entry.flaw.is_none());
         let samples: usize = good.clone().map(|entry| entry.cells.len()).sum();
         let rows = good.clone().count();
+        // A full store refuses before it takes the first row of so small a batch.
+        if let Err(error @ seiner_engine::Error::Full { .. }) = result {
+            return self.refused(what, error);
+        }
         // Of a batch that failed, rows may have been taken, and none after them will be: a
         // batch is over where a store begins to refuse.
         good.for_each(|entry| self.oracle.accept(entry));

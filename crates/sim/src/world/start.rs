@@ -5,6 +5,7 @@ use crate::answers::{self, Amiss, Places};
 use crate::oracle::Samples;
 use crate::plan::Trouble;
 use seiner_engine::{Engine, Error};
+use seiner_platform::Clock;
 use seiner_platform::sim::{Faults, SimDisk};
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ impl World {
             how
         };
         self.event(format!("restart: {how:?}"));
+        self.change_rules();
         if how == How::Closed {
             let result = self.engine().close();
             match result {
@@ -53,6 +55,7 @@ impl World {
         }
         self.disk.set_faults(Faults::default());
         if let Some(engine) = self.engine.take() {
+            self.note_shed(&engine);
             self.report.blocks += engine.status().blocks_sealed;
         }
         self.ids.clear();
@@ -118,6 +121,12 @@ impl World {
         }
         self.report.checks += 1;
         let power_failed = how == How::PowerCut;
+        if let Some(history) = &mut self.oracle.history {
+            let now = self.clock.now();
+            let result = history.adopt(&found, how != How::Closed, power_failed, now);
+            self.oracle.set_live(found);
+            return result.or_else(|what| self.violation(format!("after {how:?}: {what}")));
+        }
         let result = if self.plan.journals() {
             self.oracle.adopt_prefix(found, power_failed)
         } else {
@@ -135,6 +144,12 @@ impl World {
         fork.set_faults(Faults::default());
         fork.set_capacity(None);
         match self.look(&fork, &self.places) {
+            Ok(found) if self.plan.forgetful => {
+                let mut history = self.oracle.history.clone().expect("kept for such plans");
+                let result = history.adopt(&found, true, true, self.clock.now());
+                result
+                    .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
+            }
             Ok(found) => {
                 let result = if self.plan.journals() {
                     self.oracle.find_prefix(&found).map(|_| ())
