@@ -8,7 +8,7 @@
 
 use crate::bytes::{Cursor, Short, put_bytes, put_text};
 use crate::dictionary::layouts::{Layout, Layouts};
-use crate::error::{Error, io_error};
+use crate::error::{Error, io_error, sync_error};
 use seiner_codec::{checksum, varint};
 use seiner_model::{FieldType, SourceKey};
 use seiner_platform::{Disk, File};
@@ -205,7 +205,7 @@ impl Catalog {
             write_whole(disk, COPY, &header)?,
         ];
         disk.sync_names()
-            .map_err(io_error(|| format!("creating {NAME}")))?;
+            .map_err(sync_error(|| format!("creating {NAME}")))?;
         Ok(Catalog {
             files,
             len: header.len() as u64,
@@ -225,10 +225,10 @@ impl Catalog {
         // Seen is not durable: a process that was killed may have written without syncing.
         for file in &files {
             file.sync()
-                .map_err(io_error(|| format!("syncing {NAME}")))?;
+                .map_err(sync_error(|| format!("syncing {NAME}")))?;
         }
         disk.sync_names()
-            .map_err(io_error(|| format!("syncing {NAME}")))?;
+            .map_err(sync_error(|| format!("syncing {NAME}")))?;
         Ok(Catalog {
             files,
             len: read.end(),
@@ -268,7 +268,7 @@ impl Catalog {
         // One after the other: a crash leaves at least one of them whole.
         for file in &self.files {
             file.write_at(self.len, &bytes).map_err(io_error(context))?;
-            file.sync().map_err(io_error(context))?;
+            file.sync().map_err(sync_error(context))?;
         }
         self.len += bytes.len() as u64;
         Ok(())
@@ -310,7 +310,7 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
     file.write_at(0, bytes).map_err(io_error(context))?;
     file.set_len(bytes.len() as u64)
         .map_err(io_error(context))?;
-    file.sync().map_err(io_error(context))?;
+    file.sync().map_err(sync_error(context))?;
     Ok(file)
 }
 

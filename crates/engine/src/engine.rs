@@ -5,7 +5,7 @@
 
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Frame};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
@@ -18,7 +18,7 @@ use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::state::State;
 use crate::status::{LogStatus, Recovery, SegmentInfo, Status};
-use crate::upkeep::IDLE_TICKS;
+use crate::upkeep::{Ended, IDLE_TICKS};
 use crate::volume::{SlotState, Volume};
 use seiner_merge::Policy;
 use seiner_model::{
@@ -81,6 +81,9 @@ pub(crate) struct Writing {
     pub catalog: Catalog,
     pub disk: Arc<dyn Disk>,
     pub policy: Box<dyn Policy>,
+    /// Chapters that were ended, and what the catalog is to know, as long as they are not on disk.
+    pub chapters: Vec<Ended>,
+    pub frame: Frame,
     pub idle_hand: u32,
     pub idle_tick: u16,
     pub idle_rows: u64,
@@ -161,6 +164,8 @@ impl Engine {
                 catalog: opened.catalog,
                 disk,
                 policy,
+                chapters: Vec::new(),
+                frame: Frame::default(),
                 idle_hand: 0,
                 idle_tick: 0,
                 idle_rows: 0,
@@ -506,13 +511,14 @@ impl Engine {
                 return Err(Error::Poisoned(why.clone()));
             }
             let file = state.pins.current();
-            if !state.staging.is_empty() {
+            if !journal.waits() && !state.staging.is_empty() {
                 std::mem::swap(&mut state.staging, &mut journal.staging);
                 state.sequence = journal.sequence() + 1;
             }
             (file, state.position, state.counters.samples)
         };
-        if !journal.staging.is_empty() {
+        let waited = journal.waits();
+        if waited || !journal.staging.is_empty() {
             let _ = self.durable.since.compare_exchange(
                 0,
                 journal.staging.since,
@@ -531,6 +537,10 @@ impl Engine {
                 state.pins.rotate();
             }
         }
+        if waited {
+            // Now what was accepted since.
+            return self.write_record(journal, sync);
+        }
         if sync {
             if journal.sync()? {
                 self.durable.syncs.fetch_add(1, Ordering::Relaxed);
@@ -544,10 +554,9 @@ impl Engine {
     }
 
     pub(crate) fn poison(&self, error: &Error) {
-        let harmless = matches!(
-            error,
-            Error::Closed | Error::Poisoned(_) | Error::Full { .. }
-        );
+        // Whatever wanted room is tried again: nothing of it was done by half.
+        let harmless = error.is_want_of_room()
+            || matches!(error, Error::Closed | Error::Poisoned(_));
         if !harmless {
             self.lock()
                 .poisoned

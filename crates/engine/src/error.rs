@@ -56,12 +56,30 @@ pub enum Error {
     Query(String),
 }
 
+impl Error {
+    /// Whether there was no room: the store goes on when there is.
+    pub fn is_want_of_room(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Error::Full { .. } => true,
+            Error::Io { error, .. } => matches!(error.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
+    }
+}
+
 /// Puts what was being done in front of what the disk said.
 pub(crate) fn io_error<C: Fn() -> String>(context: C) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::Io {
         context: context(),
         error,
     }
+}
+
+/// The same for a sync. What a failed sync leaves on disk is uncertain, whatever it failed for: this is
+/// never a mere want of room.
+pub(crate) fn sync_error<C: Fn() -> String>(context: C) -> impl FnOnce(io::Error) -> Error {
+    move |error| io_error(context)(io::Error::other(error))
 }
 
 /// Why a row was refused; the rest of its batch is kept.

@@ -25,6 +25,8 @@ use std::sync::Arc;
 const SURVEYS: usize = 8;
 /// Live blocks this close to each other are read at once, with what lies between them.
 const GAP: u64 = 32 << 10;
+/// Blocks copied under one lock.
+const COPIES_A_LOCK: usize = 32;
 /// The bytes read at once.
 const READ: u64 = 1 << 20;
 /// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
@@ -383,29 +385,35 @@ impl Engine {
 
     fn copy_run(&self, segment: &Segment, run: &Run, eaten: &mut Eaten) -> Result<(), Error> {
         let bytes = segment.bytes_at(run.offset, run.len)?;
-        let mut moved = 0;
-        let mut state = self.lock();
-        for entry in &run.entries {
+        let block = |entry: &Entry| {
             let at = (u64::from(entry.offset) - run.offset) as usize;
-            let block = &bytes[at..at + entry.len as usize];
-            if let Err(what) = Block::open(block) {
-                let error = Error::Damage {
-                    file: segment.name().to_string(),
-                    offset: u64::from(entry.offset),
-                    what,
-                };
-                tracing::error!("{error}; the segment is set aside when its other blocks are safe");
-                state.counters.damaged_blocks += 1;
-                eaten.damaged = true;
-                continue;
+            &bytes[at..at + entry.len as usize]
+        };
+        let mut whole = Vec::with_capacity(run.entries.len());
+        for entry in &run.entries {
+            match Block::open(block(entry)) {
+                Ok(_) => whole.push(entry),
+                Err(what) => {
+                    let error = Error::Damage {
+                        file: segment.name().to_string(),
+                        offset: u64::from(entry.offset),
+                        what,
+                    };
+                    tracing::error!("{error}; its segment is set aside when the others are safe");
+                    eaten.damaged = true;
+                    self.lock().counters.damaged_blocks += 1;
+                }
             }
-            let into = state.add_copy(*entry, block)?;
-            eaten.into.insert(into);
-            moved += u64::from(entry.len);
         }
-        state.counters.merge_written += moved;
-        state.counters.merge_read += run.len;
-        drop(state);
+        for some in whole.chunks(COPIES_A_LOCK) {
+            let mut state = self.lock();
+            for &entry in some {
+                let into = state.add_copy(*entry, block(entry))?;
+                eaten.into.insert(into);
+                state.counters.merge_written += u64::from(entry.len);
+            }
+        }
+        self.lock().counters.merge_read += run.len;
         self.write_pieces()
     }
 

@@ -27,7 +27,7 @@ use crate::status::Recovery;
 use crate::volume::{DirectoryVolume, SlotState, Volume};
 use seiner_model::SourceKey;
 use seiner_platform::{Clock, Disk};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -414,6 +414,8 @@ struct Replay<'a> {
     linked: Vec<u32>,
     /// Sources whose rows are buffered; the others' wait for the next block to begin.
     follows: Vec<bool>,
+    /// Rows of the sources whose blocks were replayed, as far as they are on disk.
+    rows: HashMap<u32, u64>,
     /// Segments that were being written; they go on when all their sources are known.
     resumed: Vec<Resumed>,
 }
@@ -440,6 +442,7 @@ impl<'a> Replay<'a> {
             sealed_blocks: HashSet::new(),
             linked,
             follows: Vec::new(),
+            rows: HashMap::new(),
             resumed,
         }
     }
@@ -469,6 +472,9 @@ impl<'a> Replay<'a> {
             self.state.pins.advance(last + 1);
         }
         self.lose_unnamed();
+        for (source, rows) in self.rows.drain() {
+            self.state.retention.had(source, rows);
+        }
         let resumed = std::mem::take(&mut self.resumed);
         self.state.resume(resumed);
         self.widen()
@@ -777,12 +783,13 @@ impl Rows<'_> {
         if row::is_start(codes) {
             let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
             let layout = self.starts.count(replay.state.layouts.len() - 1)? as u32;
+            let before = self.starts.varint()?;
             self.next_block = block.wrapping_add(1);
-            if block > COUNT_LIMIT {
+            if block > COUNT_LIMIT || before > COUNT_LIMIT {
                 return Err(Short);
             }
             follows = replay
-                .begin_block(source, block, layout)
+                .begin_block(source, block, layout, before)
                 .map_err(|_| Short)?;
         }
         if !follows {
@@ -811,7 +818,13 @@ impl Rows<'_> {
 
 impl Replay<'_> {
     /// A block begins; answers whether its rows are to be buffered.
-    fn begin_block(&mut self, source: u32, block: u64, layout: u32) -> Result<bool, Error> {
+    fn begin_block(
+        &mut self,
+        source: u32,
+        block: u64,
+        layout: u32,
+        before: u64,
+    ) -> Result<bool, Error> {
         let state = &mut self.state;
         // The block before was sealed at this point, into a segment that is lost.
         state.seal(source)?;
@@ -832,6 +845,9 @@ impl Replay<'_> {
             let line = state.buffers.line_mut(source);
             line.block = block;
             line.journal_file = file;
+            // Of a source's blocks, a later one may be on disk already.
+            let rows = state.retention.recount(source, before);
+            self.rows.entry(source).or_insert(rows);
         }
         Ok(follows)
     }
@@ -878,6 +894,7 @@ mod tests {
         varint::put_u64(rows, &mut staging.widths);
         varint::put_i64(block as i64, &mut staging.starts);
         varint::put_u64(1, &mut staging.starts);
+        varint::put_u64(0, &mut staging.starts);
         for row in 0..rows {
             let first = row == 0;
             varint::put_i64(if first { source } else { -1 }, &mut staging.sources);

@@ -14,7 +14,7 @@ use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::{NameHash, Names};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::Pins;
-use crate::journal::staging::Staging;
+use crate::journal::staging::{Staging, Start};
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
 use crate::segment::Entry;
@@ -460,7 +460,7 @@ impl State {
     }
 
     /// Numbers the block that the source's next row begins.
-    fn begin_block(&mut self, source: u32) -> (u64, u32) {
+    fn begin_block(&mut self, source: u32) -> Start {
         let line = self.buffers.line_mut(source);
         line.block = self.next_block;
         line.journal_file = self.pins.current();
@@ -468,7 +468,11 @@ impl State {
         if self.journalled {
             self.pins.pin(line.journal_file);
         }
-        (line.block, line.layout)
+        Start {
+            block: line.block,
+            layout: line.layout,
+            before: self.retention.rows(source),
+        }
     }
 
     #[inline]

@@ -3,8 +3,9 @@
 //! All of it happens under the `writing` lock, step by step, in a thread of its own in production
 //! and by hand in the simulator.
 
+use crate::catalog::Frame;
 use crate::engine::{Engine, Writing};
-use crate::error::{Error, io_error};
+use crate::error::{Error, io_error, sync_error};
 use crate::segment::Entry;
 use crate::segment::footer;
 use crate::segment::open::{OpenSegment, Piece};
@@ -32,7 +33,7 @@ enum Next {
 }
 
 /// A segment whose chapter was ended and is not on disk yet.
-struct Ended {
+pub(crate) struct Ended {
     number: u64,
     file: Arc<dyn File>,
     marked: u64,
@@ -55,6 +56,18 @@ impl Engine {
     }
 
     pub(crate) fn step_with(&self, writing: &mut Writing) -> Result<bool, Error> {
+        let result = self.take_step(writing);
+        if let Err(error) = &result
+            && error.is_want_of_room()
+        {
+            // There is no room, but there may be something to drop.
+            self.ask_for_room(writing)?;
+            self.tend(writing)?;
+        }
+        result
+    }
+
+    fn take_step(&self, writing: &mut Writing) -> Result<bool, Error> {
         match self.next()? {
             Next::Write(number) => self.write_piece(number),
             Next::Seal(number) => self.seal_segment(writing, number).map(|()| true),
@@ -144,7 +157,7 @@ impl Engine {
         let total = len + bytes.len() as u64;
         // Gives back what was reserved and not needed.
         file.set_len(total).map_err(io_error(context))?;
-        file.sync().map_err(io_error(context))?;
+        file.sync().map_err(sync_error(context))?;
         self.volume
             .turn(number, SlotState::Open(marked), SlotState::Sealed)?;
         self.volume.sync()?;
@@ -173,17 +186,19 @@ impl Engine {
         writing: &mut Writing,
         which: impl Fn(u64) -> bool,
     ) -> Result<(), Error> {
+        // What could not be written for want of room is written first.
         let ended = self.close_chapters(writing, which);
-        if ended.is_empty() {
+        writing.chapters.extend(ended);
+        if writing.chapters.is_empty() {
             return Ok(());
         }
         // As before sealing.
         self.write_journal(true)?;
         self.write_catalog(writing)?;
-        for chapter in &ended {
+        for chapter in &mut writing.chapters {
             while self.write_piece(chapter.number)? {}
             let context = || format!("syncing {}", self.volume.name(chapter.number));
-            chapter.file.sync().map_err(io_error(context))?;
+            chapter.file.sync().map_err(sync_error(context))?;
             let (from, to) = (
                 SlotState::Open(chapter.marked),
                 SlotState::Open(chapter.end),
@@ -191,11 +206,12 @@ impl Engine {
             self.volume.turn(chapter.number, from, to)?;
             // The name it has now, whether it lasts or not.
             open_mut(&mut self.lock(), chapter.number).marked = chapter.end;
+            chapter.marked = chapter.end;
         }
         self.volume.sync()?;
         {
             let mut state = self.lock();
-            for chapter in &ended {
+            for chapter in writing.chapters.drain(..) {
                 state.note_durable(&chapter.pins, &chapter.entries);
                 state.retention.vouch(chapter.born);
             }
@@ -246,13 +262,18 @@ impl Engine {
     }
 
     pub(crate) fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {
-        let frame = self.lock().take_catalog_frame();
-        if frame.is_empty() {
-            return Ok(());
+        loop {
+            if writing.frame.is_empty() {
+                writing.frame = self.lock().take_catalog_frame();
+                if writing.frame.is_empty() {
+                    return Ok(());
+                }
+            }
+            // It stays until it is written: there may be no room now.
+            writing.catalog.add(&writing.frame)?;
+            writing.frame = Frame::default();
+            self.lock().catalog_bytes = writing.catalog.bytes();
         }
-        writing.catalog.add(&frame)?;
-        self.lock().catalog_bytes = writing.catalog.bytes();
-        Ok(())
     }
 
     /// Lets journal files go that nothing holds. The catalog has all that they registered.

@@ -5,7 +5,7 @@
 //! `segment-N.log` is sealed; `segment-N.merging` is sealed, and some of its blocks may lie in other
 //! segments as well.
 
-use crate::error::{Error, io_error};
+use crate::error::{Error, io_error, sync_error};
 use crate::segment::ALIGNMENT;
 use seiner_platform::{Disk, File};
 use std::sync::Arc;
@@ -136,7 +136,7 @@ impl Volume for DirectoryVolume {
     fn sync(&self) -> Result<(), Error> {
         self.disk
             .sync_names()
-            .map_err(io_error(|| "syncing the names of segments".to_string()))
+            .map_err(sync_error(|| "syncing the names of segments".to_string()))
     }
 
     fn discard(&self, number: u64, state: SlotState) -> Result<(), Error> {

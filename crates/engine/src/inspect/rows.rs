@@ -92,7 +92,9 @@ impl<'a> Rows<'a> {
     fn start(&mut self) -> Result<(u64, u32), Short> {
         let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
         self.next_block = block.wrapping_add(1);
-        Ok((block, self.starts.count(u32::MAX as usize)? as u32))
+        let layout = self.starts.count(u32::MAX as usize)? as u32;
+        self.starts.varint()?;
+        Ok((block, layout))
     }
 }
 

@@ -4,7 +4,7 @@ use super::record::{Encoder, HEADER_BYTES, Header};
 use super::staging::Staging;
 use super::{DAMAGED, PREFIX, SPARE_PREFIX};
 use crate::bytes::{COUNT_LIMIT, Cursor};
-use crate::error::{Error, io_error};
+use crate::error::{Error, io_error, sync_error};
 use seiner_codec::checksum;
 use seiner_platform::{Disk, File};
 use std::collections::VecDeque;
@@ -76,6 +76,8 @@ pub struct JournalWriter {
     sequence: u64,
     encoder: Encoder,
     record: Vec<u8>,
+    /// Whether the record is not written yet.
+    waits: bool,
     spares: Vec<String>,
     next_spare: u32,
     /// Files that are set aside instead of let go.
@@ -108,6 +110,7 @@ impl JournalWriter {
             sequence,
             encoder: Encoder::new(),
             record: Vec::new(),
+            waits: false,
             next_spare: spares.len() as u32,
             spares,
             damaged: Vec::new(),
@@ -139,20 +142,30 @@ impl JournalWriter {
             self.begin(number)?;
             bytes = FILE_HEADER_BYTES;
         }
-        self.record.clear();
-        self.encoder
-            .encode(&mut self.staging, number, self.sequence, &mut self.record);
-        self.staging.clear();
+        if !self.waits {
+            self.record.clear();
+            self.encoder
+                .encode(&mut self.staging, number, self.sequence, &mut self.record);
+            self.staging.clear();
+            self.waits = true;
+        }
         let current = self.current.as_mut().expect("a file was begun");
         current
             .file
             .write_at(current.len, &self.record)
             .map_err(io_error(|| format!("writing {}", name(number))))?;
+        self.waits = false;
         let bytes_of_record = (self.record.len() - HEADER_BYTES) as u64;
         current.len += bytes_of_record;
         current.synced = false;
         self.sequence += 1;
         Ok(bytes + bytes_of_record)
+    }
+
+    /// Whether a record could not be written for want of room: it is written by the next
+    /// [`JournalWriter::write`], before anything else.
+    pub fn waits(&self) -> bool {
+        self.waits
     }
 
     /// Makes durable what was written; answers whether anything was.
@@ -163,7 +176,7 @@ impl JournalWriter {
         current
             .file
             .sync()
-            .map_err(io_error(|| format!("syncing {}", name(current.number))))?;
+            .map_err(sync_error(|| format!("syncing {}", name(current.number))))?;
         current.synced = true;
         Ok(true)
     }
@@ -185,7 +198,7 @@ impl JournalWriter {
             }
         };
         // The name first: a file that is written over must not come back under its old name.
-        self.disk.sync_names().map_err(io_error(context))?;
+        self.disk.sync_names().map_err(sync_error(context))?;
         let mut header = FileHeader {
             number,
             store: self.store,

@@ -5,6 +5,17 @@ use crate::buffer::run::{self, Encoded};
 use seiner_codec::varint;
 use seiner_model::SourceId;
 
+/// What a row that begins a block says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The block's number.
+    pub block: u64,
+    /// Its layout.
+    pub layout: u32,
+    /// Rows that the source had had before, ever.
+    pub before: u64,
+}
+
 /// Rows and registrations on their way to a record. Streams are kept apart because they compress
 /// apart: codes hardly change, numbers of sources mostly count up.
 #[derive(Default)]
@@ -100,7 +111,7 @@ impl Staging {
     pub fn number(
         &mut self,
         source: u32,
-        start: Option<(u64, u32)>,
+        start: Option<Start>,
         (time, value): (Coded, Coded),
     ) {
         self.place(source, 1, start);
@@ -134,13 +145,13 @@ impl Staging {
         self.payload.extend_from_slice(encoded.payload());
     }
 
-    /// Adds a row. `start` holds the block's number and layout if the row begins one.
+    /// Adds a row. `start` is about the block if the row begins one.
     #[inline]
     pub fn row(
         &mut self,
         source: u32,
         columns: usize,
-        start: Option<(u64, u32)>,
+        start: Option<Start>,
         codes: &[u8],
         payload: &[u8],
     ) {
@@ -150,13 +161,15 @@ impl Staging {
     }
 
     #[inline(always)]
-    fn place(&mut self, source: u32, columns: usize, start: Option<(u64, u32)>) {
+    fn place(&mut self, source: u32, columns: usize, start: Option<Start>) {
         self.widen(columns, 1);
         self.step(source);
-        if let Some((block, layout)) = start {
-            varint::put_i64(block.wrapping_sub(self.next_block) as i64, &mut self.starts);
-            varint::put_u64(u64::from(layout), &mut self.starts);
-            self.next_block = block.wrapping_add(1);
+        if let Some(start) = start {
+            let step = start.block.wrapping_sub(self.next_block);
+            varint::put_i64(step as i64, &mut self.starts);
+            varint::put_u64(u64::from(start.layout), &mut self.starts);
+            varint::put_u64(start.before, &mut self.starts);
+            self.next_block = start.block.wrapping_add(1);
         }
     }
 

@@ -188,13 +188,29 @@ impl Retention {
         *total
     }
 
+    /// Rows of a source in sealed blocks, ever.
+    pub fn rows(&self, source: u32) -> u64 {
+        self.rows.get(source)
+    }
+
+    /// A block that begins after so many rows of its source is being replayed; answers how many were
+    /// counted so far.
+    pub fn recount(&mut self, source: u32, before: u64) -> u64 {
+        std::mem::replace(self.rows.of(source), before)
+    }
+
+    /// A source has had so many rows, at least.
+    pub fn had(&mut self, source: u32, rows: u64) {
+        let known = self.rows.of(source);
+        *known = (*known).max(rows);
+    }
+
     /// A block is on disk, and found again after a crash.
     pub fn found(&mut self, entry: &Entry) {
         if entry.source >= self.sources {
             return;
         }
-        let rows = self.rows.of(entry.source);
-        *rows = (*rows).max(entry.ordinal);
+        self.had(entry.source, entry.ordinal);
         if self.rings {
             let rows = self.durable_rows.of(entry.source);
             *rows = (*rows).max(entry.ordinal);
@@ -453,8 +469,7 @@ impl Retention {
     }
 
     fn let_past(&mut self, source: u32, ordinal: u64) {
-        let rows = self.rows.of(source);
-        *rows = (*rows).max(ordinal);
+        self.had(source, ordinal);
         let past = self.past.entry(source).or_default();
         *past = (*past).max(ordinal);
     }
@@ -571,12 +586,14 @@ impl Veil {
 
     /// Whether rows of a block are hidden that are not hidden by their age alone.
     pub fn touches(&self, number: u64, span: &Interval) -> bool {
-        self.graves(number).any(|grave| grave.overlaps(span))
+        number < self.floor.number || self.graves(number).any(|grave| grave.overlaps(span))
     }
 
     /// Whether a row of a block is hidden.
     pub fn hides_row(&self, number: u64, time: i64) -> bool {
-        time < self.floor.time || self.graves(number).any(|grave| grave.contains(time))
+        number < self.floor.number
+            || time < self.floor.time
+            || self.graves(number).any(|grave| grave.contains(time))
     }
 
     /// The earliest time that is shown.

@@ -420,6 +420,12 @@ impl Disk for SimDisk {
         let power = state.begin(self.boot, "sync_names", "", [0; 2])?;
         state.sync(power, None)
     }
+
+    fn free(&self) -> io::Result<Option<u64>> {
+        let state = self.state();
+        let free = |capacity: u64| capacity.saturating_sub(state.used());
+        Ok(state.capacity.map(free))
+    }
 }
 
 /// An open file of a [`SimDisk`]; stays usable when the name is gone, dies with the power.
