@@ -11,6 +11,7 @@ mod failure;
 mod flags;
 mod import;
 mod inspect;
+mod lab;
 mod man;
 mod progress;
 mod query;
@@ -49,6 +50,8 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Prove that everything in a directory can be read.
     Check(check::Check),
+    /// Measure disks, file systems and stores the way the papers did.
+    Lab(lab::Lab),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Completions),
     /// Print the manual page, or write one page a subcommand into a directory.
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Import(import) => import.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),
+        Command::Lab(lab) => lab.run(),
         Command::Completions(completions) => completions.run(&mut Seiner::command()),
         Command::Man(man) => man.run(Seiner::command()),
     };
