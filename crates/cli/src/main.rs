@@ -13,6 +13,7 @@ mod import;
 mod inspect;
 mod lab;
 mod man;
+mod plan;
 mod progress;
 mod query;
 mod remote;
@@ -52,6 +53,8 @@ enum Command {
     Check(check::Check),
     /// Measure disks, file systems and stores the way the papers did.
     Lab(lab::Lab),
+    /// Turn sensors, rates and disks into a configuration and a forecast.
+    Plan(plan::Plan),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Completions),
     /// Print the manual page, or write one page a subcommand into a directory.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),
         Command::Lab(lab) => lab.run(),
+        Command::Plan(plan) => plan.run(),
         Command::Completions(completions) => completions.run(&mut Seiner::command()),
         Command::Man(man) => man.run(Seiner::command()),
     };

@@ -229,7 +229,7 @@ fn scheduler(device: &Device, list: &mut List) {
         (_, "") => {}
         (true, "none") => list.add(Level::Note, &device.name, "turns and has no scheduler: mq-deadline keeps reads from waiting behind writes".into()),
         (false, "bfq" | "cfq") => list.add(Level::Warn, &device.name, format!("does not turn, yet has the scheduler {name}, which costs operations a second: echo none > /sys/block/{}/queue/scheduler", device.disk)),
-        _ => list.add(Level::Good, &device.name, format!("{}, scheduler {name}", if device.rotational { "turns" } else { "does not turn" })),
+        _ => list.add(Level::Good, &device.name, format!("{}, scheduler {name}", if device.rotational { "says that it turns" } else { "does not turn" })),
     }
 }
 

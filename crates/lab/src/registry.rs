@@ -86,6 +86,7 @@ pub struct Claim {
     number: usize,
     resource: Resource,
     registry: Arc<Registry>,
+    is_tried: bool,
 }
 
 /// The directory of all lists: `SEINER_LAB_STATE`, or one of the user's own.
@@ -156,6 +157,7 @@ impl Registry {
             number,
             resource,
             registry: self.clone(),
+            is_tried: false,
         };
         let made = make()?;
         Ok((claim, made))
@@ -214,10 +216,9 @@ impl Claim {
     ///
     /// # Errors
     /// When the thing does not go; it stays in the list.
-    pub fn release(self) -> Result<()> {
-        let done = self.undo();
-        std::mem::forget(self);
-        done
+    pub fn release(mut self) -> Result<()> {
+        self.is_tried = true;
+        self.undo()
     }
 
     fn undo(&self) -> Result<()> {
@@ -238,6 +239,9 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
+        if self.is_tried {
+            return;
+        }
         if let Err(error) = self.undo() {
             eprintln!("seiner: {error}; `seiner lab tidy` tries again");
         }
@@ -413,7 +417,8 @@ mod tests {
         fs::write(&setting, "before\n").unwrap();
         let set = registry.set(&setting, "during").unwrap();
         assert_eq!(fs::read_to_string(&setting).unwrap(), "during");
-        drop((claim, set));
+        set.release().unwrap();
+        drop(claim);
         assert_eq!(fs::read_to_string(&setting).unwrap(), "before");
         assert!(!path.exists());
         drop(registry);

@@ -167,7 +167,7 @@ fn measure(
 }
 
 /// A refusal of the lab is a matter of the command line.
-fn failure(error: Error) -> Failure {
+pub fn failure(error: Error) -> Failure {
     match error {
         Error::Refused(reason) => Failure::Usage(reason),
         Error::Interrupted => Failure::Refused,
@@ -176,7 +176,7 @@ fn failure(error: Error) -> Failure {
 }
 
 /// Bytes as people write them: `64KiB`, `4k`, `1G`, `4096`.
-fn bytes(text: &str) -> Result<u64, String> {
+pub fn bytes(text: &str) -> Result<u64, String> {
     let split = text
         .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
         .unwrap_or(text.len());
@@ -204,7 +204,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 /// A count as people write it: `100000`, `1e6`, `700k`.
-fn count(text: &str) -> Result<u64, String> {
+pub fn count(text: &str) -> Result<u64, String> {
     let (number, unit) = match text.strip_suffix(['k', 'M']) {
         Some(number) if text.ends_with('k') => (number, 1e3),
         Some(number) => (number, 1e6),

@@ -56,9 +56,9 @@ fn table(cells: &[&Cell]) -> Figure {
             kinds.push(kind.to_string());
         }
     }
-    let mut columns = vec!["cell".to_string()];
+    let mut columns = ["cell", "v MB/s", "K_wa"].map(String::from).to_vec();
     columns.extend(kinds.iter().map(|kind| format!("{kind} s/a")));
-    columns.extend(["v MB/s", "K_wa", "operations"].map(String::from));
+    columns.push("operations".to_string());
     let mut rows: Vec<Row> = cells.iter().map(|cell| own_row(cell, &kinds)).collect();
     rows.extend(papers::blocks().iter().map(|row| paper_row(row, &kinds)));
     Figure::Table {
@@ -73,15 +73,14 @@ fn table(cells: &[&Cell]) -> Figure {
 }
 
 fn own_row(cell: &Cell, kinds: &[String]) -> Row {
-    let mut fields = vec![cell.name.clone()];
+    let figure = |name: &str| cell.figure(name).map(plain).unwrap_or_default();
+    let mut fields = vec![cell.name.clone(), figure("MB/s"), figure("K_wa")];
     for kind in kinds {
         let known = cell.blocks.as_ref().filter(|_| is_typed(cell));
         fields.push(known.map_or(String::new(), |blocks| {
             pair(blocks.share(kind), blocks.mean_kib(kind))
         }));
     }
-    fields.push(cell.figure("MB/s").map(plain).unwrap_or_default());
-    fields.push(cell.figure("K_wa").map(plain).unwrap_or_default());
     fields.push(
         cell.blocks
             .as_ref()
@@ -95,10 +94,11 @@ fn own_row(cell: &Cell, kinds: &[String]) -> Row {
 }
 
 fn paper_row(row: &papers::BlockRow, kinds: &[String]) -> Row {
-    let mut fields = vec![format!(
+    let name = format!(
         "{} {} F={} B={}K",
         row.disk, row.file_system, row.files, row.buffer_kib
-    )];
+    );
+    let mut fields = vec![name, plain(row.mb_s), plain(row.kwa)];
     for kind in kinds {
         let known = KINDS
             .iter()
@@ -106,7 +106,7 @@ fn paper_row(row: &papers::BlockRow, kinds: &[String]) -> Row {
             .map(|place| row.kinds[place]);
         fields.push(known.map_or(String::new(), |(share, mean)| pair(share, mean)));
     }
-    fields.extend([plain(row.mb_s), plain(row.kwa), String::new()]);
+    fields.push(String::new());
     Row {
         fields,
         is_reference: true,

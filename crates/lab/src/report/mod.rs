@@ -38,7 +38,7 @@ pub fn page(results: &Results) -> String {
     let _ = write!(
         body,
         "<h1>{title}</h1><p class=\"lead\">{} · backend {} · {} of measuring, {} cells</p>",
-        escape(&results.started),
+        escape(results.started.split('.').next().unwrap_or_default()),
         results.backend,
         about(results.cells.iter().map(|cell| cell.took_s).sum()),
         results.cells.len()

@@ -284,7 +284,7 @@ impl Write {
             return refuse("--seconds must be between 0.01 and 864000");
         }
         let free = place.free_bytes()?;
-        if free < self.room_bytes + (self.room_bytes >> 3) {
+        if free < self.room_bytes + (self.room_bytes >> 3) + (64 << 20) {
             return refuse(format!(
                 "{} has {} free, too little for --room {}; choose less",
                 place.path.display(),
@@ -401,7 +401,8 @@ impl Ground {
             let recipe = Recipe {
                 kind: kind.clone(),
                 options: String::new(),
-                bytes: settings.room_bytes,
+                // The file system's own structures come on top.
+                bytes: settings.room_bytes + (settings.room_bytes >> 3) + (64 << 20),
                 inodes: sensors * settings.kept + sensors / 40 + 4096,
                 offset: 0,
             };
