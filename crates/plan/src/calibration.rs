@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 /// Rows of a block that are tried.
 const ROWS: [u64; 6] = [1, 4, 16, 64, 256, 1024];
 /// Values put into each trial, about.
-const TRIAL: u64 = 60_000;
+const TRIAL: u64 = 200_000;
+/// Sources of a trial: enough that the pages of memory and of footers are full.
+const SOURCES: std::ops::RangeInclusive<u64> = 256..=8192;
 /// Sources of the trial of the rate: enough that they do not all fit into a cache.
 const MANY: u64 = 20_000;
 
@@ -22,12 +24,12 @@ pub struct Calibration {
     points: Vec<Point>,
     /// Encoded bytes of a row in a buffer.
     pub row_bytes: f64,
+    /// Bytes of a footer for a block.
+    pub footer_bytes: f64,
     /// Memory of a source without rows, bytes: names and look-up.
     pub source_bytes: f64,
     /// Rows a second that one processor appends.
     pub rows_per_s: f64,
-    /// Journal read back at a start, bytes/s.
-    pub replay: f64,
 }
 
 /// A trial with so many rows a block.
@@ -53,9 +55,9 @@ impl Calibration {
         Ok(Calibration {
             points,
             row_bytes: row_bytes(demand)?,
+            footer_bytes: footer_bytes(demand)?,
             source_bytes,
             rows_per_s,
-            replay: replay(demand)?,
         })
     }
 
@@ -83,7 +85,7 @@ impl Calibration {
         let (low, high) = (&self.points[at - 1], &self.points[at]);
         let (small, large) = (low.disk_row * low.rows, high.disk_row * high.rows);
         let block = small + (large - small) * (rows - low.rows) / (high.rows - low.rows);
-        block.max(0.0) / rows
+        (block.max(0.0) + self.footer_bytes) / rows
     }
 
     /// Bytes of journal for a row: the first of a block costs more than the others.
@@ -135,7 +137,7 @@ fn load(engine: &Engine, demand: &Demand, sources: u64) -> anyhow::Result<Load> 
 }
 
 fn trial(demand: &Demand, rows: u64) -> anyhow::Result<Point> {
-    let sources = (TRIAL / (rows * demand.fields)).clamp(16, 4096);
+    let sources = (TRIAL / (rows * demand.fields)).clamp(*SOURCES.start(), *SOURCES.end());
     let engine = in_memory(
         &SimDisk::new(1),
         Durability::Interval(Duration::from_secs(60)),
@@ -152,7 +154,7 @@ fn trial(demand: &Demand, rows: u64) -> anyhow::Result<Point> {
     let all = (sources * rows) as f64;
     Ok(Point {
         rows: rows as f64,
-        disk_row: settled.segment_bytes as f64 / all,
+        disk_row: settled.block_bytes_sealed as f64 / all,
         journal_row: (filled.journal_written - before.journal_written) as f64 / all,
         memory_source: (filled.buffer_bytes - before.buffer_bytes) as f64 / sources as f64,
     })
@@ -199,22 +201,14 @@ fn rate(demand: &Demand) -> anyhow::Result<(f64, f64)> {
     Ok((best, source))
 }
 
-/// Journal bytes a second that a start reads back.
-fn replay(demand: &Demand) -> anyhow::Result<f64> {
-    let disk = SimDisk::new(1);
-    let engine = in_memory(&disk, Durability::Interval(Duration::from_secs(60)))?;
-    let mut load = load(&engine, demand, 1000)?;
-    for _ in 0..(TRIAL * 3 / (1000 * demand.fields)).max(2) {
-        load.round(&engine)?;
-    }
-    engine.commit()?;
-    drop(engine);
-    let engine = in_memory(
-        &disk.restart(),
-        Durability::Interval(Duration::from_secs(60)),
-    )?;
-    let recovery = engine.recovery();
-    Ok(recovery.journal_bytes as f64 / (recovery.took_ns.max(1) as f64 / 1e9))
+/// What a segment has beside its blocks, for each of them.
+fn footer_bytes(demand: &Demand) -> anyhow::Result<f64> {
+    let engine = in_memory(&SimDisk::new(1), Durability::Memory)?;
+    let mut load = load(&engine, demand, *SOURCES.end())?;
+    load.round(&engine)?;
+    engine.settle()?;
+    let status = engine.status();
+    Ok((status.segment_bytes - status.block_bytes_sealed) as f64 / status.blocks_sealed as f64)
 }
 
 /// The kinds of samples in words.

@@ -6,7 +6,7 @@ use crate::demand::Demand;
 /// Um: the fill up to which nothing is merged.
 pub const UM: f64 = 0.95;
 /// Bytes that a store takes beside its sources: staging, pieces on their way, the open segment's lists.
-pub const FIXED_MEMORY: f64 = 8.0 * 1024.0 * 1024.0;
+pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 /// The share of the journal that is full when sources that pin its oldest files are sealed: sealing
 /// begins at three quarters and goes through all sources while the next files fill.
 pub const JOURNAL_FILL: f64 = 0.7;
@@ -91,7 +91,11 @@ impl Forecast {
             .map_or(1.0, |raid| raid.members as f64 / raid.data_members() as f64);
         let (segments_per_s, journal_per_s) = (disk_row * per_s, journal_row * per_s);
         let used = demand.sensors * (calibration.source_bytes + calibration.memory_source(rows));
-        let replay_s = choice.journal_bytes * JOURNAL_FILL / calibration.replay;
+        let replay_s = replay_s(
+            calibration,
+            choice.journal_bytes * JOURNAL_FILL,
+            journal_row,
+        );
         let start_s = 0.03 + kept_bytes.min(capacity) / choice.segment_bytes / FOOTERS_PER_S;
         Forecast {
             rows,
@@ -123,6 +127,11 @@ impl Forecast {
     pub fn amplification(&self, demand: &Demand) -> f64 {
         self.device_per_s / (demand.samples_per_s() * 16.0)
     }
+}
+
+/// Seconds to read so much journal back: its rows go the way of any others, without the port.
+pub fn replay_s(calibration: &Calibration, journal_bytes: f64, journal_row: f64) -> f64 {
+    journal_bytes / journal_row / calibration.rows_per_s
 }
 
 /// How many rows a block gets, and why no more.

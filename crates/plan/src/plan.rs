@@ -193,7 +193,8 @@ fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
     };
     let disk_row = |choice: &Choice| Forecast::make(demand, calibration, choice).disk_row;
     // The journal must hold what buffers hold, as far as a start may take to read it.
-    let most = (calibration.replay * PATIENCE_S / crate::forecast::JOURNAL_FILL)
+    let most = (calibration.rows_per_s * calibration.journal_row(64.0) * PATIENCE_S
+        / crate::forecast::JOURNAL_FILL)
         .min(demand.capacity().max(GIB) / 20.0)
         .max(64.0 * MIB);
     let journal = |block_bytes: f64| {
@@ -764,6 +765,7 @@ mod tests {
     #[test]
     fn too_many_names_for_the_memory() {
         let demand = Demand {
+            keep_s: DAY_S,
             sensors: 50e6,
             every_s: 3600.0,
             ram: 4.0 * GIB,

@@ -4,17 +4,20 @@
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
-use crate::forecast::{Choice, Forecast};
+use crate::forecast::{Choice, Forecast, replay_s};
 use crate::load::Load;
 use seiner_engine::{Durability, Engine, Options};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Samples of a soak at the most, about.
 const SAMPLES: f64 = 24e6;
 /// Blocks that every source fills before measuring, and while measuring.
 const WARM_BLOCKS: f64 = 1.5;
-const BLOCKS: f64 = 2.0;
+const BLOCKS: f64 = 2.5;
+/// R of a soak: small, so that several are filled.
+const SEGMENT: f64 = 2.0 * 1024.0 * 1024.0;
 /// With less memory the fixed part would count too much.
 const LEAST_MEMORY: f64 = 48.0 * 1024.0 * 1024.0;
 
@@ -79,7 +82,7 @@ fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Cho
     let choice = Choice {
         memory: (choice.memory - fixed).max(0.0) * part + fixed,
         journal_bytes: (choice.journal_bytes * part).max(4.0 * 1024.0 * 1024.0),
-        segment_bytes: choice.segment_bytes.min(16.0 * 1024.0 * 1024.0),
+        segment_bytes: choice.segment_bytes.min(SEGMENT),
         idle_seal_s: 86_400.0,
         ..*choice
     };
@@ -124,6 +127,7 @@ pub fn run(
     feed(warm)?;
     engine.commit()?;
     let before = engine.status();
+    let first = engine.segments().last().map_or(0, |segment| segment.number);
     let mut memory: f64 = 0.0;
     let mut rows = 0;
     for _ in 0..8 {
@@ -132,17 +136,27 @@ pub fn run(
     }
     engine.commit()?;
     let after = engine.status();
-    engine.close()?;
+    let last_before = engine.segments().last().map_or(0, |segment| segment.number);
     drop(engine);
     let started = Instant::now();
-    let engine = Engine::open_directory(directory, options)?;
+    let engine = open_after_crash(directory, &options)?;
     let start_s = started.elapsed().as_secs_f64();
     let replayed = engine.recovery().journal_bytes as f64;
+    let (bytes, kept) = engine
+        .segments()
+        .iter()
+        .filter(|segment| segment.number > first && segment.number <= last_before)
+        .fold((0, 0), |(bytes, rows), segment| {
+            (bytes + segment.bytes, rows + segment.rows)
+        });
     engine.close()?;
+    anyhow::ensure!(
+        kept > 0,
+        "the soak was too short: no segment was filled in it"
+    );
     let sealed = (after.samples_sealed - before.samples_sealed) as f64 / demand.fields as f64;
     let blocks = (after.blocks_sealed - before.blocks_sealed) as f64;
-    let footers = 1.0 + footer_share(&after);
-    let per_row = (after.block_bytes_sealed - before.block_bytes_sealed) as f64 / sealed * footers;
+    let per_row = bytes as f64 / kept as f64;
     let journal = (after.journal_written - before.journal_written) as f64 / rows as f64;
     let check = |name, forecast, measured| Check {
         name,
@@ -165,24 +179,25 @@ pub fn run(
             check("memory in use, bytes", forecast.memory, memory),
             check(
                 "start after a crash, s",
-                start_of(&forecast, calibration, replayed),
+                forecast.start_s + replay_s(calibration, replayed, forecast.journal_row),
                 start_s,
             ),
         ],
     })
 }
 
-/// What footers add to blocks.
-fn footer_share(status: &seiner_engine::Status) -> f64 {
-    if status.segments == 0 || status.block_bytes_sealed == 0 {
-        return 0.0;
+/// Opens a store whose last owner was dropped: its threads may still be ending their work.
+fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<Arc<Engine>> {
+    const TRIES: usize = 500;
+    for _ in 0..TRIES {
+        match Engine::open_directory(directory, options.clone()) {
+            Err(error) if error.to_string().contains("in use") => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return Ok(done?),
+        }
     }
-    (status.segment_bytes as f64 / status.block_bytes_sealed as f64 - 1.0).clamp(0.0, 0.5)
-}
-
-/// A start that reads back so many bytes of journal.
-fn start_of(forecast: &Forecast, calibration: &Calibration, journal_bytes: f64) -> f64 {
-    forecast.start_s + journal_bytes / calibration.replay
+    anyhow::bail!("the directory was not let go")
 }
 
 /// Demands of many kinds, to prove the planner itself.

@@ -87,7 +87,7 @@ impl Align {
     }
 
     fn image_bytes(&self) -> u64 {
-        (self.small_bytes * 6 + self.large_bytes * 2).max(320 << 20)
+        (self.small_bytes * 6 + self.large_bytes * 2).max(640 << 20)
     }
 }
 
