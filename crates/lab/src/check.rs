@@ -263,19 +263,21 @@ fn cache(device: &Device, is_virtual: bool, list: &mut List) {
 pub fn judge_sync(p50_ms: f64, device: Option<&Device>, is_virtual: bool) -> String {
     let text = format!("A synced write of 4 KiB takes {} ms", plain(p50_ms));
     match device {
-        Some(device) if device.rotational && p50_ms < HALF_TURN_MS => {
-            format!(
-                "{text}: faster than a turning disk can be. It acknowledges from a cache; without a battery it loses synced data."
-            )
-        }
-        Some(_) if p50_ms < FLASH_MS && !is_virtual => {
-            format!("{text}: faster than flash. It has capacitors, or it does not do what it says.")
+        None => {
+            format!("{text}; there is no block device below of which more could be told.")
         }
         Some(_) if is_virtual => format!(
             "{text}; whether the host keeps it through a power cut cannot be told from here."
         ),
-        Some(_) => format!("{text}, which is what a disk of this kind needs when it does as told."),
-        None => format!("{text}; there is no block device below of which more could be told."),
+        Some(device) if device.rotational && p50_ms < HALF_TURN_MS => format!(
+            "{text}: faster than a turning disk can be. It acknowledges from a cache; without a battery it loses synced data."
+        ),
+        Some(_) if p50_ms < FLASH_MS => {
+            format!("{text}: faster than flash. It has capacitors, or it does not do what it says.")
+        }
+        Some(_) => {
+            format!("{text}, which is what a disk of this kind needs when it does as told.")
+        }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod forecast;
 pub mod load;
 pub mod plan;
 pub mod soak;
+mod words;
 
 pub use calibration::Calibration;
 pub use demand::{Clockwork, Demand, Disk, Raid, Values};

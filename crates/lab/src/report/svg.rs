@@ -9,6 +9,8 @@ use std::fmt::Write;
 const COLOURS: usize = 10;
 /// Lines with more points than this get no dots.
 const DOTS: usize = 60;
+/// So few different values of x are all marked.
+const MARKS: usize = 10;
 /// Bars longer than this times the median would make the others invisible: the axis turns logarithmic.
 const LOG_RATIO: f64 = 40.0;
 
@@ -156,7 +158,20 @@ fn lines(canvas: Canvas, x: &Axis, y: &Axis, series: &[Series]) -> String {
     let across = Ruler::new(x.scale, points().map(|point| point.0), canvas.left, right);
     let up = Ruler::new(y.scale, points().map(|point| point.1), floor, TOP);
     let mut svg = frame(canvas, &up, y);
-    across_axis(&mut svg, canvas, &across, x);
+    let mut marks: Vec<f64> = series
+        .iter()
+        .filter(|line| !line.is_reference)
+        .flat_map(|line| line.points.iter().map(|point| point.0))
+        .collect();
+    if series.iter().any(|line| line.is_reference) {
+        marks.extend(across.ticks());
+    }
+    marks.sort_by(f64::total_cmp);
+    marks.dedup();
+    if marks.len() > MARKS || x.scale == Scale::Linear {
+        marks = across.ticks();
+    }
+    across_axis(&mut svg, canvas, &across, x, &marks);
     for (place, line) in series.iter().enumerate() {
         let class = colour(place, line.is_reference);
         let path: Vec<String> = line
@@ -222,10 +237,10 @@ fn frame(canvas: Canvas, up: &Ruler, y: &Axis) -> String {
     svg
 }
 
-fn across_axis(svg: &mut String, canvas: Canvas, across: &Ruler, x: &Axis) {
+fn across_axis(svg: &mut String, canvas: Canvas, across: &Ruler, x: &Axis, marks: &[f64]) {
     let floor = canvas.height - canvas.bottom;
     let mut taken = f64::MIN;
-    for value in across.ticks() {
+    for &value in marks {
         let place = across.at(value);
         let half = tick(value).chars().count() as f64 * 3.6 + 4.0;
         if place - half < taken {
