@@ -11,7 +11,9 @@ mod failure;
 mod flags;
 mod import;
 mod inspect;
+mod lab;
 mod man;
+mod plan;
 mod progress;
 mod query;
 mod remote;
@@ -52,6 +54,10 @@ enum Command {
     Check(check::Check),
     /// Try settings on a simulated store.
     Sim(sim::Sim),
+    /// Measure disks, file systems and stores the way the papers did.
+    Lab(lab::Lab),
+    /// Turn sensors, rates and disks into a configuration and a forecast.
+    Plan(plan::Plan),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Completions),
     /// Print the manual page, or write one page a subcommand into a directory.
@@ -68,6 +74,8 @@ fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Lab(lab) => lab.run(),
+        Command::Plan(plan) => plan.run(),
         Command::Completions(completions) => completions.run(&mut Seiner::command()),
         Command::Man(man) => man.run(Seiner::command()),
     };

@@ -1,0 +1,52 @@
+//! `seiner lab check`.
+
+use crate::failure::Failure;
+use clap::Args;
+use seiner_lab::check::{Level, findings};
+use seiner_lab::machine::Machine;
+use seiner_lab::place::Place;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+/// Tell what a disk is and how it is used, without rights and without writing.
+///
+/// Sectors, alignment, scheduler, caches, mount options, with advice. The exit status is 0 also when
+/// there is something to warn of.
+#[derive(Args)]
+pub struct Check {
+    /// A directory on the disk, or the device itself.
+    #[arg(default_value = ".")]
+    path: PathBuf,
+    /// Report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    /// Looks at a path, for people.
+    pub fn of(path: PathBuf) -> Check {
+        Check { path, json: false }
+    }
+
+    /// Looks and tells.
+    pub fn run(self) -> Result<(), Failure> {
+        let place =
+            Place::find(&self.path).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        let findings = findings(&place, Machine::this().is_virtual);
+        let mut out = stdout().lock();
+        if self.json {
+            let report = serde_json::json!({ "place": place, "findings": findings });
+            writeln!(out, "{report:#}")?;
+            return Ok(());
+        }
+        for finding in findings {
+            let mark = match finding.level {
+                Level::Good => "good",
+                Level::Note => "note",
+                Level::Warn => "WARN",
+            };
+            writeln!(out, "{mark}  {}: {}", finding.subject, finding.text)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! `seiner lab files`.
+
+use super::Common;
+use crate::failure::Failure;
+use clap::Args;
+use seiner_lab::files;
+use seiner_lab::job::Work;
+use std::path::PathBuf;
+
+/// Time what people do with files, by file system.
+///
+/// Copy a mixed tree, delete it; unpack very many small files, copy and delete them; copy one large
+/// file. Unmounting counts. As root every file system at hand is made on an image; as an ordinary user
+/// the directory's own is timed, with a sync in place of unmounting.
+#[derive(Args)]
+pub struct Files {
+    /// A directory for inputs and images.
+    #[arg(default_value = ".")]
+    directory: PathBuf,
+    /// File systems, each with mount options behind a colon: ext4, ext4:data=journal, "as mounted".
+    #[arg(long = "system", value_name = "KIND[:OPTIONS]")]
+    systems: Vec<String>,
+    /// A tree of your own to copy instead of one that is grown.
+    #[arg(long, value_name = "DIR")]
+    tree: Option<PathBuf>,
+    /// How often everything is done.
+    #[arg(long)]
+    runs: Option<u64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+impl Files {
+    /// Measures.
+    pub fn run(self) -> Result<(), Failure> {
+        let mut settings = files::Files::new(self.directory, self.common.profile.profile());
+        if !self.systems.is_empty() {
+            settings.systems = self.systems;
+        }
+        settings.tree = self.tree;
+        settings.runs = self.runs.unwrap_or(settings.runs);
+        self.common.run(Work::Files(settings))
+    }
+}

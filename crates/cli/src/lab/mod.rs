@@ -1,0 +1,245 @@
+//! `seiner lab`: the papers' experiments on the user's own disks. One file an experiment.
+
+mod align;
+mod check;
+mod disk;
+mod files;
+mod report;
+mod run;
+mod tidy;
+mod tour;
+mod trace;
+mod write;
+
+use crate::failure::Failure;
+use clap::{Args, Subcommand, ValueEnum};
+use seiner_lab::job::{Job, Profile, Work};
+use seiner_lab::results::Results;
+use seiner_lab::{Error, Interrupt, runner};
+use std::path::PathBuf;
+
+/// Measure disks, file systems and stores the way the papers did.
+///
+/// Every experiment writes a directory: job.toml (what was run; `lab run` repeats or continues it),
+/// results.json, results.csv, lines.csv and report.html, a page to look at. What an experiment creates
+/// besides is gone when it ends, however it ends. The sweeps of the merge are not here yet.
+#[derive(Args)]
+pub struct Lab {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(Subcommand)]
+enum Experiment {
+    /// Tell what a disk is and how it is used, without rights and without writing.
+    Check(check::Check),
+    /// Measure a disk: sequential, random, by size and depth; syncs; a long write.
+    Disk(disk::Disk),
+    /// Write very many sensors by several stores under the same load.
+    Write(write::Write),
+    /// Time what people do with files, by file system.
+    Files(files::Files),
+    /// Measure what an unaligned partition costs, by file system (root).
+    Align(align::Align),
+    /// Count the block operations of a command, or of blktrace's files.
+    Trace(trace::Trace),
+    /// Look around in about five minutes: check, disk, write, files; as root align as well.
+    Tour(tour::Tour),
+    /// Run a saved job, or continue the run in a directory.
+    Run(run::Run),
+    /// Write the page of a run again, or compare two runs.
+    Report(report::Report),
+    /// Remove what runs left that were killed.
+    Tidy(tidy::Tidy),
+}
+
+impl Lab {
+    /// Runs the experiment.
+    pub fn run(self) -> Result<(), Failure> {
+        match self.experiment {
+            Experiment::Check(check) => check.run(),
+            Experiment::Disk(disk) => disk.run(),
+            Experiment::Write(write) => write.run(),
+            Experiment::Files(files) => files.run(),
+            Experiment::Align(align) => align.run(),
+            Experiment::Trace(trace) => trace.run(),
+            Experiment::Tour(tour) => tour.run(),
+            Experiment::Run(run) => run.run(),
+            Experiment::Report(report) => report.run(),
+            Experiment::Tidy(tidy) => tidy.run(),
+        }
+    }
+}
+
+/// What every experiment is told.
+#[derive(Args)]
+struct Common {
+    /// How much is run: seconds, minutes, or what the papers ran (hours).
+    #[arg(long, value_enum, default_value = "safe")]
+    profile: Amount,
+    /// What all randomness comes from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The directory of the run, made where it is missing; one that holds a part of the same run is
+    /// continued. Named after the experiment and the time if not given.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Only write job.toml, to be changed and run by `lab run`.
+    #[arg(long)]
+    save_job: bool,
+}
+
+/// How much is run.
+#[derive(Clone, Copy, ValueEnum)]
+enum Amount {
+    /// Seconds: shows that it works, and nothing else.
+    Toy,
+    /// Minutes, and a few GiB at most.
+    Safe,
+    /// The papers' grids: hours.
+    Full,
+}
+
+impl Amount {
+    fn profile(self) -> Profile {
+        match self {
+            Amount::Toy => Profile::Toy,
+            Amount::Safe => Profile::Safe,
+            Amount::Full => Profile::Full,
+        }
+    }
+}
+
+impl Common {
+    /// Runs an experiment, or saves its job.
+    fn run(self, work: Work) -> Result<(), Failure> {
+        let job = Job {
+            seed: self.seed,
+            profile: self.profile.profile(),
+            work,
+        };
+        let directory = self.out.unwrap_or_else(|| named(&job));
+        if self.save_job {
+            std::fs::create_dir_all(&directory)?;
+            let path = directory.join("job.toml");
+            std::fs::write(&path, job.to_toml())?;
+            println!(
+                "{} is written; `seiner lab run {}` runs it",
+                path.display(),
+                directory.display()
+            );
+            return Ok(());
+        }
+        measure(&job, &directory, &Interrupt::listen().map_err(failure)?).map(drop)
+    }
+}
+
+/// A directory for a run, named after the experiment and the time.
+fn named(job: &Job) -> PathBuf {
+    let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
+    PathBuf::from(format!("lab-{}-{now}", job.work.name()))
+}
+
+/// Runs a job and tells what came of it.
+fn measure(
+    job: &Job,
+    directory: &std::path::Path,
+    interrupt: &Interrupt,
+) -> Result<Results, Failure> {
+    let results = runner::run(job, directory, interrupt).map_err(|error| match error {
+        Error::Interrupted => {
+            eprintln!(
+                "seiner: interrupted; what was measured is kept, `seiner lab run {}` continues",
+                directory.display()
+            );
+            Failure::Refused
+        }
+        other => failure(other),
+    })?;
+    for remark in job.work.experiment().remarks(&results) {
+        println!("{remark}");
+    }
+    for missing in &results.missing {
+        println!("not available here: {}: {}", missing.name, missing.why);
+    }
+    println!("report: {}", directory.join("report.html").display());
+    Ok(results)
+}
+
+/// A refusal of the lab is a matter of the command line.
+pub fn failure(error: Error) -> Failure {
+    match error {
+        Error::Refused(reason) => Failure::Usage(reason),
+        Error::Interrupted => Failure::Refused,
+        Error::Failed(error) => Failure::Failed(error),
+    }
+}
+
+/// Bytes as people write them: `64KiB`, `4k`, `1G`, `4096`.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let split = text
+        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1u64,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        "kb" => 1000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => {
+            return Err(
+                "write a number with B, KiB, MiB, GiB or TiB (or kB, MB, GB, TB)".to_string(),
+            );
+        }
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "it must begin with a number".to_string())?;
+    Ok((number * unit as f64) as u64)
+}
+
+/// A count as people write it: `100000`, `1e6`, `700k`.
+pub fn count(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.strip_suffix(['k', 'M']) {
+        Some(number) if text.ends_with('k') => (number, 1e3),
+        Some(number) => (number, 1e6),
+        None => (text, 1.0),
+    };
+    let value = number
+        .parse::<f64>()
+        .map_err(|_| "write a number such as 100000, 700k or 1e6".to_string())?
+        * unit;
+    if value < 0.0 || value.fract() != 0.0 {
+        return Err("it must be a whole number".to_string());
+    }
+    Ok(value as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_write_them() {
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("4K"), Ok(4096));
+        assert_eq!(bytes("1.5 GiB"), Ok(3 << 29));
+        assert_eq!(bytes("290TB"), Ok(290_000_000_000_000));
+        assert!(bytes("many").is_err());
+        assert!(bytes("4 potatoes").is_err());
+    }
+
+    #[test]
+    fn counts_as_people_write_them() {
+        assert_eq!(count("1e6"), Ok(1_000_000));
+        assert_eq!(count("700k"), Ok(700_000));
+        assert_eq!(count("12"), Ok(12));
+        assert!(count("1.5").is_err());
+        assert!(count("-1").is_err());
+    }
+}

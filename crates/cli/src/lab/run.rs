@@ -1,0 +1,37 @@
+//! `seiner lab run`.
+
+use super::{failure, measure, named};
+use crate::failure::Failure;
+use clap::Args;
+use seiner_lab::Interrupt;
+use seiner_lab::job::Job;
+use std::path::PathBuf;
+
+/// Run a saved job, or continue the run in a directory.
+#[derive(Args)]
+pub struct Run {
+    /// A job (TOML or JSON), or the directory of a run, which is continued.
+    job: PathBuf,
+    /// The directory of the run, if a job is given.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+}
+
+impl Run {
+    /// Runs it.
+    pub fn run(self) -> Result<(), Failure> {
+        let is_run = self.job.is_dir();
+        let file = if is_run {
+            self.job.join("job.toml")
+        } else {
+            self.job.clone()
+        };
+        let job = Job::read(&file).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        let directory = match self.out {
+            Some(out) => out,
+            None if is_run => self.job,
+            None => named(&job),
+        };
+        measure(&job, &directory, &Interrupt::listen().map_err(failure)?).map(drop)
+    }
+}

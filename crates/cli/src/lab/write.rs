@@ -1,0 +1,121 @@
+//! `seiner lab write`.
+
+use super::{Common, bytes, count};
+use crate::failure::Failure;
+use clap::{Args, ValueEnum};
+use seiner_lab::job::Work;
+use seiner_lab::write::{self, Kind, Layout, Pace};
+use std::path::PathBuf;
+
+/// Write very many sensors by several stores under the same load.
+///
+/// The first paper's test: each of F sensors in turn hands over B bytes. `files` appends to a file for
+/// each sensor; `in-place` updates a ring in one as RRDtool does; `akumuli` and `yawndb` write as those
+/// systems do; `log` is this project's engine, `log-only` the same without a journal.
+#[derive(Args)]
+pub struct Write {
+    /// Directories to write into; with several, files are dealt out over all.
+    #[arg(default_value = ".")]
+    directories: Vec<PathBuf>,
+    /// Make a fresh file system for every cell on an image in the directory (root).
+    #[arg(long, value_name = "KIND")]
+    fresh: Option<String>,
+    /// C: the room for data, for example 6GiB.
+    #[arg(long, value_parser = bytes)]
+    room: Option<u64>,
+    /// Who is tested.
+    #[arg(long = "store", value_enum, value_name = "STORE")]
+    stores: Vec<StoreName>,
+    /// F: numbers of sensors, for example 1,10000,1e6.
+    #[arg(long, value_parser = count, value_delimiter = ',')]
+    sensors: Vec<u64>,
+    /// B: bytes of a portion, for example 4KiB,64KiB.
+    #[arg(long, value_parser = bytes, value_delimiter = ',')]
+    portion: Vec<u64>,
+    /// R: files kept of each sensor, the current one included.
+    #[arg(long, default_value_t = 2)]
+    kept: u64,
+    /// M: threads that write.
+    #[arg(long, default_value_t = 1)]
+    writers: u64,
+    /// All files in one directory, instead of 100 entries each.
+    #[arg(long)]
+    flat: bool,
+    /// Really keep a buffer of B bytes for every sensor.
+    #[arg(long)]
+    buffered: bool,
+    /// Sync every portion before the next.
+    #[arg(long)]
+    synced: bool,
+    /// Search the highest rate that is sustained, instead of writing as fast as it goes.
+    #[arg(long)]
+    paced: bool,
+    /// Memory for all of it, page cache included, for example 256MiB (root).
+    #[arg(long, value_parser = bytes)]
+    memory: Option<u64>,
+    /// Seconds of measuring a cell.
+    #[arg(long)]
+    seconds: Option<f64>,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Who is tested.
+#[derive(Clone, Copy, ValueEnum)]
+enum StoreName {
+    Files,
+    InPlace,
+    Akumuli,
+    Yawndb,
+    Log,
+    LogOnly,
+}
+
+impl StoreName {
+    fn kind(self) -> Kind {
+        match self {
+            StoreName::Files => Kind::Files,
+            StoreName::InPlace => Kind::InPlace,
+            StoreName::Akumuli => Kind::Akumuli,
+            StoreName::Yawndb => Kind::Yawndb,
+            StoreName::Log => Kind::Log,
+            StoreName::LogOnly => Kind::LogOnly,
+        }
+    }
+}
+
+impl Write {
+    /// Measures.
+    pub fn run(self) -> Result<(), Failure> {
+        let mut settings = write::Write::new(PathBuf::new(), self.common.profile.profile());
+        settings.directories = self.directories;
+        settings.fresh = self.fresh;
+        settings.room_bytes = self.room.unwrap_or(settings.room_bytes);
+        settings.kept = self.kept;
+        settings.writers = self.writers;
+        settings.layout = if self.flat {
+            Layout::Flat
+        } else {
+            Layout::Tree
+        };
+        settings.is_buffered = self.buffered;
+        settings.is_synced = self.synced;
+        settings.pace = if self.paced {
+            Pace::Paced
+        } else {
+            Pace::Greedy
+        };
+        settings.memory_bytes = self.memory.unwrap_or(0);
+        settings.seconds = self.seconds.unwrap_or(settings.seconds);
+        if !self.stores.is_empty() {
+            settings.stores = self.stores.into_iter().map(StoreName::kind).collect();
+        }
+        if !self.sensors.is_empty() {
+            settings.sensors = self.sensors;
+        }
+        if !self.portion.is_empty() {
+            settings.portions = self.portion;
+        }
+        self.common.run(Work::Write(settings))
+    }
+}

@@ -1,0 +1,364 @@
+//! `seiner plan`: from sensors, rates and disks to a configuration and a forecast.
+
+use crate::failure::Failure;
+use crate::lab::{bytes, count};
+use clap::{Args, ValueEnum};
+use seiner_lab::Interrupt;
+use seiner_lab::check::{Level, findings};
+use seiner_lab::machine::Machine;
+use seiner_lab::place::Place;
+use seiner_lab::registry::{Registry, state_directory};
+use seiner_lab::results::Results;
+use seiner_model::parse_duration;
+use seiner_plan::soak::{self, Soak};
+use seiner_plan::{Calibration, Clockwork, Demand, Disk, Forecast, Plan as Made, Raid, Values};
+use std::io::{Write, stdout};
+use std::path::{Path, PathBuf};
+
+/// From sensors, rates and disks to a configuration and a forecast.
+///
+/// Does it fit one machine; with what settings; how much is written and kept; what a power cut loses;
+/// how long a start takes and an SSD lives; and what would fit if it does not. How samples compress and
+/// what they cost is tried out in memory meanwhile, which takes a few seconds. Disks that `seiner lab
+/// disk` measured are told by --measured.
+#[derive(Args)]
+pub struct Plan {
+    /// S: how many sensors (sources), for example 1e6.
+    #[arg(long, value_parser = count, required_unless_present_any = ["from", "prove_all"])]
+    sensors: Option<u64>,
+    /// How often each sends a row.
+    #[arg(long, value_parser = seconds, default_value = "10s")]
+    every: f64,
+    /// Values of a row.
+    #[arg(long, default_value_t = 1)]
+    fields: u64,
+    /// How long samples are kept: 30d, or years as 5y.
+    #[arg(long, value_parser = seconds, default_value = "365d")]
+    keep: f64,
+    /// What values are like.
+    #[arg(long, value_enum, default_value = "decimals")]
+    values: Kind,
+    /// Times are some milliseconds early or late.
+    #[arg(long)]
+    jittered: bool,
+    /// A power cut may lose nothing that was acknowledged.
+    #[arg(long)]
+    synced: bool,
+    /// Memory of the machine; this one's if not given.
+    #[arg(long, value_parser = bytes)]
+    ram: Option<u64>,
+    /// Processors of the machine; this one's if not given.
+    #[arg(long)]
+    processors: Option<f64>,
+    /// Directories on the disks that hold the data; what is free there counts.
+    #[arg(long = "disk", value_name = "DIR", default_value = ".")]
+    disks: Vec<PathBuf>,
+    /// Room on each disk, instead of what is free.
+    #[arg(long, value_parser = bytes)]
+    room: Option<u64>,
+    /// Runs of `seiner lab disk`, one for each disk in the same order.
+    #[arg(long, value_name = "RUN")]
+    measured: Vec<PathBuf>,
+    /// Bytes that may be written to each disk in its life, for example 290TB.
+    #[arg(long, value_parser = bytes)]
+    tbw: Option<u64>,
+    /// The array of the disks, as LEVEL:MEMBERS:STRIP, for example 6:6:16KiB.
+    #[arg(long, value_parser = raid)]
+    raid: Option<Raid>,
+    /// Take sensors, fields and rate from a running server.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["sensors", "fields"])]
+    from: Option<String>,
+    /// Print the configuration only, for `seiner serve --config`.
+    #[arg(long)]
+    toml: bool,
+    /// Prove the plan: feed the real engine in this directory, scaled down, and compare.
+    #[arg(long, value_name = "DIR")]
+    prove: Option<PathBuf>,
+    /// Prove the planner itself with demands of many kinds (minutes).
+    #[arg(long, value_name = "DIR", conflicts_with = "prove")]
+    prove_all: Option<PathBuf>,
+}
+
+/// What values are like.
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    /// Gauges with a decimal that change a little.
+    Decimals,
+    /// Whole numbers that rise.
+    Counters,
+    /// Floats with all their digits.
+    Floats,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    if let Some(years) = text.strip_suffix('y') {
+        let years: f64 = years
+            .parse()
+            .map_err(|_| "write a duration such as 10s, 30d or 5y".to_string())?;
+        return Ok(years * 365.25 * 86_400.0);
+    }
+    parse_duration(text)
+        .map(|ns| ns as f64 / 1e9)
+        .map_err(|error| error.to_string())
+}
+
+fn raid(text: &str) -> Result<Raid, String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let [level, members, strip] = parts[..] else {
+        return Err("write LEVEL:MEMBERS:STRIP, for example 6:6:16KiB".to_string());
+    };
+    let raid = Raid {
+        level: level
+            .parse()
+            .map_err(|_| format!("{level:?} is no level"))?,
+        members: members
+            .parse()
+            .map_err(|_| format!("{members:?} is no number of members"))?,
+        strip: bytes(strip)?,
+    };
+    raid.check()?;
+    Ok(raid)
+}
+
+impl Plan {
+    /// Plans, and proves it where that is asked for.
+    pub fn run(self) -> Result<(), Failure> {
+        let demand = self.demand()?;
+        demand.check().map_err(Failure::Usage)?;
+        if let Some(directory) = &self.prove_all {
+            return prove_all(&demand, directory);
+        }
+        let calibration = Calibration::make(&demand)?;
+        let plan = Made::make(&demand, &calibration);
+        let mut out = stdout().lock();
+        if self.toml {
+            write!(out, "{}", plan.to_toml())?;
+        } else {
+            write!(out, "{}", plan.to_text())?;
+        }
+        if let Some(directory) = &self.prove {
+            let soak = prove(&demand, &calibration, &plan, directory)?;
+            write_soak(&mut out, &soak)?;
+        }
+        Ok(())
+    }
+
+    fn demand(&self) -> Result<Demand, Failure> {
+        let machine = Machine::this();
+        let mut demand = Demand {
+            sensors: self.sensors.unwrap_or(1) as f64,
+            every_s: self.every,
+            fields: self.fields,
+            keep_s: self.keep,
+            values: match self.values {
+                Kind::Decimals => Values::Decimals,
+                Kind::Counters => Values::Counters,
+                Kind::Floats => Values::Floats,
+            },
+            clockwork: if self.jittered {
+                Clockwork::Jittered
+            } else {
+                Clockwork::Regular
+            },
+            ram: self.ram.unwrap_or(machine.memory) as f64,
+            processors: self.processors.unwrap_or(machine.processors as f64),
+            is_synced: self.synced,
+            disks: self.disks(&machine)?,
+            tbw: self.tbw.map(|bytes| bytes as f64),
+            raid: self.raid,
+        };
+        if let Some(url) = &self.from {
+            take_from(url, &mut demand)?;
+        }
+        Ok(demand)
+    }
+
+    fn disks(&self, machine: &Machine) -> Result<Vec<Disk>, Failure> {
+        if self.measured.len() > self.disks.len() {
+            return Err(Failure::Usage(
+                "more runs by --measured than disks by --disk".to_string(),
+            ));
+        }
+        let mut disks = Vec::new();
+        for (number, path) in self.disks.iter().enumerate() {
+            let mut disk = look_at(path, machine)?;
+            disk.free_bytes = self.room.map_or(disk.free_bytes, |room| room as f64);
+            if let Some(run) = self.measured.get(number) {
+                take_measured(run, &mut disk)?;
+            }
+            disks.push(disk);
+        }
+        Ok(disks)
+    }
+}
+
+fn look_at(path: &Path, machine: &Machine) -> Result<Disk, Failure> {
+    let place = Place::find(path).map_err(|error| Failure::Usage(format!("--disk: {error:#}")))?;
+    let warnings = findings(&place, machine.is_virtual)
+        .into_iter()
+        .filter(|finding| finding.level == Level::Warn)
+        .map(|finding| finding.text);
+    Ok(Disk {
+        name: path.display().to_string(),
+        free_bytes: place.free_bytes()? as f64,
+        warnings: warnings.collect(),
+        ..Disk::default()
+    })
+}
+
+fn take_measured(run: &Path, disk: &mut Disk) -> Result<(), Failure> {
+    let results =
+        Results::read(run).map_err(|error| Failure::Usage(format!("--measured: {error:#}")))?;
+    if results.experiment() != "disk" {
+        return Err(Failure::Usage(format!(
+            "--measured: {} is a run of `lab {}`, not of `lab disk`",
+            run.display(),
+            results.experiment()
+        )));
+    }
+    let cell = |name: &str| results.cells.iter().find(|cell| cell.name == name);
+    let long = cell("sustained write");
+    disk.sustained = long
+        .and_then(|cell| {
+            cell.figure("sustained MB/s")
+                .or_else(|| cell.figure("MB/s"))
+        })
+        .map(|rate| rate * 1e6);
+    disk.sync_s = cell("sync 4 KiB")
+        .and_then(|cell| cell.figure("p99 ms"))
+        .map(|ms| ms / 1e3);
+    disk.measured = Some(
+        results
+            .started
+            .split('T')
+            .next()
+            .unwrap_or_default()
+            .to_string(),
+    );
+    Ok(())
+}
+
+/// Sensors, fields and rate of a running server.
+fn take_from(url: &str, demand: &mut Demand) -> Result<(), Failure> {
+    let address = format!("{}/status", url.trim_end_matches('/'));
+    let failed = |what: String| Failure::Failed(anyhow::anyhow!("{address}: {what}"));
+    let text = ureq::get(&address)
+        .call()
+        .and_then(|mut answer| answer.body_mut().read_to_string())
+        .map_err(|error| failed(error.to_string()))?;
+    let status: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+    let number = |place: &str| {
+        status
+            .pointer(place)
+            .and_then(serde_json::Value::as_f64)
+            .ok_or_else(|| failed(format!("{place} is missing: is this a Seiner server?")))
+    };
+    let (sources, series) = (number("/engine/sources")?, number("/engine/series")?);
+    let rate = number("/ingest/rows_per_s")?;
+    if sources < 1.0 || rate <= 0.0 {
+        return Err(failed(
+            "nothing is coming in there just now: say --sensors and --every yourself".to_string(),
+        ));
+    }
+    demand.sensors = sources;
+    demand.fields = (series / sources).round().max(1.0) as u64;
+    demand.every_s = sources / rate;
+    Ok(())
+}
+
+/// Feeds the engine in a directory that goes afterwards.
+fn prove(
+    demand: &Demand,
+    calibration: &Calibration,
+    plan: &Made,
+    directory: &Path,
+) -> Result<Soak, Failure> {
+    let interrupt = Interrupt::listen().map_err(crate::lab::failure)?;
+    let registry = Registry::open(&state_directory().map_err(crate::lab::failure)?)
+        .map_err(crate::lab::failure)?;
+    let (claim, tree) = registry.tree(directory).map_err(crate::lab::failure)?;
+    let soak = soak::run(
+        demand,
+        calibration,
+        &plan.choice,
+        &tree.join("store"),
+        &|| interrupt.is_set(),
+    );
+    claim.release().map_err(crate::lab::failure)?;
+    Ok(soak?)
+}
+
+fn write_soak(out: &mut impl Write, soak: &Soak) -> std::io::Result<()> {
+    writeln!(
+        out,
+        "Proof: {} sensors, {} rows each, {:.1} s",
+        soak.sensors, soak.rounds, soak.took_s
+    )?;
+    writeln!(
+        out,
+        "{:26} {:>14} {:>14} {:>8}",
+        "", "forecast", "measured", "off by"
+    )?;
+    for check in &soak.checks {
+        writeln!(
+            out,
+            "{:26} {:>14.4} {:>14.4} {:>+7.1}%",
+            check.name,
+            check.forecast,
+            check.measured,
+            100.0 * check.error()
+        )?;
+    }
+    Ok(())
+}
+
+/// Proves the planner with demands of many kinds, as CSV.
+fn prove_all(machine: &Demand, directory: &Path) -> Result<(), Failure> {
+    let mut out = stdout().lock();
+    writeln!(
+        out,
+        "demand,sensors,fields,values,times,figure,forecast,measured,off_by_percent"
+    )?;
+    for (name, demand) in soak::gallery(machine) {
+        let calibration = Calibration::make(&demand)?;
+        let plan = Made::make(&demand, &calibration);
+        let soak = prove(&demand, &calibration, &plan, directory)?;
+        for check in &soak.checks {
+            writeln!(
+                out,
+                "{name:?},{},{},{:?},{:?},{:?},{:.4},{:.4},{:.1}",
+                demand.sensors,
+                demand.fields,
+                demand.values,
+                demand.clockwork,
+                check.name,
+                check.forecast,
+                check.measured,
+                100.0 * check.error()
+            )?;
+        }
+        out.flush()?;
+        let forecast = Forecast::make(&demand, &calibration, &plan.choice);
+        eprintln!(
+            "{name}: {} sensors of {}, {:.0} rows a block, {:.1} s",
+            soak.sensors, demand.sensors, forecast.rows, soak.took_s
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_and_arrays_as_people_write_them() {
+        assert_eq!(seconds("10s"), Ok(10.0));
+        assert_eq!(seconds("1y"), Ok(365.25 * 86_400.0));
+        assert!(seconds("soon").is_err());
+        assert_eq!(raid("6:6:16KiB").unwrap().stripe(), 64 << 10);
+        assert!(raid("6:3:16KiB").is_err());
+        assert!(raid("6").is_err());
+    }
+}

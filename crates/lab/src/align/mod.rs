@@ -1,0 +1,574 @@
+//! `lab align`: what it costs when a partition does not begin where a sector of the medium does.
+//!
+//! Every file system at hand is made at sector 40 (aligned) and at sector 34 (not), and used. What
+//! went to the device is traced and sent through a model of a disk with 4 KiB sectors, which counts
+//! what it had to read first: these counts are firm, the model's seconds are a model. On a device that
+//! the user gives, the seconds of the clock are those of the device.
+
+mod platter;
+
+use crate::blocks::tracer::Tracer;
+use crate::error::{Error, Result, refuse};
+use crate::interrupt::Interrupt;
+use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::native::{self, Claims, LoopDevice, Mounted, Recipe};
+use crate::papers;
+use crate::place::{Device, Place, SECTOR};
+use crate::report::figure::{Axis, BarSeries, Figure, Row, bytes, plain};
+use crate::results::{Backend, Cell, Missing, Results, Settings};
+use crate::runner::Bench;
+use crate::tree::{self, Shape};
+use anyhow::Context;
+use platter::{Tally, replay};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The papers' partitions.
+const ALIGNED: u64 = 40;
+const UNALIGNED: u64 = 34;
+/// The operations, in their order.
+const OPERATIONS: [&str; 6] = [
+    "mkfs",
+    "extract",
+    "copy large",
+    "read small",
+    "read large",
+    "delete",
+];
+/// Looked at, at both ends of a device, for data.
+const LOOKED_AT: u64 = 1 << 20;
+
+/// Settings of the test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Align {
+    /// Where inputs and the image go.
+    pub directory: PathBuf,
+    /// A device to use instead of an image; everything on it is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<PathBuf>,
+    /// The same device once more: the user's word that what is on it may go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erase: Option<PathBuf>,
+    /// File systems.
+    pub systems: Vec<String>,
+    /// Bytes of small files.
+    pub small_bytes: u64,
+    /// Bytes of the large file.
+    pub large_bytes: u64,
+    /// How often everything is done.
+    pub runs: u64,
+}
+
+impl Align {
+    /// The settings of a profile.
+    pub fn new(directory: PathBuf, profile: Profile) -> Align {
+        let (small_bytes, large_bytes, runs) = match profile {
+            Profile::Toy => (256 << 10, 1 << 20, 1),
+            Profile::Safe => (8 << 20, 48 << 20, 1),
+            Profile::Full => (451 << 20, 451 << 20, 3),
+        };
+        let systems = [
+            "ext2", "ext3", "ext4", "xfs", "btrfs", "jfs", "reiserfs", "f2fs", "nilfs2",
+        ];
+        Align {
+            directory,
+            device: None,
+            erase: None,
+            systems: systems.map(String::from).into(),
+            small_bytes,
+            large_bytes,
+            runs,
+        }
+    }
+
+    fn image_bytes(&self) -> u64 {
+        (self.small_bytes * 6 + self.large_bytes * 2).max(640 << 20)
+    }
+}
+
+/// Refuses a device that is in use, or holds data and was not named twice.
+pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<Device> {
+    let name = path.display();
+    let device = Device::of_node(&path.to_string_lossy())
+        .map_err(|error| Error::Refused(error.to_string()))?;
+    let users = device.users()?;
+    if !users.is_empty() {
+        return refuse(format!("{name} is {}: not touched", users.join(", ")));
+    }
+    if device.bytes < needed {
+        return refuse(format!(
+            "{name} has {}, {} are needed",
+            bytes(device.bytes as f64),
+            bytes(needed as f64)
+        ));
+    }
+    if erase.is_some_and(|erase| erase == path) {
+        return Ok(device);
+    }
+    if holds_data(path, device.bytes).with_context(|| format!("{name} was not looked at"))? {
+        return refuse(format!(
+            "{name} holds data, which would be lost; say so by --erase {name} besides"
+        ));
+    }
+    Ok(device)
+}
+
+/// Whether either end of a device has anything but zeros.
+fn holds_data(path: &Path, size: u64) -> anyhow::Result<bool> {
+    let file = File::open(path)?;
+    let count = LOOKED_AT.min(size);
+    let mut piece = vec![0; count as usize];
+    for offset in [0, size - count] {
+        file.read_exact_at(&mut piece, offset)?;
+        if piece.iter().any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Experiment for Align {
+    fn plan(&self, _job: &Job) -> Result<Plan> {
+        if !rustix::process::geteuid().is_root() {
+            return refuse(
+                "file systems at chosen sectors take root; `lab check` tells without it whether partitions are aligned",
+            );
+        }
+        let place = Place::find(&self.directory)?;
+        let inputs = self.small_bytes * 6 + self.large_bytes;
+        let image = if self.device.is_some() {
+            0
+        } else {
+            self.image_bytes()
+        };
+        if place.free_bytes()? < inputs + image + (64 << 20) {
+            return refuse(format!(
+                "{} needs {} free",
+                place.path.display(),
+                bytes((inputs + image + (64 << 20)) as f64)
+            ));
+        }
+        let (backend, place) = match &self.device {
+            Some(path) => {
+                check_device(path, self.erase.as_deref(), self.image_bytes())?;
+                (Backend::Native, Place::find(path)?)
+            }
+            None => (Backend::Model, place),
+        };
+        let (mut tasks, mut missing) = (Vec::new(), Vec::new());
+        for kind in &self.systems {
+            match native::obstacle(kind) {
+                Some(why) if why.starts_with("unknown") => return refuse(format!("{kind}: {why}")),
+                Some(why) => missing.push(Missing {
+                    name: kind.clone(),
+                    why,
+                }),
+                None => tasks.push(Task {
+                    name: kind.clone(),
+                    settings: Settings::from([("kind".to_string(), json!(kind))]),
+                    estimate_s: 2.0
+                        * self.runs as f64
+                        * (2.0 + (self.small_bytes * 4 + self.large_bytes) as f64 / 100e6),
+                }),
+            }
+        }
+        if tasks.is_empty() {
+            return refuse(
+                "none of these file systems can be made here; install e2fsprogs, xfsprogs or btrfs-progs",
+            );
+        }
+        Ok(Plan {
+            tasks,
+            missing,
+            backend,
+            place: Some(place),
+        })
+    }
+
+    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+        let (claim, root) = bench.registry.tree(&self.directory)?;
+        bench.say("growing what is copied");
+        let archive = root.join("small.tar");
+        tree::archive(
+            &archive,
+            Shape::small(self.small_bytes),
+            job.seed,
+            &bench.interrupt,
+        )?;
+        let medium = match &self.device {
+            Some(device) => device.clone(),
+            None => native::image(&root, self.image_bytes() + UNALIGNED.max(ALIGNED) * SECTOR)?,
+        };
+        let point = root.join("mounted");
+        std::fs::create_dir(&point)?;
+        Ok(Box::new(Run {
+            settings: self.clone(),
+            archive,
+            medium,
+            point,
+            _claims: Claims(vec![claim]),
+        }))
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let mut figures = vec![
+            counts(results),
+            penalties(
+                results,
+                "model",
+                "Penalty on a modelled disk with 4 KiB sectors",
+            ),
+        ];
+        if self.device.is_some() {
+            figures.push(penalties(
+                results,
+                "clock",
+                "Penalty by the clock on this disk",
+            ));
+        }
+        figures.extend([published(), rows(results)]);
+        figures
+    }
+
+    fn remarks(&self, results: &Results) -> Vec<String> {
+        let sum = |which: &str| -> f64 {
+            let of = |cell: &Cell| {
+                OPERATIONS
+                    .iter()
+                    .filter_map(|name| cell.figure(&format!("{name} rmw, {which}")))
+                    .sum::<f64>()
+            };
+            results.cells.iter().map(of).sum()
+        };
+        let mut remarks = vec![format!(
+            "Over all file systems {} sectors had to be read before they could be written when unaligned, {} when aligned.",
+            plain(sum("unaligned")),
+            plain(sum("aligned"))
+        )];
+        remarks.push(match self.device {
+            Some(_) => "Seconds by the clock are this device's; the counts come from the requests that went to it.".to_string(),
+            None => "The image's own disk hides the penalty: seconds by the clock show no more than noise here. Counts come from the traced requests; \
+                     the model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
+                .to_string(),
+        });
+        remarks
+    }
+}
+
+struct Run {
+    settings: Align,
+    archive: PathBuf,
+    medium: PathBuf,
+    point: PathBuf,
+    _claims: Claims,
+}
+
+/// What an operation cost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    clock_s: f64,
+    tally: Tally,
+}
+
+impl Session for Run {
+    fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
+        let mut cell = Cell::default();
+        let mut lost = 0;
+        for (which, sector) in [("aligned", ALIGNED), ("unaligned", UNALIGNED)] {
+            let mut sums: BTreeMap<&str, Cost> = BTreeMap::new();
+            for _ in 0..self.settings.runs {
+                bench.say(format!("{} at sector {sector}", task.name));
+                let mut pass = Pass::begin(self, &task.name, sector, bench)?;
+                pass.operations(&mut sums)?;
+                lost += pass.lost;
+            }
+            for (name, cost) in sums {
+                let runs = self.settings.runs as f64;
+                cell.tell(&format!("{name} s clock, {which}"), cost.clock_s / runs);
+                cell.tell(
+                    &format!("{name} s model, {which}"),
+                    cost.tally.seconds / runs,
+                );
+                cell.tell(
+                    &format!("{name} rmw, {which}"),
+                    cost.tally.read_modify_writes as f64 / runs,
+                );
+                cell.tell(
+                    &format!("{name} requests, {which}"),
+                    cost.tally.operations as f64 / runs,
+                );
+            }
+        }
+        if lost > 0 {
+            cell.notes.push(format!(
+                "The tracer lost {lost} requests: counts are too small."
+            ));
+        }
+        Ok(cell)
+    }
+}
+
+/// All operations on one file system at one sector.
+struct Pass<'a> {
+    run: &'a Run,
+    recipe: Recipe,
+    bench: &'a Bench,
+    disk: LoopDevice,
+    mounted: Option<Mounted>,
+    lost: u64,
+}
+
+impl<'a> Pass<'a> {
+    fn begin(run: &'a Run, kind: &str, sector: u64, bench: &'a Bench) -> Result<Pass<'a>> {
+        let offset = sector * SECTOR;
+        let disk = LoopDevice::attach(&run.medium, offset, &bench.registry)?;
+        let bytes = run.settings.image_bytes();
+        let recipe = Recipe {
+            kind: kind.to_string(),
+            options: String::new(),
+            bytes,
+            inodes: bytes >> 13,
+            offset,
+        };
+        Ok(Pass {
+            run,
+            recipe,
+            bench,
+            disk,
+            mounted: None,
+            lost: 0,
+        })
+    }
+
+    fn operations(&mut self, sums: &mut BTreeMap<&'static str, Cost>) -> Result<()> {
+        for name in OPERATIONS {
+            self.bench.interrupt.check()?;
+            let mut tracer = Tracer::start(&self.disk.device, &self.bench.registry)?;
+            let start = Instant::now();
+            self.operation(name)?;
+            if let Some(mounted) = &mut self.mounted {
+                mounted.unmount()?;
+            } else {
+                File::open(self.disk.node())?.sync_all()?;
+            }
+            let clock_s = start.elapsed().as_secs_f64();
+            let mut operations = Vec::new();
+            tracer.drain(|operation| operations.push(operation))?;
+            self.lost += tracer.lost();
+            drop(tracer);
+            let tally = replay(&operations, self.recipe.offset);
+            let sum = sums.entry(name).or_default();
+            sum.clock_s += clock_s;
+            sum.tally.seconds += tally.seconds;
+            sum.tally.read_modify_writes += tally.read_modify_writes;
+            sum.tally.operations += tally.operations;
+            self.mount()?;
+        }
+        Ok(())
+    }
+
+    fn mount(&mut self) -> Result<()> {
+        match &mut self.mounted {
+            Some(mounted) => mounted.mount_again(),
+            None => {
+                let mounted = Mounted::mount(
+                    &self.disk.node(),
+                    &self.run.point,
+                    &self.recipe,
+                    &self.bench.registry,
+                )?;
+                self.mounted = Some(mounted);
+                Ok(())
+            }
+        }
+    }
+
+    fn operation(&self, name: &str) -> Result<()> {
+        let at = |name: &str| self.run.point.join(name);
+        let interrupt: &Interrupt = &self.bench.interrupt;
+        match name {
+            "mkfs" => native::make(&self.disk.node(), &self.recipe),
+            "extract" => tree::unpack(&self.run.archive, &at("small"), interrupt),
+            "copy large" => self.large(&at("large")),
+            "read small" => tree::read(&at("small"), interrupt).map(drop),
+            "read large" => tree::read(&at("large"), interrupt).map(drop),
+            _ => tree::remove(&at("small")),
+        }
+    }
+
+    fn large(&self, path: &Path) -> Result<()> {
+        let bytes = self.run.settings.large_bytes;
+        let archive = File::open(&self.run.archive)?;
+        let mut piece = vec![0; 1 << 20];
+        let count = archive.read_at(&mut piece, 0)?;
+        let file = File::create(path)?;
+        for offset in (0..bytes).step_by(count.max(1)) {
+            self.bench.interrupt.check()?;
+            let rest = (bytes - offset).min(count as u64) as usize;
+            file.write_all_at(&piece[..rest], offset)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        // Unmounted before the loop device goes.
+        self.mounted.take();
+    }
+}
+
+fn counts(results: &Results) -> Figure {
+    let series = ["aligned", "unaligned"].map(|which| BarSeries {
+        name: which.to_string(),
+        values: results
+            .cells
+            .iter()
+            .map(|cell| {
+                let of = |name: &&str| cell.figure(&format!("{name} rmw, {which}"));
+                Some(OPERATIONS.iter().filter_map(of).sum())
+            })
+            .collect(),
+        is_reference: false,
+    });
+    Figure::Bars {
+        title: "Sectors read before they could be written".to_string(),
+        caption: "Counted from the requests of all operations, for a medium with sectors of 4 KiB."
+            .to_string(),
+        y: Axis::linear("read-modify-writes"),
+        categories: results.cells.iter().map(|cell| cell.name.clone()).collect(),
+        series: series.into(),
+        is_stacked: false,
+    }
+}
+
+/// Unaligned over aligned.
+fn penalty(cell: &Cell, operation: &str, by: &str) -> Option<f64> {
+    let of = |which: &str| cell.figure(&format!("{operation} s {by}, {which}"));
+    let (aligned, unaligned) = (of("aligned")?, of("unaligned")?);
+    (aligned > 0.0).then(|| unaligned / aligned)
+}
+
+fn penalties(results: &Results, by: &str, title: &str) -> Figure {
+    let ours = results.cells.iter().map(|cell| BarSeries {
+        name: cell.name.clone(),
+        values: OPERATIONS
+            .iter()
+            .map(|operation| penalty(cell, operation, by))
+            .collect(),
+        is_reference: false,
+    });
+    Figure::Bars {
+        title: title.to_string(),
+        caption: "Unaligned over aligned: 1 is no penalty.".to_string(),
+        y: Axis::linear("times as long"),
+        categories: OPERATIONS.map(String::from).into(),
+        series: ours.collect(),
+        is_stacked: false,
+    }
+}
+
+/// The papers' three disks.
+fn published() -> Figure {
+    let penalties = papers::alignment();
+    let operations = [
+        "mkfs",
+        "extract",
+        "copy large",
+        "read small",
+        "read large",
+        "delete",
+    ];
+    let mut disks: Vec<&String> = penalties.iter().map(|penalty| &penalty.disk).collect();
+    disks.dedup();
+    let series = disks.into_iter().map(|disk| BarSeries {
+        name: format!("paper: {disk}"),
+        values: operations
+            .iter()
+            .map(|operation| {
+                let found = penalties
+                    .iter()
+                    .find(|penalty| &penalty.disk == disk && &penalty.operation == operation);
+                found.and_then(|penalty| penalty.values[1])
+            })
+            .collect(),
+        is_reference: true,
+    });
+    Figure::Bars {
+        title: "The paper's disks".to_string(),
+        caption: "Mean over ext3, ext4, ReiserFS, JFS, XFS and Btrfs; the greatest are 25.5 (extract, ReiserFS, 2009) and 8.5 (read small, JFS, 2012).".to_string(),
+        y: Axis::linear("times as long"),
+        categories: operations.map(String::from).into(),
+        series: series.collect(),
+        is_stacked: false,
+    }
+}
+
+fn rows(results: &Results) -> Figure {
+    let mut rows = Vec::new();
+    for cell in &results.cells {
+        for operation in OPERATIONS {
+            let figure = |name: &str| {
+                cell.figure(&format!("{operation} {name}"))
+                    .map(plain)
+                    .unwrap_or_default()
+            };
+            let ratio = |by: &str| penalty(cell, operation, by).map(plain).unwrap_or_default();
+            rows.push(Row {
+                fields: vec![
+                    format!("{} {operation}", cell.name),
+                    figure("requests, unaligned"),
+                    figure("rmw, aligned"),
+                    figure("rmw, unaligned"),
+                    ratio("model"),
+                    ratio("clock"),
+                ],
+                is_reference: false,
+            });
+        }
+    }
+    let columns = [
+        "operation",
+        "requests",
+        "rmw at sector 40",
+        "rmw at sector 34",
+        "penalty, model",
+        "penalty, clock",
+    ];
+    Figure::Table {
+        title: "Operation by operation".to_string(),
+        caption: "rmw: sectors of the medium that had to be read before they were written."
+            .to_string(),
+        columns: columns.map(String::from).into(),
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_no_data() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let size = 3 << 20;
+        file.as_file().set_len(size).unwrap();
+        assert!(!holds_data(file.path(), size).unwrap());
+        file.as_file().write_all_at(b"x", size - 1).unwrap();
+        assert!(holds_data(file.path(), size).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_device_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(matches!(
+            check_device(file.path(), None, 0),
+            Err(Error::Refused(_))
+        ));
+    }
+}

@@ -1,0 +1,126 @@
+//! Counts the operations of a device while something runs.
+
+use super::counters::Counters;
+use super::tracer::Tracer;
+use super::{Origin, Statistics};
+use crate::place::Device;
+use crate::registry::Registry;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often the tracer's pipe is emptied.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// A count that is going on.
+pub struct Recorder {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<Statistics>>,
+    device: Device,
+    before: Counters,
+    /// Why types are not known, if they are not.
+    pub without_types: Option<String>,
+}
+
+impl Recorder {
+    /// Starts to count: with types where the tracer can be had, else without.
+    pub fn start(device: &Device, registry: &Arc<Registry>) -> Recorder {
+        let stop = Arc::new(AtomicBool::new(false));
+        let tracer = if rustix::process::geteuid().is_root() {
+            Tracer::start(device, registry).map_err(|error| error.to_string())
+        } else {
+            Err("only root may trace".to_string())
+        };
+        let before = Counters::read(device).unwrap_or_default();
+        let (seen, watched) = (stop.clone(), device.clone());
+        let (thread, without_types) = match tracer {
+            Ok(tracer) => (std::thread::spawn(move || follow(tracer, &seen)), None),
+            Err(why) => (
+                std::thread::spawn(move || watch(&watched, &seen)),
+                Some(why),
+            ),
+        };
+        Recorder {
+            stop,
+            thread: Some(thread),
+            device: device.clone(),
+            before,
+            without_types,
+        }
+    }
+
+    /// Stops and answers. Bytes read and written are those of the device's counters.
+    pub fn finish(mut self) -> Statistics {
+        let counted = Counters::read(&self.device)
+            .unwrap_or_default()
+            .since(&self.before);
+        let mut statistics = self.join().expect("the thread was not joined before");
+        statistics.read_bytes = counted.read_bytes;
+        statistics.written_bytes = counted.written_bytes;
+        if statistics.origin == Origin::Counters {
+            let sum = |operations, bytes| super::Sum { operations, bytes };
+            statistics.types = BTreeMap::from([
+                ("R".to_string(), sum(counted.reads, counted.read_bytes)),
+                ("W".to_string(), sum(counted.writes, counted.written_bytes)),
+            ]);
+        }
+        statistics
+    }
+
+    fn join(&mut self) -> Option<Statistics> {
+        self.stop.store(true, Ordering::Relaxed);
+        Some(
+            self.thread
+                .take()?
+                .join()
+                .expect("a recorder does not panic"),
+        )
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+fn follow(mut tracer: Tracer, stop: &AtomicBool) -> Statistics {
+    let mut statistics = Statistics::new(Origin::Tracer);
+    let start = Instant::now();
+    loop {
+        let is_last = stop.load(Ordering::Relaxed);
+        let second = start.elapsed().as_secs() as usize;
+        if tracer
+            .drain(|operation| statistics.add(&operation, second))
+            .is_err()
+            || is_last
+        {
+            statistics.lost = tracer.lost();
+            return statistics;
+        }
+        std::thread::sleep(EVERY);
+    }
+}
+
+fn watch(device: &Device, stop: &AtomicBool) -> Statistics {
+    let mut statistics = Statistics::new(Origin::Counters);
+    let (start, mut before) = (Instant::now(), Counters::read(device).unwrap_or_default());
+    loop {
+        let is_last = stop.load(Ordering::Relaxed);
+        if is_last || start.elapsed().as_secs() > statistics.seconds.len() as u64 {
+            let now = Counters::read(device).unwrap_or(before);
+            let counted = now.since(&before);
+            before = now;
+            statistics.seconds.push(BTreeMap::from([
+                ("R".to_string(), counted.read_bytes),
+                ("W".to_string(), counted.written_bytes),
+            ]));
+        }
+        if is_last {
+            return statistics;
+        }
+        std::thread::sleep(EVERY);
+    }
+}

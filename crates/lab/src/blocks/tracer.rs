@@ -1,0 +1,212 @@
+//! A private instance of the kernel's tracer that sees the operations of one device.
+//!
+//! Never touches the one global tracer. What it makes (a mount of the tracer's file system where there
+//! is none, the instance) is in the registry.
+
+use super::Operation;
+use crate::error::Result;
+use crate::place::{self, Device};
+use crate::registry::{Claim, Registry, Resource};
+use crate::tool;
+use anyhow::{Context, anyhow};
+use rustix::fs::{Mode, OFlags};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Room for events in the kernel, for each processor, KiB.
+const BUFFER_KIB: &str = "8192";
+
+/// A running trace.
+pub struct Tracer {
+    instance: PathBuf,
+    pipe: File,
+    rest: Vec<u8>,
+    _claims: Claims,
+}
+
+/// Undone from the last to the first.
+struct Claims(Vec<Claim>);
+
+impl Drop for Claims {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
+}
+
+impl Tracer {
+    /// Starts to trace the operations issued to a device.
+    ///
+    /// # Errors
+    /// Without the rights, or where the kernel has no such events.
+    pub fn start(device: &Device, registry: &Arc<Registry>) -> Result<Tracer> {
+        let mut claims = Claims(Vec::new());
+        let root = tracer_root(registry, &mut claims)?;
+        let instance = root.join(format!(
+            "instances/seiner-lab-{}-{}",
+            std::process::id(),
+            device.name
+        ));
+        let resource = Resource::Trace {
+            path: instance.clone(),
+        };
+        let (claim, ()) = registry.create(resource, || {
+            let made = fs::create_dir(&instance);
+            Ok(made.with_context(|| format!("{} was not made", instance.display()))?)
+        })?;
+        claims.0.push(claim);
+        let put = |name: &str, value: &str| {
+            fs::write(instance.join(name), value)
+                .with_context(|| format!("the tracer refused {value:?} in {name}"))
+        };
+        put("buffer_size_kb", BUFFER_KIB)?;
+        put("events/block/block_rq_issue/filter", &filter(device)?)?;
+        put("events/block/block_rq_issue/enable", "1")?;
+        put("tracing_on", "1")?;
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let pipe = rustix::fs::open(instance.join("trace_pipe"), flags, Mode::empty())
+            .context("the tracer's pipe was not opened")?;
+        Ok(Tracer {
+            instance,
+            pipe: pipe.into(),
+            rest: Vec::new(),
+            _claims: claims,
+        })
+    }
+
+    /// Operations since the last call.
+    ///
+    /// # Errors
+    /// When the pipe fails.
+    pub fn drain(&mut self, mut take: impl FnMut(Operation)) -> Result<()> {
+        let mut piece = [0; 64 << 10];
+        loop {
+            let count = match self.pipe.read(&mut piece) {
+                Ok(0) => return Ok(()),
+                Ok(count) => count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            self.rest.extend_from_slice(&piece[..count]);
+            let end = self
+                .rest
+                .iter()
+                .rposition(|byte| *byte == b'\n')
+                .map_or(0, |place| place + 1);
+            for line in self.rest[..end].split(|byte| *byte == b'\n') {
+                if let Some(operation) = std::str::from_utf8(line).ok().and_then(parse) {
+                    take(operation);
+                }
+            }
+            self.rest.drain(..end);
+        }
+    }
+
+    /// Events that had no room.
+    pub fn lost(&self) -> u64 {
+        let processors = fs::read_dir(self.instance.join("per_cpu"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        processors
+            .filter_map(|processor| fs::read_to_string(processor.path().join("stats")).ok())
+            .map(|stats| lost_in(&stats))
+            .sum()
+    }
+}
+
+fn lost_in(stats: &str) -> u64 {
+    let values = stats.lines().filter_map(|line| line.split_once(": "));
+    values
+        .filter(|(name, _)| *name == "overrun" || *name == "dropped events")
+        .filter_map(|(_, value)| value.trim().parse::<u64>().ok())
+        .sum()
+}
+
+/// The mounted tracer, or one mounted for this run.
+fn tracer_root(registry: &Arc<Registry>, claims: &mut Claims) -> Result<PathBuf> {
+    if let Some(mount) = place::mounts()?
+        .into_iter()
+        .find(|mount| mount.kind == "tracefs")
+    {
+        return Ok(mount.point);
+    }
+    let (claim, tree) = registry.tree(&std::env::temp_dir())?;
+    claims.0.push(claim);
+    let (claim, _) = registry.create(Resource::Mount { path: tree.clone() }, || {
+        let arguments = ["-t", "tracefs", "tracefs"].map(Path::new);
+        Ok(tool::run("mount", arguments, [tree.as_path()])?)
+    })?;
+    claims.0.push(claim);
+    Ok(tree)
+}
+
+/// The kernel tells whole disks only: a partition is a range of sectors.
+fn filter(device: &Device) -> Result<String> {
+    let disk = match device.start {
+        Some(_) => Device::of_node(&format!("/dev/{}", device.disk))?,
+        None => device.clone(),
+    };
+    let (major, minor) = disk
+        .number
+        .split_once(':')
+        .and_then(|(major, minor)| Some((major.parse::<u64>().ok()?, minor.parse::<u64>().ok()?)))
+        .ok_or_else(|| anyhow!("{} is no device number", disk.number))?;
+    let mut filter = format!("dev == {}", major << 20 | minor);
+    if let Some(start) = device.start {
+        let end = start + device.bytes / place::SECTOR;
+        filter += &format!(" && sector >= {start} && sector < {end}");
+    }
+    Ok(filter)
+}
+
+/// `… block_rq_issue: 7,0 WS 4096 () 123 + 8 be,0,4 [writer]`.
+fn parse(line: &str) -> Option<Operation> {
+    let (_, event) = line.split_once(" block_rq_issue: ")?;
+    let (head, tail) = event.split_once(" (")?;
+    let mut head = head.split(' ').skip(1);
+    let kind = head.next()?.to_string();
+    let bytes = head.next()?.parse().ok()?;
+    let (_, tail) = tail.split_once(") ")?;
+    Some(Operation {
+        kind,
+        bytes,
+        sector: tail.split(' ').next()?.parse().ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_read() {
+        let line = "  jbd2/loop0-8-123 [001] .....  5.5: block_rq_issue: 7,0 WSM 8192 () 4456 + 16 be,0,4 [jbd2/loop0-8]";
+        let operation = Operation {
+            kind: "WSM".into(),
+            sector: 4456,
+            bytes: 8192,
+        };
+        assert_eq!(parse(line), Some(operation));
+        assert_eq!(parse("CPU:0 [LOST 12 EVENTS]"), None);
+    }
+
+    #[test]
+    fn lost_events_are_counted() {
+        assert_eq!(
+            lost_in("entries: 5\noverrun: 3\ncommit overrun: 9\ndropped events: 4\n"),
+            7
+        );
+    }
+
+    #[test]
+    fn a_whole_disk_needs_no_range() {
+        let device = Device {
+            number: "8:16".into(),
+            ..Device::default()
+        };
+        assert_eq!(filter(&device).unwrap(), "dev == 8388624");
+    }
+}

@@ -1,0 +1,409 @@
+//! `lab check`: what a disk is and how it is used, told without rights and without writing.
+
+use crate::place::{Device, Mount, Place, SECTOR};
+use crate::report::figure::{bytes, plain};
+use serde::Serialize;
+
+/// A partition that begins at a multiple of this suits every disk and array in use.
+const GOOD_START: u64 = 1 << 20;
+/// A turning disk that syncs faster than this did not wait for its platter, ms.
+const HALF_TURN_MS: f64 = 2.0;
+/// A disk without a battery or capacitors hardly syncs faster than this, ms.
+const FLASH_MS: f64 = 0.03;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Note,
+    /// Costs speed or safety.
+    Warn,
+}
+
+/// Something about a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How much it matters.
+    pub level: Level,
+    /// What it is about.
+    pub subject: String,
+    /// What was found, and what to do about it.
+    pub text: String,
+}
+
+/// Everything about a place.
+pub fn findings(place: &Place, is_virtual: bool) -> Vec<Finding> {
+    let mut list = List(Vec::new());
+    if let Some(mount) = &place.mount {
+        mounted(mount, &mut list);
+    }
+    match &place.device {
+        Some(device) => whole_device(device, is_virtual, &mut list),
+        None => list.add(Level::Note, "device", "no block device is below: a network, memory or overlay file system, of which nothing more is told".into()),
+    }
+    list.0
+}
+
+struct List(Vec<Finding>);
+
+impl List {
+    fn add(&mut self, level: Level, subject: &str, text: String) {
+        self.0.push(Finding {
+            level,
+            subject: subject.to_string(),
+            text,
+        });
+    }
+}
+
+fn whole_device(device: &Device, is_virtual: bool, list: &mut List) {
+    sectors(device, list);
+    alignment(device, list);
+    scheduler(device, list);
+    cache(device, is_virtual, list);
+    for below in &device.below {
+        list.add(
+            Level::Note,
+            &device.name,
+            format!("is made of {}", below.name),
+        );
+        whole_device(below, is_virtual, list);
+    }
+}
+
+fn mounted(mount: &Mount, list: &mut List) {
+    let has = |name: &str| mount.options.iter().any(|option| option == name);
+    let subject = mount.point.display().to_string();
+    list.add(
+        Level::Note,
+        &subject,
+        format!(
+            "{} from {} ({})",
+            mount.kind,
+            mount.source,
+            mount.options.join(",")
+        ),
+    );
+    if has("nobarrier") || has("barrier=0") {
+        list.add(Level::Warn, &subject, "barriers are off: a power cut can destroy what was synced; mount it without nobarrier unless the disk's cache has a battery".into());
+    }
+    if has("data=writeback") {
+        list.add(
+            Level::Warn,
+            &subject,
+            "data=writeback: after a crash files may end in old contents of other files".into(),
+        );
+    }
+    if has("data=journal") {
+        list.add(
+            Level::Note,
+            &subject,
+            "data=journal writes everything twice: K_wa is 2 at the least".into(),
+        );
+    }
+    if has("sync") || has("dirsync") {
+        list.add(Level::Note, &subject, "mounted synchronously: every write waits for the disk; the store syncs by itself where it promised to".into());
+    }
+    if !["noatime", "relatime", "lazytime"]
+        .iter()
+        .any(|name| has(name))
+    {
+        list.add(
+            Level::Note,
+            &subject,
+            "every read writes the time of access; mount it with noatime".into(),
+        );
+    }
+    if has("discard") {
+        list.add(
+            Level::Note,
+            &subject,
+            "discards at once: some disks stall for it; fstrim once a week does the same".into(),
+        );
+    }
+    if mount.kind == "btrfs" && !has("nodatacow") {
+        list.add(Level::Note, &subject, "Btrfs copies on write: overwriting recycled segments fragments them; chattr +C on the empty directory avoids it".into());
+    }
+    if [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "fuse.sshfs",
+        "9p",
+        "tmpfs",
+        "overlay",
+    ]
+    .contains(&mount.kind.as_str())
+    {
+        list.add(
+            Level::Note,
+            &subject,
+            format!(
+                "{} is no local disk: what a sync promises there is not ours to tell",
+                mount.kind
+            ),
+        );
+    }
+}
+
+fn sectors(device: &Device, list: &mut List) {
+    let (logical, physical) = (device.logical_sector, device.physical_sector);
+    let text = format!("sectors of {logical} bytes to address, {physical} on the medium");
+    match () {
+        () if logical == 512 && physical == 512 => list.add(
+            Level::Note,
+            &device.name,
+            format!("{text}, as it says: nearly every disk since 2011 has 4096 and some deny it; `lab align` measures it"),
+        ),
+        () if physical > logical => {
+            list.add(Level::Good, &device.name, format!("{text}: writes of whole, aligned {physical} bytes cost no reading"));
+        }
+        () => list.add(Level::Good, &device.name, text),
+    }
+    if device.optimal_io > 0 {
+        list.add(
+            Level::Note,
+            &device.name,
+            format!(
+                "likes writes of {} (a stripe, or the like)",
+                bytes(device.optimal_io as f64)
+            ),
+        );
+    }
+}
+
+fn alignment(device: &Device, list: &mut List) {
+    if device.alignment_offset != 0 {
+        list.add(Level::Warn, &device.name, format!(
+            "not aligned: the kernel finds its beginning {} bytes off a sector of the medium; move the partition", device.alignment_offset));
+    }
+    let Some(start) = device.start else {
+        list.add(
+            Level::Good,
+            &device.name,
+            "is a whole disk: it begins at 0, so everything in it is aligned".into(),
+        );
+        return;
+    };
+    let (offset, unit) = (
+        start * SECTOR,
+        device.physical_sector.max(device.optimal_io).max(4096),
+    );
+    if !offset.is_multiple_of(4096) {
+        list.add(Level::Warn, &device.name, format!(
+            "not aligned: it begins at sector {start}, which is no multiple of 4096 bytes; every write of 4 KiB reads and writes two sectors \
+             of the medium. On such disks creating small files took up to 25 times as long. Make it anew at sector 2048"));
+    } else if !offset.is_multiple_of(unit) {
+        list.add(
+            Level::Warn,
+            &device.name,
+            format!(
+                "begins at sector {start}, which is no multiple of {}: whole stripes are split",
+                bytes(unit as f64)
+            ),
+        );
+    } else if !offset.is_multiple_of(GOOD_START) {
+        list.add(
+            Level::Good,
+            &device.name,
+            format!(
+                "begins at sector {start}, aligned to {}",
+                bytes(unit as f64)
+            ),
+        );
+    } else {
+        list.add(
+            Level::Good,
+            &device.name,
+            format!("begins at sector {start}, aligned to 1 MiB"),
+        );
+    }
+}
+
+fn scheduler(device: &Device, list: &mut List) {
+    let name = device.scheduler.as_str();
+    match (device.rotational, name) {
+        (_, "") => {}
+        (true, "none") => list.add(Level::Note, &device.name, "turns and has no scheduler: mq-deadline keeps reads from waiting behind writes".into()),
+        (false, "bfq" | "cfq") => list.add(Level::Warn, &device.name, format!("does not turn, yet has the scheduler {name}, which costs operations a second: echo none > /sys/block/{}/queue/scheduler", device.disk)),
+        _ => list.add(Level::Good, &device.name, format!("{}, scheduler {name}", if device.rotational { "says that it turns" } else { "does not turn" })),
+    }
+}
+
+/// Whether it may lie about flushes, as far as one can tell from outside.
+fn cache(device: &Device, is_virtual: bool, list: &mut List) {
+    let text = match device.write_cache.as_str() {
+        "write back" => "has a write cache, which the kernel flushes at each sync",
+        "write through" => {
+            "says that it has no write cache: the kernel never flushes it. True for disks with a battery or capacitors; \
+             others lose synced data, as does a virtual disk whose host caches"
+        }
+        _ => return,
+    };
+    list.add(
+        if device.write_cache == "write back" {
+            Level::Good
+        } else {
+            Level::Note
+        },
+        &device.name,
+        text.into(),
+    );
+    if is_virtual {
+        list.add(Level::Note, &device.name, "is a virtual machine's disk: whether a flush reaches a medium is up to its host and cannot be told from here".into());
+    } else {
+        list.add(Level::Note, &device.name, "whether a flush does what it should, only a power cut proves; `lab disk` tells when syncs are faster than such a disk can be".into());
+    }
+}
+
+/// What the time of a small synced write says about the honesty of a disk.
+pub fn judge_sync(p50_ms: f64, device: Option<&Device>, is_virtual: bool) -> String {
+    let text = format!("A synced write of 4 KiB takes {} ms", plain(p50_ms));
+    match device {
+        None => {
+            format!("{text}; there is no block device below of which more could be told.")
+        }
+        Some(_) if is_virtual => format!(
+            "{text}; whether the host keeps it through a power cut cannot be told from here."
+        ),
+        Some(device) if device.rotational && p50_ms < HALF_TURN_MS => format!(
+            "{text}: faster than a turning disk can be. It acknowledges from a cache; without a battery it loses synced data."
+        ),
+        Some(_) if p50_ms < FLASH_MS => {
+            format!("{text}: faster than flash. It has capacitors, or it does not do what it says.")
+        }
+        Some(_) => {
+            format!("{text}, which is what a disk of this kind needs when it does as told.")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device() -> Device {
+        Device {
+            name: "sda1".into(),
+            disk: "sda".into(),
+            logical_sector: 512,
+            physical_sector: 4096,
+            write_cache: "write back".into(),
+            scheduler: "none".into(),
+            start: Some(2048),
+            ..Device::default()
+        }
+    }
+
+    fn worst(device: Device, about: &str) -> Level {
+        let place = Place {
+            path: "/".into(),
+            mount: None,
+            device: Some(device),
+        };
+        let findings = findings(&place, false);
+        findings
+            .iter()
+            .filter(|finding| finding.text.contains(about))
+            .map(|finding| finding.level)
+            .max()
+            .unwrap()
+    }
+
+    #[test]
+    fn the_papers_sectors_are_told_apart() {
+        assert_eq!(
+            worst(
+                Device {
+                    start: Some(34),
+                    ..device()
+                },
+                "sector 34"
+            ),
+            Level::Warn
+        );
+        assert_eq!(
+            worst(
+                Device {
+                    start: Some(40),
+                    ..device()
+                },
+                "sector 40"
+            ),
+            Level::Good
+        );
+        assert_eq!(
+            worst(
+                Device {
+                    start: Some(63),
+                    ..device()
+                },
+                "sector 63"
+            ),
+            Level::Warn
+        );
+        assert_eq!(worst(device(), "1 MiB"), Level::Good);
+        let array = Device {
+            optimal_io: 384 << 10,
+            start: Some(2048),
+            ..device()
+        };
+        assert_eq!(worst(array, "whole stripes are split"), Level::Warn);
+    }
+
+    #[test]
+    fn mounts_that_risk_data_are_told() {
+        let mount = Mount {
+            point: "/data".into(),
+            kind: "ext4".into(),
+            source: "/dev/sda1".into(),
+            options: ["rw", "nobarrier"].map(String::from).into(),
+            number: "8:1".into(),
+        };
+        let place = Place {
+            path: "/data".into(),
+            mount: Some(mount),
+            device: None,
+        };
+        let findings = findings(&place, false);
+        assert!(
+            findings
+                .iter()
+                .any(|finding| finding.level == Level::Warn && finding.text.contains("barriers"))
+        );
+        assert!(
+            findings
+                .iter()
+                .any(|finding| finding.text.contains("noatime"))
+        );
+    }
+
+    #[test]
+    fn a_turning_disk_that_is_too_fast_is_told() {
+        let turning = Device {
+            rotational: true,
+            ..device()
+        };
+        assert!(judge_sync(0.2, Some(&turning), false).contains("cache"));
+        assert!(judge_sync(8.0, Some(&turning), false).contains("does as told"));
+        assert!(judge_sync(0.01, Some(&device()), false).contains("capacitors"));
+        assert!(judge_sync(0.01, Some(&device()), true).contains("host"));
+    }
+
+    #[test]
+    fn a_scheduler_that_costs_is_told() {
+        assert_eq!(
+            worst(
+                Device {
+                    scheduler: "bfq".into(),
+                    ..device()
+                },
+                "bfq"
+            ),
+            Level::Warn
+        );
+    }
+}

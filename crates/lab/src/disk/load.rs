@@ -1,0 +1,300 @@
+//! A load on one file: so many requests at a time, of one size, in order or at random.
+
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::seed::Dice;
+use anyhow::Context;
+use rustix::fs::{Mode, OFlags};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Requests around the page cache begin and end at multiples of this, in memory too.
+const ALIGNMENT: usize = 4096;
+/// Bytes laid out at a time.
+const LAYOUT: usize = 4 << 20;
+/// Rates over time: so many points at the most.
+const POINTS: f64 = 60.0;
+/// Latencies kept by one thread: more are thinned out by leaving out the last ones.
+const KEPT: usize = 4 << 20;
+
+/// Whether requests read or write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Writes, each of which is on the medium before the next one begins.
+    SyncedWrite,
+}
+
+/// Where requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// One behind the other, from the beginning again at the end.
+    Sequential,
+    /// Anywhere.
+    Random,
+}
+
+/// What is done for how long.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// Whether it reads or writes.
+    pub access: Access,
+    /// Where.
+    pub order: Order,
+    /// Bytes of a request.
+    pub bytes: u64,
+    /// Requests under way at the same time.
+    pub depth: usize,
+    /// How long.
+    pub duration: Duration,
+    /// Where randomness comes from.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Measured {
+    /// The time of each request.
+    pub latencies_ns: Vec<u32>,
+    /// From the first request to the end of the last, and of the sync behind it.
+    pub took: Duration,
+    /// Seconds since the beginning, and MB/s since the point before.
+    pub rates: Vec<(f64, f64)>,
+}
+
+/// The file that is read and written.
+pub struct TestFile {
+    file: File,
+    bytes: u64,
+    /// Why the page cache takes part, if it does.
+    pub is_cached_because: Option<String>,
+}
+
+/// Memory that begins at a multiple of [`ALIGNMENT`].
+struct Aligned {
+    memory: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Aligned {
+    fn new(bytes: usize) -> Aligned {
+        let memory = vec![0; bytes + ALIGNMENT];
+        let start = memory.as_ptr().align_offset(ALIGNMENT);
+        Aligned {
+            memory,
+            start,
+            bytes,
+        }
+    }
+
+    fn slice(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.bytes]
+    }
+}
+
+impl TestFile {
+    /// Makes a file full of bytes that nothing compresses: what was written once is what overwriting
+    /// and reading are measured on.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the user wants to stop.
+    pub fn create(path: &Path, bytes: u64, seed: u64, interrupt: &Interrupt) -> Result<TestFile> {
+        let (file, is_cached_because) = open(path)?;
+        let mut memory = Aligned::new(LAYOUT);
+        let mut dice = Dice::new(seed);
+        for offset in (0..bytes).step_by(LAYOUT) {
+            interrupt.check()?;
+            let count = (bytes - offset).min(LAYOUT as u64) as usize;
+            dice.fill(&mut memory.slice()[..count]);
+            file.write_all_at(&memory.slice()[..count], offset)
+                .context("the test file was not laid out")?;
+        }
+        file.sync_all()?;
+        Ok(TestFile {
+            file,
+            bytes,
+            is_cached_because,
+        })
+    }
+
+    /// Runs a load.
+    ///
+    /// # Errors
+    /// When a request fails, or the user wants to stop.
+    pub fn run(&self, load: &Load, interrupt: &Interrupt) -> Result<Measured> {
+        if self.is_cached_because.is_some() {
+            // What the cache holds would be read from memory.
+            self.file.sync_all()?;
+            let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+        }
+        let slots = (self.bytes / load.bytes).max(1);
+        let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
+        let start = Instant::now();
+        let end = start + load.duration;
+        let (rates, latencies) = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..load.depth)
+                .map(|number| {
+                    let (next, done) = (&next, &done);
+                    scope.spawn(move || self.work(load, number, slots, next, done, end, interrupt))
+                })
+                .collect();
+            let rates = watch(&done, load, start, end, interrupt);
+            let mut latencies = Vec::new();
+            for worker in workers {
+                latencies.append(&mut worker.join().expect("a worker does not panic")?);
+            }
+            Ok::<_, Error>((rates, latencies))
+        })?;
+        interrupt.check()?;
+        if load.access == Access::Write {
+            self.file.sync_data()?;
+        }
+        Ok(Measured {
+            latencies_ns: latencies,
+            took: start.elapsed(),
+            rates,
+        })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn work(
+        &self,
+        load: &Load,
+        number: usize,
+        slots: u64,
+        next: &AtomicU64,
+        done: &AtomicU64,
+        end: Instant,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<u32>> {
+        let mut memory = Aligned::new(load.bytes as usize);
+        let mut dice = Dice::new(load.seed ^ (number as u64 + 1) << 32);
+        dice.fill(memory.slice());
+        let mut latencies = Vec::new();
+        loop {
+            let before = Instant::now();
+            if before >= end || interrupt.is_set() {
+                return Ok(latencies);
+            }
+            let slot = match load.order {
+                Order::Sequential => next.fetch_add(1, Ordering::Relaxed) % slots,
+                Order::Random => dice.below(slots),
+            };
+            let offset = slot * load.bytes;
+            match load.access {
+                Access::Read => self.file.read_exact_at(memory.slice(), offset)?,
+                Access::Write => self.file.write_all_at(memory.slice(), offset)?,
+                Access::SyncedWrite => {
+                    self.file.write_all_at(memory.slice(), offset)?;
+                    self.file.sync_data()?;
+                }
+            }
+            if latencies.len() < KEPT {
+                latencies.push(before.elapsed().as_nanos().min(u128::from(u32::MAX)) as u32);
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Opens around the page cache, or through it where the file system does not let us.
+fn open(path: &Path) -> Result<(File, Option<String>)> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    match rustix::fs::open(path, flags | OFlags::DIRECT, mode) {
+        Ok(file) => Ok((file.into(), None)),
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            let file = rustix::fs::open(path, flags, mode).context("the test file was not made")?;
+            Ok((
+                file.into(),
+                Some("this file system has no direct I/O".to_string()),
+            ))
+        }
+        Err(error) => Err(anyhow::Error::from(error)
+            .context("the test file was not made")
+            .into()),
+    }
+}
+
+/// Rates while workers work.
+fn watch(
+    done: &AtomicU64,
+    load: &Load,
+    start: Instant,
+    end: Instant,
+    interrupt: &Interrupt,
+) -> Vec<(f64, f64)> {
+    let step = (load.duration.as_secs_f64() / POINTS).max(0.05);
+    let (mut points, mut before, mut last) = (Vec::new(), 0, start);
+    while Instant::now() < end && !interrupt.is_set() {
+        std::thread::sleep(
+            Duration::from_secs_f64(step).min(end.saturating_duration_since(Instant::now())),
+        );
+        let (now, count) = (Instant::now(), done.load(Ordering::Relaxed));
+        let passed = now.duration_since(last).as_secs_f64();
+        if passed > step / 2.0 {
+            let rate = (count - before) as f64 * load.bytes as f64 / passed / 1e6;
+            points.push((now.duration_since(start).as_secs_f64(), rate));
+            (before, last) = (count, now);
+        }
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_runs_and_counts_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        let file =
+            TestFile::create(&directory.path().join("file"), 1 << 20, 1, &interrupt).unwrap();
+        for access in [Access::Read, Access::Write, Access::SyncedWrite] {
+            for order in [Order::Sequential, Order::Random] {
+                let load = Load {
+                    access,
+                    order,
+                    bytes: 4096,
+                    depth: 2,
+                    duration: Duration::from_millis(60),
+                    seed: 1,
+                };
+                let measured = file.run(&load, &interrupt).unwrap();
+                assert!(!measured.latencies_ns.is_empty(), "{access:?} {order:?}");
+                assert!(measured.took >= load.duration);
+            }
+        }
+        assert_eq!(
+            std::fs::metadata(directory.path().join("file"))
+                .unwrap()
+                .len(),
+            1 << 20
+        );
+    }
+
+    #[test]
+    fn the_user_can_stop_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        interrupt.set();
+        let made = TestFile::create(&directory.path().join("file"), 1 << 20, 1, &interrupt);
+        assert!(matches!(made, Err(Error::Interrupted)));
+    }
+
+    #[test]
+    fn memory_is_aligned() {
+        let mut memory = Aligned::new(4096);
+        assert_eq!(memory.slice().as_ptr() as usize % ALIGNMENT, 0);
+        assert_eq!(memory.slice().len(), 4096);
+    }
+}

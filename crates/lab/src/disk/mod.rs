@@ -1,0 +1,424 @@
+//! `lab disk`: the profile of a disk in about two minutes. Sequential and random, reading and writing,
+//! by size and by depth; how long a sync takes; what a long write does to the rate.
+//!
+//! One file of the lab's own is written and read, around the page cache where the file system lets us.
+
+mod load;
+
+use crate::error::{Result, refuse};
+use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::place::Place;
+use crate::registry::Claim;
+use crate::report::figure::{Axis, BarSeries, Figure, Series, bytes, plain};
+use crate::results::{Backend, Cell, Results, Settings};
+use crate::runner::Bench;
+use load::{Access, Load, Measured, Order, TestFile};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Sizes that are written again and again: requests are multiples of this.
+const PAGE: u64 = 4096;
+/// What must stay free beside the test file.
+const SPARE: u64 = 256 << 20;
+
+/// Settings of the profile of a disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// The directory on the disk.
+    pub directory: PathBuf,
+    /// The bytes of the test file.
+    pub file_bytes: u64,
+    /// Seconds a cell.
+    pub seconds: f64,
+    /// Seconds of the long write.
+    pub sustained_seconds: f64,
+}
+
+impl Disk {
+    /// The settings of a profile.
+    pub fn new(directory: PathBuf, profile: Profile) -> Disk {
+        let (file_bytes, seconds, sustained_seconds) = match profile {
+            Profile::Toy => (32 << 20, 0.1, 0.5),
+            Profile::Safe => (2 << 30, 3.0, 24.0),
+            Profile::Full => (16 << 30, 15.0, 600.0),
+        };
+        Disk {
+            directory,
+            file_bytes,
+            seconds,
+            sustained_seconds,
+        }
+    }
+
+    /// Every cell: name, settings, seconds.
+    fn tasks(&self, profile: Profile) -> Vec<Task> {
+        let mut tasks = vec![self.task(
+            "sustained write",
+            Kind::Sustained,
+            1 << 20,
+            4,
+            self.sustained_seconds,
+        )];
+        let (sequential, random, depths): (&[u64], &[u64], &[u64]) = match profile {
+            Profile::Toy => (&[1 << 20], &[4096], &[1, 4]),
+            Profile::Safe => (
+                &[64 << 10, 1 << 20],
+                &[4096, 16 << 10, 64 << 10],
+                &[1, 8, 32],
+            ),
+            Profile::Full => (
+                &[4096, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20],
+                &[4096, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10],
+                &[1, 2, 4, 8, 16, 32],
+            ),
+        };
+        for (kind, sizes) in [
+            (Kind::SequentialWrite, sequential),
+            (Kind::SequentialRead, sequential),
+            (Kind::RandomWrite, random),
+            (Kind::RandomRead, random),
+        ] {
+            let is_random = matches!(kind, Kind::RandomWrite | Kind::RandomRead);
+            for size in sizes {
+                for depth in depths.iter().filter(|depth| is_random || **depth <= 8) {
+                    let name = format!("{} {} × {depth}", kind.name(), bytes(*size as f64));
+                    tasks.push(self.task(&name, kind, *size, *depth, self.seconds));
+                }
+            }
+        }
+        for size in [PAGE, 64 << 10, 1 << 20] {
+            let name = format!("sync {}", bytes(size as f64));
+            tasks.push(self.task(&name, Kind::Sync, size, 1, self.seconds));
+        }
+        tasks
+    }
+
+    fn task(&self, name: &str, kind: Kind, size: u64, depth: u64, seconds: f64) -> Task {
+        let settings = [
+            ("kind", json!(kind)),
+            ("bytes", json!(size)),
+            ("depth", json!(depth)),
+            ("seconds", json!(seconds)),
+        ];
+        Task {
+            name: name.to_string(),
+            settings: settings
+                .map(|(name, value)| (name.to_string(), value))
+                .into(),
+            estimate_s: seconds,
+        }
+    }
+}
+
+/// What a cell does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Sustained,
+    SequentialWrite,
+    SequentialRead,
+    RandomWrite,
+    RandomRead,
+    Sync,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Sustained => "sustained write",
+            Kind::SequentialWrite => "sequential write",
+            Kind::SequentialRead => "sequential read",
+            Kind::RandomWrite => "random write",
+            Kind::RandomRead => "random read",
+            Kind::Sync => "sync",
+        }
+    }
+
+    fn of(settings: &Settings) -> Option<Kind> {
+        serde_json::from_value(settings.get("kind")?.clone()).ok()
+    }
+}
+
+impl Experiment for Disk {
+    fn plan(&self, job: &Job) -> Result<Plan> {
+        let place = Place::find(&self.directory)?;
+        if !place.path.is_dir() {
+            return refuse(format!(
+                "{} is no directory; name one on the disk",
+                place.path.display()
+            ));
+        }
+        let free = place.free_bytes()?;
+        if free < self.file_bytes + SPARE {
+            return refuse(format!(
+                "{} has {} free; the test file takes {} and {} must stay free: choose less by --size",
+                place.path.display(),
+                bytes(free as f64),
+                bytes(self.file_bytes as f64),
+                bytes(SPARE as f64)
+            ));
+        }
+        if self.file_bytes < 16 << 20 || !self.file_bytes.is_multiple_of(1 << 20) {
+            return refuse("--size must be a whole number of MiB, 16 at the least");
+        }
+        if !(0.01..=86_400.0).contains(&self.seconds)
+            || !(0.01..=86_400.0).contains(&self.sustained_seconds)
+        {
+            return refuse("--seconds must be between 0.01 and 86400");
+        }
+        Ok(Plan {
+            tasks: self.tasks(job.profile),
+            missing: Vec::new(),
+            backend: Backend::Native,
+            place: Some(place),
+        })
+    }
+
+    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+        let (claim, directory) = bench.registry.tree(&self.directory)?;
+        bench.say("laying out the test file");
+        let file = TestFile::create(
+            &directory.join("file"),
+            self.file_bytes,
+            job.seed,
+            &bench.interrupt,
+        )?;
+        Ok(Box::new(Run {
+            file,
+            seed: job.seed,
+            _claim: claim,
+        }))
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let mut figures = Vec::new();
+        for (kind, figure, unit) in [
+            (Kind::RandomRead, "operations/s", "operations a second"),
+            (Kind::RandomWrite, "operations/s", "operations a second"),
+            (Kind::SequentialRead, "MB/s", "MB/s"),
+            (Kind::SequentialWrite, "MB/s", "MB/s"),
+        ] {
+            figures.push(by_depth(results, kind, figure, unit));
+        }
+        figures.push(latencies(results));
+        figures.push(sustained(results));
+        figures
+    }
+
+    fn remarks(&self, results: &Results) -> Vec<String> {
+        remarks(results)
+    }
+}
+
+struct Run {
+    file: TestFile,
+    seed: u64,
+    _claim: Claim,
+}
+
+impl Session for Run {
+    fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
+        let kind = Kind::of(&task.settings).expect("the task is ours");
+        let number = |name: &str| task.settings[name].as_f64().expect("the task is ours");
+        let load = Load {
+            access: match kind {
+                Kind::SequentialRead | Kind::RandomRead => Access::Read,
+                Kind::Sync => Access::SyncedWrite,
+                _ => Access::Write,
+            },
+            order: match kind {
+                Kind::RandomRead | Kind::RandomWrite => Order::Random,
+                _ => Order::Sequential,
+            },
+            bytes: number("bytes") as u64,
+            depth: number("depth") as usize,
+            duration: Duration::from_secs_f64(number("seconds")),
+            seed: self.seed,
+        };
+        let measured = self.file.run(&load, &bench.interrupt)?;
+        let mut cell = as_cell(&load, measured);
+        if let Some(why) = &self.file.is_cached_because {
+            cell.notes.push(format!("The page cache took part: {why}."));
+        }
+        Ok(cell)
+    }
+}
+
+fn as_cell(load: &Load, measured: Measured) -> Cell {
+    let mut cell = Cell::default();
+    let seconds = measured.took.as_secs_f64();
+    let count = measured.latencies_ns.len() as f64;
+    cell.tell("operations/s", count / seconds);
+    cell.tell("MB/s", count * load.bytes as f64 / seconds / 1e6);
+    let mut latencies = measured.latencies_ns;
+    latencies.sort_unstable();
+    for (name, share) in [
+        ("p50 ms", 0.5),
+        ("p99 ms", 0.99),
+        ("p99.9 ms", 0.999),
+        ("max ms", 1.0),
+    ] {
+        let place =
+            ((latencies.len() as f64 * share) as usize).min(latencies.len().saturating_sub(1));
+        if let Some(latency) = latencies.get(place) {
+            cell.tell(name, f64::from(*latency) / 1e6);
+        }
+    }
+    let points: Vec<(f64, f64)> = measured.rates;
+    let mean = |points: &[(f64, f64)]| {
+        points.iter().map(|point| point.1).sum::<f64>() / points.len() as f64
+    };
+    if points.len() >= 6 {
+        let third = points.len() / 3;
+        cell.tell("burst MB/s", mean(&points[..third.min(4)]));
+        cell.tell("sustained MB/s", mean(&points[points.len() - third..]));
+    }
+    cell.lines.push(crate::results::Line {
+        name: "MB/s".to_string(),
+        points,
+    });
+    cell
+}
+
+fn cells(results: &Results, kind: Kind) -> impl Iterator<Item = &Cell> {
+    results
+        .cells
+        .iter()
+        .filter(move |cell| Kind::of(&cell.settings) == Some(kind))
+}
+
+fn by_depth(results: &Results, kind: Kind, figure: &str, unit: &str) -> Figure {
+    let mut series: Vec<Series> = Vec::new();
+    for cell in cells(results, kind) {
+        let (Some(size), Some(depth), Some(value)) = (
+            cell.number("bytes"),
+            cell.number("depth"),
+            cell.figure(figure),
+        ) else {
+            continue;
+        };
+        let name = bytes(size);
+        match series.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push((depth, value)),
+            None => series.push(Series {
+                name,
+                points: vec![(depth, value)],
+                is_reference: false,
+            }),
+        }
+    }
+    let name = kind.name();
+    Figure::Lines {
+        title: format!("{}{} by depth", name[..1].to_uppercase(), &name[1..]),
+        caption: "A line for each size of request. Depth: requests under way at the same time."
+            .to_string(),
+        x: Axis::log("depth"),
+        y: Axis::linear(unit),
+        series,
+    }
+}
+
+fn latencies(results: &Results) -> Figure {
+    let cells: Vec<&Cell> = cells(results, Kind::Sync).collect();
+    let series = ["p50 ms", "p99 ms", "max ms"].map(|name| BarSeries {
+        name: name.to_string(),
+        values: cells.iter().map(|cell| cell.figure(name)).collect(),
+        is_reference: false,
+    });
+    Figure::Bars {
+        title: "How long a write with a sync takes".to_string(),
+        caption: "What an acknowledgement costs that must survive a power cut.".to_string(),
+        y: Axis::linear("ms"),
+        categories: cells
+            .iter()
+            .map(|cell| bytes(cell.number("bytes").unwrap_or(0.0)))
+            .collect(),
+        series: series.into(),
+        is_stacked: false,
+    }
+}
+
+fn sustained(results: &Results) -> Figure {
+    let lines = cells(results, Kind::Sustained).flat_map(|cell| &cell.lines);
+    Figure::Lines {
+        title: "A long write".to_string(),
+        caption: "1 MiB at a time, 4 under way. A disk with a fast cache falls when it is full."
+            .to_string(),
+        x: Axis::linear("seconds"),
+        y: Axis::linear("MB/s"),
+        series: lines
+            .map(|line| Series {
+                name: String::new(),
+                points: line.points.clone(),
+                is_reference: false,
+            })
+            .collect(),
+    }
+}
+
+/// What the figures say to somebody who did not come for figures.
+fn remarks(results: &Results) -> Vec<String> {
+    let best = |kind: Kind, figure: &str| {
+        cells(results, kind)
+            .filter_map(|cell| cell.figure(figure))
+            .fold(0.0, f64::max)
+    };
+    let mut remarks = Vec::new();
+    let (read, write) = (
+        best(Kind::SequentialRead, "MB/s"),
+        best(Kind::SequentialWrite, "MB/s"),
+    );
+    remarks.push(format!(
+        "Sequentially it reads {} MB/s and writes {} MB/s at the best.",
+        plain(read),
+        plain(write)
+    ));
+    let small = |kind: Kind, depth: f64| {
+        cells(results, kind)
+            .find(|cell| {
+                cell.number("bytes") == Some(4096.0) && cell.number("depth") == Some(depth)
+            })
+            .and_then(|cell| cell.figure("MB/s"))
+    };
+    if let Some(one) = small(Kind::RandomWrite, 1.0).filter(|one| *one > 0.0) {
+        remarks.push(format!(
+            "Random writes of 4 KiB one at a time reach {} MB/s: a sequential stream is {} times as fast. \
+             This ratio is what a log gains over files that are updated in place.",
+            plain(one),
+            plain(write / one)
+        ));
+    }
+    let sync = cells(results, Kind::Sync).find(|cell| cell.number("bytes") == Some(4096.0));
+    if let Some(p50) = sync.and_then(|cell| cell.figure("p50 ms")) {
+        let device = results
+            .place
+            .as_ref()
+            .and_then(|place| place.device.as_ref());
+        remarks.push(crate::check::judge_sync(
+            p50,
+            device,
+            results.machine.is_virtual,
+        ));
+    }
+    let long = cells(results, Kind::Sustained).next();
+    let pair =
+        long.and_then(|cell| Some((cell.figure("burst MB/s")?, cell.figure("sustained MB/s")?)));
+    if let Some((burst, sustained)) = pair {
+        let word = if sustained < 0.7 * burst {
+            "falls"
+        } else {
+            "holds"
+        };
+        remarks.push(format!(
+            "A long write begins at {} MB/s and {word} at {} MB/s: plan with the latter.",
+            plain(burst),
+            plain(sustained)
+        ));
+    }
+    if results.machine.is_virtual {
+        remarks.push("This is a virtual machine: its disk may share, cache or throttle in ways that do not show here.".to_string());
+    }
+    remarks
+}

@@ -1,0 +1,428 @@
+//! `lab files`: what people do with files, by file system and mount options. Each operation ends
+//! with unmounting, which counts: nothing is left in memory that was not paid for.
+
+use crate::error::{Result, refuse};
+use crate::interrupt::Interrupt;
+use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::native::{self, Fresh, Recipe};
+use crate::papers;
+use crate::place::Place;
+use crate::registry::Claim;
+use crate::report::figure::{Axis, BarSeries, Figure, Row, bytes, plain};
+use crate::results::{Backend, Cell, Missing, Results, Settings};
+use crate::runner::Bench;
+use crate::tree::{self, Shape};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// The name of the file system that is there anyway.
+const AS_MOUNTED: &str = "as mounted";
+
+/// Settings of the test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Files {
+    /// Where inputs and images go.
+    pub directory: PathBuf,
+    /// File systems, each with mount options behind a colon or none; `as mounted` is the directory's.
+    pub systems: Vec<String>,
+    /// Bytes of mixed data.
+    pub mixed_bytes: u64,
+    /// Bytes of very many small files.
+    pub small_bytes: u64,
+    /// Bytes of the large file.
+    pub large_bytes: u64,
+    /// How often everything is done.
+    pub runs: u64,
+    /// A tree of the user's own instead of the mixed data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<PathBuf>,
+}
+
+impl Files {
+    /// The settings of a profile: with root every file system that is known, else the one that is there.
+    pub fn new(directory: PathBuf, profile: Profile) -> Files {
+        let (mixed_bytes, small_bytes, large_bytes, runs) = match profile {
+            Profile::Toy => (2 << 20, 256 << 10, 2 << 20, 1),
+            Profile::Safe => (96 << 20, 8 << 20, 96 << 20, 3),
+            Profile::Full => (830_000_000, 25_000_000, 693_000_000, 3),
+        };
+        let is_root = rustix::process::geteuid().is_root();
+        let mut systems = vec![AS_MOUNTED.to_string()];
+        if is_root {
+            let all = [
+                "ext2",
+                "ext3",
+                "ext4",
+                "ext4:data=journal",
+                "ext4:data=writeback",
+                "xfs",
+                "btrfs",
+                "f2fs",
+                "jfs",
+                "reiserfs",
+                "nilfs2",
+                "ufs",
+            ];
+            systems.extend(all.map(String::from));
+        }
+        Files {
+            directory,
+            systems,
+            mixed_bytes,
+            small_bytes,
+            large_bytes,
+            runs,
+            tree: None,
+        }
+    }
+
+    /// The bytes of an image in which everything fits twice over.
+    fn image_bytes(&self) -> u64 {
+        let data = self
+            .mixed_bytes
+            .max(2 * self.small_bytes * 4)
+            .max(self.large_bytes);
+        (data * 2 + (64 << 20)).max(512 << 20)
+    }
+}
+
+/// The parts of `kind:options`.
+fn system(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or((name, ""))
+}
+
+impl Experiment for Files {
+    fn plan(&self, _job: &Job) -> Result<Plan> {
+        let place = Place::find(&self.directory)?;
+        let (mut tasks, mut missing) = (Vec::new(), Vec::new());
+        let needed = self.image_bytes()
+            + self.mixed_bytes * 2
+            + self.large_bytes * 2
+            + self.small_bytes * 12;
+        if place.free_bytes()? < needed {
+            return refuse(format!(
+                "{} needs {} free; choose less by --profile or another directory",
+                place.path.display(),
+                bytes(needed as f64)
+            ));
+        }
+        if self.runs == 0 || self.systems.is_empty() {
+            return refuse("at least one run of one file system is needed");
+        }
+        for name in &self.systems {
+            let (kind, options) = system(name);
+            let obstacle = if kind == AS_MOUNTED {
+                None
+            } else {
+                native::obstacle(kind)
+            };
+            match obstacle {
+                Some(why) if why.starts_with("unknown") => return refuse(format!("{name}: {why}")),
+                Some(why) => missing.push(Missing {
+                    name: name.clone(),
+                    why,
+                }),
+                None => tasks.push(Task {
+                    name: name.clone(),
+                    settings: Settings::from([
+                        ("kind".to_string(), json!(kind)),
+                        ("options".to_string(), json!(options)),
+                    ]),
+                    estimate_s: self.runs as f64 * (self.mixed_bytes + self.large_bytes) as f64
+                        / 40e6
+                        + 3.0,
+                }),
+            }
+        }
+        if tasks.is_empty() {
+            return refuse(format!(
+                "none of these file systems can be had here: {}",
+                missing
+                    .iter()
+                    .map(|cell| format!("{} ({})", cell.name, cell.why))
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            ));
+        }
+        Ok(Plan {
+            tasks,
+            missing,
+            backend: Backend::Native,
+            place: Some(place),
+        })
+    }
+
+    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+        let (claim, root) = bench.registry.tree(&self.directory)?;
+        bench.say("growing what is copied");
+        let input = Input::make(self, &root, job.seed, &bench.interrupt)?;
+        Ok(Box::new(Run {
+            settings: self.clone(),
+            input,
+            _claim: claim,
+        }))
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        vec![table(results), bars(results)]
+    }
+
+    fn remarks(&self, results: &Results) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for operation in papers::FILE_OPERATIONS {
+            let mut timed: Vec<(&str, f64)> = results
+                .cells
+                .iter()
+                .filter_map(|cell| {
+                    Some((cell.name.as_str(), cell.figure(&format!("{operation} s"))?))
+                })
+                .collect();
+            timed.sort_by(|a, b| a.1.total_cmp(&b.1));
+            if let (Some((best, least)), Some((worst, most))) = (timed.first(), timed.last())
+                && timed.len() > 1
+            {
+                remarks.push(format!(
+                    "{operation}: {best} is fastest ({} s), {worst} slowest ({} s).",
+                    plain(*least),
+                    plain(*most)
+                ));
+            }
+        }
+        remarks.push(
+            "Images lie on a file of the disk's own file system, whose cost is part of every figure; what is copied comes from the page cache mostly."
+                .to_string(),
+        );
+        remarks
+    }
+}
+
+/// What is copied and unpacked.
+struct Input {
+    mixed: PathBuf,
+    archive: PathBuf,
+    large: PathBuf,
+}
+
+impl Input {
+    fn make(settings: &Files, root: &Path, seed: u64, interrupt: &Interrupt) -> Result<Input> {
+        let input = Input {
+            mixed: settings.tree.clone().unwrap_or_else(|| root.join("mixed")),
+            archive: root.join("small.tar"),
+            large: root.join("large"),
+        };
+        if settings.tree.is_none() {
+            tree::grow(
+                &input.mixed,
+                Shape::mixed(settings.mixed_bytes),
+                seed,
+                interrupt,
+            )?;
+        }
+        tree::archive(
+            &input.archive,
+            Shape::small(settings.small_bytes),
+            seed,
+            interrupt,
+        )?;
+        let one = Shape {
+            bytes: settings.large_bytes,
+            median: settings.large_bytes,
+            spread: 0.0,
+            largest: settings.large_bytes,
+            per_directory: 1,
+        };
+        tree::grow(&root.join("one"), one, seed, interrupt)?;
+        fs::rename(root.join("one/00/000/00"), &input.large)?;
+        Ok(input)
+    }
+}
+
+struct Run {
+    settings: Files,
+    input: Input,
+    _claim: Claim,
+}
+
+/// A file system under test.
+enum Ground {
+    /// Made for this cell.
+    Fresh(Box<Fresh>),
+    /// A directory of the one that is there.
+    There(PathBuf, #[allow(dead_code)] Claim),
+}
+
+impl Ground {
+    fn root(&self) -> PathBuf {
+        match self {
+            Ground::Fresh(fresh) => fresh.mounted.point().to_owned(),
+            Ground::There(path, _) => path.clone(),
+        }
+    }
+
+    /// Brings everything to the device.
+    fn settle(&mut self) -> Result<()> {
+        match self {
+            Ground::Fresh(fresh) => fresh.mounted.unmount(),
+            Ground::There(path, _) => native::sync_file_system(path),
+        }
+    }
+
+    fn again(&mut self) -> Result<()> {
+        match self {
+            Ground::Fresh(fresh) => fresh.mounted.mount_again(),
+            Ground::There(..) => Ok(()),
+        }
+    }
+}
+
+impl Session for Run {
+    fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
+        let kind = task.settings["kind"].as_str().expect("the task is ours");
+        let options = task.settings["options"].as_str().expect("the task is ours");
+        let mut sums = [0.0; papers::FILE_OPERATIONS.len()];
+        let mut cell = Cell::default();
+        for run in 1..=self.settings.runs {
+            bench.say(format!(
+                "{}: run {run} of {}",
+                task.name, self.settings.runs
+            ));
+            let mut ground = self.ground(kind, options, bench)?;
+            let seconds = self.operations(&mut ground, &bench.interrupt)?;
+            for ((sum, second), operation) in
+                sums.iter_mut().zip(seconds).zip(papers::FILE_OPERATIONS)
+            {
+                *sum += second;
+                cell.tell(&format!("{operation} s, run {run}"), second);
+            }
+        }
+        for (operation, sum) in papers::FILE_OPERATIONS.iter().zip(sums) {
+            cell.tell(&format!("{operation} s"), sum / self.settings.runs as f64);
+        }
+        if kind == AS_MOUNTED {
+            cell.notes.push(
+                "The directory's own file system cannot be unmounted: a sync of it counts instead."
+                    .to_string(),
+            );
+        }
+        Ok(cell)
+    }
+}
+
+impl Run {
+    fn ground(&self, kind: &str, options: &str, bench: &Bench) -> Result<Ground> {
+        if kind == AS_MOUNTED {
+            let (claim, path) = bench.registry.tree(&self.settings.directory)?;
+            return Ok(Ground::There(path, claim));
+        }
+        let bytes = self.settings.image_bytes();
+        let recipe = Recipe {
+            kind: kind.to_string(),
+            options: options.to_string(),
+            bytes,
+            inodes: bytes >> 13,
+            offset: 0,
+        };
+        Ok(Ground::Fresh(Box::new(Fresh::make(
+            &recipe,
+            &self.settings.directory,
+            &bench.registry,
+        )?)))
+    }
+
+    /// Each operation with the unmounting behind it, seconds; in the papers' order.
+    fn operations(&self, ground: &mut Ground, interrupt: &Interrupt) -> Result<Vec<f64>> {
+        let root = ground.root();
+        let at = |name: &str| root.join(name);
+        let input = &self.input;
+        let operations: [&dyn Fn() -> Result<()>; 6] = [
+            &|| tree::copy(&input.mixed, &at("mixed"), interrupt),
+            &|| tree::remove(&at("mixed")),
+            &|| tree::unpack(&input.archive, &at("small"), interrupt),
+            &|| tree::copy(&at("small"), &at("again"), interrupt),
+            &|| tree::remove(&at("small")),
+            &|| tree::copy_file(&input.large, &at("large"), interrupt),
+        ];
+        let mut seconds = Vec::new();
+        for operation in operations {
+            let start = Instant::now();
+            operation()?;
+            ground.settle()?;
+            seconds.push(start.elapsed().as_secs_f64());
+            ground.again()?;
+        }
+        Ok(seconds)
+    }
+}
+
+fn table(results: &Results) -> Figure {
+    let head = std::iter::once("file system".to_string());
+    let ours = results.cells.iter().map(|cell| {
+        let seconds = papers::FILE_OPERATIONS.iter().map(|name| {
+            cell.figure(&format!("{name} s"))
+                .map(plain)
+                .unwrap_or_default()
+        });
+        Row {
+            fields: std::iter::once(cell.name.clone()).chain(seconds).collect(),
+            is_reference: false,
+        }
+    });
+    let absent = results.missing.iter().map(|cell| {
+        let fields = std::iter::once(format!("{}: not available here", cell.name))
+            .chain(papers::FILE_OPERATIONS.map(|_| "–".to_string()));
+        Row {
+            fields: fields.collect(),
+            is_reference: false,
+        }
+    });
+    let papers = papers::files().into_iter().map(|(name, seconds)| Row {
+        fields: std::iter::once(format!("paper: {name}"))
+            .chain(seconds.into_iter().map(plain))
+            .collect(),
+        is_reference: true,
+    });
+    Figure::Table {
+        title: "Seconds by operation".to_string(),
+        caption: "Mean of the runs, unmounting included. In italics the paper's laptop of 2004 with its own amounts of data: 830 MB mixed, 25 MB small, 693 MB large."
+            .to_string(),
+        columns: head.chain(papers::FILE_OPERATIONS.map(String::from)).collect(),
+        rows: ours.chain(absent).chain(papers).collect(),
+    }
+}
+
+fn bars(results: &Results) -> Figure {
+    let series = papers::FILE_OPERATIONS.iter().map(|operation| BarSeries {
+        name: operation.to_string(),
+        values: results
+            .cells
+            .iter()
+            .map(|cell| cell.figure(&format!("{operation} s")))
+            .collect(),
+        is_reference: false,
+    });
+    Figure::Bars {
+        title: "Operations by file system".to_string(),
+        caption: String::new(),
+        y: Axis::linear("seconds"),
+        categories: results.cells.iter().map(|cell| cell.name.clone()).collect(),
+        series: series.collect(),
+        is_stacked: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_options_of_file_systems() {
+        assert_eq!(
+            system("ext4:data=journal,noatime"),
+            ("ext4", "data=journal,noatime")
+        );
+        assert_eq!(system(AS_MOUNTED), (AS_MOUNTED, ""));
+    }
+}

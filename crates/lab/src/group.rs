@@ -1,0 +1,168 @@
+//! A cgroup that limits the memory of this process, page cache included.
+
+use crate::error::{Error, Result, refuse};
+use crate::place::{self, Mount};
+use crate::registry::{Claim, PREFIX, Registry, Resource};
+use crate::report::figure::bytes;
+use anyhow::Context;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Less than this and the program itself would not fit.
+pub const LEAST: u64 = 64 << 20;
+
+/// Where a group can be made, and how it is limited.
+struct Home {
+    /// The group of this process.
+    directory: PathBuf,
+    /// Where the new one goes.
+    parent: PathBuf,
+    /// Files that take the limit; those that are not there are left out.
+    limits: &'static [&'static str],
+}
+
+/// This process is limited as long as it lives.
+pub struct Limit(#[allow(dead_code)] Claim);
+
+/// Whether a limit can be set, tried by doing it.
+///
+/// # Errors
+/// A refusal that says why not.
+pub fn probe(limit: u64, registry: &Arc<Registry>) -> Result<()> {
+    Limit::set(limit, registry)
+        .map(drop)
+        .map_err(|error| match error {
+            Error::Interrupted => Error::Interrupted,
+            other => Error::Refused(format!("memory cannot be limited here: {other}")),
+        })
+}
+
+impl Limit {
+    /// Limits this process from now on.
+    ///
+    /// # Errors
+    /// Without the rights, or where no memory controller can be had.
+    pub fn set(limit: u64, registry: &Arc<Registry>) -> Result<Limit> {
+        if limit < LEAST {
+            return refuse(format!(
+                "the memory limit must be {} at the least",
+                bytes(LEAST as f64)
+            ));
+        }
+        let home = home(&fs::read_to_string("/proc/self/cgroup")?, &place::mounts()?)?;
+        let path = home.parent.join(format!("{PREFIX}{}", std::process::id()));
+        let resource = Resource::Group {
+            path: path.clone(),
+            home: home.directory.clone(),
+        };
+        let (claim, ()) = registry.create(resource, || {
+            fs::create_dir(&path).with_context(|| format!("{} was not made", path.display()))?;
+            let mut is_limited = false;
+            for name in home.limits {
+                let file = path.join(name);
+                if file.exists() {
+                    fs::write(&file, limit.to_string())
+                        .with_context(|| format!("{} took no limit", file.display()))?;
+                    is_limited = true;
+                }
+            }
+            if !is_limited {
+                return refuse(format!(
+                    "{} has no memory controller",
+                    home.parent.display()
+                ));
+            }
+            fs::write(path.join("cgroup.procs"), std::process::id().to_string())
+                .with_context(|| format!("{} took no process", path.display()))?;
+            Ok(())
+        })?;
+        Ok(Limit(claim))
+    }
+}
+
+/// Finds where to make a group: the first version's memory controller, or the second's.
+fn home(own: &str, mounts: &[Mount]) -> Result<Home> {
+    let inside = |root: &Path, path: &str| {
+        let directory = root.join(path.trim_start_matches('/'));
+        // In a container the path may be that of the host.
+        if directory.is_dir() {
+            directory
+        } else {
+            root.to_owned()
+        }
+    };
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+            continue;
+        };
+        if controllers.split(',').any(|name| name == "memory") {
+            let has_memory = |mount: &&Mount| {
+                mount.kind == "cgroup" && mount.options.iter().any(|option| option == "memory")
+            };
+            if let Some(mount) = mounts.iter().find(has_memory) {
+                let directory = inside(&mount.point, path);
+                let limits = &["memory.limit_in_bytes"];
+                return Ok(Home {
+                    parent: directory.clone(),
+                    directory,
+                    limits,
+                });
+            }
+        }
+        if controllers.is_empty()
+            && let Some(mount) = mounts.iter().find(|mount| mount.kind == "cgroup2")
+            && fs::read_to_string(mount.point.join("cgroup.controllers"))
+                .is_ok_and(|list| list.contains("memory"))
+        {
+            let directory = inside(&mount.point, path);
+            // A group with processes has no limited groups below it: a sister is made.
+            let parent = if directory == mount.point {
+                directory.clone()
+            } else {
+                directory.parent().unwrap_or(&mount.point).to_owned()
+            };
+            return Ok(Home {
+                directory,
+                parent,
+                limits: &["memory.max"],
+            });
+        }
+    }
+    refuse("no memory controller is mounted")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(kind: &str, option: &str) -> Mount {
+        Mount {
+            point: "/nowhere/cgroup".into(),
+            kind: kind.into(),
+            source: "cgroup".into(),
+            options: vec!["rw".into(), option.into()],
+            number: "0:30".into(),
+        }
+    }
+
+    #[test]
+    fn the_first_version_is_found_by_its_controller() {
+        let home = home(
+            "5:devices:/\n4:memory:/a/b\n0::/\n",
+            &[mount("cgroup", "memory")],
+        )
+        .unwrap();
+        assert_eq!(home.limits, ["memory.limit_in_bytes"]);
+        assert_eq!(home.directory, Path::new("/nowhere/cgroup"));
+    }
+
+    #[test]
+    fn without_a_controller_it_is_refused() {
+        assert!(matches!(
+            home("0::/\n", &[mount("cgroup2", "")]),
+            Err(Error::Refused(_))
+        ));
+    }
+}

@@ -1,0 +1,136 @@
+//! What the papers published, as data. Drawn beside our own figures, never mixed with them.
+
+const BLOCKS: &str = include_str!("../../../lab/papers/blocks.csv");
+const FILES: &str = include_str!("../../../lab/papers/files.csv");
+const ALIGNMENT: &str = include_str!("../../../lab/papers/alignment.csv");
+
+/// The types of block operations in the papers' tables, in their order.
+pub const KINDS: [&str; 8] = ["R", "RM", "RS", "RSM", "W", "WM", "WS", "WSM"];
+
+/// A row of the first paper's tables 3 to 5.
+#[derive(Clone, Debug)]
+pub struct BlockRow {
+    /// `HDD` or `SSD`.
+    pub disk: &'static str,
+    /// The file system.
+    pub file_system: &'static str,
+    /// F.
+    pub files: f64,
+    /// B, KiB.
+    pub buffer_kib: f64,
+    /// Share (percent) and mean size (KiB) of each of [`KINDS`], where the paper tells.
+    pub kinds: Vec<(Option<f64>, Option<f64>)>,
+    /// v, MB/s.
+    pub mb_s: f64,
+    /// K_wa.
+    pub kwa: f64,
+}
+
+/// Rows of a file of ours: comments and the head are left out.
+fn rows(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.skip(1).map(|line| line.split(',').collect())
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok()
+}
+
+/// The first paper's block statistics.
+pub fn blocks() -> Vec<BlockRow> {
+    rows(BLOCKS)
+        .map(|row| BlockRow {
+            disk: row[1],
+            file_system: row[2],
+            files: number(row[3]).expect("the file is ours"),
+            buffer_kib: number(row[4]).expect("the file is ours"),
+            kinds: row[5..21]
+                .chunks(2)
+                .map(|pair| (number(pair[0]), number(pair[1])))
+                .collect(),
+            mb_s: number(row[21]).expect("the file is ours"),
+            kwa: number(row[22]).expect("the file is ours"),
+        })
+        .collect()
+}
+
+/// The columns of the table of operations on files.
+pub const FILE_OPERATIONS: [&str; 6] = [
+    "copy mixed",
+    "delete mixed",
+    "untar small",
+    "copy small",
+    "delete small",
+    "copy large",
+];
+
+/// The table of operations on files: file system, and seconds of each of [`FILE_OPERATIONS`].
+pub fn files() -> Vec<(&'static str, Vec<f64>)> {
+    rows(FILES)
+        .map(|row| {
+            (
+                row[0],
+                row[1..].iter().filter_map(|field| number(field)).collect(),
+            )
+        })
+        .collect()
+}
+
+/// The penalty of an operation on one of the papers' disks.
+#[derive(Clone, Debug)]
+pub struct Penalty {
+    /// The disk and its year.
+    pub disk: String,
+    /// The operation.
+    pub operation: &'static str,
+    /// Least, mean and greatest over the file systems, where the paper tells.
+    pub values: [Option<f64>; 3],
+}
+
+/// The penalties of unaligned partitions.
+pub fn alignment() -> Vec<Penalty> {
+    rows(ALIGNMENT)
+        .map(|row| Penalty {
+            disk: format!("{} ({})", row[0], row[1]),
+            operation: row[2],
+            values: [number(row[3]), number(row[4]), number(row[5])],
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_data_are_complete() {
+        let blocks = blocks();
+        assert_eq!(blocks.len(), 23);
+        for row in &blocks {
+            assert_eq!(row.kinds.len(), KINDS.len());
+            let sum: f64 = row.kinds.iter().filter_map(|(share, _)| *share).sum();
+            assert!(
+                (97.0..=103.5).contains(&sum),
+                "shares of {row:?} sum up to {sum}"
+            );
+        }
+        assert!(
+            files()
+                .iter()
+                .all(|(_, seconds)| seconds.len() == FILE_OPERATIONS.len())
+        );
+        assert_eq!(files().len(), 5);
+        assert_eq!(alignment().len(), 16);
+        for penalty in alignment() {
+            let [least, mean, greatest] = penalty.values;
+            assert!(
+                least.is_none_or(|least| least <= mean.unwrap_or(9.0)),
+                "{penalty:?}"
+            );
+            assert!(
+                mean.is_none_or(|mean| mean <= greatest.unwrap_or(99.0)),
+                "{penalty:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Where a path lies: its file system, how that is mounted, the block device below, and what the
+//! kernel says of it. Reads `/proc` and `/sys` only; needs no rights.
+
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// The kernel counts partition starts and device sizes in these, whatever the device's own are.
+pub const SECTOR: u64 = 512;
+
+/// A line of the kernel's list of mounts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where.
+    pub point: PathBuf,
+    /// Which kind of file system.
+    pub kind: String,
+    /// What is mounted: a device, mostly.
+    pub source: String,
+    /// Options of the mount and of the file system.
+    pub options: Vec<String>,
+    /// The device's number, as `major:minor`.
+    pub number: String,
+}
+
+/// A path, what it lies on, and what that lies on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Place {
+    /// The path.
+    pub path: PathBuf,
+    /// How it is mounted; none for a device given by name.
+    pub mount: Option<Mount>,
+    /// The device below, where there is one.
+    pub device: Option<Device>,
+}
+
+/// A block device as the kernel describes it. Sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// Its name, such as `sda2`.
+    pub name: String,
+    /// Its number, as `major:minor`.
+    pub number: String,
+    /// The whole disk that it is, or is a partition of.
+    pub disk: String,
+    /// Where it begins on the disk, in sectors of 512 bytes; none if it is the disk.
+    pub start: Option<u64>,
+    /// Its size.
+    pub bytes: u64,
+    /// What one can address.
+    pub logical_sector: u64,
+    /// What the disk writes at once, as far as it tells.
+    pub physical_sector: u64,
+    /// What is read or written without penalty.
+    pub minimum_io: u64,
+    /// What is best written at once, such as a stripe; 0: not told.
+    pub optimal_io: u64,
+    /// How far the first physical sector begins after byte 0 of the device; below 0: cannot be aligned.
+    pub alignment_offset: i64,
+    /// Whether it turns.
+    pub rotational: bool,
+    /// The I/O scheduler in use.
+    pub scheduler: String,
+    /// `write back` or `write through`.
+    pub write_cache: String,
+    /// Whether a single write can be forced through the cache.
+    pub fua: bool,
+    /// Read ahead.
+    pub read_ahead: u64,
+    /// What can be discarded at once; 0: nothing can.
+    pub discard_granularity: u64,
+    /// What the maker calls it.
+    pub model: String,
+    /// Devices that it is made of: RAID, LVM, encryption.
+    pub below: Vec<Device>,
+}
+
+/// All mounts, in the kernel's order.
+///
+/// # Errors
+/// When `/proc` is not there.
+pub fn mounts() -> anyhow::Result<Vec<Mount>> {
+    let text =
+        fs::read_to_string("/proc/self/mountinfo").context("the list of mounts was not read")?;
+    Ok(text.lines().filter_map(parse_mount).collect())
+}
+
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (mount, system) = line.split_once(" - ")?;
+    let mount: Vec<&str> = mount.split(' ').collect();
+    let system: Vec<&str> = system.split(' ').collect();
+    let options = mount.get(5)?.split(',').chain(system.get(2)?.split(','));
+    let mut seen: Vec<String> = Vec::new();
+    for option in options {
+        if !seen.iter().any(|other| other == option) {
+            seen.push(option.to_string());
+        }
+    }
+    Some(Mount {
+        point: unescape(mount.get(4)?).into(),
+        kind: (*system.first()?).to_string(),
+        source: unescape(system.get(1)?),
+        options: seen,
+        number: (*mount.get(2)?).to_string(),
+    })
+}
+
+/// The kernel writes blanks and the like as octal numbers.
+fn unescape(text: &str) -> String {
+    let mut plain = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let digits = tail
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(code) if byte == b'\\' => {
+                plain.push(code);
+                rest = &tail[3..];
+            }
+            _ => {
+                plain.push(byte);
+                rest = tail;
+            }
+        }
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+impl Place {
+    /// Looks at where `path` lies: a directory or file, or a block device.
+    ///
+    /// # Errors
+    /// When there is nothing at `path`.
+    pub fn find(path: &Path) -> anyhow::Result<Place> {
+        let path =
+            fs::canonicalize(path).with_context(|| format!("{} is not there", path.display()))?;
+        let metadata = fs::metadata(&path)?;
+        if metadata.file_type().is_block_device() {
+            return Ok(Place {
+                device: Some(Device::find(&number(metadata.rdev()))?),
+                mount: None,
+                path,
+            });
+        }
+        let mounts = mounts()?;
+        let mount = mounts
+            .into_iter()
+            .filter(|mount| path.starts_with(&mount.point))
+            // The longest path, and of equal ones the last, which hides the others.
+            .max_by_key(|mount| mount.point.as_os_str().len())
+            .ok_or_else(|| anyhow!("no file system holds {}", path.display()))?;
+        let device = Device::find(&number(metadata.dev()))
+            .or_else(|_| Device::find(&mount.number))
+            .or_else(|_| Device::of_node(&mount.source))
+            .ok();
+        Ok(Place {
+            path,
+            mount: Some(mount),
+            device,
+        })
+    }
+
+    /// Free space for an ordinary user, bytes.
+    ///
+    /// # Errors
+    /// When the file system does not tell.
+    pub fn free_bytes(&self) -> anyhow::Result<u64> {
+        let told = rustix::fs::statvfs(&self.path)?;
+        Ok(told.f_bavail * told.f_frsize)
+    }
+}
+
+fn number(device: u64) -> String {
+    format!(
+        "{}:{}",
+        rustix::fs::major(device),
+        rustix::fs::minor(device)
+    )
+}
+
+fn text(path: &Path, name: &str) -> String {
+    fs::read_to_string(path.join(name))
+        .map(|text| text.trim().to_string())
+        .unwrap_or_default()
+}
+
+fn count<T: std::str::FromStr + Default>(path: &Path, name: &str) -> T {
+    text(path, name).parse().unwrap_or_default()
+}
+
+impl Device {
+    /// The device of a node such as `/dev/sda`.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn of_node(node: &str) -> anyhow::Result<Device> {
+        let metadata = fs::metadata(node).with_context(|| format!("{node} is not there"))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(anyhow!("{node} is no block device"));
+        }
+        Device::find(&number(metadata.rdev()))
+    }
+
+    /// The device of a number, as `major:minor`.
+    ///
+    /// # Errors
+    /// When the kernel knows none.
+    pub fn find(number: &str) -> anyhow::Result<Device> {
+        let path = fs::canonicalize(Path::new("/sys/dev/block").join(number))
+            .with_context(|| format!("no block device has the number {number}"))?;
+        Device::at(&path).ok_or_else(|| anyhow!("{} is no block device", path.display()))
+    }
+
+    /// The device that a directory of `/sys` describes.
+    fn at(path: &Path) -> Option<Device> {
+        let name = path.file_name()?.to_str()?.to_string();
+        let start = text(path, "start").parse().ok();
+        let whole = if path.join("partition").exists() {
+            path.parent()?
+        } else {
+            path
+        };
+        let queue = whole.join("queue");
+        let below = fs::read_dir(path.join("slaves"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let scheduler = text(&queue, "scheduler");
+        Some(Device {
+            number: text(path, "dev"),
+            disk: whole.file_name()?.to_str()?.to_string(),
+            start: if whole == path { None } else { start },
+            bytes: count::<u64>(path, "size") * SECTOR,
+            logical_sector: count(&queue, "logical_block_size"),
+            physical_sector: count(&queue, "physical_block_size"),
+            minimum_io: count(&queue, "minimum_io_size"),
+            optimal_io: count(&queue, "optimal_io_size"),
+            alignment_offset: count(path, "alignment_offset"),
+            rotational: text(&queue, "rotational") == "1",
+            scheduler: chosen(&scheduler).to_string(),
+            write_cache: text(&queue, "write_cache"),
+            fua: text(&queue, "fua") == "1",
+            read_ahead: count::<u64>(&queue, "read_ahead_kb") << 10,
+            discard_granularity: count(&queue, "discard_granularity"),
+            model: text(&whole.join("device"), "model"),
+            below: below
+                .filter_map(|entry| Device::at(&fs::canonicalize(entry.path()).ok()?))
+                .collect(),
+            name,
+        })
+    }
+
+    /// Its directory in `/sys`.
+    pub fn directory(&self) -> PathBuf {
+        Path::new("/sys/dev/block").join(&self.number)
+    }
+
+    /// Who else uses it: mounts, other devices made of it, its own partitions.
+    ///
+    /// # Errors
+    /// When the lists cannot be read.
+    pub fn users(&self) -> anyhow::Result<Vec<String>> {
+        let directory = self.directory();
+        let mut users: Vec<String> = mounts()?
+            .into_iter()
+            .filter(|mount| mount.number == self.number)
+            .map(|mount| format!("mounted on {}", mount.point.display()))
+            .collect();
+        for entry in fs::read_dir(directory.join("holders"))
+            .into_iter()
+            .flatten()
+            .flatten()
+        {
+            users.push(format!("part of {}", entry.file_name().to_string_lossy()));
+        }
+        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+        if swaps
+            .lines()
+            .any(|line| line.split(' ').next() == Some(&format!("/dev/{}", self.name)))
+        {
+            users.push("in use for swapping".to_string());
+        }
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if entry.path().join("partition").exists() {
+                users.push(format!(
+                    "divided: it has the partition {}",
+                    entry.file_name().to_string_lossy()
+                ));
+            }
+        }
+        Ok(users)
+    }
+}
+
+/// Of `none [mq-deadline] kyber`, the one in brackets.
+fn chosen(list: &str) -> &str {
+    match (list.find('['), list.find(']')) {
+        (Some(start), Some(end)) if start < end => &list[start + 1..end],
+        _ => list,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mountinfo() {
+        let line =
+            r"36 35 98:0 /mnt1 /a\040b rw,noatime master:1 - ext3 /dev/root rw,errors=continue";
+        let mount = parse_mount(line).unwrap();
+        assert_eq!(mount.point, Path::new("/a b"));
+        assert_eq!(
+            (mount.kind.as_str(), mount.source.as_str()),
+            ("ext3", "/dev/root")
+        );
+        assert_eq!(mount.options, ["rw", "noatime", "errors=continue"]);
+        assert_eq!(mount.number, "98:0");
+        assert_eq!(parse_mount("36 35"), None);
+    }
+
+    #[test]
+    fn the_scheduler_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(chosen("none"), "none");
+    }
+
+    #[test]
+    fn this_directory_lies_somewhere() {
+        let place = Place::find(Path::new(".")).unwrap();
+        assert!(place.mount.is_some());
+        assert!(place.free_bytes().unwrap() > 0);
+    }
+}

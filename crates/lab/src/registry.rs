@@ -1,0 +1,487 @@
+//! What an experiment created, so that it goes again whatever happens.
+//!
+//! Invariant: a line that names a thing is on disk before the thing exists. Each run has a file of
+//! such lines, locked while the run lives. Whoever finds a file without its lock undoes what is in
+//! it, last line first: at the next start of any experiment, or when asked to by `lab tidy`.
+
+use crate::error::{Result, refuse};
+use crate::place;
+use crate::tool;
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Names of trees and cgroups that the lab makes begin with this; it never removes others.
+pub const PREFIX: &str = "seiner-lab-";
+/// Tries to unmount what is still busy, 200 ms apart.
+const UNMOUNT_TRIES: usize = 25;
+
+/// A thing that was created or changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Resource {
+    /// A directory with all that is in it.
+    Tree {
+        /// Where; the last name begins with [`PREFIX`].
+        path: PathBuf,
+    },
+    /// The loop devices on a file.
+    Loop {
+        /// The file behind them.
+        file: PathBuf,
+    },
+    /// A mounted file system.
+    Mount {
+        /// Where it is mounted.
+        path: PathBuf,
+    },
+    /// A cgroup; its processes go home before it is removed.
+    Group {
+        /// Its directory.
+        path: PathBuf,
+        /// The directory of the cgroup they came from.
+        home: PathBuf,
+    },
+    /// An instance of the kernel's tracer.
+    Trace {
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// A setting of the system, to be set back.
+    Setting {
+        /// Its file.
+        path: PathBuf,
+        /// What it was.
+        value: String,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Create { number: usize, resource: Resource },
+    Gone { number: usize },
+}
+
+/// The list of one run.
+#[derive(Debug)]
+pub struct Registry {
+    path: PathBuf,
+    lines: Mutex<Lines>,
+}
+
+#[derive(Debug)]
+struct Lines {
+    file: File,
+    next: usize,
+}
+
+/// A thing of this run; dropping it undoes it.
+#[derive(Debug)]
+pub struct Claim {
+    number: usize,
+    resource: Resource,
+    registry: Arc<Registry>,
+    is_tried: bool,
+}
+
+/// The directory of all lists: `SEINER_LAB_STATE`, or one of the user's own.
+///
+/// # Errors
+/// When no home directory is known.
+pub fn state_directory() -> Result<PathBuf> {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = from("SEINER_LAB_STATE") {
+        return Ok(path.into());
+    }
+    let state = match (from("XDG_STATE_HOME"), from("HOME")) {
+        (Some(state), _) => PathBuf::from(state),
+        (None, Some(home)) => PathBuf::from(home).join(".local/state"),
+        (None, None) => {
+            return refuse(
+                "neither HOME nor SEINER_LAB_STATE is set: the lab keeps there what it has to remove",
+            );
+        }
+    };
+    Ok(state.join("seiner/lab"))
+}
+
+impl Registry {
+    /// Starts the list of this run, once what dead runs left is gone.
+    ///
+    /// # Errors
+    /// When the list cannot be written, or something left behind does not go.
+    pub fn open(directory: &Path) -> Result<Arc<Registry>> {
+        tidy(directory)?;
+        fs::create_dir_all(directory)
+            .with_context(|| format!("{} was not made", directory.display()))?;
+        let path = directory.join(format!("{}.jsonl", std::process::id()));
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .with_context(|| format!("{} was not opened", path.display()))?;
+        file.try_lock()
+            .map_err(|error| anyhow!("{} is locked: {error}", path.display()))?;
+        Ok(Arc::new(Registry {
+            path,
+            lines: Mutex::new(Lines { file, next: 0 }),
+        }))
+    }
+
+    /// Writes down what is about to be created, then creates it.
+    ///
+    /// # Errors
+    /// Those of `make`; what it had done by then is undone.
+    pub fn create<T>(
+        self: &Arc<Registry>,
+        resource: Resource,
+        make: impl FnOnce() -> Result<T>,
+    ) -> Result<(Claim, T)> {
+        let number = {
+            let mut lines = self.lines.lock().expect("nobody panics with the list");
+            let number = lines.next;
+            lines.next += 1;
+            let line = Line::Create {
+                number,
+                resource: resource.clone(),
+            };
+            append(&mut lines.file, &line)?;
+            number
+        };
+        let claim = Claim {
+            number,
+            resource,
+            registry: self.clone(),
+            is_tried: false,
+        };
+        let made = make()?;
+        Ok((claim, made))
+    }
+
+    /// Changes a setting of the system until the claim is dropped.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn set(self: &Arc<Registry>, path: &Path, value: &str) -> Result<Claim> {
+        let before =
+            fs::read_to_string(path).with_context(|| format!("{} was not read", path.display()))?;
+        let resource = Resource::Setting {
+            path: path.to_owned(),
+            value: before.trim().to_string(),
+        };
+        let write = || Ok(fs::write(path, value)?);
+        Ok(self.create(resource, write)?.0)
+    }
+
+    /// Makes a directory of the lab's own in `parent`, on the disk that is measured.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn tree(self: &Arc<Registry>, parent: &Path) -> Result<(Claim, PathBuf)> {
+        let parent = fs::canonicalize(parent)
+            .with_context(|| format!("{} is not there", parent.display()))?;
+        for number in 0.. {
+            let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
+            if path.exists() {
+                continue;
+            }
+            let resource = Resource::Tree { path: path.clone() };
+            let make = || {
+                fs::create_dir(&path)
+                    .with_context(|| format!("{} was not made", path.display()))
+                    .map_err(Into::into)
+            };
+            return Ok((self.create(resource, make)?.0, path));
+        }
+        unreachable!("numbers do not end")
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        // Every claim holds the registry, so nothing is left when the last one goes.
+        if unfinished(&self.path).is_ok_and(|left| left.is_empty()) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Claim {
+    /// Undoes it now and says whether that worked.
+    ///
+    /// # Errors
+    /// When the thing does not go; it stays in the list.
+    pub fn release(mut self) -> Result<()> {
+        self.is_tried = true;
+        self.undo()
+    }
+
+    fn undo(&self) -> Result<()> {
+        self.resource.undo()?;
+        let mut lines = self
+            .registry
+            .lines
+            .lock()
+            .expect("nobody panics with the list");
+        append(
+            &mut lines.file,
+            &Line::Gone {
+                number: self.number,
+            },
+        )
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        if self.is_tried {
+            return;
+        }
+        if let Err(error) = self.undo() {
+            eprintln!("seiner: {error}; `seiner lab tidy` tries again");
+        }
+    }
+}
+
+fn append(file: &mut File, line: &Line) -> Result<()> {
+    let mut text = serde_json::to_vec(line).map_err(io::Error::from)?;
+    text.push(b'\n');
+    file.write_all(&text)?;
+    file.sync_data()?;
+    Ok(())
+}
+
+/// Undoes what dead runs left. Answers what that was.
+///
+/// # Errors
+/// When something does not go; its list stays.
+pub fn tidy(directory: &Path) -> Result<Vec<Resource>> {
+    let mut gone = Vec::new();
+    let Ok(entries) = fs::read_dir(directory) else {
+        return Ok(gone);
+    };
+    for entry in entries {
+        let path = entry?.path();
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "jsonl")
+        {
+            continue;
+        }
+        let file = File::open(&path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => continue,
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        for resource in unfinished(&path)?.into_iter().rev() {
+            resource.undo()?;
+            gone.push(resource);
+        }
+        fs::remove_file(&path)?;
+    }
+    Ok(gone)
+}
+
+/// What a list says was created and not undone. A torn last line names nothing that exists.
+fn unfinished(path: &Path) -> io::Result<Vec<Resource>> {
+    let mut left: Vec<Option<Resource>> = Vec::new();
+    for line in fs::read_to_string(path)?.lines() {
+        match serde_json::from_str(line) {
+            Ok(Line::Create { number, resource }) => {
+                left.resize(left.len().max(number + 1), None);
+                left[number] = Some(resource);
+            }
+            Ok(Line::Gone { number }) if number < left.len() => left[number] = None,
+            _ => {}
+        }
+    }
+    Ok(left.into_iter().flatten().collect())
+}
+
+impl Resource {
+    fn undo(&self) -> Result<()> {
+        let done = match self {
+            Resource::Tree { path } => remove_tree(path),
+            Resource::Loop { file } => detach(file),
+            Resource::Mount { path } => unmount(path),
+            Resource::Group { path, home } => dissolve(path, home),
+            Resource::Trace { path } => stop_tracing(path),
+            Resource::Setting { path, value } => set_back(path, value),
+        };
+        Ok(done.with_context(|| format!("{self} did not go"))?)
+    }
+}
+
+impl std::fmt::Display for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Resource::Tree { path } => write!(f, "the directory {}", path.display()),
+            Resource::Loop { file } => write!(f, "the loop device on {}", file.display()),
+            Resource::Mount { path } => write!(f, "the file system on {}", path.display()),
+            Resource::Group { path, .. } => write!(f, "the cgroup {}", path.display()),
+            Resource::Trace { path } => write!(f, "the trace instance {}", path.display()),
+            Resource::Setting { path, .. } => write!(f, "the setting {}", path.display()),
+        }
+    }
+}
+
+fn gone_is_fine(done: io::Result<()>) -> anyhow::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+fn remove_tree(path: &Path) -> anyhow::Result<()> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    if !name.is_some_and(|name| name.starts_with(PREFIX)) {
+        return Err(anyhow!("its name does not begin with {PREFIX}"));
+    }
+    if place::mounts()?
+        .iter()
+        .any(|mount| mount.point.starts_with(path))
+    {
+        return Err(anyhow!("a file system is still mounted in it"));
+    }
+    gone_is_fine(fs::remove_dir_all(path))
+}
+
+fn detach(file: &Path) -> anyhow::Result<()> {
+    if !file.exists() {
+        return Ok(());
+    }
+    let listed = tool::run("losetup", ["-n", "-O", "NAME", "-j"].map(Path::new), [file])?;
+    for device in listed.split_whitespace() {
+        tool::run("losetup", [Path::new("-d"), Path::new(device)], [])?;
+    }
+    Ok(())
+}
+
+fn unmount(path: &Path) -> anyhow::Result<()> {
+    for _ in 0..UNMOUNT_TRIES {
+        if !place::mounts()?.iter().any(|mount| mount.point == path) {
+            return Ok(());
+        }
+        let _ = tool::run("umount", [path], []);
+        if place::mounts()?.iter().any(|mount| mount.point == path) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+    tool::run("umount", [Path::new("-l"), path], []).map(drop)
+}
+
+fn dissolve(path: &Path, home: &Path) -> anyhow::Result<()> {
+    let Ok(processes) = fs::read_to_string(path.join("cgroup.procs")) else {
+        return Ok(());
+    };
+    for process in processes.lines() {
+        // A process that ended meanwhile needs no home.
+        let _ = fs::write(home.join("cgroup.procs"), process);
+    }
+    gone_is_fine(fs::remove_dir(path))
+}
+
+fn stop_tracing(path: &Path) -> anyhow::Result<()> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let _ = fs::write(path.join("tracing_on"), "0");
+    let _ = fs::write(path.join("events/enable"), "0");
+    gone_is_fine(fs::remove_dir(path))
+}
+
+fn set_back(path: &Path, value: &str) -> anyhow::Result<()> {
+    if path.exists() {
+        fs::write(path, value)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_that_is_dropped_leaves_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let registry = Registry::open(&home.path().join("state")).unwrap();
+        let (claim, path) = registry.tree(home.path()).unwrap();
+        fs::write(path.join("file"), "x").unwrap();
+        let setting = home.path().join("setting");
+        fs::write(&setting, "before\n").unwrap();
+        let set = registry.set(&setting, "during").unwrap();
+        assert_eq!(fs::read_to_string(&setting).unwrap(), "during");
+        set.release().unwrap();
+        drop(claim);
+        assert_eq!(fs::read_to_string(&setting).unwrap(), "before");
+        assert!(!path.exists());
+        drop(registry);
+        assert_eq!(fs::read_dir(home.path().join("state")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_goes_at_the_next_start() {
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("state");
+        fs::create_dir(&state).unwrap();
+        let tree = home.path().join("seiner-lab-77-0");
+        fs::create_dir(&tree).unwrap();
+        let setting = home.path().join("setting");
+        fs::write(&setting, "during").unwrap();
+        let lines = [
+            Line::Create {
+                number: 0,
+                resource: Resource::Tree { path: tree.clone() },
+            },
+            Line::Create {
+                number: 1,
+                resource: Resource::Setting {
+                    path: setting.clone(),
+                    value: "before".into(),
+                },
+            },
+            Line::Create {
+                number: 2,
+                resource: Resource::Tree {
+                    path: "/nowhere/seiner-lab-1".into(),
+                },
+            },
+            Line::Gone { number: 2 },
+        ];
+        let mut text: String = lines
+            .iter()
+            .map(|line| serde_json::to_string(line).unwrap() + "\n")
+            .collect();
+        text.push_str("{\"create\":{\"numb");
+        fs::write(state.join("77.jsonl"), text).unwrap();
+        let gone = tidy(&state).unwrap();
+        assert_eq!(gone.len(), 2);
+        assert!(!tree.exists());
+        assert_eq!(fs::read_to_string(&setting).unwrap(), "before");
+        assert!(tidy(&state).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_list_of_a_living_run_is_left_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let registry = Registry::open(&home.path().join("state")).unwrap();
+        let (_claim, path) = registry.tree(home.path()).unwrap();
+        assert!(tidy(&home.path().join("state")).unwrap().is_empty());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_tree_with_another_name_is_never_removed() {
+        let home = tempfile::tempdir().unwrap();
+        let tree = home.path().join("photographs");
+        fs::create_dir(&tree).unwrap();
+        assert!(Resource::Tree { path: tree.clone() }.undo().is_err());
+        assert!(tree.exists());
+    }
+}

@@ -1,0 +1,326 @@
+//! The report of a run: one HTML page without anything from elsewhere. Pictures are drawn here; the
+//! small script only adds what a pointer finds, and hides lines.
+
+pub mod compare;
+pub mod figure;
+mod svg;
+
+use crate::place::{Device, Place};
+use crate::results::Results;
+use crate::runner::about;
+use figure::{Figure, Row, bytes, plain};
+use std::fmt::Write;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// Text as it may stand in HTML, in attributes too.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\n' => safe.push_str("&#10;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+/// The page of a run.
+pub fn page(results: &Results) -> String {
+    let experiment = results.job.work.experiment();
+    let mut body = String::new();
+    let title = format!("seiner lab {}", results.experiment());
+    let _ = write!(
+        body,
+        "<h1>{title}</h1><p class=\"lead\">{} · backend {} · {} of measuring, {} cells</p>",
+        escape(results.started.split('.').next().unwrap_or_default()),
+        results.backend,
+        about(results.cells.iter().map(|cell| cell.took_s).sum()),
+        results.cells.len()
+    );
+    list(&mut body, "What it says", &experiment.remarks(results));
+    for figure in experiment.figures(results) {
+        body.push_str(&section(&figure));
+    }
+    let missing: Vec<String> = results
+        .missing
+        .iter()
+        .map(|cell| format!("{}: {}", cell.name, cell.why))
+        .collect();
+    list(&mut body, "Not available here", &missing);
+    body.push_str(&surroundings(results));
+    list(&mut body, "Notes", &notes(results));
+    body.push_str(&section(&everything(results)));
+    whole(&title, &body)
+}
+
+/// A page around its body.
+fn whole(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>{}</title><style>{STYLE}</style></head><body><main>{body}\
+         <footer>Lines and rows of the papers are drawn faintly and set in italics: other machines, other years.</footer>\
+         </main><div id=\"tip\" role=\"status\"></div><script>{SCRIPT}</script></body></html>\n",
+        escape(title)
+    )
+}
+
+fn list(body: &mut String, title: &str, points: &[String]) {
+    if points.is_empty() {
+        return;
+    }
+    let _ = write!(body, "<section><h2>{}</h2><ul>", escape(title));
+    for point in points {
+        let _ = write!(body, "<li>{}</li>", escape(point));
+    }
+    body.push_str("</ul></section>");
+}
+
+/// A figure with its title, legend and caption; nothing where nothing was measured.
+fn section(figure: &Figure) -> String {
+    if figure.is_empty() {
+        return String::new();
+    }
+    let names: Vec<(&str, bool)> = match figure {
+        Figure::Lines { series, .. } => series
+            .iter()
+            .map(|line| (line.name.as_str(), line.is_reference))
+            .collect(),
+        Figure::Bars { series, .. } => series
+            .iter()
+            .map(|bars| (bars.name.as_str(), bars.is_reference))
+            .collect(),
+        Figure::Table { .. } => Vec::new(),
+    };
+    let mut html = format!("<section><h2>{}</h2>", escape(figure.title()));
+    if !figure.caption().is_empty() {
+        let _ = write!(
+            html,
+            "<p class=\"caption\">{}</p>",
+            escape(figure.caption())
+        );
+    }
+    html.push_str(&svg::draw(figure));
+    if let Figure::Table { columns, rows, .. } = figure {
+        html.push_str(&table(columns, rows));
+    }
+    if names.len() > 1 || names.iter().any(|(name, _)| !name.is_empty()) {
+        html.push_str("<div class=\"legend\">");
+        for (place, (name, is_reference)) in names.iter().enumerate() {
+            let _ = write!(
+                html,
+                "<button data-series=\"{place}\" aria-pressed=\"true\" class=\"{}\"><span class=\"{}\"><i></i></span>{}</button>",
+                if *is_reference { "reference" } else { "" },
+                svg::colour(place, false),
+                escape(name)
+            );
+        }
+        html.push_str("</div>");
+    }
+    html + "</section>"
+}
+
+fn table(columns: &[String], rows: &[Row]) -> String {
+    let mut html = "<div class=\"wrap\"><table><thead><tr>".to_string();
+    for column in columns {
+        let _ = write!(html, "<th>{}</th>", escape(column));
+    }
+    html.push_str("</tr></thead><tbody>");
+    for row in rows {
+        let _ = write!(
+            html,
+            "<tr{}>",
+            if row.is_reference {
+                " class=\"reference\""
+            } else {
+                ""
+            }
+        );
+        for field in &row.fields {
+            let class = if field.len() > 40 {
+                " class=\"words\""
+            } else {
+                ""
+            };
+            let _ = write!(html, "<td{class}>{}</td>", escape(field));
+        }
+        html.push_str("</tr>");
+    }
+    html + "</tbody></table></div>"
+}
+
+/// Machine, disk and job.
+fn surroundings(results: &Results) -> String {
+    let machine = &results.machine;
+    let loads = results.cells.iter().map(|cell| cell.load);
+    let heaviest = loads.fold(0.0, f64::max);
+    let mut terms = vec![
+        (
+            "Processor",
+            format!("{} × {}", machine.processors, machine.processor),
+        ),
+        ("Memory", bytes(machine.memory as f64)),
+        (
+            "System",
+            format!(
+                "{}, kernel {}{}{}",
+                machine.system,
+                machine.kernel,
+                if machine.is_virtual {
+                    ", a virtual machine"
+                } else {
+                    ""
+                },
+                if machine.is_root {
+                    ", as root"
+                } else {
+                    ", as an ordinary user"
+                }
+            ),
+        ),
+        (
+            "Load before a cell",
+            format!("{} at the most", plain(heaviest)),
+        ),
+        ("Program", results.program.clone()),
+        (
+            "Seed, profile",
+            format!("{}, {:?}", results.job.seed, results.job.profile).to_lowercase(),
+        ),
+    ];
+    if let Some(place) = &results.place {
+        terms.push(("Place", describe(place)));
+    }
+    let mut html = "<section><h2>Where it ran</h2><dl>".to_string();
+    for (name, text) in terms {
+        let _ = write!(html, "<dt>{name}</dt><dd>{}</dd>", escape(&text));
+    }
+    html + "</dl></section>"
+}
+
+/// A place in words.
+fn describe(place: &Place) -> String {
+    let mut words = Vec::new();
+    if let Some(mount) = &place.mount {
+        words.push(format!("{} ({})", mount.kind, mount.options.join(",")));
+    }
+    words.extend(place.device.iter().map(describe_device));
+    words.join(" on ")
+}
+
+/// A device in words.
+fn describe_device(device: &Device) -> String {
+    format!(
+        "{}{}, {}, sectors {}/{}, {}, scheduler {}, {}",
+        device.name,
+        if device.model.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", device.model)
+        },
+        bytes(device.bytes as f64),
+        device.logical_sector,
+        device.physical_sector,
+        if device.rotational {
+            "rotating"
+        } else {
+            "not rotating"
+        },
+        device.scheduler,
+        device.write_cache
+    )
+}
+
+/// Notes of all cells, equal ones once.
+fn notes(results: &Results) -> Vec<String> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for cell in &results.cells {
+        for note in &cell.notes {
+            match told.iter_mut().find(|(text, _)| text == note) {
+                Some((_, cells)) => cells.push(&cell.name),
+                None => told.push((note.clone(), vec![&cell.name])),
+            }
+        }
+    }
+    let count = results.cells.len();
+    told.into_iter()
+        .map(|(text, cells)| match cells.len() {
+            all if all == count => text,
+            1..=3 => format!("{}: {text}", cells.join(" · ")),
+            some => format!("{some} of {count} cells: {text}"),
+        })
+        .collect()
+}
+
+/// Every figure of every cell.
+fn everything(results: &Results) -> Figure {
+    let mut names: Vec<&String> = results
+        .cells
+        .iter()
+        .flat_map(|cell| cell.figures.keys())
+        .collect();
+    names.sort();
+    names.dedup();
+    let head = ["cell", "load", "took s"].map(String::from).into_iter();
+    let rows = results.cells.iter().map(|cell| {
+        let start = [cell.name.clone(), plain(cell.load), plain(cell.took_s)].into_iter();
+        let figures = names
+            .iter()
+            .map(|name| cell.figure(name).map(plain).unwrap_or_default());
+        Row {
+            fields: start.chain(figures).collect(),
+            is_reference: false,
+        }
+    });
+    Figure::Table {
+        title: "Every cell".to_string(),
+        caption: "The same, and every sample, are in results.json, results.csv and lines.csv."
+            .to_string(),
+        columns: head
+            .chain(names.iter().map(|name| name.to_string()))
+            .collect(),
+        rows: rows.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_break_out_of_the_page() {
+        assert_eq!(
+            escape("<a b=\"c\">&\n"),
+            "&lt;a b=&quot;c&quot;&gt;&amp;&#10;"
+        );
+        let figure = Figure::Table {
+            title: "<script>".into(),
+            caption: String::new(),
+            columns: vec!["<b>".into()],
+            rows: vec![Row {
+                fields: vec!["<i>".into()],
+                is_reference: true,
+            }],
+        };
+        let html = section(&figure);
+        assert!(!html.contains("<script>") && !html.contains("<b>") && !html.contains("<i>"));
+        assert!(html.contains("class=\"reference\""));
+    }
+
+    #[test]
+    fn a_figure_without_values_is_left_out() {
+        let figure = Figure::Table {
+            title: "t".into(),
+            caption: String::new(),
+            columns: vec![],
+            rows: vec![],
+        };
+        assert_eq!(section(&figure), "");
+    }
+}

@@ -1,0 +1,159 @@
+//! `lab trace`: the block operations of a command, or of traces that the user brings.
+
+use crate::blocks::{Recorder, Statistics, blktrace, tables};
+use crate::error::{Error, Result, refuse};
+use crate::job::{Experiment, Job, Plan, Session, Task};
+use crate::native::sync_file_system;
+use crate::place::Place;
+use crate::report::figure::{Figure, plain};
+use crate::results::{Backend, Cell, Results, Settings};
+use crate::runner::Bench;
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// What is counted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trace {
+    /// A path on the disk whose operations count.
+    pub on: PathBuf,
+    /// The command, with its arguments; empty if files are read.
+    pub command: Vec<String>,
+    /// Files of blktrace to read instead of tracing.
+    pub files: Vec<PathBuf>,
+    /// Bytes that the application says it wrote; 0: unknown.
+    pub application_bytes: u64,
+}
+
+impl Experiment for Trace {
+    fn plan(&self, _job: &Job) -> Result<Plan> {
+        let (name, place) = if self.files.is_empty() {
+            let Some(program) = self.command.first() else {
+                return refuse("name a command behind --, or files of blktrace by --blktrace");
+            };
+            let place = Place::find(&self.on)?;
+            if place.device.is_none() {
+                return refuse(format!(
+                    "{} lies on no block device; name another path by --on",
+                    self.on.display()
+                ));
+            }
+            (program.clone(), Some(place))
+        } else {
+            ("blktrace".to_string(), None)
+        };
+        let settings = Settings::from([("command".to_string(), json!(self.command.join(" ")))]);
+        Ok(Plan {
+            tasks: vec![Task {
+                name,
+                settings,
+                estimate_s: 1.0,
+            }],
+            missing: Vec::new(),
+            backend: Backend::Native,
+            place,
+        })
+    }
+
+    fn open(&self, _job: &Job, _bench: &Bench) -> Result<Box<dyn Session>> {
+        Ok(Box::new(Run(self.clone())))
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        let mut figures = tables::figures(&results.cells);
+        figures.extend(results.cells.iter().filter_map(tables::over_time));
+        figures
+    }
+
+    fn remarks(&self, results: &Results) -> Vec<String> {
+        let blocks = results.cells.iter().filter_map(|cell| cell.blocks.as_ref());
+        blocks.map(in_words).collect()
+    }
+}
+
+fn in_words(blocks: &Statistics) -> String {
+    format!(
+        "{} MB were written to the device and {} MB read, in {} operations{}.",
+        plain(blocks.written_bytes as f64 / 1e6),
+        plain(blocks.read_bytes as f64 / 1e6),
+        plain(blocks.operations() as f64),
+        match blocks.lost {
+            0 => String::new(),
+            lost => format!(
+                "; {lost} more were not seen by the tracer, so the shares are those of the rest"
+            ),
+        }
+    )
+}
+
+struct Run(Trace);
+
+impl Session for Run {
+    fn run(&mut self, _task: &Task, bench: &Bench) -> Result<Cell> {
+        let mut cell = Cell::default();
+        let blocks = if self.0.files.is_empty() {
+            self.trace(&mut cell, bench)?
+        } else {
+            blktrace::read(&self.0.files)?
+        };
+        cell.tell("written MB", blocks.written_bytes as f64 / 1e6);
+        cell.tell("read MB", blocks.read_bytes as f64 / 1e6);
+        if self.0.application_bytes > 0 {
+            cell.tell(
+                "K_wa",
+                blocks.written_bytes as f64 / self.0.application_bytes as f64,
+            );
+        }
+        cell.blocks = Some(blocks);
+        Ok(cell)
+    }
+}
+
+impl Run {
+    fn trace(&self, cell: &mut Cell, bench: &Bench) -> Result<Statistics> {
+        let place = Place::find(&self.0.on)?;
+        let device = place.device.context("the device went away")?;
+        // What others left in the page cache is not this command's.
+        sync_file_system(&self.0.on)?;
+        let recorder = Recorder::start(&device, &bench.registry);
+        if let Some(why) = &recorder.without_types {
+            cell.notes.push(format!(
+                "Types are not known: {why}. The device's counters were used."
+            ));
+        }
+        let start = Instant::now();
+        let mut child = Command::new(&self.0.command[0])
+            .args(&self.0.command[1..])
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("{} did not start", self.0.command[0]))?;
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
+            }
+            if bench.interrupt.is_set() {
+                child.kill()?;
+                child.wait()?;
+                return Err(Error::Interrupted);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        cell.tell("seconds", start.elapsed().as_secs_f64());
+        sync_file_system(&self.0.on)?;
+        cell.tell(
+            "seconds with the sync behind",
+            start.elapsed().as_secs_f64(),
+        );
+        if !status.success() {
+            cell.notes.push(format!("The command ended with {status}."));
+        }
+        cell.notes.push(format!(
+            "Operations of everybody on {} are counted, not this command's alone.",
+            device.name
+        ));
+        Ok(recorder.finish())
+    }
+}

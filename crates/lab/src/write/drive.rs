@@ -1,0 +1,315 @@
+//! The load: portions for each sensor in turn, by so many writers, greedy or at a rate.
+
+use super::stores::{Portion, Store};
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::seed::Dice;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Different contents of portions, so that a disk that compresses gains nothing.
+const CONTENTS: u64 = 1000;
+/// Memory for contents at the most.
+const CONTENTS_BYTES: u64 = 64 << 20;
+/// Rates over time: so many points in a phase.
+const POINTS: f64 = 60.0;
+/// One of so many portions is timed.
+const TIMED: u64 = 16;
+/// Times kept by one writer.
+const KEPT: usize = 1 << 20;
+
+/// A store with the load on it. Writers go on where the phase before ended.
+pub struct Drive<'a> {
+    store: &'a dyn Store,
+    writers: Vec<Writer>,
+    contents: Vec<u8>,
+    portion: u64,
+}
+
+/// The sensors of one writer, and where it is.
+struct Writer {
+    first: u64,
+    count: u64,
+    done: AtomicU64,
+}
+
+/// What happened in a phase.
+#[derive(Debug)]
+pub struct Phase {
+    /// Bytes of samples that were taken.
+    pub bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// Seconds since the beginning, and MB/s since the point before.
+    pub rates: Vec<(f64, f64)>,
+    /// The time that 99 of 100 portions did not exceed, ms.
+    pub p99_ms: f64,
+}
+
+/// What the writers of a phase share.
+struct Shared<'a> {
+    bytes: AtomicU64,
+    stop: AtomicBool,
+    failure: Mutex<Option<Error>>,
+    rate: Option<f64>,
+    start: Instant,
+    interrupt: &'a Interrupt,
+}
+
+impl<'a> Drive<'a> {
+    /// Puts `writers` on a store with `sensors`.
+    pub fn new(
+        store: &'a dyn Store,
+        sensors: u64,
+        writers: u64,
+        seed: u64,
+        portion: u64,
+    ) -> Drive<'a> {
+        let writers = writers.min(sensors).max(1);
+        let bound = |number: u64| u128::from(sensors) * u128::from(number) / u128::from(writers);
+        let writer = |number: u64| {
+            let first = bound(number) as u64;
+            Writer {
+                first,
+                count: bound(number + 1) as u64 - first,
+                done: AtomicU64::new(0),
+            }
+        };
+        let count = CONTENTS.min(CONTENTS_BYTES / portion).max(2);
+        let mut contents = vec![0; (count * portion) as usize];
+        Dice::new(seed).fill(&mut contents);
+        Drive {
+            store,
+            writers: (0..writers).map(writer).collect(),
+            contents,
+            portion,
+        }
+    }
+
+    /// Runs until time is up and `least` bytes were taken, or `most` were. At `rate` bytes a second,
+    /// if one is given.
+    ///
+    /// # Errors
+    /// When the store fails, or the user wants to stop.
+    pub fn run(
+        &self,
+        duration: Duration,
+        least: u64,
+        most: u64,
+        rate: Option<f64>,
+        interrupt: &Interrupt,
+    ) -> Result<Phase> {
+        let shared = Shared {
+            bytes: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            rate,
+            start: Instant::now(),
+            interrupt,
+        };
+        let (rates, mut times) = std::thread::scope(|scope| {
+            let workers: Vec<_> = self
+                .writers
+                .iter()
+                .map(|writer| scope.spawn(|| self.work(writer, &shared)))
+                .collect();
+            let rates = watch(&shared, duration, least, most);
+            let times: Vec<u32> = workers
+                .into_iter()
+                .flat_map(|worker| worker.join().expect("a writer does not panic"))
+                .collect();
+            (rates, times)
+        });
+        let took = shared.start.elapsed();
+        interrupt.check()?;
+        if let Some(error) = shared
+            .failure
+            .into_inner()
+            .expect("nobody panics with the failure")
+        {
+            return Err(error);
+        }
+        times.sort_unstable();
+        let p99_ns = times.get(times.len() * 99 / 100).copied().unwrap_or(0);
+        Ok(Phase {
+            bytes: shared.bytes.into_inner(),
+            took,
+            rates,
+            p99_ms: f64::from(p99_ns) / 1e6,
+        })
+    }
+
+    fn work(&self, writer: &Writer, shared: &Shared<'_>) -> Vec<u32> {
+        let mut times = Vec::new();
+        let (mut taken, share) = (0, 1.0 / self.writers.len() as f64);
+        for number in 0u64.. {
+            if shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if let Some(rate) = shared.rate {
+                wait_until(taken as f64 / (rate * share), shared);
+            }
+            let done = writer.done.load(Ordering::Relaxed);
+            let place = done % writer.count;
+            let count = self.store.stride().min(writer.count - place);
+            let content = (done % (self.contents.len() as u64 / self.portion)) * self.portion;
+            let portion = Portion {
+                first: writer.first + place,
+                count,
+                turn: done / writer.count,
+                contents: &self.contents,
+                content: content as usize,
+            };
+            let timed = number.is_multiple_of(TIMED).then(Instant::now);
+            match self.store.put(&portion) {
+                Ok(bytes) => {
+                    taken += bytes;
+                    shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    *shared
+                        .failure
+                        .lock()
+                        .expect("nobody panics with the failure") = Some(error);
+                    shared.stop.store(true, Ordering::Relaxed);
+                    break;
+                }
+            }
+            writer.done.fetch_add(count, Ordering::Relaxed);
+            if let Some(before) = timed
+                && times.len() < KEPT
+            {
+                times.push(before.elapsed().as_nanos().min(u128::from(u32::MAX)) as u32);
+            }
+        }
+        times
+    }
+}
+
+/// Waits until so many seconds have passed since the beginning.
+fn wait_until(seconds: f64, shared: &Shared<'_>) {
+    loop {
+        let early = seconds - shared.start.elapsed().as_secs_f64();
+        if early <= 0.0005 || shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        std::thread::sleep(Duration::from_secs_f64(early.min(0.05)));
+    }
+}
+
+/// Takes rates, and stops the writers when it is time.
+fn watch(shared: &Shared<'_>, duration: Duration, least: u64, most: u64) -> Vec<(f64, f64)> {
+    let step = (duration.as_secs_f64() / POINTS).max(0.02);
+    let (mut points, mut last, mut before) = (Vec::new(), 0.0, 0);
+    // A lap that takes ten times as long as planned is given up.
+    let patience = duration * 10;
+    loop {
+        std::thread::sleep(Duration::from_secs_f64(step.min(0.1)));
+        let (now, bytes) = (shared.start.elapsed(), shared.bytes.load(Ordering::Relaxed));
+        let seconds = now.as_secs_f64();
+        if seconds - last >= step {
+            points.push((seconds, (bytes - before) as f64 / (seconds - last) / 1e6));
+            (last, before) = (seconds, bytes);
+        }
+        let is_over = (now >= duration && bytes >= least) || bytes >= most || now >= patience;
+        if is_over || shared.interrupt.is_set() || shared.stop.load(Ordering::Relaxed) {
+            shared.stop.store(true, Ordering::Relaxed);
+            return points;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// Remembers how often each sensor was written.
+    #[derive(Default)]
+    struct Memory(Mutex<BTreeMap<u64, u64>>);
+
+    impl Store for Memory {
+        fn put(&self, portion: &Portion<'_>) -> Result<u64> {
+            let mut sensors = self.0.lock().unwrap();
+            for sensor in portion.first..portion.first + portion.count {
+                *sensors.entry(sensor).or_default() += 1;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+            Ok(portion.count * 100)
+        }
+
+        fn stride(&self) -> u64 {
+            3
+        }
+
+        fn lap_bytes(&self) -> u64 {
+            1000
+        }
+    }
+
+    #[test]
+    fn every_sensor_has_its_turn() {
+        let store = Memory::default();
+        let drive = Drive::new(&store, 10, 3, 1, 64);
+        let phase = drive
+            .run(
+                Duration::from_millis(50),
+                5000,
+                u64::MAX,
+                None,
+                &Interrupt::default(),
+            )
+            .unwrap();
+        assert!(phase.bytes >= 5000);
+        let sensors = store.0.into_inner().unwrap();
+        assert_eq!(
+            sensors.keys().copied().collect::<Vec<_>>(),
+            (0..10).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn a_rate_is_kept() {
+        let store = Memory::default();
+        let drive = Drive::new(&store, 10, 1, 1, 64);
+        let rate = 100_000.0;
+        let phase = drive
+            .run(
+                Duration::from_millis(400),
+                0,
+                u64::MAX,
+                Some(rate),
+                &Interrupt::default(),
+            )
+            .unwrap();
+        let reached = phase.bytes as f64 / phase.took.as_secs_f64();
+        assert!(reached < rate * 1.1, "{reached}");
+        assert!(reached > rate * 0.5, "{reached}");
+    }
+
+    #[test]
+    fn a_failure_ends_it() {
+        struct Broken;
+        impl Store for Broken {
+            fn put(&self, _: &Portion<'_>) -> Result<u64> {
+                crate::refuse("broken")
+            }
+            fn lap_bytes(&self) -> u64 {
+                1
+            }
+        }
+        let drive = Drive::new(&Broken, 10, 2, 1, 64);
+        assert!(
+            drive
+                .run(
+                    Duration::from_secs(9),
+                    0,
+                    u64::MAX,
+                    None,
+                    &Interrupt::default()
+                )
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,409 @@
+//! `lab write`: very many sensors, written by one store after the other under the same load.
+//!
+//! The first paper's test: portions of B bytes for each of F sensors in turn, as fast as the system
+//! takes them, or at the highest rate that it sustains. Everything is made before measuring starts; a
+//! lap warms up; what the page cache still holds at the end is synced and counted.
+
+mod drive;
+mod pictures;
+mod run;
+mod stores;
+
+use crate::error::{Result, refuse};
+use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::native;
+use crate::place::Place;
+use crate::report::figure::{Figure, bytes};
+use crate::results::{Backend, Missing, Results};
+use crate::runner::Bench;
+use run::Run;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::PathBuf;
+
+/// A sample as sensors send it: a time and a value.
+pub const SAMPLE_BYTES: u64 = 16;
+/// Umax: files fill this share of the room at the most.
+const FILL: f64 = 0.9;
+/// Rates tried by the paced test after the first.
+pub const TRIALS: usize = 6;
+
+/// Who is tested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A file a sensor, appended (the paper's store).
+    Files,
+    /// A file a sensor, each sample updated in place at once (as RRDtool does).
+    InPlace,
+    /// Blocks of all sensors in one log with a tree inside (as Akumuli does).
+    Akumuli,
+    /// Samples in memory, and one record each in a log for recovery (as YAWNDB does).
+    Yawndb,
+    /// This project's engine, journal committed every 100 ms.
+    Log,
+    /// This project's engine without a journal.
+    LogOnly,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 6] = [
+        Kind::Files,
+        Kind::InPlace,
+        Kind::Akumuli,
+        Kind::Yawndb,
+        Kind::Log,
+        Kind::LogOnly,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Files => "files",
+            Kind::InPlace => "in-place",
+            Kind::Akumuli => "akumuli",
+            Kind::Yawndb => "yawndb",
+            Kind::Log => "log",
+            Kind::LogOnly => "log-only",
+        }
+    }
+
+    /// Whether the size of portions is its user's choice.
+    fn takes_portions(self) -> bool {
+        self == Kind::Files
+    }
+}
+
+/// How files are spread over directories.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layout {
+    /// 100 entries a directory: `AB/CD/EF/name`.
+    #[default]
+    Tree,
+    /// All in one directory.
+    Flat,
+}
+
+/// How fast portions come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// As fast as they are taken.
+    #[default]
+    Greedy,
+    /// At a fixed rate; the highest one that is sustained is searched.
+    Paced,
+}
+
+/// Settings of the test.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Write {
+    /// Directories to write into; files are dealt out over all of them.
+    pub directories: Vec<PathBuf>,
+    /// A fresh file system on an image in the first directory, instead of the directories themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<String>,
+    /// C: the room for data, bytes.
+    pub room_bytes: u64,
+    /// Who is tested.
+    pub stores: Vec<Kind>,
+    /// F: how many sensors.
+    pub sensors: Vec<u64>,
+    /// B: bytes of a portion.
+    pub portions: Vec<u64>,
+    /// R: files kept of each sensor, the current one included.
+    pub kept: u64,
+    /// M: threads that write.
+    pub writers: u64,
+    /// How files are spread.
+    pub layout: Layout,
+    /// Whether a buffer of B bytes is really kept for every sensor.
+    pub is_buffered: bool,
+    /// Whether every portion is synced before the next.
+    pub is_synced: bool,
+    /// How fast portions come.
+    pub pace: Pace,
+    /// Memory for all of it, page cache included, bytes; 0: no limit.
+    pub memory_bytes: u64,
+    /// Seconds of measuring a cell.
+    pub seconds: f64,
+    /// Bytes written by a cell at the most.
+    pub most_bytes: u64,
+}
+
+impl Write {
+    /// The settings of a profile.
+    pub fn new(directory: PathBuf, profile: Profile) -> Write {
+        let toy = profile == Profile::Toy;
+        let (seconds, most_bytes, room_bytes) = match profile {
+            Profile::Toy => (0.2, 16 << 20, 64 << 20),
+            Profile::Safe => (8.0, 2 << 30, 6 << 30),
+            Profile::Full => (3600.0, u64::MAX >> 1, 100_000_000_000),
+        };
+        let (sensors, portions) = match profile {
+            Profile::Toy => (vec![1, 100], vec![4 << 10]),
+            Profile::Safe => (
+                vec![1, 1000, 10_000, 100_000],
+                vec![1 << 10, 4 << 10, 64 << 10],
+            ),
+            Profile::Full => (
+                vec![
+                    1, 100, 1000, 10_000, 50_000, 100_000, 350_000, 700_000, 1_000_000,
+                ],
+                [1, 2, 4, 8, 16, 32, 48, 64, 128]
+                    .map(|kibibytes| kibibytes << 10)
+                    .to_vec(),
+            ),
+        };
+        Write {
+            directories: vec![directory],
+            fresh: None,
+            room_bytes,
+            stores: if toy {
+                Kind::ALL.to_vec()
+            } else {
+                vec![
+                    Kind::Files,
+                    Kind::InPlace,
+                    Kind::Akumuli,
+                    Kind::Yawndb,
+                    Kind::Log,
+                ]
+            },
+            sensors,
+            portions,
+            kept: 2,
+            writers: 1,
+            layout: Layout::Tree,
+            is_buffered: false,
+            is_synced: false,
+            pace: Pace::Greedy,
+            memory_bytes: 0,
+            seconds,
+            most_bytes,
+        }
+    }
+
+    /// Every cell, and those that would not fit.
+    fn tasks(&self) -> (Vec<Task>, Vec<Missing>) {
+        let (mut tasks, mut missing) = (Vec::new(), Vec::new());
+        for store in &self.stores {
+            let portions = if store.takes_portions() {
+                self.portions.as_slice()
+            } else {
+                &[stores::FIXED_PORTION]
+            };
+            for portion in portions {
+                for sensors in &self.sensors {
+                    let task = self.task(*store, *sensors, *portion);
+                    if store.takes_portions() && self.rotate_at(*sensors) < 2 * portion {
+                        missing.push(Missing {
+                            name: task.name,
+                            why: format!(
+                                "{} would not fit into {}: choose more by --room",
+                                bytes((self.kept * portion * sensors) as f64),
+                                bytes(self.room_bytes as f64)
+                            ),
+                        });
+                    } else {
+                        tasks.push(task);
+                    }
+                }
+            }
+        }
+        (tasks, missing)
+    }
+
+    fn task(&self, store: Kind, sensors: u64, portion: u64) -> Task {
+        let name = if store.takes_portions() {
+            format!(
+                "{} F={sensors} B={}",
+                store.name(),
+                bytes(portion as f64).replace(" KiB", "K")
+            )
+        } else {
+            format!("{} F={sensors}", store.name())
+        };
+        let settings = [
+            ("store", json!(store)),
+            ("F", json!(sensors)),
+            ("B", json!(portion)),
+        ];
+        let making = sensors as f64 / 15_000.0;
+        let measuring = self.seconds
+            * if self.pace == Pace::Paced {
+                TRIALS as f64 + 2.0
+            } else {
+                1.5
+            };
+        Task {
+            name,
+            settings: settings
+                .map(|(name, value)| (name.to_string(), value))
+                .into(),
+            estimate_s: making + measuring,
+        }
+    }
+
+    /// L: the size at which a file is rotated, so that all of them fill the room to [`FILL`].
+    fn rotate_at(&self, sensors: u64) -> u64 {
+        (FILL * self.room_bytes as f64 / (sensors * self.kept) as f64) as u64
+    }
+
+    fn check(&self, place: &Place) -> Result<()> {
+        if self.sensors.is_empty() || self.portions.is_empty() || self.stores.is_empty() {
+            return refuse("at least one store, one --sensors and one --portion must be named");
+        }
+        if self
+            .sensors
+            .iter()
+            .any(|sensors| !(1..=100_000_000).contains(sensors))
+        {
+            return refuse("--sensors must be between 1 and 100 million");
+        }
+        if self
+            .portions
+            .iter()
+            .any(|portion| !(16..=16 << 20).contains(portion))
+        {
+            return refuse("--portion must be between 16 B and 16 MiB");
+        }
+        if !(1..=1024).contains(&self.writers) || self.kept < 2 {
+            return refuse("--writers must be between 1 and 1024, and --kept 2 at the least");
+        }
+        if !(0.01..=864_000.0).contains(&self.seconds) {
+            return refuse("--seconds must be between 0.01 and 864000");
+        }
+        let free = place.free_bytes()?;
+        if free < self.room_bytes + (self.room_bytes >> 3) + (64 << 20) {
+            return refuse(format!(
+                "{} has {} free, too little for --room {}; choose less",
+                place.path.display(),
+                bytes(free as f64),
+                bytes(self.room_bytes as f64)
+            ));
+        }
+        let most = self.sensors.iter().max().copied().unwrap_or(0);
+        if self.is_buffered {
+            let portion = self.portions.iter().max().copied().unwrap_or(0);
+            let memory = if self.memory_bytes > 0 {
+                self.memory_bytes
+            } else {
+                crate::machine::Machine::this().memory
+            };
+            if most * portion > memory {
+                return refuse(format!(
+                    "a buffer for every sensor takes {}, memory is {}",
+                    bytes((most * portion) as f64),
+                    bytes(memory as f64)
+                ));
+            }
+        }
+        self.check_inodes(place, most)
+    }
+
+    fn check_inodes(&self, place: &Place, sensors: u64) -> Result<()> {
+        if self.fresh.is_some()
+            || !self
+                .stores
+                .iter()
+                .any(|store| matches!(store, Kind::Files | Kind::InPlace))
+        {
+            return Ok(());
+        }
+        let told = rustix::fs::statvfs(&place.path).map_err(anyhow::Error::from)?;
+        let needed = sensors * self.kept + sensors / 50 + 1000;
+        // File systems without a fixed number tell 0.
+        if told.f_files > 0 && told.f_favail < needed {
+            return refuse(format!(
+                "{} has room for {} files more, {needed} are needed; choose fewer --sensors or --fresh ext4",
+                place.path.display(),
+                told.f_favail
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Experiment for Write {
+    fn plan(&self, _job: &Job) -> Result<Plan> {
+        let Some(first) = self.directories.first() else {
+            return refuse("name a directory to write into");
+        };
+        for directory in &self.directories {
+            if !directory.is_dir() {
+                return refuse(format!("{} is no directory", directory.display()));
+            }
+        }
+        let place = Place::find(first)?;
+        self.check(&place)?;
+        if let Some(kind) = &self.fresh {
+            if let Some(obstacle) = native::obstacle(kind) {
+                return refuse(format!("a fresh {kind} cannot be had: {obstacle}"));
+            }
+            if self.directories.len() > 1 {
+                return refuse("a fresh file system and several directories do not go together");
+            }
+        }
+        let (tasks, missing) = self.tasks();
+        Ok(Plan {
+            tasks,
+            missing,
+            backend: Backend::Native,
+            place: Some(place),
+        })
+    }
+
+    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+        if self.memory_bytes > 0 {
+            crate::group::probe(self.memory_bytes, &bench.registry)?;
+        }
+        Ok(Box::new(Run {
+            settings: self.clone(),
+            seed: job.seed,
+        }))
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        pictures::figures(results)
+    }
+
+    fn remarks(&self, results: &Results) -> Vec<String> {
+        pictures::remarks(self, results)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_papers_pairs_are_left_out_where_they_would_not_fit() {
+        let full = Write::new("/".into(), Profile::Full);
+        let (tasks, missing) = full.tasks();
+        let files = |name: &str| name.starts_with("files");
+        // 2·B·F ≥ Umax·C: (350000, 128K) and beyond.
+        assert!(
+            missing
+                .iter()
+                .any(|cell| cell.name == "files F=1000000 B=48K")
+        );
+        assert!(tasks.iter().any(|task| task.name == "files F=700000 B=8K"));
+        assert_eq!(
+            tasks.iter().filter(|task| files(&task.name)).count() + missing.len(),
+            81
+        );
+    }
+
+    #[test]
+    fn files_are_rotated_so_that_they_fit() {
+        let settings = Write {
+            room_bytes: 1_000_000,
+            kept: 2,
+            ..Write::new("/".into(), Profile::Toy)
+        };
+        assert_eq!(settings.rotate_at(10), 45_000);
+    }
+}

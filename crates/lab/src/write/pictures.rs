@@ -1,0 +1,251 @@
+//! The report of the write test: shaped like the first paper's figures 2 to 8.
+
+use super::{Kind, Write};
+use crate::blocks::tables;
+use crate::papers;
+use crate::report::figure::{Axis, Figure, Series, plain};
+use crate::results::{Cell, Results};
+
+/// Cells whose course over time is drawn at the most.
+const COURSES: usize = 10;
+
+/// Everything that is drawn.
+pub fn figures(results: &Results) -> Vec<Figure> {
+    let mut figures = vec![
+        by_sensors(results),
+        by_share(results),
+        amplification(results),
+        by_portion(results),
+    ];
+    figures.extend(over_time(results));
+    figures.extend(tables::figures(&results.cells));
+    figures
+}
+
+fn kind(cell: &Cell) -> Option<Kind> {
+    serde_json::from_value(cell.settings.get("store")?.clone()).ok()
+}
+
+/// What the legend calls a cell's line.
+fn label(cell: &Cell) -> String {
+    match (kind(cell), cell.number("B")) {
+        (Some(Kind::Files), Some(portion)) => format!("files B={}K", plain(portion / 1024.0)),
+        (Some(kind), _) => kind.name().to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The rate that counts: the sustained one where it was searched.
+fn rate(cell: &Cell) -> Option<f64> {
+    cell.figure("sustained MB/s")
+        .or_else(|| cell.figure("MB/s"))
+}
+
+/// Lines of cells by a setting on the axis below.
+fn lines(
+    results: &Results,
+    x: &str,
+    name: impl Fn(&Cell) -> Option<String>,
+    y: impl Fn(&Cell) -> Option<f64>,
+) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for cell in &results.cells {
+        let (Some(name), Some(x), Some(y)) = (name(cell), cell.number(x), y(cell)) else {
+            continue;
+        };
+        match series.iter_mut().find(|line| line.name == name) {
+            Some(line) => line.points.push((x, y)),
+            None => series.push(Series {
+                name,
+                points: vec![(x, y)],
+                is_reference: false,
+            }),
+        }
+    }
+    for line in &mut series {
+        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    series
+}
+
+/// The paper's rows with B = 4K, as lines; `y` of a row and of its line's rate at F = 1.
+fn paper_lines(y: impl Fn(&papers::BlockRow, f64) -> f64) -> Vec<Series> {
+    let rows = papers::blocks();
+    [("HDD", "ext4"), ("SSD", "ext4"), ("SSD", "f2fs")]
+        .iter()
+        .map(|(disk, file_system)| {
+            let mut of: Vec<_> = rows
+                .iter()
+                .filter(|row| {
+                    row.disk == *disk && row.file_system == *file_system && row.buffer_kib == 4.0
+                })
+                .collect();
+            of.sort_by(|a, b| a.files.total_cmp(&b.files));
+            let single = of.first().map_or(1.0, |row| row.mb_s);
+            Series {
+                name: format!("paper: files B=4K, {disk} {file_system}"),
+                points: of.iter().map(|row| (row.files, y(row, single))).collect(),
+                is_reference: true,
+            }
+        })
+        .collect()
+}
+
+fn by_sensors(results: &Results) -> Figure {
+    let mut series = lines(results, "F", |cell| Some(label(cell)), rate);
+    series.extend(paper_lines(|row, _| row.mb_s));
+    Figure::Lines {
+        title: "Rate of writing against the number of sensors".to_string(),
+        caption: "MB of samples (16 bytes each) a second that reached the disk. The same load for all stores.".to_string(),
+        x: Axis::log("sensors"),
+        y: Axis::log("MB/s"),
+        series,
+    }
+}
+
+/// The rate of one file, which is what this disk could take.
+fn sequential(results: &Results) -> Option<f64> {
+    let single = results
+        .cells
+        .iter()
+        .filter(|cell| kind(cell) == Some(Kind::Files) && cell.number("F") == Some(1.0));
+    single.filter_map(rate).reduce(f64::max)
+}
+
+fn by_share(results: &Results) -> Figure {
+    let series = match sequential(results) {
+        Some(single) => {
+            let mut series = lines(
+                results,
+                "F",
+                |cell| Some(label(cell)),
+                |cell| Some(100.0 * rate(cell)? / single),
+            );
+            series.extend(paper_lines(|row, single| 100.0 * row.mb_s / single));
+            series
+        }
+        None => Vec::new(),
+    };
+    Figure::Lines {
+        title: "Share of the sequential rate".to_string(),
+        caption: "100 % is what files reach on the same disk with one file (F = 1). The paper's file store keeps 0.5 to 20 % \
+                  of it with a million files and B = 4K."
+            .to_string(),
+        x: Axis::log("sensors"),
+        y: Axis::linear("% of the rate of one file"),
+        series,
+    }
+}
+
+fn amplification(results: &Results) -> Figure {
+    let mut series = lines(
+        results,
+        "F",
+        |cell| Some(label(cell)),
+        |cell| cell.figure("K_wa"),
+    );
+    series.extend(paper_lines(|row, _| row.kwa));
+    Figure::Lines {
+        title: "K_wa against the number of sensors".to_string(),
+        caption: "Bytes written to the device over bytes of samples. A store that compresses can be below 1.".to_string(),
+        x: Axis::log("sensors"),
+        y: Axis::log("K_wa"),
+        series,
+    }
+}
+
+fn by_portion(results: &Results) -> Figure {
+    let name = |cell: &Cell| {
+        let sensors = cell.number("F")?;
+        (kind(cell) == Some(Kind::Files)).then(|| format!("F={}", plain(sensors)))
+    };
+    let mut series = lines(results, "B", name, rate);
+    series.retain(|line| line.points.len() > 1);
+    Figure::Lines {
+        title: "Files: rate against the size of portions".to_string(),
+        caption: String::new(),
+        x: Axis::log("B, bytes"),
+        y: Axis::log("MB/s"),
+        series,
+    }
+}
+
+/// How the rate went: of the cells with most sensors.
+fn over_time(results: &Results) -> Option<Figure> {
+    let most = results
+        .cells
+        .iter()
+        .filter_map(|cell| cell.number("F"))
+        .fold(0.0, f64::max);
+    let cells = results
+        .cells
+        .iter()
+        .filter(|cell| cell.number("F") == Some(most))
+        .take(COURSES);
+    let series = cells.filter_map(|cell| {
+        let line = cell.lines.iter().find(|line| line.name == "MB/s")?;
+        Some(Series {
+            name: label(cell),
+            points: line.points.clone(),
+            is_reference: false,
+        })
+    });
+    Some(Figure::Lines {
+        title: format!("Rate over time with {} sensors", plain(most)),
+        caption: "What was accepted, before the sync at the end.".to_string(),
+        x: Axis::linear("seconds"),
+        y: Axis::linear("MB/s"),
+        series: series.collect(),
+    })
+}
+
+/// What the figures say.
+pub fn remarks(settings: &Write, results: &Results) -> Vec<String> {
+    let most = results
+        .cells
+        .iter()
+        .filter_map(|cell| cell.number("F"))
+        .fold(0.0, f64::max);
+    let mut remarks = Vec::new();
+    if let Some(single) = sequential(results) {
+        remarks.push(format!(
+            "One file takes {} MB/s here: the sequential rate.",
+            plain(single)
+        ));
+        for cell in results
+            .cells
+            .iter()
+            .filter(|cell| cell.number("F") == Some(most))
+        {
+            if let Some(rate) = rate(cell) {
+                remarks.push(format!(
+                    "{} with {} sensors: {} MB/s, {} % of it ({} samples/s).",
+                    label(cell),
+                    plain(most),
+                    plain(rate),
+                    plain(100.0 * rate / single),
+                    plain(rate * 1e6 / super::SAMPLE_BYTES as f64)
+                ));
+            }
+        }
+    }
+    let unsteady = results
+        .cells
+        .iter()
+        .filter(|cell| cell.figure("steady") == Some(0.0))
+        .count();
+    if unsteady > 0 {
+        remarks.push(format!(
+            "{unsteady} of {} cells were not steady; their figures are a course, not a rate to plan with. Longer --seconds make them so.",
+            results.cells.len()
+        ));
+    }
+    if settings.memory_bytes == 0 {
+        remarks.push(
+            "Memory was not limited: the page cache hides much of what a store does to the disk until it is full. As root, --memory 256MiB shows it."
+                .to_string(),
+        );
+    }
+    remarks.push("In-place, akumuli and yawndb are presets of the papers' general model, written here; not those programs.".to_string());
+    remarks
+}

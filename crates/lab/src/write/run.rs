@@ -1,0 +1,340 @@
+//! One cell of the write test: the ground is made, the store, a lap warms up, then it is measured.
+
+use super::drive::{Drive, Phase};
+use super::stores::{self, Store};
+use super::{Kind, Pace, SAMPLE_BYTES, TRIALS, Write};
+use crate::blocks::Recorder;
+use crate::error::Result;
+use crate::group::Limit;
+use crate::job::{Session, Task};
+use crate::native::{self, Claims, Fresh, Recipe};
+use crate::place::{Device, Place};
+use crate::results::{Cell, Line, Settings};
+use crate::runner::Bench;
+use serde_json::json;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A pass of the paced test delivers this share of what is due, the sync behind it included.
+const DELIVERED: f64 = 0.95;
+/// Beyond this difference between the halves of a measurement the rate is not steady.
+const STEADY: f64 = 0.15;
+
+/// The write test, being run.
+pub struct Run {
+    /// What was asked for.
+    pub settings: Write,
+    /// Where contents come from.
+    pub seed: u64,
+}
+
+/// Where a cell writes. Everything goes when it is dropped.
+struct Ground {
+    directories: Vec<PathBuf>,
+    device: Option<Device>,
+    fresh: Option<Fresh>,
+    _claims: Claims,
+}
+
+impl Ground {
+    fn make(settings: &Write, sensors: u64, bench: &Bench) -> Result<Ground> {
+        if let Some(kind) = &settings.fresh {
+            let recipe = Recipe {
+                kind: kind.clone(),
+                options: String::new(),
+                // The file system's own structures come on top.
+                bytes: settings.room_bytes + (settings.room_bytes >> 3) + (64 << 20),
+                inodes: sensors * settings.kept + sensors / 40 + 4096,
+                offset: 0,
+            };
+            let fresh = Fresh::make(&recipe, &settings.directories[0], &bench.registry)?;
+            // It goes with its image, so nobody removes it file by file.
+            let directory = fresh.mounted.point().join("data");
+            std::fs::create_dir(&directory)?;
+            let device = Some(fresh.disk.device.clone());
+            return Ok(Ground {
+                directories: vec![directory],
+                device,
+                fresh: Some(fresh),
+                _claims: Claims::default(),
+            });
+        }
+        let device = Place::find(&settings.directories[0])?.device;
+        let mut claims = Claims::default();
+        let mut directories = Vec::new();
+        for parent in &settings.directories {
+            let (claim, directory) = bench.registry.tree(parent)?;
+            claims.0.push(claim);
+            directories.push(directory);
+        }
+        Ok(Ground {
+            directories,
+            device,
+            fresh: None,
+            _claims: claims,
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.directories
+            .iter()
+            .try_for_each(|directory| native::sync_file_system(directory))
+    }
+}
+
+impl Session for Run {
+    fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
+        let number = |name: &str| task.settings[name].as_u64().expect("the task is ours");
+        let (sensors, portion) = (number("F"), number("B"));
+        let kind: Kind =
+            serde_json::from_value(task.settings["store"].clone()).expect("the task is ours");
+        let ground = Ground::make(&self.settings, sensors, bench)?;
+        bench.say(format!("{}: making it", task.name));
+        let store = stores::make(
+            kind,
+            &self.settings,
+            sensors,
+            portion,
+            &ground.directories,
+            &bench.interrupt,
+        )?;
+        ground.sync()?;
+        let limit = match self.settings.memory_bytes {
+            0 => None,
+            memory => Some(Limit::set(memory, &bench.registry)?),
+        };
+        let drive = Drive::new(&*store, sensors, self.settings.writers, self.seed, portion);
+        let cell = self.measure(task, &drive, &*store, &ground, bench);
+        drop(drive);
+        drop(store);
+        drop(limit);
+        let mut cell = cell?;
+        cell.settings.extend(self.common_settings());
+        Ok(cell)
+    }
+}
+
+impl Run {
+    fn common_settings(&self) -> Settings {
+        let set = &self.settings;
+        let pairs = [
+            ("M", json!(set.writers)),
+            ("R", json!(set.kept)),
+            ("layout", json!(set.layout)),
+            ("memory", json!(set.memory_bytes)),
+            ("pace", json!(set.pace)),
+            ("synced", json!(set.is_synced)),
+            ("buffered", json!(set.is_buffered)),
+        ];
+        pairs.map(|(name, value)| (name.to_string(), value)).into()
+    }
+
+    fn measure(
+        &self,
+        task: &Task,
+        drive: &Drive<'_>,
+        store: &dyn Store,
+        ground: &Ground,
+        bench: &Bench,
+    ) -> Result<Cell> {
+        let lap = store.lap_bytes();
+        let mut cell = Cell::default();
+        bench.say(format!("{}: warming up", task.name));
+        let half = Duration::from_secs_f64(self.settings.seconds / 2.0);
+        let warm = drive.run(
+            half,
+            lap.min(self.settings.most_bytes),
+            self.settings.most_bytes / 2,
+            None,
+            &bench.interrupt,
+        )?;
+        if warm.bytes < lap {
+            cell.notes.push(
+                "Warmed up for less than a lap over all sensors: what was measured is a beginning."
+                    .to_string(),
+            );
+        }
+        ground.sync()?;
+        bench.say(format!("{}: measuring", task.name));
+        let recorder = ground
+            .device
+            .as_ref()
+            .map(|device| Recorder::start(device, &bench.registry));
+        if let Some(why) = recorder
+            .as_ref()
+            .and_then(|recorder| recorder.without_types.as_ref())
+        {
+            cell.notes
+                .push(format!("Types of block operations are not known: {why}."));
+        }
+        let phase = match self.settings.pace {
+            Pace::Greedy => {
+                let phase = self.phase(drive, ground, None, bench)?;
+                tell(&phase, lap, &mut cell);
+                phase
+            }
+            Pace::Paced => self.search(drive, ground, lap, &mut cell, bench)?,
+        };
+        if let Some(recorder) = recorder {
+            let blocks = recorder.finish();
+            if self.settings.pace == Pace::Greedy {
+                cell.tell(
+                    "K_wa",
+                    blocks.written_bytes as f64 / phase.phase.bytes as f64,
+                );
+            }
+            if ground.fresh.is_none() {
+                cell.notes.push("Block operations of everybody on this disk are counted: K_wa is right only where nobody else writes.".to_string());
+            }
+            cell.blocks = Some(blocks);
+        }
+        Ok(cell)
+    }
+
+    /// One measurement with the sync behind it.
+    fn phase(
+        &self,
+        drive: &Drive<'_>,
+        ground: &Ground,
+        rate: Option<f64>,
+        bench: &Bench,
+    ) -> Result<Synced> {
+        let seconds = Duration::from_secs_f64(self.settings.seconds);
+        let phase = drive.run(seconds, 0, self.settings.most_bytes, rate, &bench.interrupt)?;
+        let start = Instant::now();
+        ground.sync()?;
+        Ok(Synced {
+            phase,
+            sync_s: start.elapsed().as_secs_f64(),
+        })
+    }
+
+    /// The highest rate that is sustained.
+    fn search(
+        &self,
+        drive: &Drive<'_>,
+        ground: &Ground,
+        lap: u64,
+        cell: &mut Cell,
+        bench: &Bench,
+    ) -> Result<Synced> {
+        let greedy = self.phase(drive, ground, None, bench)?;
+        tell(&greedy, lap, cell);
+        let (mut sustained, mut too_much) = (0.0, greedy.rate() * 1.25);
+        let mut trials = Vec::new();
+        let mut last = greedy;
+        for _ in 0..TRIALS {
+            let rate = (sustained + too_much) / 2.0;
+            let trial = self.phase(drive, ground, Some(rate), bench)?;
+            let passed = trial.rate() >= DELIVERED * rate;
+            trials.push((rate / 1e6, f64::from(u8::from(passed))));
+            if passed {
+                sustained = rate;
+            } else {
+                too_much = rate;
+            }
+            last = trial;
+        }
+        cell.tell("sustained MB/s", sustained / 1e6);
+        cell.lines.push(Line {
+            name: "passed at MB/s".to_string(),
+            points: trials,
+        });
+        Ok(last)
+    }
+}
+
+/// A phase, and the sync behind it.
+struct Synced {
+    phase: Phase,
+    sync_s: f64,
+}
+
+impl Synced {
+    /// Bytes a second that reached the device.
+    fn rate(&self) -> f64 {
+        self.phase.bytes as f64 / (self.phase.took.as_secs_f64() + self.sync_s)
+    }
+}
+
+fn tell(synced: &Synced, lap: u64, cell: &mut Cell) {
+    let phase = &synced.phase;
+    let seconds = phase.took.as_secs_f64();
+    cell.tell("MB/s", synced.rate() / 1e6);
+    cell.tell("accepted MB/s", phase.bytes as f64 / seconds / 1e6);
+    cell.tell("samples/s", synced.rate() / SAMPLE_BYTES as f64);
+    cell.tell("laps", phase.bytes as f64 / lap as f64);
+    cell.tell("sync s", synced.sync_s);
+    cell.tell("p99 ms", phase.p99_ms);
+    let steady = steadiness(phase, lap);
+    cell.tell("steady", f64::from(u8::from(steady.is_none())));
+    cell.notes
+        .extend(steady.map(|why| format!("Not steady: {why}.")));
+    cell.lines.push(Line {
+        name: "MB/s".to_string(),
+        points: phase.rates.clone(),
+    });
+}
+
+/// Why a measurement does not tell the rate that would be kept up; nothing if it does.
+fn steadiness(phase: &Phase, lap: u64) -> Option<String> {
+    if phase.bytes < lap {
+        return Some("less than a lap over all sensors was measured".to_string());
+    }
+    if phase.rates.len() < 8 {
+        return Some("too few seconds were measured".to_string());
+    }
+    let mean = |points: &[(f64, f64)]| {
+        points.iter().map(|point| point.1).sum::<f64>() / points.len() as f64
+    };
+    let (first, second) = phase.rates.split_at(phase.rates.len() / 2);
+    let (first, second) = (mean(first), mean(second));
+    if (first - second).abs() > STEADY * first.max(second) {
+        return Some(format!(
+            "the second half ran at {:.0} % of the first",
+            100.0 * second / first.max(f64::MIN_POSITIVE)
+        ));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(bytes: u64, rates: &[f64]) -> Phase {
+        Phase {
+            bytes,
+            took: Duration::from_secs(1),
+            rates: rates
+                .iter()
+                .enumerate()
+                .map(|(second, rate)| (second as f64, *rate))
+                .collect(),
+            p99_ms: 0.0,
+        }
+    }
+
+    #[test]
+    fn what_is_steady() {
+        assert_eq!(steadiness(&phase(10, &[5.0; 10]), 10), None);
+        assert!(
+            steadiness(&phase(9, &[5.0; 10]), 10)
+                .unwrap()
+                .contains("lap")
+        );
+        assert!(
+            steadiness(&phase(10, &[5.0; 3]), 10)
+                .unwrap()
+                .contains("few")
+        );
+        let falling: Vec<f64> = (0..10)
+            .map(|second| 100.0 - 8.0 * f64::from(second))
+            .collect();
+        assert!(
+            steadiness(&phase(10, &falling), 10)
+                .unwrap()
+                .contains("second half")
+        );
+    }
+}

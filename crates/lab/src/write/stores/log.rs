@@ -1,0 +1,130 @@
+//! This project's engine.
+
+use super::{AT_ONCE, Portion, Store};
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::write::{Kind, SAMPLE_BYTES, Write};
+use anyhow::Context;
+use seiner_engine::{Durability, Engine, Options};
+use seiner_model::{SourceId, SourceKey};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// This project's engine: every sensor a source with one field.
+pub struct Log {
+    engine: Arc<Engine>,
+    sources: Vec<SourceId>,
+    /// Samples of each series so far: one counter for all, since times only have to rise.
+    rounds: AtomicU64,
+    is_synced: bool,
+    lap: u64,
+}
+
+/// The first time of all series, ns; and the step between samples of one.
+const FIRST_TIME: i64 = 1_700_000_000_000_000_000;
+const STEP: i64 = 10_000_000_000;
+/// Samples handed over at once.
+const ROWS: u64 = 1024;
+
+impl Log {
+    /// Makes it with everything that its sensors need.
+    pub fn make(
+        kind: Kind,
+        settings: &Write,
+        sensors: u64,
+        directories: &[PathBuf],
+        interrupt: &Interrupt,
+    ) -> Result<Log> {
+        let durability = match kind {
+            Kind::LogOnly => Durability::Memory,
+            _ if settings.is_synced => Durability::Sync,
+            _ => Durability::Interval(Duration::from_millis(100)),
+        };
+        let mut options = Options {
+            durability,
+            ..Options::default()
+        };
+        if settings.memory_bytes > 0 {
+            // The other half is for the page cache and this program.
+            options.memory = settings.memory_bytes / 2;
+        }
+        let memory = options.memory;
+        let block_bytes = u64::from(options.block_bytes);
+        let engine = Engine::open_directory(&directories[0].join("store"), options)?;
+        let mut sources = Vec::new();
+        for sensor in 0..sensors {
+            if sensor.is_multiple_of(AT_ONCE) {
+                interrupt.check()?;
+            }
+            let key = SourceKey::new("sensor", [("number", sensor.to_string())])
+                .context("a name was refused")?;
+            let source = engine
+                .register(&key)?
+                .map_err(|reason| anyhow::anyhow!("a source was refused: {reason}"))?;
+            sources.push(source);
+        }
+        // A buffer holds B encoded bytes, or its share of the memory where that is less; a random
+        // value takes nearly nine bytes.
+        let buffer = block_bytes.min(memory / sensors.max(1) * 3 / 4);
+        let lap = sensors * buffer * SAMPLE_BYTES / 9;
+        Ok(Log {
+            engine,
+            sources,
+            rounds: AtomicU64::new(0),
+            is_synced: settings.is_synced,
+            lap,
+        })
+    }
+}
+
+impl Store for Log {
+    fn put(&self, portion: &Portion<'_>) -> Result<u64> {
+        let turn = &self.sources[portion.first as usize..(portion.first + portion.count) as usize];
+        // Few sensors hand over several samples each, so that calls are not what is measured.
+        let turns = (ROWS / self.sources.len() as u64).max(1);
+        let first = self.rounds.fetch_add(turns, Ordering::Relaxed);
+        let rows = turns as usize * turn.len();
+        let mut sources = Vec::with_capacity(rows);
+        let mut times = Vec::with_capacity(rows);
+        for round in first..first + turns {
+            sources.extend_from_slice(turn);
+            times.resize(sources.len(), FIRST_TIME + round as i64 * STEP);
+        }
+        let words = portion.contents.chunks_exact(8).cycle();
+        let values: Vec<f64> = words
+            .skip(portion.content / 8)
+            .map(value)
+            .take(rows)
+            .collect();
+        let receipt = self
+            .engine
+            .append_samples("value", &sources, &times, &values)?;
+        if self.is_synced {
+            self.engine.wait_durable(receipt.position)?;
+        }
+        Ok(rows as u64 * SAMPLE_BYTES)
+    }
+
+    fn stride(&self) -> u64 {
+        ROWS
+    }
+
+    fn lap_bytes(&self) -> u64 {
+        self.lap
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // The directory goes next: what is not written need not be.
+        let _ = self.engine.close();
+    }
+}
+
+/// A value with 52 random bits: the worst that a sensor can send.
+fn value(word: &[u8]) -> f64 {
+    let bits = u64::from_le_bytes(word.try_into().expect("eight bytes"));
+    f64::from_bits(bits >> 12 | 0x3ff0_0000_0000_0000)
+}

@@ -1,0 +1,117 @@
+//! The stores under test: the papers' general model (Z buffers of B bytes, F files, M writers) with
+//! the numbers of each, and this project's engine.
+
+mod akumuli;
+mod files;
+mod in_place;
+mod log;
+mod paths;
+mod yawndb;
+
+use super::{Kind, Write};
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use akumuli::Volume;
+use files::Files;
+use in_place::InPlace;
+use log::Log;
+use std::path::PathBuf;
+use yawndb::Recovery;
+
+/// B of the stores that choose it themselves.
+pub const FIXED_PORTION: u64 = 4096;
+/// Files made between two looks at whether the user wants to stop.
+const AT_ONCE: u64 = 256;
+
+/// What sensors hand over at once.
+pub struct Portion<'a> {
+    /// The first sensor.
+    pub first: u64,
+    /// How many sensors, one behind the other.
+    pub count: u64,
+    /// How often they had their turn before.
+    pub turn: u64,
+    /// Bytes that nothing compresses.
+    pub contents: &'a [u8],
+    /// Where in them this portion begins.
+    pub content: usize,
+}
+
+/// A store under test.
+pub trait Store: Sync {
+    /// Takes a portion; answers the bytes of samples taken.
+    fn put(&self, portion: &Portion<'_>) -> Result<u64>;
+
+    /// Sensors that it takes at once.
+    fn stride(&self) -> u64 {
+        1
+    }
+
+    /// Bytes of samples after which every sensor has filled a buffer once.
+    fn lap_bytes(&self) -> u64;
+}
+
+/// Makes a store with everything that its sensors need.
+pub fn make(
+    kind: Kind,
+    settings: &Write,
+    sensors: u64,
+    portion: u64,
+    directories: &[PathBuf],
+    interrupt: &Interrupt,
+) -> Result<Box<dyn Store>> {
+    Ok(match kind {
+        Kind::Files => Box::new(Files::make(
+            settings,
+            sensors,
+            portion,
+            directories,
+            interrupt,
+        )?),
+        Kind::InPlace => Box::new(InPlace::make(settings, sensors, directories, interrupt)?),
+        Kind::Akumuli => Box::new(Volume::make(settings, sensors, directories)?),
+        Kind::Yawndb => Box::new(Recovery::make(settings, sensors, directories)?),
+        Kind::Log | Kind::LogOnly => {
+            Box::new(Log::make(kind, settings, sensors, directories, interrupt)?)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Profile;
+
+    #[test]
+    fn every_store_takes_what_it_is_given() {
+        for kind in Kind::ALL {
+            let home = tempfile::tempdir().unwrap();
+            let settings = Write {
+                room_bytes: 1 << 20,
+                ..Write::new(home.path().to_owned(), Profile::Toy)
+            };
+            let directories = [home.path().to_owned()];
+            let store = make(
+                kind,
+                &settings,
+                3,
+                4096,
+                &directories,
+                &Interrupt::default(),
+            )
+            .unwrap();
+            assert!(store.lap_bytes() > 0, "{kind:?}");
+            let contents = vec![9; 8192];
+            for turn in 0..400 {
+                let portion = Portion {
+                    first: 1,
+                    count: store.stride().min(2),
+                    turn,
+                    contents: &contents,
+                    content: 4096,
+                };
+                assert!(store.put(&portion).unwrap() > 0, "{kind:?}");
+            }
+        }
+    }
+}

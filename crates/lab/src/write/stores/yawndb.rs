@@ -1,0 +1,87 @@
+//! Samples in rings in memory, and a log for recovery.
+
+use super::{Portion, Store};
+use crate::error::Result;
+use crate::write::{FILL, SAMPLE_BYTES, Write};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// As YAWNDB: rings in memory (Z = S), and a record for each sample in a Bitcask (F = 1, M = 1).
+pub struct Recovery {
+    directory: PathBuf,
+    current: Mutex<Current>,
+    rings: Vec<AtomicU64>,
+    room: u64,
+    is_synced: bool,
+}
+
+/// The file that is being appended to.
+struct Current {
+    file: File,
+    number: u64,
+    bytes: u64,
+}
+
+/// Checksum, time, sizes of key and value; and the key.
+const RECORD_HEAD: usize = 14 + 8;
+/// R of Bitcask.
+const ROTATE_AT: u64 = 1 << 30;
+/// Samples of a ring.
+const RING: u64 = 8;
+
+impl Recovery {
+    /// Makes it with everything that its sensors need.
+    pub fn make(settings: &Write, sensors: u64, directories: &[PathBuf]) -> Result<Recovery> {
+        let directory = directories[0].clone();
+        let file = File::create(directory.join("0"))?;
+        Ok(Recovery {
+            directory,
+            current: Mutex::new(Current {
+                file,
+                number: 0,
+                bytes: 0,
+            }),
+            rings: (0..sensors * RING).map(|_| AtomicU64::new(0)).collect(),
+            room: (settings.room_bytes as f64 * FILL) as u64,
+            is_synced: settings.is_synced,
+        })
+    }
+}
+
+impl Store for Recovery {
+    fn put(&self, portion: &Portion<'_>) -> Result<u64> {
+        let sample = &portion.contents[portion.content..portion.content + SAMPLE_BYTES as usize];
+        let value = u64::from_le_bytes(sample[8..16].try_into().expect("eight bytes"));
+        self.rings[(portion.first * RING + portion.turn % RING) as usize]
+            .store(value, Ordering::Relaxed);
+        let mut record = [0; RECORD_HEAD + SAMPLE_BYTES as usize];
+        record[14..22].copy_from_slice(&portion.first.to_le_bytes());
+        record[22..].copy_from_slice(sample);
+        let mut current = self.current.lock().expect("nobody panics with the file");
+        if current.bytes >= ROTATE_AT.min(self.room / 3) {
+            let number = current.number + 1;
+            *current = Current {
+                file: File::create(self.directory.join(number.to_string()))?,
+                number,
+                bytes: 0,
+            };
+            // Everything in the file before the last is overwritten in memory by now.
+            if number >= 2 {
+                fs::remove_file(self.directory.join((number - 2).to_string()))?;
+            }
+        }
+        current.file.write_all(&record)?;
+        current.bytes += record.len() as u64;
+        if self.is_synced {
+            current.file.sync_data()?;
+        }
+        Ok(SAMPLE_BYTES)
+    }
+
+    fn lap_bytes(&self) -> u64 {
+        self.rings.len() as u64 / RING * SAMPLE_BYTES
+    }
+}

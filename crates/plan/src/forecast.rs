@@ -1,0 +1,165 @@
+//! What a configuration does with a demand: arithmetic only.
+
+use crate::calibration::{Calibration, buffer_limit};
+use crate::demand::Demand;
+
+/// Um: the fill up to which nothing is merged.
+pub const UM: f64 = 0.95;
+/// Bytes that a store takes beside its sources: staging, pieces on their way, the open segment's lists.
+pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
+/// The share of the journal that is full when sources that pin its oldest files are sealed: sealing
+/// begins at three quarters and goes through all sources while the next files fill.
+pub const JOURNAL_FILL: f64 = 0.7;
+/// Buffers are squeezed when they reach this share of what the budget leaves them.
+const BUFFER_FILL: f64 = 0.875;
+/// The file system's own writes for large sequential files, over the bytes written: the benchmarks of
+/// the repository saw 1.00 to 1.01.
+pub const FILE_SYSTEM: f64 = 1.01;
+/// Footers read at a start, segments a second.
+const FOOTERS_PER_S: f64 = 2000.0;
+/// Seconds in a day.
+pub const DAY_S: f64 = 86_400.0;
+
+/// What is set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Choice {
+    /// B.
+    pub block_bytes: f64,
+    /// R.
+    pub segment_bytes: f64,
+    /// The store's budget of memory.
+    pub memory: f64,
+    /// The journal's bound.
+    pub journal_bytes: f64,
+    /// Seconds after which a silent source is sealed.
+    pub idle_seal_s: f64,
+}
+
+/// What ends the filling of a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// B is reached.
+    Block,
+    /// The memory is.
+    Memory,
+    /// The journal is.
+    Journal,
+}
+
+/// What comes of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Forecast {
+    /// Rows of a block.
+    pub rows: f64,
+    /// What bounds them.
+    pub bound: Bound,
+    /// Bytes of segments for a row.
+    pub disk_row: f64,
+    /// Bytes of journal for a row.
+    pub journal_row: f64,
+    /// Memory in use.
+    pub memory: f64,
+    /// D: bytes of segments when samples of the whole time are there.
+    pub kept_bytes: f64,
+    /// V: their share of the room.
+    pub live: f64,
+    /// Bytes a second of segments.
+    pub segments_per_s: f64,
+    /// Bytes a second of journal.
+    pub journal_per_s: f64,
+    /// Bytes a second that reach the devices, file system and parity included.
+    pub device_per_s: f64,
+    /// The largest R with which the log planes.
+    pub planing_segment: f64,
+    /// Seconds of a start after an orderly end.
+    pub start_s: f64,
+    /// Seconds of a start after a crash.
+    pub crash_start_s: f64,
+}
+
+impl Forecast {
+    /// Computes it.
+    pub fn make(demand: &Demand, calibration: &Calibration, choice: &Choice) -> Forecast {
+        let (rows, bound) = rows_of_a_block(demand, calibration, choice);
+        let disk_row = calibration.disk_row(rows);
+        let journal_row = calibration.journal_row(rows);
+        let per_s = demand.rows_per_s();
+        let kept_bytes = disk_row * per_s * demand.keep_s;
+        let capacity = demand.capacity();
+        let parity = demand
+            .raid
+            .map_or(1.0, |raid| raid.members as f64 / raid.data_members() as f64);
+        let (segments_per_s, journal_per_s) = (disk_row * per_s, journal_row * per_s);
+        let used = demand.sensors * (calibration.source_bytes + calibration.memory_source(rows));
+        let replay_s = replay_s(
+            calibration,
+            choice.journal_bytes * JOURNAL_FILL,
+            journal_row,
+        );
+        let start_s = 0.03 + kept_bytes.min(capacity) / choice.segment_bytes / FOOTERS_PER_S;
+        Forecast {
+            rows,
+            bound,
+            disk_row,
+            journal_row,
+            memory: (FIXED_MEMORY + used).min(choice.memory),
+            kept_bytes,
+            live: if capacity > 0.0 {
+                kept_bytes / capacity
+            } else {
+                f64::INFINITY
+            },
+            segments_per_s,
+            journal_per_s,
+            device_per_s: (segments_per_s + journal_per_s) * FILE_SYSTEM * parity,
+            planing_segment: capacity * UM - kept_bytes,
+            start_s,
+            crash_start_s: start_s + replay_s,
+        }
+    }
+
+    /// Whether segments die whole, so that merging costs nothing: R ≤ C·(Um − V), one log.
+    pub fn planes(&self, choice: &Choice) -> bool {
+        choice.segment_bytes <= self.planing_segment
+    }
+
+    /// Bytes written to the device over bytes of samples (a time and a value, 16 bytes).
+    pub fn amplification(&self, demand: &Demand) -> f64 {
+        self.device_per_s / (demand.samples_per_s() * 16.0)
+    }
+}
+
+/// Seconds to read so much journal back: its rows go the way of any others, without the port.
+pub fn replay_s(calibration: &Calibration, journal_bytes: f64, journal_row: f64) -> f64 {
+    journal_bytes / journal_row / calibration.rows_per_s
+}
+
+/// How many rows a block gets, and why no more.
+fn rows_of_a_block(demand: &Demand, calibration: &Calibration, choice: &Choice) -> (f64, Bound) {
+    let by_block = buffer_limit(choice.block_bytes, demand.fields) / calibration.row_bytes;
+    let by_journal =
+        choice.journal_bytes * JOURNAL_FILL / (demand.sensors * calibration.journal_row(64.0));
+    let by_memory = rows_in_memory(demand, calibration, choice.memory);
+    let mut least = (by_block, Bound::Block);
+    for (rows, bound) in [(by_memory, Bound::Memory), (by_journal, Bound::Journal)] {
+        if rows < least.0 {
+            least = (rows, bound);
+        }
+    }
+    (least.0.max(1.0), least.1)
+}
+
+/// The rows at which buffers in all stages of filling take what the budget leaves them.
+fn rows_in_memory(demand: &Demand, calibration: &Calibration, memory: f64) -> f64 {
+    let room = (memory - FIXED_MEMORY - demand.sensors * calibration.source_bytes) * BUFFER_FILL;
+    let (mut low, mut high) = (1.0, 100_000.0);
+    for _ in 0..40 {
+        let middle = f64::sqrt(low * high);
+        if demand.sensors * calibration.memory_source(middle) <= room {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

@@ -1,0 +1,150 @@
+//! Samples as a demand describes them, for trying things out: the same for the same seed.
+
+use crate::demand::{Clockwork, Values};
+use seiner_engine::{Engine, Error};
+use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId, SourceKey};
+
+/// The first time of all series, ns.
+const FIRST: i64 = 1_700_000_000_000_000_000;
+/// Times differ from the beat by so much at the most, ms.
+const JITTER_MS: u64 = 20;
+
+/// Sensors that hand over rows in turn.
+pub struct Load {
+    values: Values,
+    clockwork: Clockwork,
+    every_ns: i64,
+    names: Vec<String>,
+    sources: Vec<SourceId>,
+    /// Where each value is, of each source and field, in tenths.
+    walks: Vec<i32>,
+    dice: u64,
+    round: i64,
+}
+
+impl Load {
+    /// Registers the sensors.
+    ///
+    /// # Errors
+    /// When the engine does not take them.
+    pub fn register(
+        engine: &Engine,
+        sensors: u64,
+        fields: u64,
+        every_s: f64,
+        values: Values,
+        clockwork: Clockwork,
+    ) -> anyhow::Result<Load> {
+        let mut sources = Vec::new();
+        for sensor in 0..sensors {
+            let key = SourceKey::new(
+                "planned",
+                [
+                    ("sensor", format!("{sensor:07}")),
+                    ("site", format!("{:03}", sensor % 997)),
+                ],
+            )?;
+            sources.push(
+                engine
+                    .register(&key)?
+                    .map_err(|reason| anyhow::anyhow!("a source was refused: {reason}"))?,
+            );
+        }
+        Ok(Load {
+            values,
+            clockwork,
+            every_ns: ((every_s * 1e9) as i64).max(1_000_000),
+            names: (0..fields).map(|field| format!("field{field}")).collect(),
+            walks: (0..sensors * fields)
+                .map(|place| (place % 700) as i32 + 150)
+                .collect(),
+            sources,
+            dice: 0x2545_f491_4f6c_dd1d,
+            round: 0,
+        })
+    }
+
+    fn draw(&mut self) -> u64 {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        self.dice
+    }
+
+    fn value(&mut self, place: usize) -> f64 {
+        let draw = self.draw();
+        match self.values {
+            Values::Decimals => {
+                // Mostly still, sometimes a step or two.
+                self.walks[place] += [0, 0, 0, 1, -1, 0, 2, -2][(draw >> 60) as usize & 7];
+                f64::from(self.walks[place]) / 10.0
+            }
+            Values::Counters => {
+                self.walks[place] += ((draw >> 56) & 63) as i32;
+                f64::from(self.walks[place])
+            }
+            Values::Floats => {
+                f64::from(self.walks[place]) + (draw >> 11) as f64 / (1u64 << 53) as f64
+            }
+        }
+    }
+
+    fn time(&mut self) -> i64 {
+        let beat = FIRST + self.round * self.every_ns;
+        match self.clockwork {
+            Clockwork::Regular => beat,
+            Clockwork::Jittered => {
+                let bound = (self.every_ns / 1_000_000 / 2).clamp(1, JITTER_MS as i64) as u64;
+                beat + (self.draw() % bound) as i64 * 1_000_000
+            }
+        }
+    }
+
+    /// A row of every sensor. Answers the rows.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn round(&mut self, engine: &Engine) -> Result<u64, Error> {
+        if self.names.len() == 1 {
+            self.round_of_samples(engine)?;
+        } else {
+            self.round_of_rows(engine)?;
+        }
+        self.round += 1;
+        Ok(self.sources.len() as u64)
+    }
+
+    fn round_of_samples(&mut self, engine: &Engine) -> Result<(), Error> {
+        const AT_ONCE: usize = 1024;
+        for first in (0..self.sources.len()).step_by(AT_ONCE) {
+            let end = self.sources.len().min(first + AT_ONCE);
+            let times: Vec<i64> = (first..end).map(|_| self.time()).collect();
+            let values: Vec<f64> = (first..end).map(|place| self.value(place)).collect();
+            engine.append_samples(&self.names[0], &self.sources[first..end], &times, &values)?;
+        }
+        Ok(())
+    }
+
+    fn round_of_rows(&mut self, engine: &Engine) -> Result<(), Error> {
+        let fields = self.names.len();
+        let mut row = Columns {
+            times: vec![0],
+            fields: vec![
+                FieldColumn {
+                    present: None::<Bitmap>,
+                    values: Column::F64(vec![0.0])
+                };
+                fields
+            ],
+        };
+        for number in 0..self.sources.len() {
+            row.times[0] = self.time();
+            for (field, column) in row.fields.iter_mut().enumerate() {
+                column.values = Column::F64(vec![self.value(number * fields + field)]);
+            }
+            let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
+            engine.append_columns(self.sources[number], &names, &row)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,278 @@
+//! The forecast line by line, each with its origin.
+
+use super::fit::processors;
+use crate::calibration::{Calibration, in_words};
+use crate::demand::Demand;
+use crate::forecast::{Bound, Choice, DAY_S, Forecast, UM};
+use crate::words::{bytes, plain};
+
+/// Where a figure comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The user said so.
+    Given,
+    /// Measured on this machine, when.
+    Measured(String),
+    /// Tried out in memory while planning.
+    Tried,
+    /// Computed from the others.
+    Modelled,
+    /// Published in the papers.
+    Paper,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Given => f.write_str("given"),
+            Origin::Measured(when) => write!(f, "measured here, {when}"),
+            Origin::Tried => f.write_str("tried out just now"),
+            Origin::Modelled => f.write_str("modelled"),
+            Origin::Paper => f.write_str("paper"),
+        }
+    }
+}
+
+/// A line of the forecast.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// What it is.
+    pub name: String,
+    /// Its value, for people.
+    pub value: String,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// All lines.
+pub fn figures(
+    demand: &Demand,
+    calibration: &Calibration,
+    choice: &Choice,
+    forecast: &Forecast,
+) -> Vec<Figure> {
+    let mut lines = Lines(Vec::new());
+    stream(demand, &mut lines);
+    kept(demand, forecast, choice, &mut lines);
+    written(demand, forecast, &mut lines);
+    memory(demand, calibration, forecast, choice, &mut lines);
+    safety(demand, forecast, &mut lines);
+    lines.0
+}
+
+struct Lines(Vec<Figure>);
+
+impl Lines {
+    fn add(&mut self, name: &str, value: String, origin: Origin) {
+        self.0.push(Figure {
+            name: name.to_string(),
+            value,
+            origin,
+        });
+    }
+}
+
+fn stream(demand: &Demand, lines: &mut Lines) {
+    lines.add(
+        "samples a second (A)",
+        format!(
+            "{} ({} rows)",
+            plain(demand.samples_per_s()),
+            plain(demand.rows_per_s())
+        ),
+        Origin::Given,
+    );
+    lines.add(
+        "samples are",
+        in_words(demand.values, demand.clockwork),
+        Origin::Given,
+    );
+}
+
+fn kept(demand: &Demand, forecast: &Forecast, choice: &Choice, lines: &mut Lines) {
+    let fields = demand.fields as f64;
+    lines.add(
+        "a sample on disk",
+        format!(
+            "{} (a row {})",
+            bytes(forecast.disk_row / fields),
+            bytes(forecast.disk_row)
+        ),
+        Origin::Tried,
+    );
+    let bound = match forecast.bound {
+        Bound::Block => "B",
+        Bound::Memory => "memory",
+        Bound::Journal => "the journal",
+    };
+    lines.add(
+        "rows of a block",
+        format!("{}, bounded by {bound}", plain(forecast.rows)),
+        Origin::Modelled,
+    );
+    lines.add(
+        "kept at the end (D)",
+        bytes(forecast.kept_bytes),
+        Origin::Modelled,
+    );
+    lines.add(
+        "room on the disks (C)",
+        bytes(demand.capacity()),
+        Origin::Measured("now".to_string()),
+    );
+    lines.add(
+        "live fraction (V)",
+        format!("{} of Um = {UM}", plain(forecast.live)),
+        Origin::Modelled,
+    );
+    let planing = if forecast.planes(choice) {
+        format!("yes: R could be {}", bytes(forecast.planing_segment))
+    } else {
+        "no".to_string()
+    };
+    lines.add("planing, R ≤ C·(Um − V)", planing, Origin::Paper);
+    lines.add(
+        "lanes",
+        "1: all samples have one lifetime".to_string(),
+        Origin::Modelled,
+    );
+}
+
+fn written(demand: &Demand, forecast: &Forecast, lines: &mut Lines) {
+    lines.add(
+        "stored a day",
+        bytes(forecast.segments_per_s * DAY_S),
+        Origin::Modelled,
+    );
+    lines.add(
+        "journal a day",
+        bytes(forecast.journal_per_s * DAY_S),
+        Origin::Modelled,
+    );
+    lines.add(
+        "written to devices a day",
+        bytes(forecast.device_per_s * DAY_S),
+        Origin::Modelled,
+    );
+    let raw = forecast.amplification(demand);
+    let stored = forecast.device_per_s / forecast.segments_per_s;
+    lines.add(
+        "K_wa",
+        format!(
+            "{} over raw samples, {} over stored bytes",
+            plain(raw),
+            plain(stored)
+        ),
+        Origin::Modelled,
+    );
+    if let Some(rate) = demand.sustained() {
+        let measured = demand
+            .disks
+            .iter()
+            .find_map(|disk| disk.measured.clone())
+            .unwrap_or_default();
+        let share = 100.0 * (forecast.segments_per_s + forecast.journal_per_s) / rate;
+        lines.add(
+            "share of the disks' rate",
+            format!("{} % of {}/s", plain(share), bytes(rate)),
+            Origin::Measured(measured),
+        );
+    }
+    if let Some(tbw) = demand.tbw {
+        let years =
+            tbw * demand.disks.len().max(1) as f64 / (forecast.device_per_s * DAY_S * 365.25);
+        lines.add(
+            "life of the SSD",
+            format!("{} years for {} written", plain(years), bytes(tbw)),
+            Origin::Modelled,
+        );
+        let days = tbw / (100e6 * DAY_S);
+        lines.add(
+            "  for comparison",
+            format!("{} days at 100 MB/s", plain(days)),
+            Origin::Paper,
+        );
+    }
+    if let Some(raid) = demand.raid {
+        lines.add(
+            "stripe",
+            format!(
+                "{} of data; segments are written in whole ones",
+                bytes(raid.stripe() as f64)
+            ),
+            Origin::Given,
+        );
+    }
+}
+
+fn memory(
+    demand: &Demand,
+    calibration: &Calibration,
+    forecast: &Forecast,
+    choice: &Choice,
+    lines: &mut Lines,
+) {
+    lines.add(
+        "memory in use",
+        format!("{} of {}", bytes(forecast.memory), bytes(choice.memory)),
+        Origin::Modelled,
+    );
+    lines.add(
+        "  names and look-up",
+        format!("{} a sensor", bytes(calibration.source_bytes)),
+        Origin::Tried,
+    );
+    lines.add(
+        "  left to the page cache",
+        format!(
+            "{} (at least half: the 1:1 rule)",
+            bytes(demand.ram - choice.memory)
+        ),
+        Origin::Paper,
+    );
+    lines.add(
+        "processors busy",
+        format!(
+            "{} of {}",
+            plain(processors(demand, calibration)),
+            plain(demand.processors)
+        ),
+        Origin::Tried,
+    );
+}
+
+fn safety(demand: &Demand, forecast: &Forecast, lines: &mut Lines) {
+    let (interval, text) = if demand.is_synced {
+        (0.0, "nothing acknowledged".to_string())
+    } else {
+        let sync = demand
+            .disks
+            .iter()
+            .filter_map(|disk| disk.sync_s)
+            .fold(0.0, f64::max);
+        let seconds = 0.1 + sync;
+        (
+            seconds,
+            format!(
+                "{} samples ({} ms)",
+                plain(demand.samples_per_s() * seconds),
+                plain(seconds * 1000.0)
+            ),
+        )
+    };
+    let origin = if interval > 0.1 {
+        Origin::Measured("the time of a sync".to_string())
+    } else {
+        Origin::Modelled
+    };
+    lines.add("a power cut loses", text, origin);
+    lines.add(
+        "start",
+        format!(
+            "{} s, after a crash {} s",
+            plain(forecast.start_s),
+            plain(forecast.crash_start_s)
+        ),
+        Origin::Tried,
+    );
+}

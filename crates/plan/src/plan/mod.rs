@@ -1,0 +1,260 @@
+//! The plan: a configuration, a forecast with the origin of every figure, and ways out where the
+//! demand does not fit.
+
+mod choose;
+mod fit;
+mod lines;
+
+use crate::calibration::Calibration;
+use crate::demand::Demand;
+use crate::forecast::{Choice, Forecast};
+use choose::choose;
+pub use fit::Way;
+use fit::{obstacles, warnings, ways};
+use lines::figures;
+pub use lines::{Figure, Origin};
+use std::fmt::Write;
+
+const KIB: f64 = 1024.0;
+const MIB: f64 = KIB * KIB;
+
+/// A plan.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is set.
+    pub choice: Choice,
+    /// What comes of it.
+    pub forecast: Forecast,
+    /// The same in lines.
+    pub figures: Vec<Figure>,
+    /// Why it does not fit one machine; empty if it does.
+    pub obstacles: Vec<String>,
+    /// How it would.
+    pub ways: Vec<Way>,
+    /// What deserves attention though it fits.
+    pub warnings: Vec<String>,
+    is_synced: bool,
+}
+
+impl Plan {
+    /// Makes a plan.
+    pub fn make(demand: &Demand, calibration: &Calibration) -> Plan {
+        let choice = choose(demand, calibration);
+        let forecast = Forecast::make(demand, calibration, &choice);
+        let obstacles = obstacles(demand, calibration, &choice, &forecast);
+        let ways = if obstacles.is_empty() {
+            Vec::new()
+        } else {
+            ways(demand, calibration)
+        };
+        Plan {
+            figures: figures(demand, calibration, &choice, &forecast),
+            warnings: warnings(demand, &choice, &forecast),
+            choice,
+            forecast,
+            obstacles,
+            ways,
+            is_synced: demand.is_synced,
+        }
+    }
+
+    /// The configuration as `seiner serve --config` takes it.
+    pub fn to_toml(&self) -> String {
+        let mut text = String::new();
+        let set = &self.choice;
+        let _ = writeln!(
+            text,
+            "durability = \"{}\"",
+            if self.is_synced { "sync" } else { "100ms" }
+        );
+        let _ = writeln!(text, "memory = \"{} MiB\"", (set.memory / MIB).round());
+        let _ = writeln!(text, "block_bytes = \"{} B\"", set.block_bytes);
+        let _ = writeln!(
+            text,
+            "segment_bytes = \"{} KiB\"",
+            (set.segment_bytes / KIB).round()
+        );
+        let _ = writeln!(
+            text,
+            "journal_bytes = \"{} MiB\"",
+            (set.journal_bytes / MIB).round()
+        );
+        let _ = writeln!(text, "idle_seal = \"{}s\"", set.idle_seal_s.round());
+        text
+    }
+
+    /// All of it as text.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        let verdict = if self.obstacles.is_empty() {
+            "It fits one machine."
+        } else {
+            "It does not fit one machine:"
+        };
+        let _ = writeln!(text, "{verdict}");
+        for obstacle in &self.obstacles {
+            let _ = writeln!(text, "  - {obstacle}");
+        }
+        let width = self
+            .figures
+            .iter()
+            .map(|figure| figure.name.chars().count())
+            .max()
+            .unwrap_or(0);
+        let values = self
+            .figures
+            .iter()
+            .map(|figure| figure.value.chars().count())
+            .max()
+            .unwrap_or(0)
+            .min(44);
+        let _ = writeln!(text);
+        for figure in &self.figures {
+            let _ = writeln!(
+                text,
+                "{:width$}  {:values$}  ({})",
+                figure.name, figure.value, figure.origin
+            );
+        }
+        if !self.ways.is_empty() {
+            let _ = writeln!(text, "\nWhat would fit:");
+            for way in &self.ways {
+                let _ = writeln!(text, "  - {} ({})", way.what, way.gives_up);
+            }
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(text, "\nnote: {warning}");
+        }
+        let _ = writeln!(text, "\nConfiguration:\n{}", self.to_toml());
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::forecast::DAY_S;
+
+    const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+    use crate::demand::{Clockwork, Disk, Raid, Values};
+
+    fn demand() -> Demand {
+        Demand {
+            sensors: 10_000.0,
+            every_s: 10.0,
+            fields: 4,
+            keep_s: 30.0 * DAY_S,
+            values: Values::Decimals,
+            clockwork: Clockwork::Regular,
+            ram: 8.0 * GIB,
+            processors: 4.0,
+            is_synced: false,
+            disks: vec![Disk {
+                name: "/data".into(),
+                free_bytes: 500.0 * GIB,
+                sustained: Some(200e6),
+                ..Disk::default()
+            }],
+            tbw: Some(290e12),
+            raid: None,
+        }
+    }
+
+    fn plan(demand: &Demand) -> Plan {
+        Plan::make(demand, &Calibration::make(demand).unwrap())
+    }
+
+    #[test]
+    fn a_small_demand_fits_and_its_configuration_is_sound() {
+        let plan = plan(&demand());
+        assert!(plan.obstacles.is_empty(), "{:?}", plan.obstacles);
+        assert!(plan.ways.is_empty());
+        assert!(plan.forecast.planes(&plan.choice));
+        let row = plan.forecast.disk_row;
+        assert!(
+            (1.0..20.0).contains(&row),
+            "a row of four decimals takes {row} bytes"
+        );
+        let options = crate::soak::options(&plan.choice, false);
+        options.check().unwrap();
+        assert!(plan.to_toml().contains("durability = \"100ms\""));
+        assert!(plan.to_text().contains("It fits"));
+        assert!(
+            plan.figures
+                .iter()
+                .any(|figure| figure.name.contains("life of the SSD"))
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_told_with_ways_out() {
+        let demand = Demand {
+            keep_s: 20_000.0 * DAY_S,
+            ..demand()
+        };
+        let plan = plan(&demand);
+        assert!(
+            plan.obstacles
+                .iter()
+                .any(|obstacle| obstacle.contains("are kept")),
+            "{:?}",
+            plan.obstacles
+        );
+        assert!(plan.ways.iter().any(|way| way.what.contains("machines")));
+        assert!(plan.ways.iter().any(|way| way.what.contains("keep ")));
+        assert!(plan.ways.iter().any(|way| way.what.contains("disks with")));
+    }
+
+    #[test]
+    fn too_many_names_for_the_memory() {
+        let demand = Demand {
+            keep_s: DAY_S,
+            sensors: 50e6,
+            every_s: 3600.0,
+            ram: 4.0 * GIB,
+            ..demand()
+        };
+        let plan = plan(&demand);
+        assert!(
+            plan.obstacles
+                .iter()
+                .any(|obstacle| obstacle.contains("names")),
+            "{:?}",
+            plan.obstacles
+        );
+        assert!(
+            plan.ways.iter().any(|way| way.what.contains("of memory")),
+            "{:?}",
+            plan.ways
+        );
+    }
+
+    #[test]
+    fn parity_is_written_too() {
+        let plain = plan(&demand());
+        let raid = Some(Raid {
+            level: 6,
+            members: 6,
+            strip: 16 << 10,
+        });
+        let array = plan(&Demand { raid, ..demand() });
+        let ratio = array.forecast.device_per_s / plain.forecast.device_per_s;
+        assert!((ratio - 1.5).abs() < 0.05, "{ratio}");
+        assert!((array.choice.segment_bytes as u64).is_multiple_of(64 << 10));
+    }
+
+    #[test]
+    fn less_memory_makes_smaller_blocks_and_larger_samples() {
+        let rich = plan(&Demand {
+            sensors: 300_000.0,
+            ..demand()
+        });
+        let poor = plan(&Demand {
+            sensors: 300_000.0,
+            ram: 0.5 * GIB,
+            ..demand()
+        });
+        assert!(poor.forecast.rows < rich.forecast.rows);
+        assert!(poor.forecast.disk_row > rich.forecast.disk_row);
+    }
+}

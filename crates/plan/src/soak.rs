@@ -1,0 +1,300 @@
+//! The proof of a plan: the real engine in a real directory, fed what the demand describes as fast as
+//! it goes, with everything that is per sensor kept and everything that is shared scaled down. What it
+//! did is set beside what was forecast.
+
+use crate::calibration::Calibration;
+use crate::demand::Demand;
+use crate::forecast::{Choice, Forecast, replay_s};
+use crate::load::Load;
+use seiner_engine::{Durability, Engine, Options, SegmentInfo};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Samples of a soak at the most, about.
+const SAMPLES: f64 = 24e6;
+/// Blocks that every source fills before measuring, and while measuring.
+const WARM_BLOCKS: f64 = 1.5;
+const BLOCKS: f64 = 2.5;
+/// R of a soak: small, so that several are filled.
+const SEGMENT: f64 = 2.0 * 1024.0 * 1024.0;
+/// With less memory the fixed part would count too much.
+const LEAST_MEMORY: f64 = 48.0 * 1024.0 * 1024.0;
+
+/// A figure, as forecast and as measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Check {
+    /// What it is.
+    pub name: &'static str,
+    /// As forecast.
+    pub forecast: f64,
+    /// As measured.
+    pub measured: f64,
+}
+
+impl Check {
+    /// How far the forecast is off, as a share of what was measured.
+    pub fn error(&self) -> f64 {
+        (self.forecast - self.measured) / self.measured
+    }
+}
+
+/// What a soak found.
+#[derive(Clone, Debug)]
+pub struct Soak {
+    /// Sensors of the soak.
+    pub sensors: u64,
+    /// Rows of each sensor.
+    pub rounds: u64,
+    /// How long it took, s.
+    pub took_s: f64,
+    /// Figure by figure.
+    pub checks: Vec<Check>,
+}
+
+/// The engine's settings for a choice.
+pub fn options(choice: &Choice, is_synced: bool) -> Options {
+    Options {
+        durability: if is_synced {
+            Durability::Sync
+        } else {
+            Durability::Interval(Duration::from_millis(100))
+        },
+        memory: choice.memory as u64,
+        block_bytes: choice.block_bytes as u32,
+        segment_bytes: choice.segment_bytes as u64,
+        journal_bytes: choice.journal_bytes as u64,
+        idle_seal: Duration::from_secs_f64(choice.idle_seal_s),
+    }
+}
+
+/// The same demand and choice with fewer sensors, and memory and journal in proportion.
+fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Choice) {
+    let rounds = forecast.rows * (WARM_BLOCKS + BLOCKS);
+    let affordable = SAMPLES / (rounds * demand.fields as f64) / demand.sensors;
+    let least = LEAST_MEMORY / choice.memory;
+    let part = affordable.max(least).min(1.0);
+    let demand = Demand {
+        sensors: (demand.sensors * part).round().max(1.0),
+        ..demand.clone()
+    };
+    let fixed = crate::forecast::FIXED_MEMORY;
+    let choice = Choice {
+        memory: (choice.memory - fixed).max(0.0) * part + fixed,
+        journal_bytes: (choice.journal_bytes * part).max(4.0 * 1024.0 * 1024.0),
+        segment_bytes: choice.segment_bytes.min(SEGMENT),
+        idle_seal_s: 86_400.0,
+        ..*choice
+    };
+    (demand, choice)
+}
+
+/// Proves a plan in a directory, which is empty or missing. `is_over` is asked now and then.
+///
+/// # Errors
+/// When the engine fails, or it is over before it is done.
+pub fn run(
+    demand: &Demand,
+    calibration: &Calibration,
+    choice: &Choice,
+    directory: &Path,
+    is_over: &dyn Fn() -> bool,
+) -> anyhow::Result<Soak> {
+    let forecast = Forecast::make(demand, calibration, choice);
+    let (demand, choice) = scaled(demand, choice, &forecast);
+    let forecast = Forecast::make(&demand, calibration, &choice);
+    let options = options(&choice, demand.is_synced);
+    let clock = Instant::now();
+    let engine = Engine::open_directory(directory, options.clone())?;
+    let mut load = Load::register(
+        &engine,
+        demand.sensors as u64,
+        demand.fields,
+        demand.every_s,
+        demand.values,
+        demand.clockwork,
+    )?;
+    let mut feed = |rounds: u64| -> anyhow::Result<u64> {
+        let mut rows = 0;
+        for _ in 0..rounds {
+            anyhow::ensure!(!is_over(), "interrupted");
+            rows += load.round(&engine)?;
+        }
+        Ok(rows)
+    };
+    let warm = (forecast.rows * WARM_BLOCKS).ceil() as u64;
+    let rounds = (forecast.rows * BLOCKS).ceil().max(4.0) as u64;
+    feed(warm)?;
+    engine.commit()?;
+    let before = engine.status();
+    let first = engine.segments().last().map_or(0, |segment| segment.number);
+    let mut memory: f64 = 0.0;
+    let mut rows = 0;
+    for _ in 0..8 {
+        rows += feed(rounds.div_ceil(8))?;
+        memory = memory.max(engine.status().memory_used as f64);
+    }
+    engine.commit()?;
+    let after = engine.status();
+    let last = engine.segments().last().map_or(0, |segment| segment.number);
+    drop(engine);
+    let started = Instant::now();
+    let engine = open_after_crash(directory, &options)?;
+    let start_s = started.elapsed().as_secs_f64();
+    let replayed = engine.recovery().journal_bytes as f64;
+    // Segments that were filled while measuring; a small store has filled none, and all count.
+    engine.settle()?;
+    let segments = engine.segments();
+    let filled = |segment: &&SegmentInfo| segment.number > first && segment.number <= last;
+    let sum = |bytes_and_rows: (u64, u64), segment: &SegmentInfo| {
+        (
+            bytes_and_rows.0 + segment.bytes,
+            bytes_and_rows.1 + segment.rows,
+        )
+    };
+    let (mut bytes, mut kept) = segments.iter().filter(filled).fold((0, 0), sum);
+    if kept == 0 {
+        (bytes, kept) = segments.iter().fold((0, 0), sum);
+    }
+    engine.close()?;
+    let sealed = (after.samples_sealed - before.samples_sealed) as f64 / demand.fields as f64;
+    let blocks = (after.blocks_sealed - before.blocks_sealed) as f64;
+    let per_row = bytes as f64 / kept as f64;
+    let journal = (after.journal_written - before.journal_written) as f64 / rows as f64;
+    let check = |name, forecast, measured| Check {
+        name,
+        forecast,
+        measured,
+    };
+    Ok(Soak {
+        sensors: demand.sensors as u64,
+        rounds: warm + rounds,
+        took_s: clock.elapsed().as_secs_f64(),
+        checks: vec![
+            check("rows of a block", forecast.rows, sealed / blocks),
+            check("bytes on disk a row", forecast.disk_row, per_row),
+            check("bytes of journal a row", forecast.journal_row, journal),
+            check(
+                "bytes written a row",
+                forecast.disk_row + forecast.journal_row,
+                per_row + journal,
+            ),
+            check("memory in use, bytes", forecast.memory, memory),
+            check(
+                "start after a crash, s",
+                forecast.start_s + replay_s(calibration, replayed, forecast.journal_row),
+                start_s,
+            ),
+        ],
+    })
+}
+
+/// Opens a store whose last owner was dropped: its threads may still be ending their work.
+fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<Arc<Engine>> {
+    const TRIES: usize = 500;
+    for _ in 0..TRIES {
+        match Engine::open_directory(directory, options.clone()) {
+            Err(error) if error.to_string().contains("in use") => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => return Ok(done?),
+        }
+    }
+    anyhow::bail!("the directory was not let go")
+}
+
+/// Demands of many kinds, to prove the planner itself.
+pub fn gallery(machine: &Demand) -> Vec<(&'static str, Demand)> {
+    use crate::demand::{Clockwork, Values};
+    let of = |sensors: f64, every_s: f64, fields: u64, values, clockwork, ram_gib: f64| Demand {
+        sensors,
+        every_s,
+        fields,
+        values,
+        clockwork,
+        ram: ram_gib * 1024.0 * 1024.0 * 1024.0,
+        keep_s: 30.0 * 86_400.0,
+        ..machine.clone()
+    };
+    vec![
+        (
+            "a house",
+            of(200.0, 10.0, 1, Values::Decimals, Clockwork::Regular, 1.0),
+        ),
+        (
+            "a plant",
+            of(20_000.0, 1.0, 1, Values::Decimals, Clockwork::Jittered, 4.0),
+        ),
+        (
+            "servers",
+            of(5_000.0, 10.0, 10, Values::Decimals, Clockwork::Regular, 4.0),
+        ),
+        (
+            "meters",
+            of(
+                1_000_000.0,
+                900.0,
+                1,
+                Values::Counters,
+                Clockwork::Regular,
+                4.0,
+            ),
+        ),
+        (
+            "meters, little memory",
+            of(
+                1_000_000.0,
+                900.0,
+                2,
+                Values::Counters,
+                Clockwork::Regular,
+                1.0,
+            ),
+        ),
+        (
+            "vehicles",
+            of(100_000.0, 5.0, 6, Values::Floats, Clockwork::Jittered, 8.0),
+        ),
+        (
+            "weather",
+            of(
+                30_000.0,
+                60.0,
+                8,
+                Values::Decimals,
+                Clockwork::Jittered,
+                2.0,
+            ),
+        ),
+        (
+            "a laboratory",
+            of(500.0, 0.01, 4, Values::Floats, Clockwork::Regular, 2.0),
+        ),
+        (
+            "routers",
+            of(
+                300_000.0,
+                30.0,
+                4,
+                Values::Counters,
+                Clockwork::Jittered,
+                8.0,
+            ),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_knows_how_far_it_is_off() {
+        let check = Check {
+            name: "x",
+            forecast: 11.0,
+            measured: 10.0,
+        };
+        assert!((check.error() - 0.1).abs() < 1e-9);
+    }
+}
