@@ -65,6 +65,7 @@ pub fn options(choice: &Choice, is_synced: bool) -> Options {
         segment_bytes: choice.segment_bytes as u64,
         journal_bytes: choice.journal_bytes as u64,
         idle_seal: Duration::from_secs_f64(choice.idle_seal_s),
+        ..Options::default()
     }
 }
 

@@ -480,6 +480,10 @@ impl Retention {
         let mut new = Vec::new();
         put_classes(self.classes.list(), &mut new);
         let Some(old) = self.known_rules.take() else {
+            // A store without rules has nothing to tell: nothing of it ever dies.
+            if matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
+                return;
+            }
             self.news.push(RULES);
             self.news.extend(new);
             return;
