@@ -71,6 +71,11 @@ pub(crate) fn open(
     let keys = keys
         .read()
         .expect("no panic while the dictionary is locked");
+    if state.retention.rules_change() {
+        // What the old rules hid counts rows that were replayed, and hides nothing that is to come.
+        state.seal_all()?;
+    }
+    state.seal_buried()?;
     let next_block = state.next_block;
     state.retention.advance(clock.now(), next_block);
     state.retention.change_rules(

@@ -757,6 +757,18 @@ impl State {
         Ok(())
     }
 
+    /// Seals open blocks that are older than a delete of their source: rows that were replayed,
+    /// which later ones must not join.
+    pub fn seal_buried(&mut self) -> Result<(), Error> {
+        for source in 0..self.buffers.sources() as u32 {
+            let line = self.buffers.line(source);
+            if line.rows != 0 && self.retention.is_before_delete(source, line.block) {
+                self.seal(source)?;
+            }
+        }
+        Ok(())
+    }
+
     // ---- making room
 
     /// Seals the fullest buffers while memory is short, about as much at a call as a batch brings,

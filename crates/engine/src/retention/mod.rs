@@ -311,6 +311,13 @@ impl Retention {
         ring.max(older)
     }
 
+    /// Whether a block was begun before a delete of rows of its source.
+    pub fn is_before_delete(&self, source: u32, number: u64) -> bool {
+        self.tombstones
+            .iter()
+            .any(|tombstone| number < tombstone.before && tombstone.sources.contains(source))
+    }
+
     fn is_buried(&self, entry: &Entry) -> bool {
         let span = Interval::new(entry.first, entry.last);
         self.tombstones.iter().any(|tombstone| {
@@ -472,6 +479,19 @@ impl Retention {
         self.had(source, ordinal);
         let past = self.past.entry(source).or_default();
         *past = (*past).max(ordinal);
+    }
+
+    /// Whether the rules are others than when the store was open last.
+    pub fn rules_change(&self) -> bool {
+        let bytes = |classes: &Classes| {
+            let mut bytes = Vec::new();
+            put_classes(classes.list(), &mut bytes);
+            bytes
+        };
+        let new = bytes(&self.classes);
+        self.known_rules
+            .as_ref()
+            .is_some_and(|old| bytes(old) != new)
     }
 
     /// Rules may have changed since the store was open last. What the old ones let die stays dead:
