@@ -555,8 +555,8 @@ impl Engine {
 
     pub(crate) fn poison(&self, error: &Error) {
         // Whatever wanted room is tried again: nothing of it was done by half.
-        let harmless = error.is_want_of_room()
-            || matches!(error, Error::Closed | Error::Poisoned(_));
+        let harmless =
+            error.is_want_of_room() || matches!(error, Error::Closed | Error::Poisoned(_));
         if !harmless {
             self.lock()
                 .poisoned

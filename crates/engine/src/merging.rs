@@ -335,10 +335,11 @@ impl Engine {
     /// The segments that have copies which are not on disk yet.
     fn waiting(&self, writing: &Writing) -> HashSet<u64> {
         let state = self.lock();
-        let news = state
-            .open
-            .iter()
-            .filter(|open| open.closed_at.is_some() || open.has_news());
+        let news = state.open.iter().filter(|open| {
+            // A chapter may have been ended that could not be written yet.
+            let unwritten = open.marked < open.chapter_end();
+            open.closed_at.is_some() || open.has_news() || unwritten
+        });
         let news: HashSet<u64> = news.map(|open| open.number).collect();
         let into = writing.eaten.iter().flat_map(|eaten| &eaten.into);
         into.copied()

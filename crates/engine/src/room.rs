@@ -222,6 +222,9 @@ impl Engine {
     }
 
     fn force_room(&self, writing: &mut Writing) -> Result<(), Error> {
+        // Somebody may have made room meanwhile.
+        writing.asked = None;
+        self.ask_for_room(writing)?;
         for _ in 0..ROUNDS {
             while !self.room().0 && self.step_with(writing)? {}
             if self.room().0 {

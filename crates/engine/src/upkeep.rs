@@ -137,6 +137,10 @@ impl Engine {
 
     /// Makes a closed segment count: catalog, footer, sync, name; then lets the journal go.
     fn seal_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+        // Chapters that could not be written for want of room may be this segment's.
+        if !writing.chapters.is_empty() {
+            self.end_chapters(writing, |_| false)?;
+        }
         let (mut entries, trailer, file, len, marked) = {
             let mut state = self.lock();
             let horizon = state.horizon(writing.catalog.store);

@@ -108,12 +108,7 @@ impl Staging {
 
     /// Adds a row of one number: its codes, and what they announce.
     #[inline(always)]
-    pub fn number(
-        &mut self,
-        source: u32,
-        start: Option<Start>,
-        (time, value): (Coded, Coded),
-    ) {
+    pub fn number(&mut self, source: u32, start: Option<Start>, (time, value): (Coded, Coded)) {
         self.place(source, 1, start);
         self.codes.push(run::codes(time, value));
         if time.bytes != 0 {

@@ -7,7 +7,7 @@ use crate::history::{History, Rules};
 use crate::plan::Plan;
 use seiner_engine::{Engine, Error};
 use seiner_model::{Interval, Selector};
-use seiner_platform::Clock;
+use seiner_platform::{Clock, Disk};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -146,6 +146,12 @@ impl World {
     pub(super) fn refused(&mut self, what: &str, error: Error) -> Done {
         self.event(format!("{what} fails: {error}"));
         self.report.refusals += 1;
+        if matches!(self.disk.free(), Ok(Some(_))) {
+            // Others fill the disk; then they make room, and the store goes on.
+            self.disk.set_capacity(None);
+            self.clock.advance(2_000_000_000);
+            return Ok(());
+        }
         let history = self.oracle.history.as_ref();
         let Some(history) = history.filter(|_| self.plan.options.disk.is_some()) else {
             return self.violation(format!("{what} fails without a budget: {error}"));
