@@ -217,7 +217,7 @@ fn the_format_pages_tell_where_things_are() {
     // Names and layouts are empty; two columns, two rows; source 0 twice; block 2 of layout 2.
     assert_eq!(
         record[25..41],
-        [0, 0, 0, 0, 2, 0, 2, 2, 2, 0, 0, 1, 2, 0, 4, 2],
+        [0, 0, 0, 0, 2, 0, 2, 2, 2, 0, 0, 1, 3, 0, 4, 2],
         "streams"
     );
     assert_eq!(mark, [0; 20], "the end mark");

@@ -452,6 +452,7 @@ impl World {
     fn done<T>(&mut self, what: &str, result: Result<T, Error>) -> Result<Option<T>, Violation> {
         match result {
             Ok(value) => Ok(Some(value)),
+            Err(error @ Error::Full { .. }) => self.refused(what, error).map(|()| None),
             Err(error) => self.failed(what, error).map(|()| None),
         }
     }
