@@ -138,12 +138,12 @@ def test_manual_pages(tmp_path):
     done = run("man", "--into", tmp_path / "man")
     assert done.returncode == 0, done.stderr
     pages = {page.name for page in (tmp_path / "man").iterdir()}
-    assert {"seiner.1", "seiner-serve.1", "seiner-query.1", "seiner-import-csv.1"} <= pages
+    assert {"seiner.1", "seiner-serve.1", "seiner-query.1", "seiner-import-csv.1", "seiner-sim-merge.1"} <= pages
 
 
 def test_help_names_every_subcommand():
     told = run("--help").stdout
-    for command in ("serve", "write", "query", "import", "inspect", "check", "config", "completions", "man"):
+    for command in ("serve", "write", "query", "import", "inspect", "check", "config", "sim", "completions", "man"):
         assert f"\n  {command}" in told
     assert run("--version").stdout.startswith("seiner ")
 

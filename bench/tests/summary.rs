@@ -22,7 +22,7 @@ fn the_page_is_made_from_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
     assert!(bench(folder.path(), &["summary"]).status.success());
     let page = fs::read_to_string(folder.path().join("RESULTS.md")).unwrap();
-    for name in ["peers", "embedded", "restart", "amplification"] {
+    for name in ["peers", "embedded", "restart", "amplification", "merge-sim"] {
         assert!(
             page.contains(&format!("Not run yet: `make bench-{name}`")),
             "{page}"

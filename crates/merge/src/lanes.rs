@@ -40,7 +40,7 @@ pub struct LaneSettings {
     pub lanes: u32,
     /// The largest segment, the papers' R.
     pub segment_bytes: u64,
-    /// The smallest segment: lanes with little flow fill smaller ones.
+    /// The smallest segment: they shrink to it as the store fills with live data.
     pub least_bytes: u64,
 }
 
@@ -378,6 +378,133 @@ fn life(bin: usize) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// A store of 100 MB with half of it live.
+    fn half_live() -> Fill {
+        Fill {
+            budget: 100_000_000,
+            used: 60_000_000,
+            live: 50_000_000,
+            reserved: 0,
+            um: 0.95,
+        }
+    }
+
+    fn lanes(count: u32) -> Lanes {
+        Lanes::new(LaneSettings {
+            lanes: count,
+            segment_bytes: 1_000_000,
+            least_bytes: 100_000,
+        })
+    }
+
+    /// Tells `lanes` of as many bytes of each life, in seconds.
+    fn feed(lanes: &mut Lanes, lives: &[i64]) {
+        for _ in 0..100 {
+            for life in lives {
+                lanes.lane(Death::At(life * SECOND), 10_000, 0);
+            }
+        }
+    }
+
+    fn place(lanes: &Lanes, life: i64) -> LaneId {
+        lanes.place(Death::At(life * SECOND), 0)
+    }
+
+    #[test]
+    fn classes_get_lanes_of_their_own() {
+        let hours = [1, 24, 168, 720, 8760].map(|hours| hours * 3600);
+        let mut lanes = lanes(6);
+        feed(&mut lanes, &hours);
+        assert!(lanes.adapt(&half_live()));
+        let of_each: Vec<LaneId> = hours.iter().map(|&life| place(&lanes, life)).collect();
+        assert_eq!(of_each, [1, 2, 3, 4, 5]);
+        let shares: Vec<f64> = lanes.lanes().iter().map(|lane| lane.flow_share).collect();
+        assert!(
+            shares[1..].iter().all(|share| (share - 0.2).abs() < 1e-9),
+            "{shares:?}"
+        );
+    }
+
+    #[test]
+    fn too_few_lanes_join_what_lives_about_as_long() {
+        let mut lanes = lanes(3);
+        feed(&mut lanes, &[100, 110, 5000]);
+        lanes.adapt(&half_live());
+        assert_eq!(place(&lanes, 100), place(&lanes, 110));
+        assert_ne!(place(&lanes, 110), place(&lanes, 5000));
+    }
+
+    #[test]
+    fn what_never_dies_and_what_nobody_knows() {
+        let mut lanes = lanes(4);
+        feed(&mut lanes, &[100, 5000, 5000, 5000]);
+        lanes.adapt(&half_live());
+        assert_eq!(lanes.lane(Death::Never, 10, 0), FOREVER);
+        assert_eq!(
+            lanes.lane(Death::Unknown, 10, 0),
+            place(&lanes, 5000),
+            "where most goes"
+        );
+        let overdue = lanes.place(Death::At(-SECOND), 0);
+        assert_eq!(overdue, 1, "what is overdue dies soonest");
+    }
+
+    #[test]
+    fn intervals_follow_the_flow_but_not_its_noise() {
+        let mut lanes = lanes(3);
+        feed(&mut lanes, &[100, 2000]);
+        assert!(lanes.adapt(&half_live()));
+        feed(&mut lanes, &[100, 2000]);
+        assert!(!lanes.adapt(&half_live()), "the same again");
+        assert_eq!(place(&lanes, 1000), place(&lanes, 2000));
+        (0..200).for_each(|_| feed(&mut lanes, &[1000, 2000]));
+        assert!(lanes.adapt(&half_live()));
+        assert_ne!(place(&lanes, 1000), place(&lanes, 2000));
+    }
+
+    #[test]
+    fn segments_shrink_as_room_gets_short() {
+        let mut lanes = lanes(32);
+        let mut size = |live: u64| {
+            feed(&mut lanes, &[100, 10_000]);
+            let fill = Fill {
+                live,
+                ..half_live()
+            };
+            lanes.adapt(&fill);
+            lanes.segment_bytes(1)
+        };
+        // A quarter of C(Um − V), divided by 32, as a half, quarter … of R.
+        assert_eq!(size(0), 500_000, "742 kB a lane");
+        assert_eq!(size(50_000_000), 250_000, "351 kB a lane");
+        assert_eq!(size(94_000_000), 125_000, "never below the least");
+        assert_eq!(size(99_000_000), 125_000);
+    }
+
+    #[test]
+    fn every_block_has_a_lane_whatever_was_learnt() {
+        let mut lanes = lanes(5);
+        for (step, life) in [i64::MIN, -1, 0, 1, 1 << 20, 1 << 40, i64::MAX]
+            .into_iter()
+            .cycle()
+            .take(700)
+            .enumerate()
+        {
+            let lane = lanes.lane(Death::At(life), 20_000, step as i64);
+            assert!(lane < lanes.count());
+            lanes.adapt(&half_live());
+        }
+        let intervals = lanes.lanes();
+        assert_eq!(intervals[1].from, 0);
+        assert_eq!(intervals[intervals.len() - 1].to, i64::MAX);
+        let joined = intervals[1..]
+            .windows(2)
+            .all(|pair| pair[0].to == pair[1].from);
+        assert!(joined, "{intervals:?}");
+    }
 
     #[test]
     fn bins_and_lives_are_inverse() {

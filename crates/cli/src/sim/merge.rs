@@ -407,3 +407,97 @@ fn whole(run: &Run) -> Value {
         "fill": outcome.fill.iter().map(|(bytes, u)| json!([bytes, u])).collect::<Vec<_>>(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        merge: Merge,
+    }
+
+    fn merge(line: &str) -> Merge {
+        Line::try_parse_from(std::iter::once("merge").chain(line.split_whitespace()))
+            .unwrap()
+            .merge
+    }
+
+    const SMALL: &str =
+        "--sources 100 --ring 20 --segment-blocks 16 --v 0.7,0.85 --turns 1 --warm-up 1";
+
+    fn runs(line: &str) -> Vec<Run> {
+        let merge = merge(line);
+        merge.validate().unwrap();
+        merge.simulate(&merge.load().unwrap())
+    }
+
+    #[test]
+    fn every_policy_at_every_v() {
+        let runs = runs(SMALL);
+        assert_eq!(runs.len(), 10);
+        assert!(
+            runs.iter()
+                .all(|run| run.outcome.full.is_none() && run.outcome.peak_u <= 1.0)
+        );
+        let (fifo, ours) = (&runs[0], &runs[4]);
+        assert_eq!((fifo.policy, ours.policy), (Kind::Fifo, Kind::Patient));
+        assert!(ours.outcome.written_per_byte() < fifo.outcome.written_per_byte());
+        let mut csv = Vec::new();
+        write_csv(&runs, &mut csv).unwrap();
+        let csv = String::from_utf8(csv).unwrap();
+        assert_eq!(csv.lines().count(), 11);
+        assert!(csv.starts_with("V,policy,lanes,written,"), "{csv}");
+        let page = picture::page(&runs, 0.95);
+        assert_eq!(page.matches("<svg").count(), 4);
+        assert!(!page.contains("NaN") && !page.contains("http"));
+        assert_eq!(whole(ours)["policy"], "patient");
+    }
+
+    #[test]
+    fn a_trace_is_simulated_with_every_budget() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("trace.csv");
+        let lines = (0..2000).map(|at| format!("{},{},1000,ring:5\n", at * 1_000_000, at % 7));
+        let text: String = std::iter::once(format!("{}\n", trace::HEAD))
+            .chain(lines)
+            .collect();
+        std::fs::write(&file, text).unwrap();
+        let line = format!(
+            "--trace {} --budget 100KiB,1MiB --segment-size 8KiB --policy fifo,patient --lanes 3",
+            file.display()
+        );
+        let runs = runs(&line);
+        assert_eq!(runs.len(), 4);
+        assert!(
+            runs.iter()
+                .all(|run| run.outcome.counts.arrived == 2_000_000),
+            "the whole trace"
+        );
+        assert!(runs[2].v < runs[0].v, "a larger store is emptier");
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_remedy() {
+        for (line, word) in [
+            ("--v 1.5", "--v 1.5"),
+            ("--um 0", "--um 0"),
+            ("--sigma -1", "--sigma"),
+            ("--lanes 1", "2 or more"),
+            ("--sources 0", "--sources 0"),
+            ("--ring 0", "--ring 0"),
+        ] {
+            let line = line.replacen(' ', "=", 1);
+            match merge(&line).validate() {
+                Err(Failure::Usage(text)) => assert!(text.contains(word), "{text}"),
+                other => panic!("{line}: {other:?}"),
+            }
+        }
+        assert!(matches!(
+            merge("--ages soon").load(),
+            Err(Failure::Usage(_))
+        ));
+    }
+}
