@@ -15,6 +15,11 @@ const BUFFER_FILL: f64 = 0.875;
 /// The file system's own writes for large sequential files, over the bytes written: the benchmarks of
 /// the repository saw 1.00 to 1.01.
 pub const FILE_SYSTEM: f64 = 1.01;
+/// Pages of memory serve one size of buffer each, and sizes change: they take so much more than what
+/// is in them.
+const PAGES: f64 = 1.2;
+/// A start of an empty store, s.
+const EMPTY_START_S: f64 = 0.03;
 /// Footers read at a start, segments a second.
 const FOOTERS_PER_S: f64 = 2000.0;
 /// Seconds in a day.
@@ -90,13 +95,14 @@ impl Forecast {
             .raid
             .map_or(1.0, |raid| raid.members as f64 / raid.data_members() as f64);
         let (segments_per_s, journal_per_s) = (disk_row * per_s, journal_row * per_s);
-        let used = demand.sensors * (calibration.source_bytes + calibration.memory_source(rows));
+        let used =
+            demand.sensors * (calibration.source_bytes + calibration.memory_source(rows) * PAGES);
         let replay_s = replay_s(
             calibration,
             choice.journal_bytes * JOURNAL_FILL,
             journal_row,
         );
-        let start_s = 0.03 + kept_bytes.min(capacity) / choice.segment_bytes / FOOTERS_PER_S;
+        let start_s = start_s(kept_bytes.min(capacity) / choice.segment_bytes);
         Forecast {
             rows,
             bound,
@@ -127,6 +133,11 @@ impl Forecast {
     pub fn amplification(&self, demand: &Demand) -> f64 {
         self.device_per_s / (demand.samples_per_s() * 16.0)
     }
+}
+
+/// Seconds of a start with so many segments and no journal.
+pub fn start_s(segments: f64) -> f64 {
+    EMPTY_START_S + segments / FOOTERS_PER_S
 }
 
 /// Seconds to read so much journal back: its rows go the way of any others, without the port.

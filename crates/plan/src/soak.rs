@@ -4,7 +4,7 @@
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
-use crate::forecast::{Choice, Forecast, replay_s};
+use crate::forecast::{Choice, Forecast, replay_s, start_s};
 use crate::load::Load;
 use seiner_engine::{Durability, Engine, Options, SegmentInfo};
 use std::path::Path;
@@ -54,18 +54,22 @@ pub struct Soak {
 
 /// The engine's settings for a choice.
 pub fn options(choice: &Choice, is_synced: bool) -> Options {
-    Options {
-        durability: if is_synced {
-            Durability::Sync
-        } else {
-            Durability::Interval(Duration::from_millis(100))
-        },
+    let durability = if is_synced {
+        Durability::Sync
+    } else {
+        Durability::Interval(Duration::from_millis(100))
+    };
+    let sizes = Options {
         memory: choice.memory as u64,
         block_bytes: choice.block_bytes as u32,
         segment_bytes: choice.segment_bytes as u64,
         journal_bytes: choice.journal_bytes as u64,
-        idle_seal: Duration::from_secs_f64(choice.idle_seal_s),
         ..Options::default()
+    };
+    Options {
+        durability,
+        idle_seal: Duration::from_secs_f64(choice.idle_seal_s),
+        ..sizes
     }
 }
 
@@ -141,8 +145,9 @@ pub fn run(
     drop(engine);
     let started = Instant::now();
     let engine = open_after_crash(directory, &options)?;
-    let start_s = started.elapsed().as_secs_f64();
+    let restart_s = started.elapsed().as_secs_f64();
     let replayed = engine.recovery().journal_bytes as f64;
+    let found = engine.recovery().segments as f64;
     // Segments that were filled while measuring; a small store has filled none, and all count.
     engine.settle()?;
     let segments = engine.segments();
@@ -183,8 +188,8 @@ pub fn run(
             check("memory in use, bytes", forecast.memory, memory),
             check(
                 "start after a crash, s",
-                forecast.start_s + replay_s(calibration, replayed, forecast.journal_row),
-                start_s,
+                start_s(found) + replay_s(calibration, replayed, forecast.journal_row),
+                restart_s,
             ),
         ],
     })

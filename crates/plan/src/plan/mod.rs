@@ -160,8 +160,11 @@ mod tests {
         }
     }
 
+    /// All demands here send the same kind of samples: it is tried out once.
     fn plan(demand: &Demand) -> Plan {
-        Plan::make(demand, &Calibration::make(demand).unwrap())
+        static ONCE: std::sync::OnceLock<Calibration> = std::sync::OnceLock::new();
+        let calibration = ONCE.get_or_init(|| Calibration::make(demand).unwrap());
+        Plan::make(demand, calibration)
     }
 
     #[test]

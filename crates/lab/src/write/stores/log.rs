@@ -25,6 +25,8 @@ pub struct Log {
 /// The first time of all series, ns; and the step between samples of one.
 const FIRST_TIME: i64 = 1_700_000_000_000_000_000;
 const STEP: i64 = 10_000_000_000;
+/// What a sample takes in a buffer, about.
+const ENCODED_BYTES: u64 = 3;
 /// Samples handed over at once.
 const ROWS: u64 = 1024;
 
@@ -65,10 +67,9 @@ impl Log {
                 .map_err(|reason| anyhow::anyhow!("a source was refused: {reason}"))?;
             sources.push(source);
         }
-        // A buffer holds B encoded bytes, or its share of the memory where that is less; a random
-        // value takes nearly nine bytes.
+        // A buffer holds B encoded bytes, or its share of the memory where that is less.
         let buffer = block_bytes.min(memory / sensors.max(1) * 3 / 4);
-        let lap = sensors * buffer * SAMPLE_BYTES / 9;
+        let lap = sensors * buffer * SAMPLE_BYTES / ENCODED_BYTES;
         Ok(Log {
             engine,
             sources,
@@ -123,8 +124,8 @@ impl Drop for Log {
     }
 }
 
-/// A value with 52 random bits: the worst that a sensor can send.
+/// A reading with one decimal, anywhere between 0 and 1000: what follows does not tell by what was.
 fn value(word: &[u8]) -> f64 {
     let bits = u64::from_le_bytes(word.try_into().expect("eight bytes"));
-    f64::from_bits(bits >> 12 | 0x3ff0_0000_0000_0000)
+    (bits % 10_000) as f64 / 10.0
 }
