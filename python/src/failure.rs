@@ -12,6 +12,7 @@ mod python {
     pyo3::import_exception!(seiner.errors, Closed);
     pyo3::import_exception!(seiner.errors, Damaged);
     pyo3::import_exception!(seiner.errors, DiskError);
+    pyo3::import_exception!(seiner.errors, DiskFull);
     pyo3::import_exception!(seiner.errors, InUse);
     pyo3::import_exception!(seiner.errors, Invalid);
     pyo3::import_exception!(seiner.errors, Poisoned);
@@ -75,6 +76,7 @@ fn engine_error(error: Error) -> PyErr {
         }
         Error::Io { .. } => python::DiskError::new_err(text),
         Error::Damage { .. } => python::Damaged::new_err(text),
+        Error::Full { .. } => python::DiskFull::new_err(text),
         Error::Poisoned(_) => python::Poisoned::new_err(text),
         Error::Options(_) | Error::Selector(_) | Error::UnknownSource(_) | Error::Query(_) => {
             python::Invalid::new_err(text)

@@ -11,6 +11,7 @@ mod intake;
 mod labels;
 mod lines;
 mod long_form;
+mod retention;
 mod rows;
 mod series;
 mod store;

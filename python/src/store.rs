@@ -7,6 +7,7 @@ use crate::arrays::array;
 use crate::failure::{Failure, invalid};
 use crate::intake::{self, Outcome, ROWS_AT_ONCE, Roles};
 use crate::lines;
+use crate::retention;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, RecordBatch};
@@ -14,7 +15,7 @@ use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::input::AnyRecordBatch;
-use seiner_engine::{Durability, Engine, Error, Options, Query, Status, Step};
+use seiner_engine::{Durability, Engine, Error, MergePolicy, Options, Query, Status, Step};
 use seiner_model::{Interval, Selector, SourceId, SourceKey, parse_duration, parse_time};
 use seiner_wire::line::Precision;
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ type Counts = (usize, usize, Vec<(u64, String)>, usize);
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (path, *, durability, interval_ms, memory, block_bytes, segment_bytes, journal_bytes, idle_seal_s))]
+    #[pyo3(signature = (path, *, durability, interval_ms, memory, block_bytes, segment_bytes, journal_bytes, idle_seal_s, disk, leave_free, merge_from, policy, lanes, classes))]
     #[expect(
         clippy::too_many_arguments,
         reason = "one for each setting, all of them named"
@@ -61,6 +62,12 @@ impl Store {
         segment_bytes: u64,
         journal_bytes: u64,
         idle_seal_s: f64,
+        disk: Option<u64>,
+        leave_free: u64,
+        merge_from: f64,
+        policy: &str,
+        lanes: u32,
+        classes: Vec<retention::Given>,
     ) -> PyResult<Store> {
         let durability = match durability {
             "sync" => Durability::Sync,
@@ -84,6 +91,12 @@ impl Store {
             segment_bytes,
             journal_bytes,
             idle_seal,
+            disk,
+            leave_free,
+            merge_from,
+            policy: policy.parse::<MergePolicy>().map_err(Failure::Invalid)?,
+            lanes,
+            classes: retention::classes(classes)?,
         };
         let engine = py
             .detach(|| Engine::open_directory(&path, options))
@@ -316,6 +329,32 @@ impl Store {
         status_dict(py, &status, engine.durability())
     }
 
+    /// Answers how many sources were meant.
+    fn delete(
+        &self,
+        py: Python<'_>,
+        select: &str,
+        start: Option<Moment>,
+        end: Option<Moment>,
+    ) -> PyResult<u64> {
+        let (engine, selector) = self.select(select)?;
+        let interval = interval(start, end)?;
+        Ok(py
+            .detach(|| engine.delete(&selector, interval))
+            .map_err(Failure::from)?)
+    }
+
+    fn log<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let engine = self.engine()?;
+        retention::log_dict(py, &py.detach(|| engine.log()))
+    }
+
+    fn decisions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let decisions = self.engine()?.decisions();
+        let dicts = decisions.iter().map(|one| retention::decision_dict(py, one));
+        dicts.collect()
+    }
+
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
         let engine = self.engine()?;
         Ok(py.detach(|| engine.commit()).map_err(Failure::from)?)
@@ -475,7 +514,8 @@ fn status_dict<'py>(
         sources series rows_accepted samples_accepted rows_rejected unsynced_samples unsynced_bytes unsynced_age_ns
         buffered_rows buffer_bytes dictionary_bytes memory_used memory_budget journal_bytes journal_files
         journal_written journal_syncs segments segment_bytes segment_written blocks_sealed block_bytes_sealed
-        samples_sealed damaged_segments poisoned
+        samples_sealed damaged_segments segments_dropped segments_merged merge_written merge_read shed_bytes
+        disk_used disk_budget live_bytes poisoned
     );
     Ok(dict)
 }

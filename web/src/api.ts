@@ -46,6 +46,7 @@ export interface Status {
   data_directory?: string;
   engine?: Partial<Record<EngineFigure, number>> & { poisoned?: string | null };
   ingest?: { rows?: number; rows_per_s?: number; samples_per_s?: number; rejected_lines?: number; requests_in_flight?: number };
+  warnings?: string[];
   process?: { rss_bytes?: number; cpu_s?: number };
   disk?: { total_bytes?: number; free_bytes?: number; used_by_store_bytes?: number };
 }
@@ -70,6 +71,93 @@ export type EngineFigure =
   | 'block_bytes_sealed'
   | 'samples_sealed'
   | 'damaged_segments';
+
+/** How full the store is; shares are of the budget. */
+export interface Room {
+  budget: number | null;
+  used: number;
+  live: number;
+  reserved: number;
+  u: number;
+  um: number;
+  v: number;
+  hunger: number;
+}
+
+export interface Lane {
+  id: number;
+  /** The remaining life of what goes into it, ns; null: it never dies. */
+  from_ns: number | null;
+  to_ns: number | null;
+  flow_share: number;
+  segment_bytes: number;
+}
+
+export interface Segment {
+  number: number;
+  lane: number;
+  bytes: number;
+  live: number;
+  dead: number;
+  open: boolean;
+  born: number;
+  dies: number | null;
+}
+
+export interface LogClass {
+  name: string;
+  select: string;
+  age_ns: number | null;
+  rows: number | null;
+  bytes: number | null;
+  priority: number;
+  when_full: string;
+  sources: number;
+  live: number;
+  hidden_before: number | null;
+}
+
+/** What was written in a period, bytes. */
+export interface Period {
+  seconds: number;
+  stored: number;
+  merged: number;
+  journal: number;
+  segments: number;
+  process: number;
+  device: number | null;
+  per_byte: number | null;
+}
+
+export interface LogReport {
+  now: number;
+  room: Room;
+  planing: boolean;
+  segment_bytes: number;
+  planing_segment_bytes: number | null;
+  policy: string;
+  average_dead_share: number | null;
+  written: { hour: Period; day: Period; start: Period };
+  device: { name: string; written: number | null; per_day: number | null; tbw: number | null; life_days: number | null } | null;
+  lanes: Lane[];
+  segments: Segment[];
+  classes: LogClass[];
+  warnings: string[];
+}
+
+export interface Decision {
+  at: number;
+  policy: string;
+  u: number;
+  um: number;
+  v: number;
+  hunger: number;
+  least_dead_share: number | null;
+  average_dead_share: number | null;
+  candidates: number;
+  drop: number[];
+  merge: { number: number; dead_share: number; live: number; gain: number; score: number }[];
+}
 
 /** An error that the server, or the way to it, answered with. */
 export class ServerError extends Error {
@@ -119,6 +207,8 @@ async function reason(response: Response): Promise<string> {
 }
 
 export const status = (signal?: AbortSignal): Promise<Status> => get('/status', {}, signal);
+export const log = (signal?: AbortSignal): Promise<LogReport> => get('/api/v1/log', {}, signal);
+export const decisions = (signal?: AbortSignal): Promise<Decision[]> => get('/api/v1/log/why', {}, signal);
 export const measurements = (signal?: AbortSignal): Promise<string[]> => get('/api/v1/measurements', {}, signal);
 export const tags = (select: string, signal?: AbortSignal): Promise<string[]> => get('/api/v1/tags', { select }, signal);
 export const values = (select: string, tag: string, signal?: AbortSignal): Promise<string[]> =>

@@ -18,7 +18,7 @@ export interface ExplorerState {
   split: boolean;
 }
 
-export type PageState = { page: 'overview' } | { page: 'explorer'; explorer: ExplorerState };
+export type PageState = { page: 'overview' } | { page: 'log' } | { page: 'explorer'; explorer: ExplorerState };
 
 export const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1000;
@@ -38,6 +38,7 @@ export function emptyExplorer(): ExplorerState {
 /** Writes the hash, `#` included. */
 export function write(state: PageState): string {
   if (state.page === 'overview') return '#/';
+  if (state.page === 'log') return '#/log';
   const { selector, fields, interval, follow, step, limit, split } = state.explorer;
   const query = new URLSearchParams();
   const select = format(selector);
@@ -58,6 +59,7 @@ export function write(state: PageState): string {
 /** Reads a hash. */
 export function read(hash: string): PageState {
   const [path, text = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s);
+  if (path === 'log') return { page: 'log' };
   if (path !== 'explorer') return { page: 'overview' };
   const query = new URLSearchParams(text);
   const state = emptyExplorer();

@@ -3,6 +3,7 @@
 import { h, put } from './dom';
 import { Explorer } from './explorer/explorer';
 import { helpOverlay } from './help';
+import { Log } from './log/log';
 import { emptyExplorer, read, write, type ExplorerState, type PageState } from './location';
 import { logo } from './logo';
 import { Overview } from './overview/overview';
@@ -10,14 +11,17 @@ import * as theme from './theme';
 
 theme.start();
 
+const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', log: 'Log · Seiner' };
 const main = document.getElementById('main')!;
 const links = {
   overview: h('a', { href: '#/' }, 'Overview'),
   explorer: h('a', { href: write({ page: 'explorer', explorer: emptyExplorer() }) }, 'Explorer'),
+  log: h('a', { href: write({ page: 'log' }) }, 'Log'),
 };
 const help = helpOverlay();
 let overview: Overview | null = null;
 let explorer: Explorer | null = null;
+let log: Log | null = null;
 let page: PageState['page'] | null = null;
 
 function navigate(state: ExplorerState, how: 'push' | 'replace'): void {
@@ -31,13 +35,18 @@ function render(): void {
   if (page !== state.page) {
     overview?.stop();
     explorer?.stop();
+    log?.stop();
     page = state.page;
     for (const [name, link] of Object.entries(links)) link.ariaCurrent = name === page ? 'page' : null;
-    document.title = page === 'overview' ? 'Seiner' : 'Explorer · Seiner';
+    document.title = TITLES[page];
     if (state.page === 'overview') {
       overview ??= new Overview();
       put(main, overview.root);
       overview.start();
+    } else if (state.page === 'log') {
+      log ??= new Log();
+      put(main, log.root);
+      log.begin();
     } else {
       explorer ??= new Explorer(navigate);
       put(main, explorer.root);
@@ -57,7 +66,7 @@ function header(): void {
   put(
     document.getElementById('bar')!,
     h('a', { class: 'brand', href: '#/', 'aria-label': 'Seiner, overview' }, logo(), 'Seiner'),
-    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer),
+    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer, links.log),
     h('span', { class: 'spring' }),
     themeButton,
     helpButton,
@@ -75,7 +84,7 @@ const everywhere: Record<string, () => void> = {
     if (page !== 'explorer') navigate(emptyExplorer(), 'push');
     explorer?.search();
   },
-  r: () => (page === 'overview' ? overview?.reload() : explorer?.reload()),
+  r: () => (page === 'overview' ? overview?.reload() : page === 'log' ? log?.reload() : explorer?.reload()),
 };
 
 const onExplorer: Record<string, () => void> = {

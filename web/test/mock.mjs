@@ -206,6 +206,55 @@ function status() {
   };
 }
 
+const DAY_NS = 86_400e9;
+
+/** Five lanes whose segments die whole, one after the other, as when planing. */
+function log() {
+  const now = Date.now() * 1e6;
+  const sick = scenario === 'sick';
+  const size = 8 * 2 ** 20;
+  const lives = [null, 0, DAY_NS, 7 * DAY_NS, 30 * DAY_NS];
+  const counts = scenario === 'empty' ? [0, 0, 0, 0, 0] : [14, 21, 48, 120, 260];
+  const segments = counts.flatMap((count, lane) =>
+    Array.from({ length: count }, (_, i) => {
+      const open = i === count - 1;
+      const fill = open ? size * 0.4 : size * 0.98;
+      const dead = open || lane === 0 ? 0 : i < 2 || sick ? noise('dead', lane, i) ** 2 : 0;
+      return { number: 10 * i + lane, lane, bytes: size, live: Math.round(fill * (1 - dead)), dead: Math.round(fill * dead), open, born: now - (count - i) * 36e11, dies: lane === 0 ? null : now + i * 36e11 };
+    }),
+  ).sort((a, b) => a.number - b.number);
+  const period = (seconds, merged) => ({ seconds, stored: seconds * 2e5, merged, journal: seconds * 26e4, segments: seconds * 21e4 + merged, process: seconds * 5e5, device: seconds * 9e5, per_byte: 1 + merged / seconds / 2e5 });
+  const budget = 4 * GIB;
+  const live = segments.reduce((all, segment) => all + segment.live, 0);
+  const used = segments.length * size + 160 * 2 ** 20 + (sick ? 240 * 2 ** 20 : 0);
+  const rules = { age_ns: null, rows: null, bytes: null, priority: 100, when_full: 'refuse', hidden_before: null };
+  return {
+    now, planing: !sick, segment_bytes: size, planing_segment_bytes: Math.max(0, Math.round(budget * 0.95 - live)), policy: 'patient', average_dead_share: sick ? 0.41 : null,
+    room: { budget, used, live, reserved: 2 * size, u: used / budget, um: 0.95, v: live / budget, hunger: (used / budget - 0.95) / 0.05 },
+    written: { hour: period(3600, sick ? 5e8 : 0), day: period(86_400, 9e7), start: period(200_000, 9e7) },
+    device: { name: 'nvme0n1', written: 8.1e12, per_day: 9e5 * 86_400, tbw: 6e14, life_days: 6e14 / (9e5 * 86_400) },
+    lanes: lives.map((from, id) => ({ id, from_ns: from, to_ns: from === null ? null : lives[id + 1] ?? null, flow_share: counts[id] / 463, segment_bytes: size })),
+    segments,
+    classes: [
+      { ...rules, name: 'raw', select: 'accel{axis=~"[xyz]"}', age_ns: 30 * DAY_NS, sources: 96_000, live: live * 0.6 },
+      { ...rules, name: 'debug', select: '{level="debug"}', bytes: GIB, priority: 1, when_full: 'shed', sources: 8000, live: live * 0.3 },
+      { ...rules, name: 'rings', select: 'frame', rows: 100_000, sources: sick ? 0 : 12, live: sick ? 0 : live * 0.05 },
+      { ...rules, name: 'default', select: '', sources: 300, live: live * 0.05 },
+    ],
+    warnings: sick ? ['no source is in the retention class "rings" (frame)'] : [],
+  };
+}
+
+function why() {
+  if (scenario === 'empty') return [];
+  const now = Date.now() * 1e6;
+  const decision = { policy: 'patient', um: 0.95, v: 0.88, hunger: -0.1, least_dead_share: null, average_dead_share: null, candidates: 463, drop: [], merge: [] };
+  return [
+    { ...decision, at: now - 3 * 36e11, u: 0.951, drop: [11, 12] },
+    { ...decision, at: now - 36e11, u: 0.957, hunger: 0.14, merge: [{ number: 31, dead_share: 0.71, live: 24e5, gain: 59e5, score: 2.4 }] },
+  ];
+}
+
 function values(search) {
   const tag = search.get('tag') ?? fail('values needs a tag');
   const all = new Set(sources(search.get('select') ?? '').map(({ tags }) => tags[tag]).filter((value) => value !== undefined));
@@ -214,6 +263,8 @@ function values(search) {
 
 const CALLS = {
   '/status': status,
+  '/api/v1/log': log,
+  '/api/v1/log/why': why,
   '/api/v1/measurements': () => [...new Set(sources('').map((source) => source.measurement))].sort(),
   '/api/v1/tags': (search) => [...new Set(sources(search.get('select') ?? '').flatMap(({ tags }) => Object.keys(tags)))].sort(),
   '/api/v1/values': values,

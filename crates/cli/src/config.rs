@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::flags::SettingFlags;
 use clap::Args;
-use seiner_server::Origin;
+use seiner_server::{Effective, classes};
 use std::io::Write;
 
 /// Print the settings that hold, as a TOML file, and where each comes from.
@@ -23,24 +23,30 @@ impl Config {
         let settings = layers
             .settings()
             .map_err(|error| Failure::Usage(error.to_string()))?;
-        let lines: Vec<(String, &Origin)> = layers
-            .effective()
-            .iter()
-            .map(|effective| {
-                (
-                    format!("{} = {}", effective.setting.name, quoted(&effective.text)),
-                    &effective.origin,
-                )
-            })
-            .collect();
-        let width = lines
-            .iter()
-            .map(|(line, _)| line.chars().count())
-            .max()
-            .unwrap_or(0);
+        let mut lines: Vec<(String, String)> = Vec::new();
+        for Effective {
+            setting,
+            text,
+            origin,
+        } in layers.effective()
+        {
+            let comes_to = settings.comes_to(setting.name);
+            let comes_to = comes_to.map_or_else(String::new, |size| format!("; comes to {size}"));
+            let line = format!("{} = {}", setting.name, quoted(text));
+            lines.push((line, format!("{origin}{comes_to}")));
+        }
+        for class in layers.classes() {
+            let origin = class.origin.to_string();
+            lines.push((format!("[[{}]]", classes::KEY), origin.clone()));
+            for (key, text) in class.text.texts() {
+                lines.push((format!("{key} = {}", quoted(text)), origin.clone()));
+            }
+        }
+        let width = lines.iter().map(|(line, _)| line.chars().count()).max();
+        let width = width.unwrap_or(0);
         let mut out = std::io::stdout().lock();
-        for (line, origin) in lines {
-            writeln!(out, "{line:width$}  # {origin}")?;
+        for (line, note) in lines {
+            writeln!(out, "{line:width$}  # {note}")?;
         }
         settings.check_exposure().map_err(Failure::Usage)
     }

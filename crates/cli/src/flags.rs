@@ -1,9 +1,10 @@
 //! The flags of the settings, made from their table.
 
 use crate::failure::Failure;
-use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 use seiner_server::Layers;
-use seiner_server::settings::TABLE;
+use seiner_server::classes;
+use seiner_server::settings::{Setting, TABLE};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -11,15 +12,15 @@ use std::path::PathBuf;
 pub struct SettingFlags {
     config: Option<PathBuf>,
     given: HashMap<&'static str, String>,
+    classes: Vec<String>,
 }
 
 impl SettingFlags {
     /// The settings with the layers beneath the flags: environment, file, defaults.
     pub fn layers(&self) -> Result<Layers, Failure> {
-        Layers::gather(self.config.as_deref(), |setting| {
-            self.given.get(setting.name).cloned()
-        })
-        .map_err(|error| Failure::Usage(error.to_string()))
+        let flag = |setting: &Setting| self.given.get(setting.name).cloned();
+        Layers::gather(self.config.as_deref(), flag, &self.classes)
+            .map_err(|error| Failure::Usage(error.to_string()))
     }
 }
 
@@ -33,6 +34,9 @@ impl FromArgMatches for SettingFlags {
         Ok(SettingFlags {
             config: matches.get_one::<PathBuf>("config").cloned(),
             given: given.collect(),
+            classes: matches
+                .get_many::<String>(classes::KEY)
+                .map_or_else(Vec::new, |texts| texts.cloned().collect()),
         })
     }
 
@@ -60,10 +64,20 @@ impl Args for SettingFlags {
                     setting.variable()
                 ))
         });
+        let class = Arg::new(classes::KEY)
+            .long(classes::KEY)
+            .value_name("KEY=TEXT,...")
+            .action(ArgAction::Append)
+            .help(format!(
+                "A retention class, such as name=raw,sources=cpu,age=30d; once for each, in the order in which they are \
+                 asked [variable: {}, separated by semicolons]",
+                classes::VARIABLE
+            ));
         command
             .arg(config)
             .next_help_heading("Settings")
             .args(settings)
+            .arg(class)
     }
 
     fn augment_args_for_update(command: Command) -> Command {

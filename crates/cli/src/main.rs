@@ -7,11 +7,13 @@
 mod check;
 mod completions;
 mod config;
+mod delete;
 mod failure;
 mod flags;
 mod import;
 mod inspect;
 mod lab;
+mod log;
 mod man;
 mod plan;
 mod progress;
@@ -46,6 +48,10 @@ enum Command {
     Write(write::Write),
     /// Ask a server or a directory for samples.
     Query(query::Query),
+    /// Delete sources, or what they measured in an interval.
+    Delete(delete::Delete),
+    /// Show how full a server's log is, and why it was tidied as it was.
+    Log(log::Log),
     /// Bring in data from files of other kinds.
     Import(import::Import),
     /// Show what is in the files of a directory.
@@ -70,6 +76,8 @@ fn main() -> ExitCode {
         Command::Config(config) => config.run(),
         Command::Write(write) => write.run(),
         Command::Query(query) => query.run(),
+        Command::Delete(delete) => delete.run(),
+        Command::Log(log) => log.run(),
         Command::Import(import) => import.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),

@@ -75,9 +75,21 @@ impl Remote {
     /// If the server cannot be reached, or refuses.
     pub fn get(&self, path: &str, parameters: &[(&str, String)]) -> Result<impl Read + use<>> {
         let request = self.agent.get(format!("{}{path}", self.address));
-        let asked = request
-            .query_pairs(parameters.iter().map(|(name, text)| (*name, text.as_str())))
-            .call();
+        let parameters = parameters.iter().map(|(name, text)| (*name, text.as_str()));
+        self.answered(request.query_pairs(parameters).call())
+    }
+
+    /// Tells it to do what `path` names.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or refuses.
+    pub fn post(&self, path: &str, parameters: &[(&str, String)]) -> Result<impl Read + use<>> {
+        let request = self.agent.post(format!("{}{path}", self.address));
+        let parameters = parameters.iter().map(|(name, text)| (*name, text.as_str()));
+        self.answered(request.query_pairs(parameters).send_empty())
+    }
+
+    fn answered(&self, asked: Result<Response<Body>, ureq::Error>) -> Result<impl Read + use<>> {
         let mut response = asked.with_context(|| self.unreachable())?;
         match response.status() {
             StatusCode::OK => Ok(response.into_body().into_reader()),
@@ -95,7 +107,7 @@ impl Remote {
 
     fn unreachable(&self) -> String {
         format!(
-            "{} does not answer; is `seiner serve` running there? --data DIR works without a server",
+            "{} does not answer; is `seiner serve` running there?",
             self.address
         )
     }

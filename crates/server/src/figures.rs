@@ -55,7 +55,15 @@ pub const FIGURES: &[Figure] = figures! {
     blocks_sealed Counter "Blocks sealed";
     block_bytes_sealed Counter "Bytes of blocks sealed";
     samples_sealed Counter "Samples in blocks sealed";
-    damaged_segments Gauge "Segments set aside because they are damaged";
+    damaged_segments Gauge "Segments set aside because they are damaged, and damaged blocks that merges found";
+    segments_dropped Counter "Segments dropped, merged ones included";
+    segments_merged Counter "Segments merged";
+    merge_written Counter "Bytes of blocks that merges wrote again";
+    merge_read Counter "Bytes that merges read";
+    shed_bytes Counter "Bytes let go because the disk budget was used up, about";
+    disk_used Gauge "Bytes that the store takes on the disk, reserves included";
+    disk_budget Gauge "Bytes that the store may take on the disk; 18446744073709551615 if nobody knows";
+    live_bytes Gauge "Bytes of live blocks";
 };
 
 /// What the operating system counts for this process.
@@ -65,19 +73,23 @@ pub struct ProcessFigures {
     pub rss_bytes: u64,
     /// Processor time taken, user and system, seconds.
     pub cpu_s: f64,
+    /// Bytes that the kernel wrote to devices for it.
+    pub written_bytes: u64,
 }
 
 impl ProcessFigures {
     /// As they are now; zeros where `/proc` cannot be read.
     pub fn now() -> ProcessFigures {
-        let stat = procfs::process::Process::myself().and_then(|process| process.stat());
-        stat.map_or_else(
-            |_| ProcessFigures::default(),
-            |stat| ProcessFigures {
-                rss_bytes: stat.rss * procfs::page_size(),
-                cpu_s: (stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64,
-            },
-        )
+        let Ok(process) = procfs::process::Process::myself() else {
+            return ProcessFigures::default();
+        };
+        let stat = process.stat().ok();
+        let ticks = stat.as_ref().map_or(0, |stat| stat.utime + stat.stime);
+        ProcessFigures {
+            rss_bytes: stat.map_or(0, |stat| stat.rss * procfs::page_size()),
+            cpu_s: ticks as f64 / procfs::ticks_per_second() as f64,
+            written_bytes: process.io().map_or(0, |io| io.write_bytes),
+        }
     }
 }
 

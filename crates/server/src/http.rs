@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 use crate::station::Station;
-use crate::{metrics, page, query, status, write};
+use crate::{delete, log, metrics, page, query, status, write};
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -33,6 +33,13 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v1/sources", get(query::sources))
         .route("/api/v1/query", get(query::query))
         .route("/api/v1/settle", post(settle))
+        .route(
+            "/api/v1/delete",
+            post(delete::delete).delete(delete::delete),
+        )
+        .route("/api/v2/delete", post(delete::influx))
+        .route("/api/v1/log", get(log::log))
+        .route("/api/v1/log/why", get(log::why))
         .fallback(get(page::file))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn(same_origin))
@@ -112,7 +119,9 @@ async fn ready(station: State<Arc<Station>>) -> Response {
 }
 
 async fn figures(State(station): State<Arc<Station>>) -> Result<Response, Refusal> {
-    let text = metrics::text(&station.registry).map_err(Refusal::internal)?;
+    // The figures of the log wait for the merge at hand.
+    let text = tokio::task::spawn_blocking(move || metrics::text(&station.registry)).await?;
+    let text = text.map_err(Refusal::internal)?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 

@@ -3,7 +3,9 @@
 //! Every value keeps its origin, so that an error can name the place to mend and
 //! `seiner config` can tell why a value holds.
 
+use crate::classes::{self, ClassText};
 use crate::settings::{Setting, Settings, TABLE};
+use seiner_engine::{Class, Classes};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -45,6 +47,14 @@ pub struct Effective {
     pub origin: Origin,
 }
 
+/// A retention class as it was written, and who wrote it.
+pub struct GivenClass {
+    /// What was written.
+    pub text: ClassText,
+    /// Who gave it.
+    pub origin: Origin,
+}
+
 /// Why settings cannot be used. Names the place and the remedy.
 #[derive(Debug)]
 pub struct SettingsError(String);
@@ -60,6 +70,7 @@ impl std::error::Error for SettingsError {}
 /// What was given, by whom. Later gifts go before earlier ones.
 pub struct Layers {
     effective: Vec<Effective>,
+    classes: Vec<GivenClass>,
 }
 
 impl Default for Layers {
@@ -71,13 +82,15 @@ impl Default for Layers {
         });
         Layers {
             effective: effective.collect(),
+            classes: Vec::new(),
         }
     }
 }
 
 impl Layers {
     /// All three layers over the defaults: the file (`config`, or [`DEFAULT_FILE`] if it exists),
-    /// the environment, and flags as `flag` tells them.
+    /// the environment, and flags: `flag` tells those of the table, `classes` are the retention
+    /// classes among them.
     ///
     /// # Errors
     /// If the file cannot be read, or holds keys that do not exist or values that are no texts,
@@ -85,6 +98,7 @@ impl Layers {
     pub fn gather(
         config: Option<&Path>,
         flag: impl Fn(&Setting) -> Option<String>,
+        classes: &[String],
     ) -> Result<Layers, SettingsError> {
         let mut layers = Layers::default();
         if let Some(path) = config {
@@ -92,11 +106,15 @@ impl Layers {
         } else if Path::new(DEFAULT_FILE).exists() {
             layers.file(Path::new(DEFAULT_FILE))?;
         }
-        layers.environment(|variable| std::env::var(variable).ok());
+        layers.environment(|variable| std::env::var(variable).ok())?;
         for setting in &TABLE {
             if let Some(text) = flag(setting) {
                 layers.put(setting, text, Origin::Flag(setting.flag()));
             }
+        }
+        if !classes.is_empty() {
+            let texts = classes.iter().map(|text| ClassText::parse(text)).collect();
+            layers.put_classes(texts, Origin::Flag(classes::KEY.to_string()))?;
         }
         Ok(layers)
     }
@@ -128,37 +146,66 @@ impl Layers {
         })?;
         for (key, value) in document.into_inner() {
             let at = key.span().start;
-            let setting =
-                Setting::named(key.get_ref()).ok_or_else(|| error(at, unknown(key.get_ref())))?;
-            let text = match value.get_ref() {
-                DeValue::String(text) => text.to_string(),
-                DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_string(),
-                DeValue::Float(number) => number.as_str().to_string(),
-                DeValue::Boolean(value) => value.to_string(),
-                _ => {
-                    return Err(error(
-                        at,
-                        format!(
-                            "{} takes {}; write it as a text in quotes",
-                            key.get_ref(),
-                            setting.form
-                        ),
-                    ));
+            let key = key.get_ref();
+            if key == classes::KEY {
+                let tables = tables(value.get_ref())
+                    .ok_or_else(|| error(at, "classes are tables, each under [[class]]".into()))?;
+                self.classes.clear();
+                for (at, table) in tables {
+                    self.classes.push(GivenClass {
+                        text: class(table).map_err(|what| error(at, what))?,
+                        origin: Origin::File(path.to_path_buf(), line(at)),
+                    });
                 }
-            };
+                continue;
+            }
+            let setting = Setting::named(key).ok_or_else(|| error(at, unknown(key)))?;
+            let text = plain(value.get_ref()).ok_or_else(|| {
+                let form = setting.form;
+                error(
+                    at,
+                    format!("{key} takes {form}; write it as a text in quotes"),
+                )
+            })?;
             self.put(setting, text, Origin::File(path.to_path_buf(), line(at)));
         }
         Ok(())
     }
 
     /// Lays environment variables over what there is.
-    pub fn environment(&mut self, variable: impl Fn(&str) -> Option<String>) {
+    ///
+    /// # Errors
+    /// If the classes among them are no keys with values.
+    pub fn environment(
+        &mut self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<(), SettingsError> {
+        if let Some(text) = variable(classes::VARIABLE) {
+            let origin = Origin::Environment(classes::VARIABLE.to_string());
+            self.put_classes(ClassText::parse_list(&text), origin)?;
+        }
         for setting in &TABLE {
             let name = setting.variable();
             if let Some(text) = variable(&name) {
                 self.put(setting, text, Origin::Environment(name));
             }
         }
+        Ok(())
+    }
+
+    /// Classes of a higher layer replace all those beneath: their order counts.
+    fn put_classes(
+        &mut self,
+        texts: Result<Vec<ClassText>, String>,
+        origin: Origin,
+    ) -> Result<(), SettingsError> {
+        let texts = texts.map_err(|error| SettingsError(format!("{origin}: {error}")))?;
+        let given = texts.into_iter().map(|text| GivenClass {
+            text,
+            origin: origin.clone(),
+        });
+        self.classes = given.collect();
+        Ok(())
     }
 
     fn put(&mut self, setting: &'static Setting, text: String, origin: Origin) {
@@ -178,10 +225,16 @@ impl Layers {
         &self.effective
     }
 
+    /// The retention classes and who gave them, in the order in which they are asked.
+    pub fn classes(&self) -> &[GivenClass] {
+        &self.classes
+    }
+
     /// Reads the texts.
     ///
     /// # Errors
-    /// The first value that cannot be read, with its place and the remedy.
+    /// The first value that cannot be read, with its place and the remedy; or why a store cannot
+    /// work with all of them together.
     pub fn settings(&self) -> Result<Settings, SettingsError> {
         let mut settings = Settings::default();
         for Effective {
@@ -193,8 +246,62 @@ impl Layers {
             (setting.assign)(&mut settings, text.trim())
                 .map_err(|error| SettingsError(format!("{origin}: {}: {error}", setting.name)))?;
         }
+        settings.classes = self.read_classes()?;
+        let options = settings.options();
+        options
+            .check()
+            .map_err(|error| SettingsError(error.to_string()))?;
         Ok(settings)
     }
+
+    fn read_classes(&self) -> Result<Classes, SettingsError> {
+        let mut classes = Classes::default();
+        let mut list: Vec<Class> = Vec::new();
+        for GivenClass { text, origin } in &self.classes {
+            let refuse = |error: String| SettingsError(format!("{origin}: {error}"));
+            list.push(
+                text.class()
+                    .map_err(|error| refuse(format!("class: {error}")))?,
+            );
+            // Class by class, so that an error names the place of the one that does not fit.
+            classes = Classes::new(list.clone()).map_err(|error| refuse(error.to_string()))?;
+        }
+        Ok(classes)
+    }
+}
+
+/// A text, number or truth value of a file, as it would be written on a command line.
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) if number.radix() == 10 => Some(number.as_str().to_string()),
+        DeValue::Float(number) => Some(number.as_str().to_string()),
+        DeValue::Boolean(value) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// The tables of an array, and where each begins.
+fn tables<'a, 'd>(value: &'a DeValue<'d>) -> Option<Vec<(usize, &'a DeTable<'d>)>> {
+    let DeValue::Array(array) = value else {
+        return None;
+    };
+    let table = |value: &'a toml::Spanned<DeValue<'d>>| match value.get_ref() {
+        DeValue::Table(table) => Some((value.span().start, table)),
+        _ => None,
+    };
+    array.iter().map(table).collect()
+}
+
+fn class(table: &DeTable<'_>) -> Result<ClassText, String> {
+    let mut text = ClassText::default();
+    for (key, value) in table.iter() {
+        let key = key.get_ref();
+        let value = plain(value.get_ref())
+            .ok_or_else(|| format!("{key} of a class is a text, a number or a size in quotes"))?;
+        text.put(key, value)?;
+    }
+    Ok(text)
 }
 
 /// Says that a key does not exist, and which one was probably meant.
@@ -257,11 +364,12 @@ mod tests {
     fn a_flag_goes_before_a_variable_before_the_file_before_the_default() {
         let mut layers =
             file("# first\nmemory = \"1 GiB\"\nmax_queries = 3\nallow_remote = true\n").unwrap();
-        layers.environment(|name| match name {
+        let environment = layers.environment(|name| match name {
             "SEINER_MAX_QUERIES" => Some("5".into()),
             "SEINER_DURABILITY" => Some("sync".into()),
             _ => None,
         });
+        environment.unwrap();
         layers.put(
             Setting::named("durability").unwrap(),
             "memory".into(),
@@ -286,6 +394,35 @@ mod tests {
     }
 
     #[test]
+    fn classes_of_a_layer_replace_those_beneath() {
+        let mut layers = file(
+            "disk = \"1 GiB\"\n[[class]]\nname = \"raw\"\nsources = 'accel{axis=\"x\"}'\nage = \"30d\"\nrows = 7\n\n\
+             [[class]]\nname = \"rest\"\nwhen_full = \"shed\"\n",
+        )
+        .unwrap();
+        let names = |layers: &Layers| -> Vec<String> {
+            let classes = layers.settings().unwrap().classes;
+            classes
+                .list()
+                .iter()
+                .map(|class| class.name.clone())
+                .collect()
+        };
+        assert_eq!(names(&layers), ["raw", "rest"]);
+        assert_eq!(
+            layers.settings().unwrap().classes.list()[0].keep.rows,
+            Some(7)
+        );
+        assert_eq!(
+            layers.classes()[1].origin.to_string(),
+            "seiner.toml, line 8"
+        );
+        let some = |name: &str| (name == classes::VARIABLE).then(|| "name=a,sources=b".to_string());
+        layers.environment(some).unwrap();
+        assert_eq!(names(&layers), ["a", "default"]);
+    }
+
+    #[test]
     fn errors_name_file_line_and_remedy() {
         let error = |text| match file(text) {
             Err(error) => error.to_string(),
@@ -304,6 +441,17 @@ mod tests {
             error("data = [1]").contains("line 1: data takes PATH; write it as a text in quotes")
         );
         assert!(error("data = ").starts_with("seiner.toml, line 1: this is no TOML"));
+        assert!(
+            error("[[class]]\nname = \"a\"\n[[class]]\nname = \"b\"\nsources = \"c\"")
+                .starts_with("seiner.toml, line 3: retention class \"b\": ")
+        );
+        assert!(
+            error("[[class]]\nname = \"a\"\nage = \"x\"")
+                .starts_with("seiner.toml, line 1: class: age: ")
+        );
+        assert!(error("[[class]]\nnom = \"a\"").contains("line 1: a class has no \"nom\""));
+        assert!(error("class = \"a\"").contains("each under [[class]]"));
+        assert!(error("disk = \"1 MiB\"").contains("a store needs"));
         assert!(error("[server]\ndata = 1").contains("line 1: there is no setting \"server\""));
     }
 }

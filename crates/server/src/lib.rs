@@ -4,18 +4,24 @@
 //! This is where async ends: a port reads its socket as a task, and calls the store as plain
 //! functions. Everything that waits here is bounded: connections, requests, bodies, time.
 
+pub mod classes;
+mod delete;
+mod device;
 mod figures;
 mod gate;
+mod history;
 mod host;
 mod http;
 pub mod ingest;
 mod layers;
 mod line_tcp;
 mod listen;
+pub mod log;
 mod meters;
 mod metrics;
 mod outflow;
 mod page;
+mod predicate;
 pub mod query;
 mod refusal;
 mod server;
@@ -25,7 +31,8 @@ mod station;
 mod status;
 mod write;
 
-pub use layers::{DEFAULT_FILE, Effective, Layers, Origin, SettingsError};
+pub use history::{Period, Written};
+pub use layers::{DEFAULT_FILE, Effective, GivenClass, Layers, Origin, SettingsError};
 pub use refusal::Refusal;
 pub use server::{Server, run};
 pub use settings::Settings;

@@ -61,7 +61,7 @@ async fn take(mut stream: TcpStream, station: &Station, mut stop: Stop, peer: &s
         };
         let taken = match read {
             Ok(0) => break,
-            Ok(bytes) => intake.take(&frame[..bytes]),
+            Ok(bytes) => station.with_patience(|| intake.take(&frame[..bytes])),
             Err(error) => {
                 tracing::debug!("line protocol from {peer}: {error}");
                 break;
@@ -81,7 +81,7 @@ async fn take(mut stream: TcpStream, station: &Station, mut stop: Stop, peer: &s
             );
         }
     }
-    match intake.finish() {
+    match station.with_patience(|| intake.finish()) {
         Ok(outcome) if outcome.rejected > 0 => {
             tracing::warn!(
                 "line protocol from {peer}: {} lines were refused in all",

@@ -1,6 +1,8 @@
 //! `/metrics`: every figure of store, ports and process in OpenMetrics text.
 
+use crate::device::Device;
 use crate::figures::{FIGURES, Kind, ProcessFigures};
+use crate::history::History;
 use crate::meters::Meters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -8,7 +10,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use seiner_engine::Engine;
+use seiner_engine::{ClassStatus, Engine, LogStatus};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -20,6 +22,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 struct Figures {
     engine: Arc<Engine>,
     meters: Arc<Meters>,
+    history: Arc<History>,
 }
 
 impl fmt::Debug for Figures {
@@ -29,9 +32,13 @@ impl fmt::Debug for Figures {
 }
 
 /// A registry with all figures.
-pub fn registry(engine: Arc<Engine>, meters: Arc<Meters>) -> Registry {
+pub fn registry(engine: Arc<Engine>, meters: Arc<Meters>, history: Arc<History>) -> Registry {
     let mut registry = Registry::with_prefix("seiner");
-    registry.register_collector(Box::new(Figures { engine, meters }));
+    registry.register_collector(Box::new(Figures {
+        engine,
+        meters,
+        history,
+    }));
     registry
 }
 
@@ -68,7 +75,18 @@ impl Collector for Figures {
             f64::from(status.poisoned.is_some()),
         )?;
         self.ports(&mut encoder)?;
+        log(&self.engine.log(), &mut encoder)?;
+        if let Some(written) = self.history.device().and_then(Device::written) {
+            let help = "Bytes written to the device of the data directory since the host was started, by everybody";
+            counter(&mut encoder, "device_written_bytes", help, written)?;
+        }
         let process = ProcessFigures::now();
+        counter(
+            &mut encoder,
+            "process_written_bytes",
+            "Bytes that the kernel wrote to devices for the process",
+            process.written_bytes,
+        )?;
         gauge(
             &mut encoder,
             "process_resident_memory_bytes",
@@ -119,6 +137,65 @@ impl Figures {
         }
         Ok(())
     }
+}
+
+/// How full the log is, and what its classes have.
+fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let fill = &log.fill;
+    for (name, help, value) in [
+        (
+            "log_used_share",
+            "Used share of the disk budget, U",
+            fill.u(),
+        ),
+        (
+            "log_live_share",
+            "Live share of the disk budget, V",
+            fill.v(),
+        ),
+        (
+            "log_merge_share",
+            "Share of the disk budget at which merging begins, Um",
+            fill.um,
+        ),
+        (
+            "log_hunger",
+            "How much merging is wanted, H: nothing up to 0, everything at 1",
+            fill.hunger(),
+        ),
+        (
+            "log_planing",
+            "1 when segments die whole",
+            f64::from(log.is_planing()),
+        ),
+    ] {
+        gauge(encoder, name, help, value)?;
+    }
+    classes(
+        log,
+        encoder,
+        "class_sources",
+        "Sources of a retention class",
+        |class| class.sources,
+    )?;
+    let help = "Bytes of live blocks of a retention class in sealed segments";
+    classes(log, encoder, "class_live_bytes", help, |class| class.live)
+}
+
+/// A gauge with the label `class`.
+fn classes(
+    log: &LogStatus,
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    of: fn(&ClassStatus) -> u64,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for class in &log.classes {
+        let label = [("class", class.class.name.as_str())];
+        ConstGauge::new(of(class) as f64).encode(family.encode_family(&label)?)?;
+    }
+    Ok(())
 }
 
 fn counter(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: u64) -> fmt::Result {

@@ -61,6 +61,15 @@ impl Refusal {
         }
     }
 
+    /// 507: there is no room, and waiting alone gives none.
+    pub fn full(message: impl ToString) -> Refusal {
+        Refusal {
+            status: StatusCode::INSUFFICIENT_STORAGE,
+            code: "full",
+            message: message.to_string(),
+        }
+    }
+
     /// 500: it is our fault or the disk's.
     pub fn internal(message: impl ToString) -> Refusal {
         Refusal {
@@ -75,6 +84,7 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         match error {
             Error::Poisoned(_) | Error::Closed => Refusal::unavailable(error),
+            Error::Full { .. } => Refusal::full(error),
             Error::Selector(_) | Error::Query(_) => Refusal::invalid(error),
             Error::UnknownSource(_) => Refusal::not_found(error),
             _ => Refusal::internal(error),

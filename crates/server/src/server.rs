@@ -7,6 +7,7 @@ use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::station::Station;
+use crate::status::idle_classes;
 use crate::{line_tcp, listen, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
@@ -46,6 +47,13 @@ impl Server {
         })?;
         tracing::info!("{}: {}", settings.data.display(), engine.recovery());
         let station = Arc::new(Station::new(engine, settings));
+        let at_start = station.clone();
+        tokio::task::spawn_blocking(move || {
+            for class in idle_classes(&at_start.engine.log().classes) {
+                tracing::warn!("{class}");
+            }
+        })
+        .await?;
         let (stopping, stop) = shutdown::stop();
         let mut server = Server {
             address: station.settings.listen,
@@ -137,12 +145,12 @@ async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
     })
 }
 
-/// Ends a period of the meters every second.
+/// Looks at the store every second.
 async fn tick(station: Arc<Station>, mut stop: Stop) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
-            _ = seconds.tick() => count_rates(&station),
+            _ = seconds.tick() => station.tick(),
             () = stop.wanted() => return,
         }
     }
@@ -167,11 +175,4 @@ pub fn run(settings: Settings, started: impl FnOnce(&Server)) -> Result<()> {
     // Queries that were cut off may still be reading; they hold nothing that must be kept.
     runtime.shutdown_timeout(Duration::from_secs(1));
     stopped
-}
-
-fn count_rates(station: &Station) {
-    let status = station.engine.status();
-    station
-        .meters
-        .tick(status.rows_accepted, status.samples_accepted);
 }

@@ -4,12 +4,21 @@
 //! Every setting is a text with a name, whoever gives it; one function a setting reads the
 //! text. So a value means the same and is refused with the same words in all places.
 
-use seiner_engine::{Durability, Options};
+use crate::classes::{KEYS, VARIABLE};
+use seiner_engine::{Classes, Durability, MergePolicy, Options};
 use seiner_model::parse_duration;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The part of the budget that a segment takes, and its bounds: small enough that data of one life
+/// can be dropped by whole segments while the store is nearly full.
+const SEGMENT_SHARE: u64 = 512;
+const SEGMENT_BYTES: (u64, u64) = (256 << 10, 64 << 20);
+/// The part that the journal takes, and its bounds.
+const JOURNAL_SHARE: u64 = 32;
+const JOURNAL_BYTES: (u64, u64) = (1 << 20, 128 << 20);
 
 /// What a server does and within which bounds: data, not components.
 #[derive(Clone, Debug)]
@@ -28,10 +37,24 @@ pub struct Settings {
     pub memory: u64,
     /// The bytes of a block.
     pub block_bytes: u32,
-    /// The bytes of a segment.
-    pub segment_bytes: u64,
-    /// The bytes of journal kept at most.
-    pub journal_bytes: u64,
+    /// What the data directory may take, bytes, if it is bounded.
+    pub disk: Option<u64>,
+    /// What is left free on the file system, bytes.
+    pub leave_free: u64,
+    /// The share of the budget at which merging begins.
+    pub merge_from: f64,
+    /// Which segments are merged.
+    pub policy: MergePolicy,
+    /// Logs written side by side.
+    pub lanes: u32,
+    /// Which sources are kept how long.
+    pub classes: Classes,
+    /// The bytes that may be written to the device in its life, if they are known.
+    pub device_tbw: Option<u64>,
+    /// The bytes of a segment, unless they follow from the budget.
+    pub segment_bytes: Option<u64>,
+    /// The bytes of journal kept at most, unless they follow from the budget.
+    pub journal_bytes: Option<u64>,
     /// How long a source may be silent before it is sealed.
     pub idle_seal: Duration,
     /// How often the host's own sensors are read, if at all.
@@ -83,7 +106,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which they are shown.
-pub static TABLE: [Setting; 17] = [
+pub static TABLE: [Setting; 23] = [
     Setting {
         name: "data",
         default: "./seiner-data",
@@ -165,23 +188,106 @@ pub static TABLE: [Setting; 17] = [
         },
     },
     Setting {
-        name: "segment_bytes",
-        default: "64 MiB",
-        form: "SIZE",
-        help: "The bytes of a segment, the file that blocks are written to in one sequential stream. Larger ones mean \
-               fewer files and a faster start, smaller ones give space back sooner.",
+        name: "disk",
+        default: "all",
+        form: "SIZE|all",
+        help: "What the data directory may take, everything in it included, at every moment. Near it the store merges, \
+               slows writers, and then sheds or refuses as the retention classes say; see retention.md. `all`: as \
+               much as there is.",
         assign: |settings, text| {
-            at_least(text, 1 << 20).map(|bytes| settings.segment_bytes = bytes)
+            settings.disk = match text {
+                "all" => None,
+                _ => Some(at_least(text, 1).map_err(|error| format!("{error}, or \"all\""))?),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "leave_free",
+        default: "0 B",
+        form: "SIZE",
+        help: "What is left free on the file system of the data directory, whoever else fills it.",
+        assign: |settings, text| parse_size(text).map(|bytes| settings.leave_free = bytes),
+    },
+    Setting {
+        name: "merge_from",
+        default: "0.95",
+        form: "SHARE",
+        help: "The share of `disk` at which merging begins. Later merging finds more that is dead and writes less, and \
+               has less room for surprises.",
+        assign: |settings, text| {
+            settings.merge_from = text
+                .parse()
+                .ok()
+                .filter(|share| (0.1..=0.99).contains(share))
+                .ok_or_else(|| format!("{text:?} is no share; give a number from 0.1 to 0.99"))?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "policy",
+        default: "patient",
+        form: "NAME",
+        help: "Which segments are merged: `fifo` the oldest; `greedy` those with most that is dead; `cost-benefit` free \
+               space times age over cost; `fisherman` by hunger, no worse than before; `patient` what buys most room \
+               for longest, waiting for what dies anyway.",
+        assign: |settings, text| text.parse().map(|policy| settings.policy = policy),
+    },
+    Setting {
+        name: "lanes",
+        default: "32",
+        form: "COUNT",
+        help: "Logs written side by side, each with data that go at about the same time, so that whole segments can be \
+               dropped. More lanes write fewer bytes twice, and each takes memory and an open segment.",
+        assign: |settings, text| {
+            settings.lanes = text
+                .parse()
+                .ok()
+                .filter(|lanes| (2..=256).contains(lanes))
+                .ok_or_else(|| {
+                    format!("{text:?} is no count of lanes; give a whole number from 2 to 256")
+                })?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "device_tbw",
+        default: "unknown",
+        form: "SIZE|unknown",
+        help: "The bytes that may be written to the device of the data directory in its life, as its data sheet says \
+               (TBW), such as `600 TB`. Then `seiner log status`, `/metrics` and the page tell how long a new one \
+               lasts at the present rate.",
+        assign: |settings, text| {
+            settings.device_tbw = match text {
+                "unknown" => None,
+                _ => Some(
+                    at_least(text, 1_000_000_000)
+                        .map_err(|error| format!("{error}, or \"unknown\""))?,
+                ),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "segment_bytes",
+        default: "auto",
+        form: "SIZE|auto",
+        help: "The bytes of a segment, the file that blocks are written to in one sequential stream. Larger ones mean \
+               fewer files and a faster start, smaller ones give space back sooner. `auto`: 64 MiB, or what a 512th \
+               of `disk` comes to if that is less, 256 KiB at least.",
+        assign: |settings, text| {
+            automatic(text, 64 << 10).map(|bytes| settings.segment_bytes = bytes)
         },
     },
     Setting {
         name: "journal_bytes",
-        default: "128 MiB",
-        form: "SIZE",
+        default: "auto",
+        form: "SIZE|auto",
         help: "The bytes of journal kept at most. It bounds how long a start after a crash takes; a larger journal \
-               lets slow sources fill their blocks before they are sealed to free it.",
+               lets slow sources fill their blocks before they are sealed to free it. `auto`: 128 MiB, or a 32nd of \
+               `disk` if that is less, 1 MiB at least.",
         assign: |settings, text| {
-            at_least(text, 1 << 20).map(|bytes| settings.journal_bytes = bytes)
+            automatic(text, 64 << 10).map(|bytes| settings.journal_bytes = bytes)
         },
     },
     Setting {
@@ -267,10 +373,41 @@ impl Settings {
             durability: self.durability,
             memory: self.memory,
             block_bytes: self.block_bytes,
-            segment_bytes: self.segment_bytes,
-            journal_bytes: self.journal_bytes,
+            segment_bytes: self
+                .segment_bytes
+                .unwrap_or_else(|| self.share_of_disk(SEGMENT_SHARE, SEGMENT_BYTES)),
+            journal_bytes: self
+                .journal_bytes
+                .unwrap_or_else(|| self.share_of_disk(JOURNAL_SHARE, JOURNAL_BYTES)),
             idle_seal: self.idle_seal,
-            ..Options::default()
+            disk: self.disk,
+            leave_free: self.leave_free,
+            merge_from: self.merge_from,
+            policy: self.policy,
+            lanes: self.lanes,
+            classes: self.classes.clone(),
+        }
+    }
+
+    /// A power of two that is about a share of the budget, within bounds.
+    fn share_of_disk(&self, share: u64, (least, most): (u64, u64)) -> u64 {
+        match self.disk {
+            Some(disk) if disk / share < most => (1 << (disk / share).max(1).ilog2()).max(least),
+            _ => most,
+        }
+    }
+
+    /// What a setting comes to whose text leaves it open: `256 KiB` for `auto`.
+    pub fn comes_to(&self, name: &str) -> Option<String> {
+        let options = self.options();
+        match name {
+            "segment_bytes" if self.segment_bytes.is_none() => {
+                Some(format_size(options.segment_bytes))
+            }
+            "journal_bytes" if self.journal_bytes.is_none() => {
+                Some(format_size(options.journal_bytes))
+            }
+            _ => None,
         }
     }
 
@@ -306,8 +443,15 @@ impl Default for Settings {
             durability: Durability::Memory,
             memory: 0,
             block_bytes: 0,
-            segment_bytes: 0,
-            journal_bytes: 0,
+            disk: None,
+            leave_free: 0,
+            merge_from: 0.0,
+            policy: MergePolicy::default(),
+            lanes: 0,
+            classes: Classes::default(),
+            device_tbw: None,
+            segment_bytes: None,
+            journal_bytes: None,
             idle_seal: Duration::ZERO,
             host_sensors: None,
             max_body: 0,
@@ -350,7 +494,27 @@ pub fn markdown() -> String {
         )
         .expect("a String takes everything");
     }
+    page.push_str(&classes_markdown());
     page
+}
+
+fn classes_markdown() -> String {
+    let mut section = format!(
+        "\n## Retention classes\n\n\
+         Which sources are kept how long: see [retention.md](retention.md). A class is a table of the file, or a flag\n\
+         `--class`, or a part of the variable `{VARIABLE}`. Classes of a flag replace those of the variable, these those\n\
+         of the file. The first class that means a source has it.\n\n\
+         ```toml\n[[class]]\nname = \"raw\"\nsources = 'accel{{axis=\"x\"}}'\nage = \"30d\"\nwhen_full = \"shed\"\n```\n\n\
+         ```sh\nseiner serve --class 'name=raw,sources=accel{{axis=\"x\"}},age=30d,when_full=shed' --class 'name=rest,sources=cpu,rows=100000'\n\
+         SEINER_CLASS='name=raw,sources=accel,age=30d; name=rest,sources=cpu,rows=100000' seiner serve\n```\n\n\
+         | key | form | |\n| --- | --- | --- |\n"
+    );
+    for key in &KEYS {
+        let form = key.form.replace('|', "\\|");
+        writeln!(section, "| `{}` | `{form}` | {} |", key.name, key.help)
+            .expect("a String takes everything");
+    }
+    section
 }
 
 fn non_empty(text: &str) -> Result<&str, String> {
@@ -404,6 +568,16 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     local.as_deref().unwrap_or(text).parse().map_err(|_| {
         format!("{text:?} is no address; write an IP address and a port, such as 127.0.0.1:7670")
     })
+}
+
+/// A size, or none where it is to follow from other settings.
+fn automatic(text: &str, least: u64) -> Result<Option<u64>, String> {
+    match text {
+        "auto" => Ok(None),
+        _ => at_least(text, least)
+            .map(Some)
+            .map_err(|error| format!("{error}, or \"auto\"")),
+    }
 }
 
 fn at_least(text: &str, least: u64) -> Result<u64, String> {
@@ -476,6 +650,36 @@ mod tests {
         assert_eq!(options.segment_bytes, engine.segment_bytes);
         assert_eq!(options.journal_bytes, engine.journal_bytes);
         assert_eq!(options.idle_seal, engine.idle_seal);
+        assert_eq!(options.disk, engine.disk);
+        assert_eq!(options.leave_free, engine.leave_free);
+        assert_eq!(options.merge_from, engine.merge_from);
+        assert_eq!(options.policy, engine.policy);
+        assert_eq!(options.lanes, engine.lanes);
+    }
+
+    #[test]
+    fn segments_and_journal_follow_the_budget() {
+        let of = |disk: u64| {
+            let settings = Settings {
+                disk: Some(disk),
+                ..Settings::default()
+            };
+            let options = settings.options();
+            (options.segment_bytes, options.journal_bytes)
+        };
+        assert_eq!(of(1 << 20), (256 << 10, 1 << 20));
+        assert_eq!(of(100 << 20), (256 << 10, 2 << 20));
+        assert_eq!(of(1 << 30), (2 << 20, 32 << 20));
+        assert_eq!(of(100 << 30), (64 << 20, 128 << 20));
+        let settings = Settings {
+            segment_bytes: Some(1 << 20),
+            ..Settings::default()
+        };
+        assert_eq!(settings.comes_to("segment_bytes"), None);
+        assert_eq!(
+            settings.comes_to("journal_bytes").as_deref(),
+            Some("128 MiB")
+        );
     }
 
     #[test]
@@ -517,6 +721,12 @@ mod tests {
             ("block_bytes", "1 GiB"),
             ("segment_bytes", "0"),
             ("journal_bytes", "x"),
+            ("disk", "some"),
+            ("leave_free", "-1"),
+            ("merge_from", "1.5"),
+            ("policy", "hungry"),
+            ("lanes", "1"),
+            ("device_tbw", "1 MB"),
             ("idle_seal", "10"),
             ("host_sensors", "1us"),
             ("max_body", "1"),

@@ -1,12 +1,19 @@
 //! What all ports of one server share.
 
+use crate::device::Device;
 use crate::gate::Gate;
+use crate::history::History;
 use crate::meters::Meters;
 use crate::settings::Settings;
 use prometheus_client::registry::Registry;
 use seiner_engine::Engine;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+
+/// From this share of the budget on a writer may have to wait for room: well before it has to.
+const TIGHT: f64 = 0.8;
 
 /// The store and what surrounds it.
 pub struct Station {
@@ -18,6 +25,10 @@ pub struct Station {
     pub meters: Arc<Meters>,
     /// All figures, for `/metrics`.
     pub registry: Registry,
+    /// What was written lately.
+    pub history: Arc<History>,
+    /// Whether the store is so full that a writer may have to wait for room.
+    pub tight: AtomicBool,
     /// Places for writes.
     pub writes: Gate,
     /// Places for queries.
@@ -30,8 +41,12 @@ impl Station {
     /// A station around a store.
     pub fn new(engine: Arc<Engine>, settings: Settings) -> Station {
         let meters = Arc::new(Meters::new());
+        let device = Device::of(&settings.data);
+        let history = Arc::new(History::new(device, &engine.status()));
         Station {
-            registry: crate::metrics::registry(engine.clone(), meters.clone()),
+            registry: crate::metrics::registry(engine.clone(), meters.clone(), history.clone()),
+            history,
+            tight: AtomicBool::new(false),
             writes: Gate::new(
                 settings.max_requests,
                 "writes",
@@ -49,5 +64,24 @@ impl Station {
             settings,
             meters,
         }
+    }
+
+    /// Does what may have to wait for room in the store. Where that is likely, other tasks of this
+    /// thread are given to another first.
+    pub fn with_patience<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self.tight.load(Relaxed) {
+            true => tokio::task::block_in_place(work),
+            false => work(),
+        }
+    }
+
+    /// Looks at the store; called about once a second.
+    pub fn tick(&self) {
+        let status = self.engine.status();
+        self.meters
+            .tick(status.rows_accepted, status.samples_accepted);
+        self.history.note(&status);
+        let tight = status.disk_used as f64 >= TIGHT * status.disk_budget as f64;
+        self.tight.store(tight, Relaxed);
     }
 }

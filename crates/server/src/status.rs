@@ -1,8 +1,9 @@
 //! `/status`: the state of the server in JSON, for the page and for scripts.
 
+use crate::device::Device;
 use crate::figures::{FIGURES, ProcessFigures, Volume};
 use crate::station::Station;
-use seiner_engine::Durability;
+use seiner_engine::{ClassStatus, Durability, Status};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -32,12 +33,19 @@ pub fn status(station: &Station) -> Value {
             "queries_in_flight": station.queries.taken(),
             "turned_away": station.meters.turned_away.load(Relaxed),
         },
-        "process": { "rss_bytes": process.rss_bytes, "cpu_s": process.cpu_s },
+        "process": {
+            "rss_bytes": process.rss_bytes,
+            "cpu_s": process.cpu_s,
+            "written_bytes": process.written_bytes,
+        },
         "disk": {
             "total_bytes": volume.total_bytes,
             "free_bytes": volume.free_bytes,
             "used_by_store_bytes": status.journal_bytes + status.segment_bytes,
+            "device": station.history.device().map(|device| &device.name),
+            "device_written_bytes": station.history.device().and_then(Device::written),
         },
+        "warnings": warnings(&status, &[]),
     })
 }
 
@@ -49,4 +57,40 @@ fn durability(durability: Durability) -> Value {
         }
         Durability::Memory => json!({ "mode": "memory" }),
     }
+}
+
+/// What somebody should look at, with the remedy.
+pub fn warnings(status: &Status, classes: &[ClassStatus]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(why) = &status.poisoned {
+        warnings.push(format!(
+            "writes are refused until a restart, as one to the disk failed: {why}"
+        ));
+    }
+    if status.damaged_segments > 0 {
+        warnings.push(format!(
+            "{} segments or blocks are damaged and not served; the log names them, and `seiner check` finds all",
+            status.damaged_segments
+        ));
+    }
+    warnings.extend(idle_classes(classes));
+    warnings
+}
+
+/// The classes that have no source, although the store has some.
+pub fn idle_classes(classes: &[ClassStatus]) -> Vec<String> {
+    let sources: u64 = classes.iter().map(|class| class.sources).sum();
+    // The last class has the rest, which may be nothing.
+    let rules = classes.split_last().map_or(classes, |(_, rules)| rules);
+    let idle = rules
+        .iter()
+        .filter(|class| sources > 0 && class.sources == 0);
+    idle.map(|ClassStatus { class, .. }| {
+        format!(
+            "no source is in the retention class {:?} ({}); see whether its selector is right, or whether a class before \
+             it has them all",
+            class.name, class.sources
+        )
+    })
+    .collect()
 }

@@ -81,6 +81,7 @@ async fn take(
     let limit = station.settings.max_body;
     let intake = Intake::new(&station.engine, Some(&station.meters), precision);
     let mut sink = Sink {
+        station,
         intake,
         left: limit,
         limit,
@@ -98,7 +99,8 @@ async fn take(
         Some(b"gzip" | b"x-gzip") => sink = inflate(inflow, sink).await?,
         Some(_) => return Err(Refusal::invalid("Content-Encoding can be gzip or left out")),
     }
-    let outcome = sink.intake.finish()?;
+    let Sink { intake, .. } = sink;
+    let outcome = station.with_patience(|| intake.finish())?;
     durable(station, outcome.position).await?;
     Ok(outcome)
 }
@@ -221,6 +223,7 @@ fn too_slow() -> Refusal {
 
 /// An intake behind a limit; as a `Write` it is what a decoder inflates into.
 struct Sink<'e> {
+    station: &'e Station,
     intake: Intake<'e>,
     left: u64,
     limit: u64,
@@ -237,7 +240,9 @@ impl Sink<'_> {
                 self.limit
             ))
         })?;
-        self.intake.take(bytes).map_err(|error: Error| error.into())
+        let intake = &mut self.intake;
+        let taken = self.station.with_patience(|| intake.take(bytes));
+        taken.map_err(|error: Error| error.into())
     }
 }
 

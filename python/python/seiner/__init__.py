@@ -14,13 +14,16 @@ from __future__ import annotations
 from ._moments import Duration, Moment
 from ._receipt import Receipt
 from ._result import Result, Series, SeriesKey
+from ._retention import Class
 from ._store import Source, Store, open
-from .errors import Closed, Damaged, DiskError, InUse, Invalid, Poisoned, Refused, SeinerError
+from .errors import Closed, Damaged, DiskError, DiskFull, InUse, Invalid, Poisoned, Refused, SeinerError
 
 __all__ = [
+    "Class",
     "Closed",
     "Damaged",
     "DiskError",
+    "DiskFull",
     "Duration",
     "InUse",
     "Invalid",

@@ -15,6 +15,7 @@ from ._intake import numbers, record_batches
 from ._moments import Duration, Moment, duration, moment
 from ._receipt import Receipt
 from ._result import Result
+from ._retention import Class, Policy, share_of_disk
 from ._sizes import Size, byte_count
 from .errors import Invalid, Refused
 
@@ -36,9 +37,15 @@ def open(
     durability: Durability = "interval",
     interval_ms: int = 100,
     block_bytes: Size = 4096,
-    segment_bytes: Size = "64 MiB",
-    journal_bytes: Size = "128 MiB",
+    segment_bytes: Size | None = None,
+    journal_bytes: Size | None = None,
     idle_seal: float = 600.0,
+    disk: Size | None = None,
+    leave_free: Size = 0,
+    merge_from: float = 0.95,
+    policy: Policy = "patient",
+    lanes: int = 32,
+    classes: Sequence[Class] = (),
 ) -> Store:
     """Opens the store in a directory, which is created where it is missing.
 
@@ -54,15 +61,30 @@ def open(
         interval_ms: How often the journal is synced, in ms.
         block_bytes: What a source's buffer holds before it is compressed: more compresses better,
             less needs less memory a source.
-        segment_bytes: The size of a segment file.
+        segment_bytes: The size of a segment file; by default 64 MiB, or a 512th of `disk` if that
+            is less.
         journal_bytes: The journal kept at most; it bounds how long a start after a crash takes.
+            By default 128 MiB, or a 32nd of `disk` if that is less.
         idle_seal: A source that was silent for so many seconds is written out.
+        disk: What the directory may take, everything in it included; by default as much as there
+            is. Near it the store merges, slows appends, and then sheds or refuses as `classes` say.
+        leave_free: What is left free on the file system, whoever else fills it.
+        merge_from: The share of `disk` at which merging begins.
+        policy: Which segments are merged.
+        lanes: Logs written side by side, each with data that go at about the same time.
+        classes: Which sources are kept how long; the first that means a source has it. They may be
+            others each time the directory is opened.
 
     Raises:
         InUse: The directory is open elsewhere.
         Invalid: A setting makes no sense.
         Damaged, DiskError: The directory cannot be read.
     """
+    budget = None if disk is None else byte_count("disk", disk)
+    if segment_bytes is None:
+        segment_bytes = share_of_disk(budget, 512, 256 << 10, 64 << 20)
+    if journal_bytes is None:
+        journal_bytes = share_of_disk(budget, 32, 1 << 20, 128 << 20)
     return Store(
         _seiner.Store(
             os.fspath(path),
@@ -73,6 +95,12 @@ def open(
             segment_bytes=byte_count("segment_bytes", segment_bytes),
             journal_bytes=byte_count("journal_bytes", journal_bytes),
             idle_seal_s=idle_seal,
+            disk=budget,
+            leave_free=byte_count("leave_free", leave_free),
+            merge_from=merge_from,
+            policy=policy,
+            lanes=lanes,
+            classes=[one._native() for one in classes],
         ),
         os.fspath(path),
     )
@@ -277,6 +305,27 @@ class Store:
     def status(self) -> dict[str, Any]:
         """Counts, memory, what a crash now would lose, journal and segments, by name."""
         return self._native.status()
+
+    def delete(self, select: str, start: Moment | None = None, end: Moment | None = None) -> int:
+        """Deletes what sources measured in an interval; answers how many sources were meant.
+
+        Args:
+            select: The sources, as for `query`; ``{}`` is all.
+            start: The first time, included; open by default.
+            end: The last time, included; open by default.
+
+        Nobody sees the samples any more from then on, after any crash; those of the same times that
+        are appended later are new, and stay. The room comes back as segments are dropped and merged.
+        """
+        return self._native.delete(select, moment(start), moment(end))
+
+    def log(self) -> dict[str, Any]:
+        """How full the store is, in bytes and shares, and its lanes, segments and classes."""
+        return self._native.log()
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """What was dropped and merged lately and why, the latest last."""
+        return self._native.decisions()
 
     def commit(self) -> None:
         """Returns when everything accepted so far is on disk."""

@@ -8,6 +8,7 @@ __all__ = [
     "Closed",
     "Damaged",
     "DiskError",
+    "DiskFull",
     "InUse",
     "Invalid",
     "Poisoned",
@@ -34,6 +35,13 @@ class Damaged(SeinerError):
 
 class DiskError(SeinerError, OSError):
     """The disk or the file system failed: no space, no permission, an I/O error."""
+
+
+class DiskFull(SeinerError):
+    """The disk budget is used up and no class may be shed; rows of the call may have been accepted before.
+
+    The next append is taken as soon as there is room again.
+    """
 
 
 class Poisoned(SeinerError):

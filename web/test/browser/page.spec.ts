@@ -57,6 +57,50 @@ async function dragAcross(page: Page, from: number, to: number, shift = false): 
 
 const length = (page: Page): number => Number(params(page).get('to')) - Number(params(page).get('from'));
 
+test.describe('log', () => {
+  const value = (page: Page, label: string) => page.locator('.figure', { hasText: label }).locator('.value').first();
+
+  test('draws every segment by lane, and tells of the one that is pointed at', async ({ page }) => {
+    await page.goto('/');
+    await page.getByRole('link', { name: 'Log' }).click();
+    await expect(page).toHaveTitle('Log · Seiner');
+    await expect(page.locator('.lane')).toHaveCount(5);
+    await expect(page.getByRole('img', { name: 'Lane 4: 260 segments' })).toBeVisible();
+    const paths = page.locator('.lane').nth(2).locator('path.live');
+    expect(((await paths.getAttribute('d')) ?? '').match(/M/g)).toHaveLength(47);
+    await page.locator('.lane').nth(2).locator('svg').hover({ position: { x: 2, y: 20 } });
+    await expect(page.locator('.told')).toContainText('Segment 2:');
+  });
+
+  test('shows budget, wear, classes and decisions', async ({ page }) => {
+    await page.goto('/#/log');
+    await expect(page.getByRole('meter', { name: 'Used share of the disk budget' })).toHaveAttribute('aria-valuenow', /^9\d$/);
+    await expect(value(page, 'Now')).toHaveText('planing');
+    await expect(value(page, 'Last hour')).toHaveText('1.00');
+    await expect(value(page, 'A new one lasts')).not.toHaveText('–');
+    await expect(page.getByRole('table', { name: 'Retention classes' })).toContainText('shed, priority 1');
+    await expect(page.getByRole('table', { name: 'Last decisions' })).toContainText('dropped 2 dead segments unread');
+    await expect(page.locator('.notice')).toHaveCount(0);
+  });
+
+  test('says what is wrong, and begins with nothing', async ({ page, request }) => {
+    await request.post('/mock?scenario=sick');
+    await page.goto('/#/log');
+    await expect(page.locator('.notice')).toContainText('retention class "rings"');
+    await expect(value(page, 'Now')).toHaveText('merging');
+    await request.post('/mock?scenario=empty');
+    await page.reload();
+    await expect(page.locator('.lanes')).toContainText('No segment yet');
+  });
+
+  test('fits a phone', async ({ page }) => {
+    await page.setViewportSize({ width: 390, height: 800 });
+    await page.goto('/#/log');
+    await expect(page.locator('.lane')).toHaveCount(5);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
+  });
+});
+
 test.describe('overview', () => {
   test('shows the figures and keeps them alive', async ({ page }) => {
     await page.goto('/');

@@ -6,6 +6,7 @@ const explorer = (change: Partial<ExplorerState>): PageState => ({ page: 'explor
 test('every state survives the address', () => {
   const states: PageState[] = [
     { page: 'overview' },
+    { page: 'log' },
     explorer({}),
     explorer({ selector: { measurement: 'cpu & co', filters: [{ tag: 'host', operator: '=', values: ['a,b', 'ü#?/%'] }] }, fields: ['usage', 'a,b', 'x=y&z'] }),
     explorer({ interval: { kind: 'last', ms: 90 * 60e3 }, follow: true, step: '10s', limit: 200, split: true }),

@@ -19,6 +19,9 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+/// How often it is told that readings are not stored.
+const TELL_EVERY: Duration = Duration::from_secs(60);
+
 /// Names of readings: measurement, tag, value, tag, value, each ended by a NUL, which no
 /// name can hold.
 struct HostNotation;
@@ -159,6 +162,7 @@ impl Host {
                 let mut sensors = Sensors::new(data);
                 // Rates need a first reading to start from.
                 let _ = sensors.read(&engine);
+                let mut refused = None;
                 loop {
                     let (time, wait) = next_multiple(period);
                     match stopped.recv_timeout(wait) {
@@ -166,9 +170,15 @@ impl Host {
                         _ => return,
                     }
                     match engine.append(&HostNotation, &sensors.read(&engine).batch(time)) {
-                        Ok(_) => {}
+                        Ok(_) => refused = None,
                         Err(Error::Closed) => return,
-                        Err(error) => tracing::warn!("the host's sensors were not stored: {error}"),
+                        Err(error) => {
+                            // A full store refuses every second; a line a minute says it as well.
+                            if refused.is_none_or(|at: Instant| at.elapsed() >= TELL_EVERY) {
+                                refused = Some(Instant::now());
+                                tracing::warn!("the host's sensors were not stored: {error}");
+                            }
+                        }
                     }
                 }
             })?;

@@ -5,6 +5,7 @@
 mod limits;
 mod lines;
 mod queries;
+mod retention;
 mod site;
 mod stops;
 mod writes;

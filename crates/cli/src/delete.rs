@@ -1,0 +1,90 @@
+//! `seiner delete`: let sources go, or what they measured in an interval.
+
+use crate::failure::Failure;
+use crate::remote::Remote;
+use crate::target::DEFAULT_SERVER;
+use anyhow::{Context, Result};
+use clap::Args;
+use seiner_model::Selector;
+use serde_json::Value;
+use std::io::{IsTerminal, Read, Write, stdin, stdout};
+
+/// Delete what sources measured, all of it or in an interval.
+///
+/// Nobody sees it any more from then on, and it does not come back; its room does, as the log is
+/// tidied. Asks before it deletes, and tells how many sources are meant.
+///
+/// Examples:
+///
+///   seiner delete 'cpu{host="a"}'
+///
+///   seiner delete 'accel' --from 2026-01-01 --to 2026-01-31T23:59:59
+#[derive(Args)]
+pub struct Delete {
+    /// Which sources, as in `seiner query`. `{}` is all.
+    selector: String,
+    /// The earliest time: RFC 3339, now, an offset such as -1h, or integer nanoseconds. Left out:
+    /// the first there is.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    from: Option<String>,
+    /// The latest time, included. Left out: the last there is.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    to: Option<String>,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
+    /// The server that deletes.
+    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER)]
+    server: String,
+}
+
+impl Delete {
+    /// Counts, asks, deletes.
+    pub fn run(self) -> Result<(), Failure> {
+        Selector::parse(&self.selector).map_err(|error| Failure::Usage(error.to_string()))?;
+        let remote = Remote::new(&self.server);
+        let sources = count(&remote, &self.selector)?;
+        if sources == 0 {
+            println!("no source is {}; nothing is deleted", self.selector);
+            return Ok(());
+        }
+        if !self.yes && !self.is_wanted(sources)? {
+            println!("nothing is deleted");
+            return Err(Failure::Refused);
+        }
+        let mut parameters = vec![("select", self.selector.clone())];
+        parameters.extend(self.from.clone().map(|from| ("from", from)));
+        parameters.extend(self.to.clone().map(|to| ("to", to)));
+        let answer = remote.post("/api/v1/delete", &parameters)?;
+        let answer: Value = serde_json::from_reader(answer).context("the answer broke off")?;
+        println!("deleted of {} sources", answer["sources"]);
+        Ok(())
+    }
+
+    fn is_wanted(&self, sources: u64) -> Result<bool, Failure> {
+        if !stdin().is_terminal() {
+            let what = format!("{sources} sources are meant; --yes deletes without asking");
+            return Err(Failure::Usage(what));
+        }
+        let from = self.from.as_deref().unwrap_or("the first");
+        let to = self.to.as_deref().unwrap_or("the last");
+        print!(
+            "{sources} sources are {}: delete what they measured from {from} to {to}? [y/N] ",
+            self.selector
+        );
+        stdout().flush()?;
+        let mut answer = String::new();
+        stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+}
+
+fn count(remote: &Remote, selector: &str) -> Result<u64> {
+    let parameters = [("select", selector.to_string()), ("limit", "0".to_string())];
+    let mut text = String::new();
+    remote
+        .get("/api/v1/sources", &parameters)?
+        .read_to_string(&mut text)?;
+    let answer: Value = serde_json::from_str(&text).context("the answer broke off")?;
+    answer["total"].as_u64().context("the answer has no total")
+}

@@ -1,0 +1,443 @@
+//! `seiner log`: how full a server's log is, what is in it, and why it was tidied as it was.
+
+use crate::failure::Failure;
+use crate::remote::Remote;
+use crate::target::DEFAULT_SERVER;
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use seiner_server::log::{
+    ClassReport, DecisionReport, DeviceReport, LaneReport, LogReport, SegmentReport,
+};
+use seiner_server::{Period, Written};
+use std::io::{self, Read, Write, stdout};
+
+/// Segments in a line of a lane.
+const SEGMENTS_A_LINE: usize = 64;
+/// Letters of a bar.
+const BAR: usize = 40;
+/// A segment by the eighths of it that are live.
+const LIVE: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Show how full a server's log is, what is in it, and why it was tidied as it was.
+#[derive(Args)]
+#[command(subcommand_value_name = "PART", subcommand_help_heading = "Parts")]
+pub struct Log {
+    #[command(subcommand)]
+    part: Part,
+    /// The server that is asked.
+    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, global = true)]
+    server: String,
+    /// Print the server's answer as it is, JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Part {
+    /// Room, lanes with their segments, classes, what was written.
+    ///
+    /// Every segment is a letter, as high as the share of it that is live; a segment that is being
+    /// written stands in brackets.
+    Status {
+        /// A line a segment.
+        #[arg(long)]
+        segments: bool,
+    },
+    /// The last decisions, with what they were made from.
+    Why,
+}
+
+impl Log {
+    /// Asks and prints.
+    pub fn run(self) -> Result<(), Failure> {
+        let remote = Remote::new(&self.server);
+        let mut out = stdout().lock();
+        let path = match self.part {
+            Part::Status { .. } => "/api/v1/log",
+            Part::Why => "/api/v1/log/why",
+        };
+        let mut answer = String::new();
+        remote.get(path, &[])?.read_to_string(&mut answer)?;
+        if self.json {
+            writeln!(out, "{answer}")?;
+            return Ok(());
+        }
+        let strange = || format!("the answer of {} is not of this version", self.server);
+        match self.part {
+            Part::Status { segments } => {
+                let report: LogReport = serde_json::from_str(&answer).with_context(strange)?;
+                status(&report, segments, &mut out)?;
+            }
+            Part::Why => {
+                let decisions: Vec<DecisionReport> =
+                    serde_json::from_str(&answer).with_context(strange)?;
+                why(&decisions, &mut out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn status(report: &LogReport, segments: bool, out: &mut impl Write) -> io::Result<()> {
+    room(report, out)?;
+    written(&report.written, out)?;
+    if let Some(device) = &report.device {
+        tell_device(device, &report.written.day, out)?;
+    }
+    writeln!(out)?;
+    match segments {
+        true => each_segment(&report.segments, out)?,
+        false => {
+            for lane in &report.lanes {
+                tell_lane(lane, &report.segments, out)?;
+            }
+        }
+    }
+    writeln!(out)?;
+    classes(&report.classes, out)?;
+    for warning in &report.warnings {
+        writeln!(out, "\nwarning: {warning}")?;
+    }
+    Ok(())
+}
+
+fn room(report: &LogReport, out: &mut impl Write) -> io::Result<()> {
+    let room = &report.room;
+    match room.budget {
+        Some(budget) => {
+            writeln!(
+                out,
+                "disk     [{}] {} of {}",
+                bar(room.v, room.u - room.v),
+                size(room.used),
+                size(budget)
+            )?;
+        }
+        None => writeln!(out, "disk     {}, of as much as there is", size(room.used))?,
+    }
+    writeln!(
+        out,
+        "fill     U {:.3} used, V {:.3} live ({}); merging from Um {:.3}; hunger H {:.2}{}",
+        room.u,
+        room.v,
+        size(room.live),
+        room.um,
+        room.hunger,
+        report
+            .average_dead_share
+            .map_or_else(String::new, |dead| format!("; eaten so far Dm {dead:.3}"))
+    )?;
+    let bound = report
+        .planing_segment_bytes
+        .map_or_else(String::new, |bound| {
+            format!(
+                "; one lifetime would plane up to R = C(Um − V) = {}",
+                size(bound)
+            )
+        });
+    writeln!(
+        out,
+        "planing  {}: segments of R = {}, policy {}{bound}",
+        if report.planing { "yes" } else { "no" },
+        size(report.segment_bytes),
+        report.policy
+    )
+}
+
+/// Bytes written for each byte stored, over hour, day and ever.
+fn written(written: &Written, out: &mut impl Write) -> io::Result<()> {
+    let periods = [
+        ("hour", &written.hour),
+        ("day", &written.day),
+        ("start", &written.start),
+    ];
+    writeln!(
+        out,
+        "written  last     per byte stored       stored       merged      journal     over"
+    )?;
+    for (name, period) in periods {
+        let ratio = period
+            .per_byte
+            .map_or_else(|| "-".to_string(), |ratio| format!("{ratio:.3}"));
+        writeln!(
+            out,
+            "         {name:<6}  {ratio:>16} {:>12} {:>12} {:>12} {:>8}",
+            size(period.stored),
+            size(period.merged),
+            size(period.journal),
+            duration(period.seconds * 1e9)
+        )?;
+    }
+    Ok(())
+}
+
+fn tell_device(device: &DeviceReport, day: &Period, out: &mut impl Write) -> io::Result<()> {
+    let own = day.process as f64 / day.seconds.max(1.0) * 86_400.0;
+    write!(out, "device   {}: ", device.name)?;
+    match device.per_day {
+        Some(per_day) => write!(
+            out,
+            "{} a day written to it, {} of them by the server, at the pace of {}",
+            size(per_day as u64),
+            size(own as u64),
+            duration(day.seconds * 1e9)
+        )?,
+        None => write!(out, "not known yet how much is written to it a day")?,
+    }
+    match (device.tbw, device.life_days) {
+        (Some(tbw), Some(days)) => writeln!(
+            out,
+            "; a new one, good for {}, lasts {}",
+            size(tbw),
+            duration((days * 86_400e9).min(9e18))
+        ),
+        _ => writeln!(out),
+    }
+}
+
+fn tell_lane(
+    lane: &LaneReport,
+    segments: &[SegmentReport],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let letters: Vec<String> = segments
+        .iter()
+        .filter(|segment| segment.lane == lane.id)
+        .map(letter)
+        .collect();
+    if letters.is_empty() {
+        return Ok(());
+    }
+    let life = match (lane.from_ns, lane.to_ns) {
+        (None, _) => "for ever".to_string(),
+        (Some(from), None) => format!("{} and more", duration(from as f64)),
+        (Some(from), Some(to)) => format!("{} to {}", duration(from as f64), duration(to as f64)),
+    };
+    writeln!(
+        out,
+        "lane {:<3} lives {life}: {:.1} % of what comes, {} segments",
+        lane.id,
+        100.0 * lane.flow_share,
+        letters.len()
+    )?;
+    for line in letters.chunks(SEGMENTS_A_LINE) {
+        writeln!(out, "         {}", line.concat())?;
+    }
+    Ok(())
+}
+
+/// A segment as a letter, as high as the share of it that is live.
+fn letter(segment: &SegmentReport) -> String {
+    if segment.open {
+        return "[]".to_string();
+    }
+    LIVE[(live_share(segment) * 8.0).ceil() as usize].to_string()
+}
+
+fn live_share(segment: &SegmentReport) -> f64 {
+    segment.live as f64 / ((segment.live + segment.dead) as f64).max(1.0)
+}
+
+fn each_segment(segments: &[SegmentReport], out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        " segment  lane {:BAR$}         live         dead  dies",
+        "  live █, dead ░"
+    )?;
+    for segment in segments {
+        let dies = match segment.dies {
+            _ if segment.open => "being written".to_string(),
+            Some(at) => instant(at),
+            None => "-".to_string(),
+        };
+        writeln!(
+            out,
+            "{:>8} {:>5} {} {:>12} {:>12}  {dies}",
+            segment.number,
+            segment.lane,
+            bar(live_share(segment), 1.0 - live_share(segment)),
+            size(segment.live),
+            size(segment.dead)
+        )?;
+    }
+    Ok(())
+}
+
+fn classes(classes: &[ClassReport], out: &mut impl Write) -> io::Result<()> {
+    let width = classes.iter().map(|class| class.name.chars().count()).max();
+    let width = width.unwrap_or(0).max(5);
+    writeln!(
+        out,
+        "{:width$}  {:>9}  {:>12}  {:9}  keeps",
+        "class", "sources", "live", "when full"
+    )?;
+    for class in classes {
+        let when_full = match class.when_full.as_str() {
+            "shed" => format!("shed {}", class.priority),
+            other => other.to_string(),
+        };
+        writeln!(
+            out,
+            "{:width$}  {:>9}  {:>12}  {when_full:9}  {}",
+            class.name,
+            class.sources,
+            size(class.live),
+            keeps(class)
+        )?;
+    }
+    Ok(())
+}
+
+/// What a class keeps of which sources, in words.
+fn keeps(class: &ClassReport) -> String {
+    let rules = [
+        class.age_ns.map(|ns| duration(ns as f64)),
+        class.rows.map(|rows| format!("{rows} rows of each source")),
+        class.bytes.map(size),
+    ];
+    let rules: Vec<String> = rules.into_iter().flatten().collect();
+    let kept = match rules.is_empty() {
+        true => "all, for ever".to_string(),
+        false => format!("the latest {}", rules.join(", ")),
+    };
+    match class.select.is_empty() {
+        true => kept,
+        false => format!("{kept}; of {}", class.select),
+    }
+}
+
+fn why(decisions: &[DecisionReport], out: &mut impl Write) -> io::Result<()> {
+    if decisions.is_empty() {
+        return writeln!(
+            out,
+            "nothing was dropped or merged since the server was started"
+        );
+    }
+    for decision in decisions {
+        let bound = decision.least_dead_share.map_or_else(String::new, |least| {
+            let average = decision.average_dead_share.unwrap_or_default();
+            format!(", D from {least:.3} (average {average:.3})")
+        });
+        writeln!(
+            out,
+            "{}  {}: U {:.3}, Um {:.3}, V {:.3}, H {:.2} after drops{bound}; {} segments to choose from",
+            instant(decision.at),
+            decision.policy,
+            decision.u,
+            decision.um,
+            decision.v,
+            decision.hunger,
+            decision.candidates
+        )?;
+        if !decision.drop.is_empty() {
+            let numbers: Vec<String> = decision.drop.iter().map(u64::to_string).collect();
+            writeln!(out, "    dropped, all dead: {}", numbers.join(" "))?;
+        }
+        for victim in &decision.merge {
+            writeln!(
+                out,
+                "    merged {}: D {:.3}, {} written again, {} came back, score {:.4}",
+                victim.number,
+                victim.dead_share,
+                size(victim.live),
+                size(victim.gain),
+                victim.score
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Shares of live and dead as a bar.
+fn bar(live: f64, dead: f64) -> String {
+    let letters = |share: f64| (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
+    let live = letters(live);
+    let dead = letters(dead).min(BAR - live);
+    format!(
+        "{}{}{}",
+        "█".repeat(live),
+        "░".repeat(dead),
+        " ".repeat(BAR - live - dead)
+    )
+}
+
+/// Bytes with three digits: `1.25 GiB`.
+fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let digits = match value {
+        _ if unit == 0 || value >= 99.95 => 0,
+        value if value >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{value:.digits$} {}", units[unit])
+}
+
+/// A duration of so many ns in its largest unit: `1.5 h`.
+fn duration(ns: f64) -> String {
+    let units = [
+        (365.25 * 86_400e9, "y"),
+        (86_400e9, "d"),
+        (3600e9, "h"),
+        (60e9, "min"),
+        (1e9, "s"),
+        (1e6, "ms"),
+    ];
+    let unit = units.iter().find(|(length, _)| ns >= *length);
+    let (length, name) = unit.copied().unwrap_or((1.0, "ns"));
+    let value = format!("{:.1}", ns / length);
+    format!("{} {name}", value.strip_suffix(".0").unwrap_or(&value))
+}
+
+fn instant(ns: i64) -> String {
+    Timestamp::from_nanosecond(i128::from(ns))
+        .map_or_else(|_| ns.to_string(), |at| format!("{at:.0}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_for_people() {
+        assert_eq!(size(0), "0 B");
+        assert_eq!(size(999), "999 B");
+        assert_eq!(size(1000), "0.98 KiB");
+        assert_eq!(size(100 << 30), "100 GiB");
+        assert_eq!(size(3 << 19), "1.50 MiB");
+        assert_eq!(duration(0.0), "0 ns");
+        assert_eq!(duration(5400e9), "1.5 h");
+        assert_eq!(duration(86_400e9 * 30.0), "30 d");
+        assert_eq!(instant(1_700_000_000_000_000_000), "2023-11-14T22:13:20Z");
+    }
+
+    #[test]
+    fn bars_and_letters() {
+        assert_eq!(
+            bar(0.5, 0.25),
+            format!("{}{}{}", "█".repeat(20), "░".repeat(10), " ".repeat(10))
+        );
+        assert_eq!(bar(0.9, 0.9).chars().count(), BAR);
+        let segment = |live, dead| SegmentReport {
+            number: 1,
+            lane: 0,
+            bytes: 10,
+            live,
+            dead,
+            open: false,
+            born: 0,
+            dies: None,
+        };
+        let letters: String = [(0, 9), (1, 99), (1, 1), (9, 0)]
+            .iter()
+            .map(|&(live, dead)| letter(&segment(live, dead)))
+            .collect();
+        assert_eq!(letters, "·▁▄█");
+    }
+}

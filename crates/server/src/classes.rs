@@ -1,0 +1,262 @@
+//! Retention classes as people write them: a table in the file, `name=raw,sources=cpu,age=30d`
+//! as a flag. Both are keys with texts, read by one table, so that a value means the same and is
+//! refused with the same words in both.
+
+use crate::settings::parse_size;
+use seiner_engine::{Class, WhenFull};
+use seiner_model::parse_duration;
+use std::fmt;
+use std::time::Duration;
+
+/// The key in the file: `[[class]]`. The flag is `--class`, given once a class.
+pub const KEY: &str = "class";
+/// The environment variable: classes as flags write them, separated by semicolons.
+pub const VARIABLE: &str = "SEINER_CLASS";
+/// Classes that say nothing are shed after those that say less than this, before those that say more.
+const PRIORITY: u8 = 100;
+
+/// A key of a class.
+pub struct ClassKey {
+    /// Its name.
+    pub name: &'static str,
+    /// What kind of text is expected.
+    pub form: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Reads a text into the class. The error ends in the remedy.
+    assign: fn(&mut Class, &str) -> Result<(), String>,
+}
+
+/// Every key of a class.
+pub static KEYS: [ClassKey; 7] = [
+    ClassKey {
+        name: "name",
+        form: "TEXT",
+        help: "What it is called in reports and metrics; must be given. `default` is the name of the class of all \
+               sources that no other means.",
+        assign: |class, text| {
+            class.name = text.to_string();
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "sources",
+        form: "SELECTOR",
+        help: "Which sources are in it, as far as no class before it has them: `accel{axis=\"x\"}`, as in queries. \
+               Left out: all; such a class comes last.",
+        assign: |class, text| {
+            class.sources = text.to_string();
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "age",
+        form: "DURATION",
+        help: "Samples older than this go.",
+        assign: |class, text| {
+            let ns = parse_duration(text).map_err(|error| error.to_string())?;
+            let ns = u64::try_from(ns).map_err(|_| {
+                format!(
+                    "{text:?} keeps nothing; give 1s or more, or leave age out to keep for ever"
+                )
+            })?;
+            class.keep.age = Some(Duration::from_nanos(ns));
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "rows",
+        form: "COUNT",
+        help: "The latest rows of every source are kept, this many and up to a block more (a ring).",
+        assign: |class, text| {
+            let rows = text.parse().map_err(|_| {
+                format!("{text:?} is no count of rows; give a whole number, 1 or more")
+            })?;
+            class.keep.rows = Some(rows);
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "bytes",
+        form: "SIZE",
+        help: "The latest bytes are kept, all sources of the class together, about this many.",
+        assign: |class, text| {
+            class.keep.bytes = Some(parse_size(text)?);
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "priority",
+        form: "0 to 255",
+        help: "Where several classes may be shed, lower ones go first; 100 unless given.",
+        assign: |class, text| {
+            class.priority = text.parse().map_err(|_| {
+                format!("{text:?} is no priority; give a whole number from 0 to 255")
+            })?;
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "when_full",
+        form: "refuse|shed",
+        help: "What happens when `disk` is used up by data that no rule lets go. `refuse` (unless given): new samples \
+               are refused until there is room. `shed`: the oldest samples of the class go before their time.",
+        assign: |class, text| {
+            class.when_full = match text {
+                "refuse" => WhenFull::Refuse,
+                "shed" => WhenFull::Shed,
+                _ => return Err(format!("{text:?} is neither refuse nor shed")),
+            };
+            Ok(())
+        },
+    },
+];
+
+/// A class as it was written: texts by key, unread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClassText {
+    texts: Vec<(&'static str, String)>,
+}
+
+impl ClassText {
+    /// Reads what a flag says: `name=raw,sources=accel{axis="x"},age=30d`.
+    ///
+    /// # Errors
+    /// A sentence with the remedy.
+    pub fn parse(text: &str) -> Result<ClassText, String> {
+        let mut class = ClassText::default();
+        for pair in split(text, ',') {
+            let (key, value) = pair.split_once('=').ok_or_else(|| {
+                format!("{pair:?} is no key with a value; write name=raw,sources=cpu,age=30d")
+            })?;
+            class.put(key.trim(), value.trim().to_string())?;
+        }
+        Ok(class)
+    }
+
+    /// Reads several, separated by semicolons.
+    ///
+    /// # Errors
+    /// As [`ClassText::parse`].
+    pub fn parse_list(text: &str) -> Result<Vec<ClassText>, String> {
+        let texts = split(text, ';').into_iter().map(str::trim);
+        let texts = texts.filter(|text| !text.is_empty());
+        texts.map(ClassText::parse).collect()
+    }
+
+    /// Adds a key.
+    ///
+    /// # Errors
+    /// When there is no such key, or it is there already.
+    pub fn put(&mut self, key: &str, text: String) -> Result<(), String> {
+        let Some(known) = KEYS.iter().find(|known| known.name == key) else {
+            let names: Vec<&str> = KEYS.iter().map(|known| known.name).collect();
+            return Err(format!(
+                "a class has no {key:?}; there are {}",
+                names.join(", ")
+            ));
+        };
+        if self.texts.iter().any(|(name, _)| *name == known.name) {
+            return Err(format!("{key} is given twice"));
+        }
+        self.texts.push((known.name, text));
+        Ok(())
+    }
+
+    /// Keys and texts, in the order in which they were given.
+    pub fn texts(&self) -> &[(&'static str, String)] {
+        &self.texts
+    }
+
+    /// The class, as far as its own texts tell.
+    ///
+    /// # Errors
+    /// The first text that cannot be read, with its key and the remedy.
+    pub fn class(&self) -> Result<Class, String> {
+        let mut class = Class {
+            name: String::new(),
+            priority: PRIORITY,
+            ..Class::forever()
+        };
+        for (name, text) in &self.texts {
+            let key = KEYS.iter().find(|key| key.name == *name);
+            let key = key.expect("only known keys are put");
+            (key.assign)(&mut class, text.trim()).map_err(|error| format!("{name}: {error}"))?;
+        }
+        Ok(class)
+    }
+}
+
+/// As a flag writes it.
+impl fmt::Display for ClassText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs: Vec<String> = self
+            .texts
+            .iter()
+            .map(|(name, text)| format!("{name}={text}"))
+            .collect();
+        f.write_str(&pairs.join(","))
+    }
+}
+
+/// The parts of a text between separators that stand in no braces and no quotes.
+fn split(text: &str, separator: char) -> Vec<&str> {
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    text.split(|letter: char| {
+        if std::mem::take(&mut escaped) {
+            return false;
+        }
+        match letter {
+            '\\' => escaped = quoted,
+            '"' => quoted = !quoted,
+            '{' if !quoted => depth += 1,
+            '}' if !quoted => depth = depth.saturating_sub(1),
+            _ => return letter == separator && !quoted && depth == 0,
+        }
+        false
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_says_what_a_table_says() {
+        let text = r#"name=raw, sources=accel{axis="x",at=~"a;b,.*"}, age=1h30m, rows=5, bytes=1 GiB, priority=3, when_full=shed"#;
+        let class = ClassText::parse(text).unwrap().class().unwrap();
+        assert_eq!(
+            (class.name.as_str(), class.sources.as_str()),
+            ("raw", r#"accel{axis="x",at=~"a;b,.*"}"#)
+        );
+        assert_eq!(class.keep.age, Some(Duration::from_secs(5400)));
+        assert_eq!(
+            (class.keep.rows, class.keep.bytes),
+            (Some(5), Some(1 << 30))
+        );
+        assert_eq!((class.priority, class.when_full), (3, WhenFull::Shed));
+        let both = ClassText::parse_list(&format!("{text}; name=b;")).unwrap();
+        assert_eq!(both.len(), 2);
+        assert_eq!(both[1].class().unwrap().priority, PRIORITY);
+    }
+
+    #[test]
+    fn every_bad_text_is_refused_with_a_remedy() {
+        for (text, words) in [
+            ("raw", "write name=raw"),
+            ("nome=raw", "there are name, sources, age"),
+            ("name=a,name=b", "twice"),
+            ("name=a,age=long", "age: "),
+            ("name=a,age=-1s", "age: "),
+            ("name=a,rows=-1", "1 or more"),
+            ("name=a,bytes=much", "such as 256 MiB"),
+            ("name=a,priority=256", "from 0 to 255"),
+            ("name=a,when_full=panic", "neither refuse nor shed"),
+        ] {
+            let read = ClassText::parse(text).and_then(|class| class.class().map(drop));
+            let error = read.expect_err(text);
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Deletes: of whole sources, and of what they measured in an interval.
+
+use crate::ingest::now;
+use crate::predicate;
+use crate::refusal::Refusal;
+use crate::station::Station;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use seiner_model::{Interval, Selector, parse_time};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What the address may say.
+#[derive(Deserialize)]
+pub struct Parameters {
+    select: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+}
+
+/// `POST` and `DELETE /api/v1/delete`: `{"sources":2,"from":"0","to":"1700000000000000000"}`
+pub async fn delete(
+    State(station): State<Arc<Station>>,
+    Query(parameters): Query<Parameters>,
+) -> Result<Json<Value>, Refusal> {
+    let select = parameters.select.ok_or_else(|| {
+        Refusal::invalid("of which sources? write select=cpu{host=\"a\"}, or select={} for all")
+    })?;
+    let selector = Selector::parse(&select).map_err(Refusal::invalid)?;
+    let interval = interval(parameters.from.as_deref(), parameters.to.as_deref())?;
+    let sources = carry_out(&station, selector, interval).await?;
+    Ok(Json(json!({
+        "sources": sources,
+        "from": interval.start.to_string(),
+        "to": interval.end.to_string(),
+    })))
+}
+
+/// A delete as clients of InfluxDB 2 write it.
+#[derive(Deserialize)]
+struct Influx {
+    start: String,
+    stop: String,
+    #[serde(default)]
+    predicate: String,
+}
+
+/// `POST /api/v2/delete`: `{"start":"…","stop":"…","predicate":"_measurement=\"cpu\""}`
+pub async fn influx(
+    State(station): State<Arc<Station>>,
+    body: Bytes,
+) -> Result<StatusCode, Refusal> {
+    let wanted: Influx = serde_json::from_slice(&body).map_err(|error| {
+        Refusal::invalid(format!(
+            "the body is no delete ({error}); send {{\"start\":\"2026-01-01T00:00:00Z\",\"stop\":\"2026-02-01T00:00:00Z\",\
+             \"predicate\":\"_measurement=\\\"cpu\\\"\"}}"
+        ))
+    })?;
+    let selector = predicate::parse(&wanted.predicate).map_err(Refusal::invalid)?;
+    let interval = interval(Some(&wanted.start), Some(&wanted.stop))?;
+    carry_out(&station, selector, interval).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Both ends included; those that are left out are the ends of time.
+fn interval(from: Option<&str>, to: Option<&str>) -> Result<Interval, Refusal> {
+    let now = now();
+    let time = |text: Option<&str>, otherwise| {
+        text.map_or(Ok(otherwise), |text| parse_time(text, now))
+            .map_err(Refusal::invalid)
+    };
+    let interval = Interval::new(
+        time(from, Interval::ALL.start)?,
+        time(to, Interval::ALL.end)?,
+    );
+    match interval.is_empty() {
+        true => Err(Refusal::invalid(
+            "the interval ends before it begins; swap its ends",
+        )),
+        false => Ok(interval),
+    }
+}
+
+/// Answers how many sources were meant.
+async fn carry_out(
+    station: &Arc<Station>,
+    selector: Selector,
+    interval: Interval,
+) -> Result<u64, Refusal> {
+    let place = station.queries.enter()?;
+    let engine = station.engine.clone();
+    let deleted = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        engine.delete(&selector, interval)
+    });
+    let sources = deleted.await??;
+    tracing::info!("deleted of {sources} sources what they measured in {interval:?}");
+    Ok(sources)
+}

@@ -1,0 +1,109 @@
+//! Deletes, budgets, and what is told of the log.
+
+use crate::site::Site;
+use seiner_server::log::{DecisionReport, LogReport};
+use serde_json::json;
+use std::fmt::Write as _;
+
+/// Lines of values that do not compress.
+fn noise(measurement: &str, first: u64, count: u64) -> String {
+    let mut lines = String::new();
+    for n in first..first + count {
+        let bits = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2;
+        writeln!(
+            lines,
+            "{measurement},n={} v={} {n}",
+            n % 4,
+            f64::from_bits(bits)
+        )
+        .unwrap();
+    }
+    lines
+}
+
+#[test]
+fn deletes_over_http() {
+    let site = Site::new();
+    site.write("m,n=1 x=1 1\nm,n=1 x=2 2\nm,n=2 x=3 3\n");
+    let path = "/api/v1/delete?select=m%7Bn%3D%221%22%7D&from=2";
+    assert_eq!(
+        site.post(path, &[], b"").json(),
+        json!({ "sources": 1, "from": "2", "to": i64::MAX.to_string() })
+    );
+    assert_eq!(site.values("m{n=1}")["values"], json!([1.0]));
+    let body =
+        br#"{"start":"1970-01-01T00:00:00Z","stop":"1970-01-01T00:00:01Z","predicate":"n=\"2\""}"#;
+    assert_eq!(site.post("/api/v2/delete", &[], body).status, 204);
+    let left = site.query(&[("select", "m"), ("from", "0")]).json();
+    assert_eq!(left["series"].as_array().map(Vec::len), Some(1));
+    for (path, body) in [
+        ("/api/v1/delete", ""),
+        ("/api/v1/delete?select=m&from=2&to=1", ""),
+        ("/api/v2/delete", "{}"),
+        (
+            "/api/v2/delete",
+            r#"{"start":"0","stop":"1","predicate":"_field=\"x\""}"#,
+        ),
+    ] {
+        let refused = site.post(path, &[], body.as_bytes());
+        assert_eq!(refused.status, 400, "{path} {body}: {}", refused.text);
+    }
+}
+
+#[test]
+fn a_full_store_says_507_and_tells_of_its_log() {
+    let site = Site::with(|settings| {
+        settings.disk = Some(8 << 20);
+        settings.device_tbw = Some(1 << 40);
+    });
+    let mut first = 0;
+    let refused = loop {
+        let answer = site.post("/write", &[], noise("m", first, 20_000).as_bytes());
+        if answer.status != 204 {
+            break answer;
+        }
+        first += 20_000;
+        assert!(first < 10_000_000, "the store takes more than its budget");
+    };
+    assert_eq!(
+        (refused.status, &refused.json()["code"]),
+        (507, &json!("full"))
+    );
+    assert!(refused.text.contains("raise `disk`"), "{}", refused.text);
+    assert!(!refused.headers.contains_key("retry-after"));
+    let log: LogReport = serde_json::from_str(&site.get("/api/v1/log").text).unwrap();
+    assert_eq!(log.room.budget, Some(8 << 20));
+    assert!(
+        log.room.used <= 8 << 20 && log.room.u > 0.5,
+        "{:?}",
+        log.room
+    );
+    assert!(log.segments.iter().any(|segment| segment.live > 0));
+    assert!(log.written.start.stored > 1 << 20, "{:?}", log.written);
+    assert_eq!(
+        (log.classes[0].name.as_str(), log.classes[0].sources),
+        ("default", 4)
+    );
+    assert_eq!(log.warnings, [String::new(); 0]);
+    site.post("/api/v1/delete?select=m", &[], b"");
+    let room = (0..100).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        site.post("/write", &[], b"m x=1 1").status == 204
+    });
+    assert!(room, "a delete gives no room");
+    let why: Vec<DecisionReport> = serde_json::from_str(&site.get("/api/v1/log/why").text).unwrap();
+    assert!(
+        why.iter().any(|decision| !decision.drop.is_empty()),
+        "{why:?}"
+    );
+    let metrics = site.get("/metrics").text;
+    for line in [
+        "seiner_class_sources{class=\"default\"} 4",
+        "seiner_disk_budget 8388608",
+        "# TYPE seiner_segments_dropped counter",
+        "# TYPE seiner_log_planing gauge",
+        "seiner_process_written_bytes_total",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+}

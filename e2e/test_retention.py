@@ -1,0 +1,212 @@
+"""What is kept and what goes, the room it takes, and what users are told of it."""
+
+import json
+import random
+import time
+
+import requests
+from program import run
+
+MIB = 1 << 20
+SECOND = 1_000_000_000
+
+
+def noise(measurement, first, count, sources=4):
+    """Values that do not compress, a second from one to the next."""
+    dice = random.Random(first)
+    return "".join(
+        f"{measurement},n={n % sources} v={dice.random()!r} {(first + n // sources) * SECOND}\n" for n in range(count)
+    )
+
+
+def taken(directory):
+    """What the directory takes on the disk, as `du` counts."""
+    taken = 0
+    for file in directory.rglob("*"):
+        try:
+            taken += file.stat().st_blocks * 512
+        except FileNotFoundError:  # recycled meanwhile
+            pass
+    return taken
+
+
+def rows(server, select):
+    return sum(len(series["times"]) for series in server.query(select).values())
+
+
+def restart(server):
+    server.stop()
+    server.start()
+
+
+def test_a_delete_lasts(serve):
+    server = serve()
+    assert server.write(noise("a", 0, 4000) + noise("b", 0, 4000)).status_code == 204
+    part = {"select": 'a{n="1"}', "from": 100 * SECOND, "to": 199 * SECOND}
+    deleted = requests.delete(server.url + "/api/v1/delete", params=part, timeout=60)
+    assert deleted.status_code == 200, deleted.text
+    assert deleted.json() == {"sources": 1, "from": str(100 * SECOND), "to": str(199 * SECOND)}
+    assert (rows(server, "a"), rows(server, "b")) == (3900, 4000)
+    influx = {"start": "1970-01-01T00:00:00Z", "stop": "1970-01-01T00:00:09Z", "predicate": '_measurement="b" AND n="0"'}
+    assert requests.post(server.url + "/api/v2/delete", json=influx, timeout=60).status_code == 204
+    assert rows(server, "b") == 3990
+    assert server.write(f'a,n=1 v=5 {150 * SECOND}').status_code == 204
+    restart(server)
+    assert (rows(server, "a"), rows(server, "b")) == (3901, 3990)
+    assert requests.post(server.url + "/api/v1/delete", params={"select": "{}"}, timeout=60).json()["sources"] == 8
+    server.kill()
+    server.start()
+    assert server.query("{}") == {}
+
+
+def test_deletes_that_make_no_sense(serve):
+    server = serve()
+    assert server.write("a v=1 1").status_code == 204
+    for parameters, tells in (
+        ({}, "select={}"),
+        ({"select": "a{"}, "character"),
+        ({"select": "a", "from": "soon"}, "soon"),
+        ({"select": "a", "from": 5, "to": 4}, "swap"),
+    ):
+        refused = requests.delete(server.url + "/api/v1/delete", params=parameters, timeout=60)
+        assert refused.status_code == 400 and tells in refused.json()["error"], refused.text
+    for body, tells in (
+        ("{}", "start"),
+        (json.dumps({"start": "now", "stop": "now", "predicate": '_field="v"'}), "all fields"),
+        (json.dumps({"start": "now", "stop": "now", "predicate": 'a="b" OR a="c"'}), "AND"),
+    ):
+        refused = requests.post(server.url + "/api/v2/delete", data=body, timeout=60)
+        assert refused.status_code == 400 and tells in refused.json()["error"], refused.text
+    assert rows(server, "a") == 1
+
+
+def test_the_command_asks_before_it_deletes(serve):
+    server = serve()
+    assert server.write("a,n=1 v=1 1\na,n=2 v=1 1\nb v=1 1").status_code == 204
+    asked = run("delete", "a", "--server", server.url, stdin="y\n")
+    assert asked.returncode == 2 and "2 sources" in asked.stderr and "--yes" in asked.stderr
+    assert rows(server, "a") == 2
+    done = run("delete", "a", "--server", server.url, "--yes")
+    assert (done.returncode, done.stdout) == (0, "deleted of 2 sources\n"), done.stderr
+    assert {source for source, _ in server.query("{}")} == {"b"}
+    assert "no source" in run("delete", "none", "--server", server.url).stdout
+
+
+def classes(tmp_path, text):
+    path = tmp_path / "seiner.toml"
+    path.write_text(text)
+    return {"config": path}
+
+
+def test_classes_of_the_file_keep_what_they_say(serve, tmp_path):
+    now = int(time.time())
+    server = serve(
+        **classes(
+            tmp_path,
+            'block_bytes = 512\n[[class]]\nname = "ring"\nsources = "ring"\nrows = 500\n'
+            '[[class]]\nname = "young"\nsources = "young"\nage = "10m"\n'
+            '[[class]]\nname = "later"\nsources = "later"\nrows = 5\n',
+        )
+    )
+    for measurement in ("ring", "young", "kept"):
+        assert server.write(noise(measurement, now - 3000, 12_000)).status_code == 204
+    assert 4 * 500 <= rows(server, "ring") < 4 * 700
+    assert 4 * 590 <= rows(server, "young") <= 4 * 601
+    assert rows(server, "kept") == 12_000
+    restart(server)
+    assert 4 * 500 <= rows(server, "ring") < 4 * 700
+    assert rows(server, "kept") == 12_000
+    told = server.ask("log").json()
+    assert {one["name"]: one["sources"] for one in told["classes"]} == {"ring": 4, "young": 4, "later": 0, "default": 4}
+    assert any('"later"' in warning for warning in told["warnings"])
+    assert 'retention class "later"' in server.log.read_text()
+    # Rules that are gone bring nothing back.
+    server.stop()
+    (tmp_path / "seiner.toml").write_text("block_bytes = 512\n")
+    server.start()
+    assert rows(server, "ring") < 4 * 700
+    assert rows(server, "kept") == 12_000
+
+
+def fill(server, mib, until=lambda answer: False, watch=lambda: None):
+    """Writes about so many MiB of blocks; answers the last answer."""
+    for tick in range(mib * 2):
+        answer = server.write(noise("m", tick * 20_000, 80_000))
+        watch()
+        if until(answer):
+            break
+    return answer
+
+
+def test_a_full_store_refuses_within_its_budget_and_goes_on_when_there_is_room(serve):
+    server = serve(disk="24 MiB", memory="32 MiB", durability="100ms")
+    full = fill(server, 60, until=lambda answer: answer.status_code != 204)
+    assert full.status_code == 507, full.text
+    told = full.json()
+    assert told["code"] == "full" and "raise `disk`" in told["error"]
+    assert taken(server.data) <= 24 * MIB
+    status = server.status()["engine"]
+    assert status["disk_budget"] == 24 * MIB and status["disk_used"] <= 24 * MIB
+    # It is full, not broken: what is there is served, and a delete makes room.
+    assert requests.get(server.url + "/health", timeout=60).status_code == 200
+    assert rows(server, 'm{n="0"}') > 1000
+    assert requests.delete(server.url + "/api/v1/delete", params={"select": "m"}, timeout=60).status_code == 200
+    deadline = time.monotonic() + 30
+    while (answer := server.write("after v=1 1")).status_code != 204:
+        assert answer.status_code == 507 and time.monotonic() < deadline, answer.text
+        time.sleep(0.2)
+    restart(server)
+    assert {source for source, _ in server.query("{}")} == {"after"}
+
+
+def test_a_class_that_sheds_keeps_accepting(serve):
+    highest = 0
+
+    def watch():
+        nonlocal highest
+        highest = max(highest, taken(server.data))
+
+    server = serve(disk="24 MiB", memory="32 MiB", **{"class": "name=default,when_full=shed"})
+    answer = fill(server, 60, until=lambda answer: answer.status_code != 204, watch=watch)
+    assert answer.status_code == 204, answer.text
+    assert highest <= 24 * MIB
+    status = server.status()["engine"]
+    assert status["shed_bytes"] > 0 and status["segments_dropped"] > 0
+    times = server.query('m{n="0"}')["m,n=0", "v"]["times"]
+    assert times[-1] == (120 * 20_000 - 1) * SECOND and times[0] > 0
+
+    told = run("log", "status", "--server", server.url)
+    assert told.returncode == 0, told.stderr
+    for part in ("of 24.0 MiB", "U 0.", "Um ", "planing", "per byte stored", "lane 0", "default", "shed 100"):
+        assert part in told.stdout, told.stdout
+    listed = run("log", "status", "--segments", "--server", server.url).stdout
+    report = json.loads(run("log", "status", "--json", "--server", server.url).stdout)
+    assert report["room"]["budget"] == 24 * MIB and report["segment_bytes"] == 256 << 10
+    assert sum("█" in line for line in listed.splitlines()) > len(report["segments"]) / 2
+    assert report["written"]["start"]["per_byte"] >= 1
+    why = run("log", "why", "--server", server.url).stdout
+    decisions = json.loads(run("log", "why", "--json", "--server", server.url).stdout)
+    assert decisions and (decisions[-1]["drop"] or decisions[-1]["merge"])
+    assert "dropped, all dead:" in why and "U 0." in why
+    metrics = requests.get(server.url + "/metrics", timeout=60).text
+    assert 'seiner_class_live_bytes{class="default"}' in metrics
+    assert "seiner_disk_budget 25165824" in metrics and "seiner_log_planing" in metrics
+
+
+def test_settings_that_leave_no_room_are_refused(tmp_path):
+    for flags, tells in (
+        (["--disk", "1 MiB"], "a store needs"),
+        (["--class", "name=a,rows=0"], "1 or more"),
+        (["--class", "name=a", "--class", "name=b,sources=x"], "put \"b\" first"),
+        (["--class", "name=a,sources=x{"], "flag --class"),
+        (["--merge-from", "2"], "0.1 to 0.99"),
+        (["--policy", "hungry"], "fisherman"),
+    ):
+        done = run("config", *flags, cwd=tmp_path)
+        assert done.returncode == 2 and tells in done.stderr, (flags, done.stderr)
+    done = run("config", "--disk", "100 MiB", "--class", 'name=a,sources=b{c="d"},age=30d', cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "comes to 256 KiB" in done.stdout and "comes to 2 MiB" in done.stdout
+    (tmp_path / "again.toml").write_text(done.stdout)
+    again = run("config", "--config", "again.toml", cwd=tmp_path)
+    assert again.returncode == 0 and 'sources = "b{c=\\"d\\"}"' in again.stdout, again.stderr

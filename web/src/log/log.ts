@@ -1,0 +1,224 @@
+// The log, drawn: how full it is, every segment with what is live and dead in it, what classes keep,
+// what is written to the device, and what was decided lately.
+
+import * as api from '../api';
+import { h, put, say, svg, type Child } from '../dom';
+import * as format from '../format';
+import { bars, barAt, decisionWords, keeps, laneWords, ownPerDay, perByte, planing, segmentWords, signed, years, type Bars } from './figures';
+
+const POLL_MS = 3000;
+const DECISIONS = 8;
+/** The width that bars are laid out for until it is known, px. */
+const WIDTH = 800;
+
+interface Row {
+  root: HTMLElement;
+  show: (lane: api.Lane, segments: api.Segment[], report: api.LogReport) => void;
+}
+
+function fact(label: string, title?: string): { root: HTMLElement; value: HTMLElement; note: HTMLElement } {
+  const value = h('dd', { class: 'value' }, '–');
+  const note = h('dd', { class: 'note' });
+  return { root: h('div', { class: 'figure', title }, h('dt', {}, label), value, note), value, note };
+}
+
+function card(title: string, name: string, ...children: Child[]): HTMLElement {
+  return h('section', { class: `card ${name}`, 'aria-label': title }, h('h2', {}, title), ...children);
+}
+
+const swatch = (name: string): HTMLElement => h('i', { class: `swatch ${name}` });
+const table = (caption: string, heads: string[], body: HTMLElement): HTMLElement =>
+  h('div', { class: 'sideways' }, h('table', { class: 'plainly', 'aria-label': caption }, h('thead', {}, h('tr', {}, ...heads.map((head) => h('th', { scope: 'col' }, head)))), body));
+
+export class Log {
+  readonly root = h('div', { class: 'log' });
+  private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
+  private readonly used = fact('Used', 'Segments, journal, everything in the data directory, and what is reserved');
+  private readonly live = fact('Live', 'Blocks that a query can still reach');
+  private readonly budget = fact('Budget', 'Um is the share of it at which merging begins');
+  private readonly hunger = fact('Hunger H', '(U − Um)/(1 − Um): nothing is merged up to 0, the store is full at 1');
+  private readonly state = fact('Now');
+  private readonly size = fact('Segments R', 'The bytes of a segment');
+  private readonly bound = fact('C(Um − V)', 'Up to this R segments of one lifetime die whole');
+  private readonly dead = fact('Eaten Dm', 'The average dead share of the segments that were merged');
+  private readonly hour = fact('Last hour');
+  private readonly day = fact('Last day');
+  private readonly start = fact('Since the start');
+  private readonly device = fact('To the device', 'By everybody, as the kernel counts');
+  private readonly own = fact('Of them by Seiner');
+  private readonly life = fact('A new one lasts');
+  private readonly sentence = h('p', { class: 'foot' });
+  private readonly gauge = h('div', { class: 'gauge', role: 'meter', 'aria-label': 'Used share of the disk budget', 'aria-valuemin': 0, 'aria-valuemax': 100 });
+  private readonly deviceName = h('p', { class: 'foot' });
+  private readonly lanes = h('div', { class: 'lanes' });
+  private readonly told = h('p', { class: 'foot told', 'aria-live': 'off' });
+  private readonly classes = h('tbody');
+  private readonly decisions = h('tbody');
+  private readonly rows = new Map<number, Row>();
+  private timer: number | undefined;
+  private flight: AbortController | null = null;
+
+  constructor() {
+    put(
+      this.root,
+      this.notices,
+      h(
+        'div',
+        { class: 'cards' },
+        card('Disk budget', 'wide', h('dl', { class: 'figures' }, this.used.root, this.live.root, this.budget.root, this.hunger.root), this.gauge),
+        card('Planing', '', h('dl', { class: 'figures' }, this.state.root, this.size.root, this.bound.root, this.dead.root), this.sentence),
+        card('Bytes written per byte stored', '', h('dl', { class: 'figures' }, this.hour.root, this.day.root, this.start.root), h('p', { class: 'foot' }, 'Blocks sealed and blocks written again by merges; 1 is the least. The journal comes on top.')),
+        card('Flash wear, a day', '', h('dl', { class: 'figures' }, this.device.root, this.own.root, this.life.root), this.deviceName),
+      ),
+      card('Segments by lane', 'segments-drawn', h('p', { class: 'keys' }, swatch('live'), 'live ', swatch('dead'), 'dead ', swatch('open'), 'being written'), this.lanes, this.told),
+      card('Retention classes', '', table('Retention classes', ['Class', 'Sources', 'Keeps', 'When full', 'Count', 'Live'], this.classes)),
+      card('Last decisions', '', table('Last decisions', ['When', 'Policy', 'U', 'V', 'H', 'What'], this.decisions)),
+    );
+  }
+
+  begin(): void {
+    void this.poll();
+  }
+
+  stop(): void {
+    window.clearTimeout(this.timer);
+    this.flight?.abort();
+  }
+
+  reload(): void {
+    this.stop();
+    this.begin();
+  }
+
+  private async poll(): Promise<void> {
+    this.flight = new AbortController();
+    const { signal } = this.flight;
+    try {
+      const [report, decisions] = await Promise.all([api.log(signal), api.decisions(signal)]);
+      this.root.classList.remove('stale');
+      this.show(report, decisions);
+    } catch (error) {
+      if (signal.aborted) return;
+      this.root.classList.add('stale');
+      put(this.notices, h('p', { class: 'notice severe' }, error instanceof Error ? error.message : String(error)));
+    }
+    this.timer = window.setTimeout(() => void this.poll(), POLL_MS);
+  }
+
+  private show(report: api.LogReport, decisions: api.Decision[]): void {
+    put(this.notices, ...report.warnings.map((text) => h('p', { class: 'notice' }, text)));
+    this.showRoom(report);
+    this.showWritten(report);
+    this.showLanes(report);
+    put(this.classes, ...report.classes.map(classRow));
+    const last = decisions.slice(-DECISIONS).reverse();
+    put(this.decisions, ...last.map(decisionRow), last.length === 0 && h('tr', {}, h('td', { colspan: 6, class: 'faint' }, 'Nothing was dropped or merged since the server was started.')));
+  }
+
+  private showRoom(report: api.LogReport): void {
+    const { room } = report;
+    say(this.used.value, format.bytes(room.used));
+    say(this.used.note, room.budget === null ? '' : `U ${room.u.toFixed(3)}`);
+    say(this.live.value, format.bytes(room.live));
+    say(this.live.note, room.budget === null ? '' : `V ${room.v.toFixed(3)}`);
+    say(this.budget.value, room.budget === null ? 'none' : format.bytes(room.budget));
+    say(this.budget.note, `Um ${room.um.toFixed(2)}`);
+    say(this.hunger.value, room.budget === null ? '–' : signed(room.hunger));
+    say(this.state.value, report.planing ? 'planing' : 'merging');
+    say(this.state.note, report.policy);
+    say(this.size.value, format.bytes(report.segment_bytes));
+    say(this.bound.value, format.bytes(report.planing_segment_bytes));
+    say(this.dead.value, report.average_dead_share === null ? '–' : report.average_dead_share.toFixed(2));
+    say(this.sentence, planing(report));
+    this.showGauge(room);
+  }
+
+  private showGauge({ u, v, um, budget }: api.Room): void {
+    this.gauge.hidden = budget === null;
+    const part = (name: string, width: number): HTMLElement => {
+      const element = h('span', { class: name });
+      element.style.width = `${100 * Math.min(1, Math.max(0, width))}%`;
+      return element;
+    };
+    const mark = h('i', { class: 'mark', title: 'Um: merging begins' });
+    mark.style.left = `${100 * um}%`;
+    put(this.gauge, part('live', v), part('used', u - v), mark);
+    this.gauge.dataset['level'] = u >= 0.98 ? 'full' : 'fine';
+    this.gauge.setAttribute('aria-valuenow', String(Math.round(100 * u)));
+  }
+
+  private showWritten({ written, device }: api.LogReport): void {
+    for (const [one, period] of [[this.hour, written.hour], [this.day, written.day], [this.start, written.start]] as const) {
+      say(one.value, perByte(period));
+      say(one.note, `${format.bytes(period.stored)} stored`);
+    }
+    say(this.device.value, format.bytes(device?.per_day));
+    say(this.own.value, format.bytes(ownPerDay(written.day)));
+    say(this.life.value, device?.life_days === null || device === null ? '–' : years(device.life_days));
+    say(this.life.note, device === null || device.tbw === null ? 'set device_tbw' : `rated ${format.si(device.tbw, 'B')}`);
+    const pace = format.duration(written.day.seconds * 1e9);
+    say(this.deviceName, device === null ? 'The kernel does not tell on which device the data lie.' : `${device.name}, at the pace of the last ${pace}`);
+  }
+
+  private showLanes(report: api.LogReport): void {
+    const by = new Map<number, api.Segment[]>();
+    for (const segment of report.segments) by.set(segment.lane, [...(by.get(segment.lane) ?? []), segment]);
+    const shown = report.lanes.filter((lane) => by.has(lane.id));
+    for (const { id } of shown) if (!this.rows.has(id)) this.rows.set(id, this.row());
+    const roots = shown.map((lane) => this.rows.get(lane.id)!.root);
+    // Rows that stay where they are keep the pointer.
+    if (roots.length !== this.lanes.children.length || roots.some((root, i) => root !== this.lanes.children[i])) put(this.lanes, ...roots);
+    // Bars are as narrow as the place asks for, which is known once they are in it.
+    for (const lane of shown) this.rows.get(lane.id)!.show(lane, by.get(lane.id)!, report);
+    if (shown.length === 0) put(this.lanes, h('p', { class: 'faint' }, 'No segment yet: everything is in memory and in the journal.'));
+    if ((this.told.textContent ?? '') === '') say(this.told, shown.length === 0 ? '' : 'Point at a segment to read it.');
+  }
+
+  private row(): Row {
+    const label = h('div', { class: 'lane-label' });
+    const paths = { live: svg('path', { class: 'live' }), dead: svg('path', { class: 'dead' }), open: svg('path', { class: 'open' }) };
+    const drawing = svg('svg', { role: 'img' }, paths.live, paths.dead, paths.open);
+    const root = h('div', { class: 'lane' }, label, h('div', { class: 'lane-bars' }, drawing));
+    let laid: { bars: Bars; segments: api.Segment[]; now: number } | null = null;
+    drawing.addEventListener('pointermove', (event) => {
+      if (laid === null) return;
+      const box = drawing.getBoundingClientRect();
+      const at = barAt(laid.bars, laid.segments.length, (event as PointerEvent).clientX - box.left, (event as PointerEvent).clientY - box.top);
+      if (at !== null) say(this.told, segmentWords(laid.segments[at]!, laid.now));
+    });
+    const show = (lane: api.Lane, segments: api.Segment[], report: api.LogReport): void => {
+      const drawn = bars(segments, report.segment_bytes, drawing.parentElement?.clientWidth || WIDTH);
+      laid = { bars: drawn, segments, now: report.now };
+      put(label, h('b', {}, `Lane ${lane.id}`), h('span', {}, laneWords(lane)), h('span', { class: 'faint' }, `${format.digits(100 * lane.flow_share)} % of what comes`));
+      drawing.setAttribute('height', String(drawn.height));
+      drawing.setAttribute('aria-label', `Lane ${lane.id}: ${segments.length} segments`);
+      for (const name of ['live', 'dead', 'open'] as const) paths[name].setAttribute('d', drawn[name]);
+    };
+    return { root, show };
+  }
+}
+
+function classRow(one: api.LogClass): HTMLElement {
+  const idle = one.sources === 0;
+  return h(
+    'tr',
+    { class: idle ? 'faint' : undefined },
+    h('th', { scope: 'row' }, one.name),
+    h('td', {}, one.select === '' ? 'all others' : h('code', {}, one.select)),
+    h('td', {}, keeps(one)),
+    h('td', {}, one.when_full === 'shed' ? `shed, priority ${one.priority}` : 'refuse'),
+    h('td', { class: 'number' }, format.count(one.sources)),
+    h('td', { class: 'number' }, format.bytes(one.live)),
+  );
+}
+
+function decisionRow(decision: api.Decision): HTMLElement {
+  return h(
+    'tr',
+    {},
+    h('td', {}, format.moment(decision.at / 1e6).slice(11)),
+    h('td', {}, decision.policy),
+    ...[decision.u, decision.v, decision.hunger].map((value) => h('td', { class: 'number' }, signed(value))),
+    h('td', {}, decisionWords(decision)),
+  );
+}
