@@ -91,7 +91,9 @@ pub(crate) struct Writing {
     pub eaten: Vec<Eaten>,
     /// Segments whose names say that they are being merged.
     pub merging: HashSet<u64>,
-    /// Blocks of those that were found in other segments at the start, too.
+    /// Those of them that were at the start.
+    pub interrupted: HashSet<u64>,
+    /// Blocks of these that other segments have, too.
     pub copied: HashSet<u64>,
     /// Segments whose index is damaged.
     pub unreadable: HashSet<u64>,
@@ -103,6 +105,13 @@ pub(crate) struct Writing {
     pub tried: Option<u64>,
     /// How things stood when a merge was decided last.
     pub outlook: Option<Outlook>,
+}
+
+impl Writing {
+    /// Whether a block of a segment lies in another one, too, and is dead in this one.
+    pub fn is_copied(&self, segment: u64, block: u64) -> bool {
+        self.interrupted.contains(&segment) && self.copied.contains(&block)
+    }
 }
 
 /// What a store is made of once it is read from the disk.
@@ -170,6 +179,7 @@ impl Engine {
                 idle_tick: 0,
                 idle_rows: 0,
                 eaten: Vec::new(),
+                interrupted: opened.merging.clone(),
                 merging: opened.merging,
                 copied: opened.copied,
                 unreadable: HashSet::new(),

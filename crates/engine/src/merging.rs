@@ -215,8 +215,7 @@ impl Engine {
         let Some(entries) = self.entries(writing, &segment)? else {
             return Ok(());
         };
-        let copied = |number| writing.copied.contains(&number);
-        let survey = self.survey(number, &entries, copied);
+        let survey = self.survey(number, &entries, |block| writing.is_copied(number, block));
         let trailer = &segment.trailer;
         let mut state = self.lock();
         let now = state.retention.now();
@@ -266,6 +265,9 @@ impl Engine {
         // What lets rings forget must not go with the block that tells it.
         self.write_catalog(writing)?;
         let number = segment.trailer.number;
+        if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
+            writing.copied.clear();
+        }
         let mut state = self.lock();
         state.remove_sealed(number);
         state.graveyard_bytes += segment.bytes();
@@ -326,9 +328,6 @@ impl Engine {
             };
             self.bury(writing, eaten.segment, slot)?;
         }
-        if writing.eaten.is_empty() {
-            writing.copied.clear();
-        }
         Ok(done)
     }
 
@@ -357,7 +356,7 @@ impl Engine {
         let live = {
             let mut state = self.lock();
             let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
-                !writing.copied.contains(&entry.number) && !state.retention.may_drop(entry)
+                !writing.is_copied(number, entry.number) && !state.retention.may_drop(entry)
             });
             state.retention.note_past(&dead);
             live

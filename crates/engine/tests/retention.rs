@@ -304,3 +304,45 @@ fn a_budget_that_is_too_small_is_refused_with_one_that_is_not() {
     let text = refused.unwrap().to_string();
     assert!(text.contains("a store needs 8"), "{text}");
 }
+
+/// Segments half of whose blocks are deleted, so that merging has something to do.
+fn half_deleted() -> (Store, Options) {
+    let options = Options {
+        disk: Some(2 << 20),
+        merge_from: 0.1,
+        policy: MergePolicy::Greedy,
+        ..options(Classes::default())
+    };
+    let store = Store::new(options.clone());
+    for _ in 0..1600 {
+        store.tick(&store.ids).unwrap();
+    }
+    store.engine.settle().unwrap();
+    let all = Interval::new(i64::MIN, i64::MAX);
+    let selector = Selector::parse("m").unwrap();
+    store.engine.delete(&selector, all).unwrap();
+    (store, options)
+}
+
+#[test]
+fn a_merge_that_was_cut_off_loses_nothing_when_it_is_taken_up_again() {
+    let mut merged = 0;
+    for cut in (1..150).step_by(2) {
+        let (store, options) = half_deleted();
+        store.disk.crash_after(Some(cut));
+        store.clock.advance(2 * SECOND as u64);
+        while store.engine.step().unwrap_or(false) {}
+        merged += store.engine.status().segments_merged;
+        drop(store.engine);
+        let disk = Arc::new(store.disk.crash());
+        let store = Store::on(disk, store.clock, options);
+        for _ in 0..100 {
+            store.tick(&store.ids[..10]).unwrap();
+            store.settle_steps();
+        }
+        for &source in &store.ids[10..] {
+            assert_eq!(store.times(source).len(), 1600, "cut {cut}, {source:?}");
+        }
+    }
+    assert!(merged > 0, "nothing was merged");
+}

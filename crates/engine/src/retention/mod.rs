@@ -159,6 +159,7 @@ impl Retention {
     /// Something on disk says that it was written at this time.
     pub fn vouch(&mut self, time: i64) {
         self.vouched = self.vouched.max(time);
+        self.now = self.now.max(time);
     }
 
     /// Whether blocks may have died of age that cannot be dropped, for the disk does not tell how
