@@ -12,7 +12,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 4] = ["peers", "embedded", "restart", "amplification"];
+pub const BENCHMARKS: [&str; 8] = [
+    "peers",
+    "embedded",
+    "restart",
+    "amplification",
+    "merge-writes",
+    "merge-latency",
+    "soak",
+    "merge-figures",
+];
 
 /// Everything that a benchmark has to say.
 #[derive(Clone, Debug, Serialize, Deserialize)]
