@@ -16,7 +16,8 @@ FUZZ_SECONDS ?= 60
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
 .PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
-        bench-amplification bench-merge-sim fuzz fmt doc clean
+        bench-amplification bench-merge-sim bench-merge-writes bench-merge-latency bench-merge-figures bench-soak \
+        fuzz fmt doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +66,18 @@ bench-amplification: build ## Bytes written to the device for each byte kept
 
 bench-merge-sim: ## Bytes that merging writes, by policy, simulated
 	cargo run --release --locked -p seiner-bench -- merge-sim $(ARGS)
+
+bench-merge-writes: ## Bytes written for each byte stored, by policy; the rate of a nearly full store
+	cargo run --release --locked -p seiner-bench -- merge-writes $(ARGS)
+
+bench-merge-latency: ## How long acknowledgements take while segments are merged
+	cargo run --release --locked -p seiner-bench -- merge-latency $(ARGS)
+
+bench-merge-figures: ## The paper's figures of the log store, on our engine: target/bench/merge-figures.html
+	cargo run --release --locked -p seiner-bench -- merge-figures $(ARGS)
+
+bench-soak: ## A small volume, nearly full, overwritten hundreds of times
+	cargo run --release --locked -p seiner-bench -- soak $(ARGS)
 
 fuzz: ## Hostile bytes for every decoder, FUZZ_SECONDS each (nightly Rust and cargo-fuzz)
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -9,6 +9,7 @@ mod client;
 mod dataset;
 mod feed;
 mod latency;
+mod log;
 mod peer;
 mod process;
 mod report;
@@ -45,6 +46,14 @@ enum Benchmark {
     Amplification(run::amplification::Settings),
     /// Bytes that merging writes, simulated: every policy over the same streams
     MergeSim(run::merge_sim::Settings),
+    /// Bytes written for each byte stored, and the rate of a nearly full store
+    MergeWrites(run::merge_writes::Settings),
+    /// How long acknowledgements take while segments are merged
+    MergeLatency(run::merge_latency::Settings),
+    /// A small volume, nearly full, overwritten hundreds of times
+    Soak(run::soak::Settings),
+    /// The figures of the paper on the log store, on our engine
+    MergeFigures(run::merge_figures::Settings),
     /// Only makes the page anew
     Summary,
 }
@@ -61,6 +70,10 @@ fn main() -> Result<()> {
         Benchmark::Restart(settings) => run::restart::run(&settings, &places),
         Benchmark::Amplification(settings) => run::amplification::run(&settings, &places),
         Benchmark::MergeSim(settings) => run::merge_sim::run(&settings, &places),
+        Benchmark::MergeWrites(settings) => run::merge_writes::run(&settings, &places),
+        Benchmark::MergeLatency(settings) => run::merge_latency::run(&settings, &places),
+        Benchmark::Soak(settings) => run::soak::run(&settings, &places),
+        Benchmark::MergeFigures(settings) => run::merge_figures::run(&settings, &places),
         Benchmark::Summary => report::summarise(&places),
     }
 }

@@ -12,7 +12,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 5] = ["peers", "embedded", "restart", "amplification", "merge-sim"];
+pub const BENCHMARKS: [&str; 9] = [
+    "peers",
+    "embedded",
+    "restart",
+    "amplification",
+    "merge-sim",
+    "merge-writes",
+    "merge-latency",
+    "soak",
+    "merge-figures",
+];
 
 /// Everything that a benchmark has to say.
 #[derive(Clone, Debug, Serialize, Deserialize)]

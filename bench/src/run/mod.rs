@@ -2,6 +2,10 @@
 
 pub mod amplification;
 pub mod embedded;
+pub mod merge_figures;
+pub mod merge_latency;
 pub mod merge_sim;
+pub mod merge_writes;
 pub mod peers;
 pub mod restart;
+pub mod soak;

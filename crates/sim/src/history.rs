@@ -234,16 +234,16 @@ impl History {
             self.bury_aged();
             self.rules = new;
         }
+        self.settle_doubts(&by_source)?;
         if crashed && self.holes {
             self.make_holes(&by_source);
         } else if crashed {
-            self.cut(&by_source)?;
+            self.cut(&by_source, &before)?;
         }
         self.forget_rings(&before);
         if changes {
             self.freeze(&before);
         }
-        self.settle_doubts(&by_source)?;
         if power_failed {
             self.durable = self.accepted;
         }
@@ -253,7 +253,7 @@ impl History {
     // ---- crashes
 
     /// The rows after the last that survived are lost, of all sources alike.
-    fn cut(&mut self, found: &BTreeMap<usize, Found<'_>>) -> Result<(), String> {
+    fn cut(&mut self, found: &BTreeMap<usize, Found<'_>>, before: &Rules) -> Result<(), String> {
         let (mut least, mut most) = (self.durable, self.accepted);
         for (source, past) in self.sources.iter().enumerate() {
             let durable = past.rows.partition_point(|row| row.at < self.durable);
@@ -265,9 +265,15 @@ impl History {
             if let Some(last) = kept.checked_sub(1) {
                 least = least.max(past.rows[last].at + 1);
             }
+            let rules = [before, &self.rules];
+            let all_may_be_gone = rules.iter().any(|rules| self.sheds(rules, source));
+            if shown.is_none() && all_may_be_gone {
+                continue;
+            }
             // The next that would be seen if it were there.
             while let Some(row) = past.rows.get(kept) {
-                if self.sight(source, row) == Sight::Shown {
+                let may_be_gone = shown.is_none() && (past.gone + kept as u64) < past.may;
+                if self.sight(source, row) == Sight::Shown && !may_be_gone {
                     most = most.min(row.at);
                     break;
                 }
@@ -357,7 +363,8 @@ impl History {
                     }
                     if is_there(row, found.get(&source)) {
                         shown += 1;
-                    } else if self.sight_of(&without, source, row) == Sight::Shown
+                    } else if row.at < self.durable
+                        && self.sight_of(&without, source, row) == Sight::Shown
                         && !is_overwritten(past, row)
                     {
                         hidden += 1;
@@ -524,11 +531,16 @@ impl History {
             least = least.max((total + 1).saturating_sub(ring + self.block_rows + past.doubt));
             most = most.max((total + past.doubt).saturating_sub(ring));
         }
-        let has_quota = rules.keep(source).bytes.is_some();
-        if has_quota || rules.is_loose(source) && !self.never_shed {
+        if self.sheds(rules, source) {
             most = total;
         }
         least.min(total).max(past.seen)..=most.max(past.seen)
+    }
+
+    /// Whether a source may lose any of its blocks.
+    fn sheds(&self, rules: &Rules, source: usize) -> bool {
+        let has_quota = rules.keep(source).bytes.is_some();
+        has_quota || rules.is_loose(source) && !self.never_shed
     }
 
     fn judge(
@@ -541,9 +553,14 @@ impl History {
         let both = *first.start().max(bounds.start())..=*first.end().min(bounds.end());
         if both.is_empty() {
             let past = &self.sources[source];
+            let before = first.start().checked_sub(past.gone + 1);
+            let before = before.and_then(|at| past.rows.get(at as usize));
+            let before = before.map(|row| (row.number, row.at, row.time, self.sight(source, row)));
             return Err(format!(
                 "source {source} shows its rows from {first:?} of {total} on; it should be from {bounds:?} on: \
-                 {:?}, seen {}, doubt {}, may {}, must {}, never shed: {}",
+                 (number, accepted, time, sight) {before:?} is not shown; now {:?}, graves {:?}, {:?}, seen {}, doubt {}, may {}, must {}, never shed: {}",
+                self.now,
+                past.graves,
                 self.rules.keep(source),
                 past.seen,
                 past.doubt,

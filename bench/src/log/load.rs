@@ -1,0 +1,540 @@
+//! Stores that are overwritten all the time, on real files with a clock of their own.
+//!
+//! Time passes by the row, whatever the machine does, and the work that a store has in the
+//! background is done between batches: what is written, dropped and merged depends on the load
+//! alone, and counts of bytes are exact. Seconds are those of the program, and those that writers
+//! were made to wait.
+
+use crate::process::Usage;
+use anyhow::{Context, Result};
+use seiner_engine::{
+    Class, Classes, Durability, Engine, Error, Keep, LogStatus, MergePolicy, Options, Status,
+};
+use seiner_model::{SourceId, SourceKey};
+use seiner_platform::sim::SimClock;
+use seiner_platform::{Clock, Directory, SystemClock};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Segments of a budget: 4,000 sources of 50 blocks at V = 0.8 in segments of 400.
+const SEGMENTS: u64 = 625;
+/// Rows of a batch.
+const BATCH: usize = 1024;
+/// Rows of all sources in a second of the store's clock.
+const ROWS_A_SECOND: u64 = 100_000;
+/// Rows from which it is measured how many bytes a row takes in a block.
+const PROBE_ROWS: usize = 200_000;
+
+/// How long rows live.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lives {
+    /// Every source keeps its latest rows, all equally many; their rates are lognormal with this σ.
+    Rings { sigma: f64 },
+    /// Every source sends equally often; as many classes, each keeping its rows as many times as
+    /// long as the one before.
+    Ages { classes: u32, ratio: f64 },
+}
+
+/// A store and its load.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The budget, C.
+    pub budget: u64,
+    /// The live share of the budget, V.
+    pub v: f64,
+    pub lives: Lives,
+    pub sources: u32,
+    /// B.
+    pub block_bytes: u32,
+    /// R.
+    pub segment_bytes: u64,
+    pub lanes: u32,
+    /// Um.
+    pub merge_from: f64,
+    pub policy: MergePolicy,
+}
+
+impl Load {
+    /// The workload of the design's simulation on a budget: rings of 50 blocks, as many segments.
+    pub fn rings(budget: u64, v: f64, sigma: f64, policy: MergePolicy) -> Load {
+        let block_bytes: u32 = 4096;
+        Load {
+            budget,
+            v,
+            lives: Lives::Rings { sigma },
+            sources: (budget as f64 * v / (50.0 * f64::from(block_bytes))).max(16.0) as u32,
+            block_bytes,
+            segment_bytes: (budget / SEGMENTS).max(64 << 10),
+            lanes: 32,
+            merge_from: 0.95,
+            policy,
+        }
+    }
+
+    /// One or more lifetimes.
+    pub fn ages(budget: u64, v: f64, classes: u32, ratio: f64, policy: MergePolicy) -> Load {
+        Load {
+            lives: Lives::Ages { classes, ratio },
+            ..Load::rings(budget, v, 0.0, policy)
+        }
+    }
+
+    fn options(&self, classes: Classes) -> Options {
+        Options {
+            durability: Durability::Memory,
+            memory: 64 << 20,
+            block_bytes: self.block_bytes,
+            segment_bytes: self.segment_bytes,
+            disk: Some(self.budget),
+            merge_from: self.merge_from,
+            policy: self.policy,
+            lanes: self.lanes,
+            idle_seal: Duration::from_secs(1 << 30),
+            classes,
+            ..Options::default()
+        }
+    }
+
+    /// The rules that keep V of the budget alive, when a row takes so many bytes.
+    fn classes(&self, row_bytes: f64) -> Result<Classes> {
+        let live_rows = self.budget as f64 * self.v / row_bytes;
+        let class = |name: String, sources: String, keep: Keep| Class {
+            name,
+            sources,
+            keep,
+            ..Class::forever()
+        };
+        let list = match self.lives {
+            Lives::Rings { .. } => {
+                // A block more may be there, half of one is on average.
+                let block_rows = f64::from(self.block_bytes) / row_bytes;
+                let rows = live_rows / f64::from(self.sources) - block_rows / 2.0;
+                vec![class(
+                    "ring".into(),
+                    String::new(),
+                    Keep {
+                        rows: Some(rows.max(1.0) as u64),
+                        ..Keep::default()
+                    },
+                )]
+            }
+            Lives::Ages { classes, ratio } => {
+                let lives = (0..classes).map(|class| ratio.powi(class as i32));
+                let sum: f64 = lives.clone().sum();
+                let all_s = live_rows / (ROWS_A_SECOND as f64 / f64::from(classes));
+                lives
+                    .enumerate()
+                    .map(|(number, life)| {
+                        let age = Some(Duration::from_secs_f64((all_s * life / sum).max(1.0)));
+                        class(
+                            format!("c{number}"),
+                            format!("m{number}"),
+                            Keep {
+                                age,
+                                ..Keep::default()
+                            },
+                        )
+                    })
+                    .collect()
+            }
+        };
+        Ok(Classes::new(list)?)
+    }
+
+    fn class_count(&self) -> u32 {
+        match self.lives {
+            Lives::Rings { .. } => 1,
+            Lives::Ages { classes, .. } => classes,
+        }
+    }
+}
+
+/// What a stretch of a load did.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Stretch {
+    pub rows: u64,
+    /// Bytes of blocks sealed: what was stored.
+    pub stored: u64,
+    /// Bytes of blocks that merges wrote again.
+    pub merged: u64,
+    /// Bytes written to segments, indexes and all.
+    pub segments_written: u64,
+    /// Bytes that the process caused to be written, as the kernel counts them.
+    pub kernel_written: u64,
+    /// Seconds of work.
+    pub work_s: f64,
+    /// Seconds that writers were made to wait.
+    pub wait_s: f64,
+    pub segments_dropped: u64,
+    pub segments_merged: u64,
+    /// Mean D of the segments merged; none if none were.
+    pub mean_d: Option<f64>,
+}
+
+impl Stretch {
+    /// Adds what came after.
+    pub fn add(&mut self, next: &Stretch) {
+        let merges = |one: &Stretch| one.mean_d.map_or(0, |_| one.segments_merged);
+        let (before, now) = (merges(self), merges(next));
+        let d = |one: &Stretch, merges: u64| one.mean_d.unwrap_or(0.0) * merges as f64;
+        let sum = d(self, before) + d(next, now);
+        self.mean_d = (before + now > 0).then(|| sum / (before + now) as f64);
+        self.rows += next.rows;
+        self.stored += next.stored;
+        self.merged += next.merged;
+        self.segments_written += next.segments_written;
+        self.kernel_written += next.kernel_written;
+        self.work_s += next.work_s;
+        self.wait_s += next.wait_s;
+        self.segments_dropped += next.segments_dropped;
+        self.segments_merged += next.segments_merged;
+    }
+
+    /// Bytes written for each byte stored, by the engine's count of blocks alone.
+    pub fn blocks_written(&self) -> f64 {
+        (self.stored + self.merged) as f64 / self.stored.max(1) as f64
+    }
+
+    /// The same, everything written to segments.
+    pub fn engine_written(&self) -> f64 {
+        self.segments_written as f64 / self.stored.max(1) as f64
+    }
+
+    /// The same, by the kernel's count.
+    pub fn device_written(&self) -> f64 {
+        self.kernel_written as f64 / self.stored.max(1) as f64
+    }
+
+    /// Megabytes stored a second, waits included.
+    pub fn rate(&self) -> f64 {
+        self.stored as f64 / (self.work_s + self.wait_s).max(1e-9) / 1e6
+    }
+}
+
+/// A store under load.
+pub struct Running {
+    pub load: Load,
+    engine: Engine,
+    clock: SimClock,
+    ids: Vec<SourceId>,
+    draw: Alias,
+    random: Random,
+    decided: i64,
+    _folder: tempfile::TempDir,
+}
+
+impl Running {
+    /// Opens an empty store in a folder of its own under `output`.
+    pub fn start(load: &Load, output: &Path) -> Result<Running> {
+        let row_bytes = row_bytes(load)?;
+        Running::open(load, load.options(load.classes(row_bytes)?), output)
+    }
+
+    fn open(load: &Load, options: Options, output: &Path) -> Result<Running> {
+        let folder = tempfile::tempdir_in(output)?;
+        let clock = SimClock::new(0);
+        let disk = Directory::open(folder.path())?;
+        let engine = Engine::open(Arc::new(disk), Arc::new(clock.clone()), options)?;
+        let (ids, draw, random) = sources(load, &engine)?;
+        Ok(Running {
+            load: load.clone(),
+            engine,
+            clock,
+            ids,
+            draw,
+            random,
+            decided: i64::MIN,
+            _folder: folder,
+        })
+    }
+
+    /// Feeds it until so many bytes more are stored.
+    pub fn feed(&mut self, bytes: u64) -> Result<Stretch> {
+        let before = self.engine.status();
+        let written = Usage::own()?.written;
+        let (began, clock) = (Instant::now(), self.clock.monotonic());
+        let mut rows = 0;
+        let mut last = before.clone();
+        while last.block_bytes_sealed - before.block_bytes_sealed < bytes {
+            for _ in 0..16 {
+                self.batch()?;
+                rows += BATCH as u64;
+            }
+            last = self.engine.status();
+        }
+        let passed = self.clock.monotonic() - clock;
+        let own = rows * 1_000_000_000 / ROWS_A_SECOND;
+        let mut stretch = difference(&before, &last);
+        stretch.rows = rows;
+        stretch.kernel_written = Usage::own()?.written - written;
+        stretch.work_s = began.elapsed().as_secs_f64();
+        stretch.wait_s = passed.saturating_sub(own) as f64 / 1e9;
+        stretch.mean_d = self.mean_d();
+        Ok(stretch)
+    }
+
+    fn batch(&mut self) -> Result<()> {
+        let step = 1_000_000_000 / ROWS_A_SECOND as i64;
+        let now = self.clock.now();
+        let (sources, values) = rows(&self.ids, &self.draw, &mut self.random);
+        let times: Vec<i64> = (0..BATCH as i64).map(|row| now + row * step).collect();
+        self.clock.advance(BATCH as u64 * step as u64);
+        match self
+            .engine
+            .append_samples("value", &sources, &times, &values)
+        {
+            Ok(_) => {}
+            Err(error @ Error::Full { .. }) => {
+                return Err(error).with_context(|| format!("{:?}", self.load));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        while self.engine.step()? {}
+        Ok(())
+    }
+
+    /// Mean D of what was merged since the last call, as far as it is remembered.
+    fn mean_d(&mut self) -> Option<f64> {
+        let records = self.engine.decisions();
+        let new = records.iter().filter(|record| record.at > self.decided);
+        let victims: Vec<f64> = new
+            .flat_map(|record| record.decision.merge.iter().map(|victim| victim.dead_share))
+            .collect();
+        self.decided = records.last().map_or(self.decided, |record| record.at);
+        (!victims.is_empty()).then(|| victims.iter().sum::<f64>() / victims.len() as f64)
+    }
+
+    pub fn log(&self) -> LogStatus {
+        self.engine.log()
+    }
+}
+
+/// A store with its threads, on the system's clock. Rows come as fast as they are given.
+pub struct Served {
+    engine: Arc<Engine>,
+    ids: Vec<SourceId>,
+    draw: Alias,
+    random: Random,
+    folder: tempfile::TempDir,
+}
+
+impl Served {
+    /// Opens an empty store in a folder of its own under `output`; its rings are those of a budget,
+    /// which need not be its own. `journal`: with interval durability.
+    pub fn start(load: &Load, budget: u64, journal: bool, output: &Path) -> Result<Served> {
+        let live = Load {
+            budget,
+            ..load.clone()
+        };
+        let mut options = load.options(live.classes(row_bytes(&live)?)?);
+        if journal {
+            options.durability = Durability::Interval(Duration::from_millis(100));
+            options.journal_bytes = (budget / 32).clamp(64 << 10, 128 << 20);
+        }
+        let folder = tempfile::tempdir_in(output)?;
+        let engine = Engine::open_directory(folder.path(), options)?;
+        let (ids, draw, random) = sources(load, &engine)?;
+        Ok(Served {
+            engine,
+            ids,
+            draw,
+            random,
+            folder,
+        })
+    }
+
+    /// Feeds it at full speed until so many bytes more are stored.
+    pub fn feed(&mut self, bytes: u64) -> Result<()> {
+        let until = self.status().block_bytes_sealed + bytes;
+        while self.status().block_bytes_sealed < until {
+            for _ in 0..16 {
+                self.batch()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends a batch of rows of now.
+    pub fn batch(&mut self) -> Result<()> {
+        let now = SystemClock::new().now();
+        let (sources, values) = rows(&self.ids, &self.draw, &mut self.random);
+        let times: Vec<i64> = (0..BATCH as i64).map(|row| now + row).collect();
+        self.engine
+            .append_samples("value", &sources, &times, &values)?;
+        Ok(())
+    }
+
+    pub fn log(&self) -> LogStatus {
+        self.engine.log()
+    }
+
+    pub fn status(&self) -> Status {
+        self.engine.status()
+    }
+
+    /// Where its files are.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // The folder goes with it; its threads must not write to it meanwhile.
+        if let Err(error) = self.engine.close() {
+            eprintln!("closing the store: {error}");
+        }
+    }
+}
+
+/// Registers the sources of a load; and how they are drawn.
+fn sources(load: &Load, engine: &Engine) -> Result<(Vec<SourceId>, Alias, Random)> {
+    let classes = load.class_count();
+    let ids = (0..load.sources)
+        .map(|n| {
+            let key = SourceKey::new(format!("m{}", n % classes).as_str(), [("n", n.to_string())])?;
+            engine
+                .register(&key)?
+                .map_err(|reason| anyhow::anyhow!("{reason}"))
+        })
+        .collect::<Result<Vec<SourceId>>>()?;
+    let mut random = Random(0x5e1e_0001);
+    let sigma = match load.lives {
+        Lives::Rings { sigma } => sigma,
+        Lives::Ages { .. } => 0.0,
+    };
+    let rates: Vec<f64> = ids
+        .iter()
+        .map(|_| (random.normal() * sigma).exp())
+        .collect();
+    Ok((ids, Alias::new(&rates), random))
+}
+
+/// The sources and values of a batch: values that do not compress.
+fn rows(ids: &[SourceId], draw: &Alias, random: &mut Random) -> (Vec<SourceId>, Vec<f64>) {
+    let mut sources = Vec::with_capacity(BATCH);
+    let mut values = Vec::with_capacity(BATCH);
+    for _ in 0..BATCH {
+        let bits = random.next();
+        sources.push(ids[draw.pick(bits, random)]);
+        values.push(f64::from_bits(random.next() >> 2));
+    }
+    (sources, values)
+}
+
+fn difference(before: &Status, after: &Status) -> Stretch {
+    Stretch {
+        stored: after.block_bytes_sealed - before.block_bytes_sealed,
+        merged: after.merge_written - before.merge_written,
+        segments_written: after.segment_written - before.segment_written,
+        segments_dropped: after.segments_dropped - before.segments_dropped,
+        segments_merged: after.segments_merged - before.segments_merged,
+        ..Stretch::default()
+    }
+}
+
+/// The bytes that a row takes in a block.
+fn row_bytes(load: &Load) -> Result<f64> {
+    let folder = tempfile::tempdir()?;
+    let probe = Load {
+        sources: load.sources.min(200),
+        budget: 1 << 40,
+        ..load.clone()
+    };
+    let mut running = Running::open(&probe, probe.options(Classes::default()), folder.path())?;
+    for _ in 0..PROBE_ROWS / BATCH {
+        running.batch()?;
+    }
+    let status = running.engine.status();
+    let sealed = status.samples_sealed.max(1);
+    Ok(status.block_bytes_sealed as f64 / sealed as f64)
+}
+
+/// Draws sources in proportion to their rates, in constant time (Walker's alias method).
+pub struct Alias {
+    share: Vec<f64>,
+    other: Vec<u32>,
+}
+
+impl Alias {
+    pub fn new(rates: &[f64]) -> Alias {
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        let mut share: Vec<f64> = rates.iter().map(|rate| rate / mean).collect();
+        let mut other: Vec<u32> = (0..rates.len() as u32).collect();
+        let (mut small, mut large): (Vec<u32>, Vec<u32>) =
+            (0..rates.len() as u32).partition(|&at| share[at as usize] < 1.0);
+        while let (Some(low), Some(&high)) = (small.pop(), large.last()) {
+            other[low as usize] = high;
+            share[high as usize] -= 1.0 - share[low as usize];
+            if share[high as usize] < 1.0 {
+                small.extend(large.pop());
+            }
+        }
+        Alias { share, other }
+    }
+
+    pub fn pick(&self, bits: u64, random: &mut Random) -> usize {
+        let at = ((u128::from(bits) * self.share.len() as u128) >> 64) as usize;
+        match random.even() < self.share[at] {
+            true => at,
+            false => self.other[at] as usize,
+        }
+    }
+}
+
+/// A small generator, the same in every run (splitmix64).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ bits >> 31
+    }
+
+    /// Between 0 and 1.
+    pub fn even(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Normally distributed.
+    pub fn normal(&mut self) -> f64 {
+        let (a, b) = (1.0 - self.even(), self.even());
+        (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_drawn_as_often_as_their_rates_say() {
+        let (alias, mut random) = (Alias::new(&[1.0, 2.0, 5.0]), Random(1));
+        let mut counts = [0u32; 3];
+        for _ in 0..80_000 {
+            let bits = random.next();
+            counts[alias.pick(bits, &mut random)] += 1;
+        }
+        for (count, expected) in counts.iter().zip([10_000u32, 20_000, 50_000]) {
+            assert!(count.abs_diff(expected) < 600, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_store_under_load_keeps_about_the_live_share_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let load = Load::rings(16 << 20, 0.6, 0.5, MergePolicy::default());
+        let mut running = Running::start(&load, folder.path()).unwrap();
+        let stretch = running.feed(40 << 20).unwrap();
+        let v = running.log().fill.v();
+        assert!((0.5..0.7).contains(&v), "{v}");
+        assert!(
+            stretch.segments_dropped > 0 && stretch.kernel_written > 0,
+            "{stretch:?}"
+        );
+    }
+}

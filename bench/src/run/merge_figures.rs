@@ -1,0 +1,484 @@
+//! `merge-figures`: the figures of the paper on the log store, on our engine and a small volume.
+
+use crate::log::load::{Load, Running, Stretch};
+use crate::log::plot::{Figure, Series, page};
+use crate::report::{Check, Places, Relation, Report, Table, cell};
+use anyhow::{Context, Result};
+use clap::Args;
+use seiner_engine::{MergePolicy, merge::planing_segment_bytes};
+use serde_json::{Value, json};
+use std::fs;
+
+/// What `merge-figures` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// The budget of each store, in MiB
+    #[arg(long, default_value_t = 64)]
+    budget: u64,
+    /// How often each store's budget is stored
+    #[arg(long, default_value_t = 6.0)]
+    turns: f64,
+}
+
+/// Parts of a run that are measured one by one.
+const PARTS: u32 = 48;
+/// The live shares of the figures over V.
+const LIVE: [f64; 8] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
+/// The live shares of the figures over time.
+const SHOWN: [f64; 3] = [0.2, 0.5, 0.8];
+/// The live share of the figures over R and B.
+const MIDDLE: f64 = 0.6;
+/// The paper's Um.
+const UM: f64 = 0.8;
+const POLICIES: [MergePolicy; 3] = [
+    MergePolicy::Fifo,
+    MergePolicy::Fisherman,
+    MergePolicy::Patient,
+];
+/// Segments of a budget, where R is not what varies: as the paper's 1 GB of 100 GB on 64 nodes is a
+/// part of a node's.
+const SEGMENTS: u64 = 32;
+
+const PURPOSE: &str = "The paper's experiments with the log store, on our engine: one store on a budget C, overwritten in \
+    an even load of one lifetime (every source keeps its latest 50 blocks, equal rates), Um = 0.8, as in the paper. Two \
+    lanes, so that the policies stand alone. The rate is megabytes of blocks stored a second of work and of waiting.";
+
+/// A store's whole run.
+struct Run {
+    parts: Vec<Stretch>,
+    /// The live share, measured at the end.
+    v: f64,
+    /// Live and dead shares of every segment at the end, in the order of their numbers.
+    segments: Vec<(f64, f64)>,
+    refused: bool,
+}
+
+impl Run {
+    /// The second half: the store has gone round by then.
+    fn steady(&self) -> Stretch {
+        let mut sum = Stretch::default();
+        let half = self.parts.len() / 2;
+        self.parts[half..].iter().for_each(|part| sum.add(part));
+        sum
+    }
+
+    fn is_planing(&self) -> bool {
+        !self.refused && self.steady().merged * 200 < self.steady().stored
+    }
+}
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("merge-figures", PURPOSE);
+    fs::create_dir_all(&places.output)?;
+    let lab = Lab { settings, places };
+    let mut figures = Vec::new();
+    let over_v = lab.over_v()?;
+    figures.extend(over_time(&over_v));
+    figures.extend(against_v(&over_v));
+    figures.push(by_segment(&over_v));
+    let (over_r, formula) = lab.against_r()?;
+    figures.push(over_r);
+    figures.push(lab.at_planing_r(&over_v)?);
+    figures.push(lab.against_b()?);
+    write(&figures, places)?;
+    report.notes.push(format!(
+        "budget {} MiB, stored {} times over; pictures: merge-figures.html and .svg, points: .csv, beside the JSON",
+        settings.budget, settings.turns
+    ));
+    report.tables.push(formula.table());
+    report.checks = checks(&over_v, &formula);
+    let drawn: Vec<Value> = figures.iter().map(|(figure, _)| json!(figure)).collect();
+    report.measured = json!({ "figures": drawn, "planing": formula.json() });
+    report.finish(places)
+}
+
+/// What is run for each policy and live share.
+type OverV = Vec<(MergePolicy, Vec<(f64, Run)>)>;
+
+struct Lab<'a> {
+    settings: &'a Settings,
+    places: &'a Places,
+}
+
+impl Lab<'_> {
+    fn load(&self, v: f64, policy: MergePolicy) -> Load {
+        let budget = self.settings.budget << 20;
+        Load {
+            segment_bytes: (budget / SEGMENTS).max(64 << 10),
+            lanes: 2,
+            merge_from: UM,
+            ..Load::rings(budget, v, 0.0, policy)
+        }
+    }
+
+    fn run(&self, load: &Load) -> Result<Run> {
+        let mut running = Running::start(load, &self.places.output)?;
+        let part = (load.budget as f64 * self.settings.turns / f64::from(PARTS)) as u64;
+        let mut parts = Vec::new();
+        let mut refused = false;
+        for _ in 0..PARTS {
+            match running.feed(part) {
+                Ok(stretch) => parts.push(stretch),
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    refused = true;
+                    break;
+                }
+            }
+        }
+        let log = running.log();
+        let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
+        let sealed = log.segments.iter().filter(|segment| !segment.open);
+        let run = Run {
+            v: log.fill.v(),
+            segments: sealed
+                .map(|segment| {
+                    let stat = &segment.stat;
+                    (share(stat.live, stat.bytes), stat.dead_share())
+                })
+                .collect(),
+            parts,
+            refused,
+        };
+        eprintln!(
+            "{} V {} R {} B {}: {} MB/s, {} written, mean D {}",
+            load.policy,
+            cell(Some(run.v)),
+            load.segment_bytes,
+            load.block_bytes,
+            cell(Some(run.steady().rate())),
+            cell(Some(run.steady().blocks_written())),
+            cell(run.steady().mean_d)
+        );
+        Ok(run)
+    }
+
+    fn over_v(&self) -> Result<OverV> {
+        let mut all: OverV = POLICIES.map(|policy| (policy, Vec::new())).into();
+        for v in LIVE {
+            // The policies take turns, so that no one has the machine's better hour.
+            for (policy, runs) in &mut all {
+                runs.push((v, self.run(&self.load(v, *policy))?));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Figure 10, and the planing formula against what is seen.
+    fn against_r(&self) -> Result<((Figure, String), Formula)> {
+        let budget = self.settings.budget << 20;
+        let mut formula = Formula::default();
+        let mut series = Vec::new();
+        for policy in POLICIES {
+            let mut points = Vec::new();
+            for parts in [4, 8, 16, 32, 64, 128] {
+                let load = Load {
+                    segment_bytes: (budget / parts).max(64 << 10),
+                    ..self.load(MIDDLE, policy)
+                };
+                let run = self.run(&load)?;
+                points.push((load.segment_bytes as f64 / 1e6, run.steady().rate()));
+                if policy == MergePolicy::Fisherman {
+                    formula.rows.push((load.segment_bytes, budget, run));
+                }
+            }
+            points.reverse();
+            series.push(Series {
+                name: policy.name().into(),
+                points,
+            });
+        }
+        let figure = Figure {
+            name: "figure-10",
+            title: format!("Figure 10: rate against R, V = {MIDDLE}"),
+            x: "R, MB",
+            y: "MB/s",
+            bars: false,
+            series,
+        };
+        Ok((
+            (figure, "Smaller segments die whole sooner.".into()),
+            formula,
+        ))
+    }
+
+    /// Figure 11.
+    fn at_planing_r(&self, fixed: &OverV) -> Result<(Figure, String)> {
+        let budget = self.settings.budget << 20;
+        let mut points = Vec::new();
+        for v in LIVE {
+            let planing = planing_segment_bytes(budget, UM, v) / 2;
+            let load = Load {
+                segment_bytes: planing.clamp(64 << 10, budget / 8),
+                ..self.load(v, MergePolicy::Fisherman)
+            };
+            points.push((v, self.run(&load)?.steady().rate()));
+        }
+        let fixed = fixed
+            .iter()
+            .find(|(policy, _)| *policy == MergePolicy::Fisherman);
+        let fixed = fixed.context("the fisherman ran")?.1.iter();
+        let series = vec![
+            Series {
+                name: "R for planing".into(),
+                points,
+            },
+            Series {
+                name: format!("R = C/{SEGMENTS}"),
+                points: fixed.map(|(v, run)| (*v, run.steady().rate())).collect(),
+            },
+        ];
+        let figure = Figure {
+            name: "figure-11",
+            title: "Figure 11: rate against V at the planing R, fisherman".into(),
+            x: "V",
+            y: "MB/s",
+            bars: false,
+            series,
+        };
+        Ok((
+            figure,
+            "R is half of C(Um − V), within 64 KiB and C/8.".into(),
+        ))
+    }
+
+    /// Figure 12.
+    fn against_b(&self) -> Result<(Figure, String)> {
+        let mut points = Vec::new();
+        for block_bytes in [256, 1024, 4096, 16_384, 65_536] {
+            let load = self.load(MIDDLE, MergePolicy::Patient);
+            // As many bytes live: fewer sources of larger blocks.
+            let sources =
+                u64::from(load.sources) * u64::from(load.block_bytes) / u64::from(block_bytes);
+            let load = Load {
+                sources: sources.max(4) as u32,
+                block_bytes,
+                ..load
+            };
+            points.push((
+                f64::from(block_bytes) / 1024.0,
+                self.run(&load)?.steady().rate(),
+            ));
+        }
+        let figure = Figure {
+            name: "figure-12",
+            title: format!("Figure 12: rate against B, V = {MIDDLE}"),
+            x: "B, KiB",
+            y: "MB/s",
+            bars: false,
+            series: vec![Series {
+                name: MergePolicy::Patient.name().into(),
+                points,
+            }],
+        };
+        Ok((
+            figure,
+            "One sequential stream, however small the blocks.".into(),
+        ))
+    }
+}
+
+/// Figures 4 and 6: rate over time.
+fn over_time(all: &OverV) -> Vec<(Figure, String)> {
+    let figures = [
+        ("figure-4", MergePolicy::Fifo),
+        ("figure-6", MergePolicy::Fisherman),
+        ("figure-7", MergePolicy::Patient),
+    ];
+    figures
+        .into_iter()
+        .map(|(name, policy)| {
+            let runs = all
+                .iter()
+                .find(|(of, _)| *of == policy)
+                .map(|(_, runs)| runs);
+            let shown = runs
+                .into_iter()
+                .flatten()
+                .filter(|(v, _)| SHOWN.contains(v));
+            let series = shown.map(|(v, run)| {
+                let mut time = 0.0;
+                let points = run.parts.iter().map(|part| {
+                    time += part.work_s + part.wait_s;
+                    (time, part.rate())
+                });
+                Series {
+                    name: format!("V = {v}"),
+                    points: points.collect(),
+                }
+            });
+            let figure = Figure {
+                name,
+                title: format!("{}: rate over time, {policy}", title(name)),
+                x: "time, s",
+                y: "MB/s",
+                bars: false,
+                series: series.collect(),
+            };
+            let words = match policy {
+                MergePolicy::Fifo => {
+                    "As Bitcask was found: the oldest file is merged, whatever is live in it."
+                }
+                MergePolicy::Fisherman => "By dead share and hunger.",
+                _ => "The default, which the paper did not have.",
+            };
+            (figure, words.to_string())
+        })
+        .collect()
+}
+
+fn title(name: &str) -> String {
+    name.replace("figure-", "Figure ")
+}
+
+/// Figures 5 and 8: rate and mean D against V.
+fn against_v(all: &OverV) -> Vec<(Figure, String)> {
+    let draw = |name, what: &str, y, of: fn(&Run) -> Option<f64>| {
+        let series = all.iter().map(|(policy, runs)| Series {
+            name: policy.name().into(),
+            points: runs
+                .iter()
+                .filter_map(|(v, run)| Some((*v, of(run)?)))
+                .collect(),
+        });
+        let figure = Figure {
+            name,
+            title: format!("{}: {what} against V", title(name)),
+            x: "V",
+            y,
+            bars: false,
+            series: series.collect(),
+        };
+        (
+            figure,
+            "Where a line ends early, nothing was merged there, or the store refused.".to_string(),
+        )
+    };
+    vec![
+        draw("figure-5", "rate", "MB/s", |run| {
+            (!run.refused).then(|| run.steady().rate())
+        }),
+        draw("figure-8", "mean D of what is merged", "mean D", |run| {
+            run.steady().mean_d
+        }),
+    ]
+}
+
+/// Figure 9: live bytes by segment.
+fn by_segment(all: &OverV) -> (Figure, String) {
+    let series = all.iter().filter_map(|(policy, runs)| {
+        let (_, run) = runs.iter().find(|(v, _)| *v == MIDDLE)?;
+        let live = run.segments.iter().enumerate();
+        Some(Series {
+            name: policy.name().into(),
+            points: live.map(|(at, (live, _))| (at as f64, *live)).collect(),
+        })
+    });
+    let figure = Figure {
+        name: "figure-9",
+        title: format!("Figure 9: live share of every segment, V = {MIDDLE}, oldest first"),
+        x: "segment",
+        y: "live share",
+        bars: true,
+        series: series.collect(),
+    };
+    (
+        figure,
+        "Of one lifetime, old segments are dead and young ones live; merging mixes them.".into(),
+    )
+}
+
+/// Whether a store planes, by the formula and as seen: R, C and the run.
+#[derive(Default)]
+struct Formula {
+    rows: Vec<(u64, u64, Run)>,
+}
+
+impl Formula {
+    fn says(segment_bytes: u64, budget: u64, run: &Run) -> bool {
+        segment_bytes <= planing_segment_bytes(budget, UM, run.v)
+    }
+
+    fn table(&self) -> Table {
+        let mut table = Table::new(
+            "Planing: the formula R ≤ C(Um − V) and what is seen (fisherman)",
+            &[
+                "R, MB",
+                "V",
+                "C(Um − V), MB",
+                "planes by the formula",
+                "planes",
+                "written per byte stored (blocks)",
+            ],
+        );
+        for (segment_bytes, budget, run) in &self.rows {
+            let yes = |yes: bool| if yes { "yes" } else { "no" }.to_string();
+            table.rows.push(vec![
+                cell(Some(*segment_bytes as f64 / 1e6)),
+                cell(Some(run.v)),
+                cell(Some(planing_segment_bytes(*budget, UM, run.v) as f64 / 1e6)),
+                yes(Formula::says(*segment_bytes, *budget, run)),
+                yes(run.is_planing()),
+                cell(Some(run.steady().blocks_written())),
+            ]);
+        }
+        table
+    }
+
+    fn json(&self) -> Vec<Value> {
+        let rows = self.rows.iter().map(|(segment_bytes, budget, run)| {
+            json!({
+                "segment_bytes": segment_bytes,
+                "v": run.v,
+                "formula": Formula::says(*segment_bytes, *budget, run),
+                "planes": run.is_planing(),
+                "written": run.steady().blocks_written(),
+            })
+        });
+        rows.collect()
+    }
+}
+
+fn checks(all: &OverV, formula: &Formula) -> Vec<Check> {
+    let refused = all
+        .iter()
+        .flat_map(|(_, runs)| runs)
+        .filter(|(_, run)| run.refused)
+        .count();
+    let agree = |(segment_bytes, budget, run): &&(u64, u64, Run)| {
+        Formula::says(*segment_bytes, *budget, run) == run.is_planing()
+    };
+    let agreed = formula.rows.iter().filter(agree).count();
+    vec![
+        Check::new(
+            "stores that refused",
+            Some(refused as f64),
+            Relation::AtMost,
+            Some(0.0),
+            "",
+        ),
+        Check::new(
+            "segment sizes for which the planing formula says what is seen",
+            Some(agreed as f64),
+            Relation::AtLeast,
+            Some(formula.rows.len() as f64),
+            "",
+        ),
+    ]
+}
+
+fn write(figures: &[(Figure, String)], places: &Places) -> Result<()> {
+    let put = |name: String, text: String| {
+        let path = places.output.join(name);
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+    };
+    for (figure, _) in figures {
+        put(format!("merge-{}.svg", figure.name), figure.svg())?;
+        put(format!("merge-{}.csv", figure.name), figure.csv())?;
+    }
+    put(
+        "merge-figures.html".into(),
+        page("The log store's figures", figures),
+    )
+}

@@ -1,0 +1,179 @@
+//! `merge-latency`: how long acknowledgements take while segments are merged, beside a store that
+//! merges nothing.
+
+use crate::log::load::{Load, Served};
+use crate::report::{Check, Places, Relation, Report, Table, cell};
+use anyhow::Result;
+use clap::Args;
+use seiner_engine::MergePolicy;
+use serde::Serialize;
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// What `merge-latency` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// The budget of the store that merges, in MiB
+    #[arg(long, default_value_t = 256)]
+    budget: u64,
+    /// How often the budget is stored before anything is measured
+    #[arg(long, default_value_t = 2.0)]
+    before: f64,
+    /// Seconds measured of each store
+    #[arg(long, default_value_t = 60.0)]
+    seconds: f64,
+    /// Batches of 1,024 rows a second
+    #[arg(long, default_value_t = 500.0)]
+    batches: f64,
+}
+
+/// Seconds that a store is fed before the other has its turn.
+const TURN: f64 = 5.0;
+
+/// How long batches took.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Measured {
+    batches: usize,
+    p50_ms: f64,
+    p99_ms: f64,
+    p999_ms: f64,
+    most_ms: f64,
+    merged_bytes: u64,
+    segments_merged: u64,
+}
+
+const PURPOSE: &str = "Two stores on real files with their threads and the system's clock: one whose budget is so large \
+    that it merges nothing, and one at V = 0.9 whose rings have lognormal rates (σ = 0.5), which merges all the time. \
+    Both get batches of 1,024 rows at the same even pace, in turns of five seconds; a batch's time runs from the moment \
+    at which it was due, so that waiting behind a slow one counts. Interval durability, 100 ms.";
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("merge-latency", PURPOSE);
+    std::fs::create_dir_all(&places.output)?;
+    let budget = settings.budget << 20;
+    let full = Load::rings(budget, 0.9, 0.5, MergePolicy::default());
+    let idle = Load {
+        budget: 64 * budget,
+        ..full.clone()
+    };
+    // The same sources and rings in both.
+    let mut stores = [
+        Served::start(&idle, budget, true, &places.output)?,
+        Served::start(&full, budget, true, &places.output)?,
+    ];
+    let before = (budget as f64 * settings.before) as u64;
+    for store in &mut stores {
+        store.feed(before)?;
+    }
+    let start: Vec<_> = stores.iter().map(|store| store.status()).collect();
+    let mut times: [Vec<f64>; 2] = Default::default();
+    let turns = (settings.seconds / TURN).ceil() as u32;
+    for _ in 0..turns {
+        for (store, times) in stores.iter_mut().zip(&mut times) {
+            let until = Instant::now() + Duration::from_secs_f64(TURN.min(settings.seconds));
+            pace(store, settings.batches, until, times)?;
+        }
+    }
+    let mut measured = Vec::new();
+    for ((store, times), start) in stores.iter().zip(times).zip(start) {
+        let mut one = percentiles(times);
+        let status = store.status();
+        one.merged_bytes = status.merge_written - start.merge_written;
+        one.segments_merged = status.segments_merged - start.segments_merged;
+        measured.push(one);
+    }
+    report.notes.push(format!(
+        "budget {} MiB, {} batches a second, {} s each",
+        settings.budget,
+        settings.batches,
+        f64::from(turns) * TURN.min(settings.seconds)
+    ));
+    report.tables.push(table(&measured));
+    let merges = measured[1].segments_merged as f64;
+    report.checks = vec![
+        Check::new(
+            "p99.9 of acknowledgement while merging over that without",
+            Some(measured[1].p999_ms / measured[0].p999_ms),
+            Relation::AtMost,
+            Some(2.0),
+            "",
+        ),
+        Check::new(
+            "segments merged meanwhile",
+            Some(merges),
+            Relation::AtLeast,
+            Some(1.0),
+            "",
+        ),
+        Check::new(
+            "segments merged by the store that is to merge nothing",
+            Some(measured[0].segments_merged as f64),
+            Relation::AtMost,
+            Some(0.0),
+            "",
+        ),
+    ];
+    report.measured = json!({ "without": measured[0], "merging": measured[1] });
+    report.finish(places)
+}
+
+/// Feeds a store at an even pace.
+fn pace(store: &mut Served, batches: f64, until: Instant, times: &mut Vec<f64>) -> Result<()> {
+    let step = Duration::from_secs_f64(1.0 / batches);
+    let mut due = Instant::now();
+    while due < until {
+        if let Some(early) = due.checked_duration_since(Instant::now()) {
+            std::thread::sleep(early);
+        }
+        store.batch()?;
+        times.push(due.elapsed().as_secs_f64() * 1e3);
+        due += step;
+    }
+    Ok(())
+}
+
+fn percentiles(mut times: Vec<f64>) -> Measured {
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| {
+        let last = times.len().saturating_sub(1);
+        times
+            .get((times.len() as f64 * share) as usize)
+            .or(times.get(last))
+            .copied()
+            .unwrap_or(0.0)
+    };
+    Measured {
+        batches: times.len(),
+        p50_ms: at(0.5),
+        p99_ms: at(0.99),
+        p999_ms: at(0.999),
+        most_ms: at(1.0),
+        ..Measured::default()
+    }
+}
+
+fn table(measured: &[Measured]) -> Table {
+    let mut table = Table::new(
+        "From the moment a batch was due to its acknowledgement, in ms",
+        &[
+            "store",
+            "batches",
+            "p50",
+            "p99",
+            "p99.9",
+            "most",
+            "MB merged",
+            "segments merged",
+        ],
+    );
+    for (name, one) in ["merges nothing", "merges"].iter().zip(measured) {
+        let times = [one.p50_ms, one.p99_ms, one.p999_ms, one.most_ms];
+        let mut row = vec![name.to_string(), one.batches.to_string()];
+        row.extend(times.map(|time| cell(Some(time))));
+        row.push(cell(Some(one.merged_bytes as f64 / 1e6)));
+        row.push(one.segments_merged.to_string());
+        table.rows.push(row);
+    }
+    table
+}

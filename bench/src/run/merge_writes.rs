@@ -1,0 +1,279 @@
+//! `merge-writes`: bytes written for each byte stored, and the rate at which a nearly full store
+//! takes more.
+
+use crate::log::load::{Load, Running, Stretch};
+use crate::report::{Check, Places, Relation, Report, Table, cell};
+use anyhow::Result;
+use clap::Args;
+use seiner_engine::MergePolicy;
+use serde::Serialize;
+use serde_json::json;
+
+/// What `merge-writes` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// The budget of each store, in MiB
+    #[arg(long, default_value_t = 256)]
+    budget: u64,
+    /// How often the budget is stored before anything is counted
+    #[arg(long, default_value_t = 4.0)]
+    before: f64,
+    /// How often the budget is stored while it counts
+    #[arg(long, default_value_t = 6.0)]
+    turns: f64,
+}
+
+/// The share of the budget that one policy stores before the next has its turn.
+const TURN: f64 = 0.25;
+
+/// A workload, and what every policy made of it.
+struct Contest {
+    name: &'static str,
+    load: fn(u64, MergePolicy) -> Load,
+    policies: &'static [MergePolicy],
+}
+
+const ALL: &[MergePolicy] = &[
+    MergePolicy::Patient,
+    MergePolicy::Fifo,
+    MergePolicy::Fisherman,
+];
+const ONE: &[MergePolicy] = &[MergePolicy::Patient];
+const PLANING: &str = "one lifetime, V = 0.7";
+const MIXED: &str = "five lifetimes, 1 h to 1 y, V = 0.7";
+const S1_V8: &str = "rings, σ = 1, V = 0.8";
+const S1_V9: &str = "rings, σ = 1, V = 0.9";
+const S05_V9: &str = "rings, σ = 0.5, V = 0.9";
+
+const CONTESTS: [Contest; 5] = [
+    Contest {
+        name: PLANING,
+        load: |budget, policy| Load::ages(budget, 0.7, 1, 1.0, policy),
+        policies: ALL,
+    },
+    Contest {
+        name: MIXED,
+        // An hour times this to the fourth is a year.
+        load: |budget, policy| Load::ages(budget, 0.7, 5, 9.675, policy),
+        policies: ONE,
+    },
+    Contest {
+        name: S1_V8,
+        load: |budget, policy| Load::rings(budget, 0.8, 1.0, policy),
+        policies: ALL,
+    },
+    Contest {
+        name: S1_V9,
+        load: |budget, policy| Load::rings(budget, 0.9, 1.0, policy),
+        policies: ALL,
+    },
+    Contest {
+        name: S05_V9,
+        load: |budget, policy| Load::rings(budget, 0.9, 0.5, policy),
+        policies: ALL,
+    },
+];
+
+/// What a policy made of a workload.
+#[derive(Clone, Debug, Serialize)]
+struct Measured {
+    workload: &'static str,
+    policy: &'static str,
+    /// Live share of the budget at the end, as the store counts it.
+    v: f64,
+    /// Used share at the end.
+    u: f64,
+    /// Share of the budget that open segments reserve at the end.
+    open: f64,
+    /// Dead share of the budget in sealed segments at the end.
+    dead: f64,
+    /// From the empty store to the first half of the budget.
+    empty: Stretch,
+    /// What counts.
+    steady: Stretch,
+    /// Why the store refused, if it did.
+    refused: Option<String>,
+}
+
+const PURPOSE: &str = "Stores on a small budget, overwritten many times over, on real files. Each source keeps its \
+    latest rows (rings of 50 blocks of 4 KiB, rates lognormal) or each class its age; 625 segments a budget. The \
+    policies take turns, a quarter of the budget each. Time is the load's own, so that counts are exact on any machine. \
+    Written: what the kernel counted for this process (indexes, names and all) over the bytes of blocks sealed, once \
+    the store was filled several times. The rate is megabytes of blocks a second of work and of waiting.";
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("merge-writes", PURPOSE);
+    std::fs::create_dir_all(&places.output)?;
+    report.notes.push(format!(
+        "budget {} MiB a store, stored {} times over before counting and {} times while counting; without a journal",
+        settings.budget, settings.before, settings.turns
+    ));
+    let mut measured = Vec::new();
+    for contest in &CONTESTS {
+        measured.extend(hold(contest, settings, places)?);
+    }
+    report.tables.push(table(&measured));
+    report.checks = checks(&measured);
+    report.measured = json!({ "budget": settings.budget << 20, "contests": measured });
+    report.finish(places)
+}
+
+fn hold(contest: &Contest, settings: &Settings, places: &Places) -> Result<Vec<Measured>> {
+    let budget = settings.budget << 20;
+    let mut stores = Vec::new();
+    for &policy in contest.policies {
+        let load = (contest.load)(budget, policy);
+        let measured = Measured {
+            workload: contest.name,
+            policy: policy.name(),
+            v: 0.0,
+            u: 0.0,
+            open: 0.0,
+            dead: 0.0,
+            empty: Stretch::default(),
+            steady: Stretch::default(),
+            refused: None,
+        };
+        stores.push((Running::start(&load, &places.output)?, measured));
+    }
+    let turn = (budget as f64 * TURN) as u64;
+    let turns = ((settings.before + settings.turns) / TURN).ceil() as u32;
+    let steady = (settings.before / TURN).ceil() as u32;
+    for number in 0..turns {
+        for (running, measured) in stores.iter_mut().filter(|store| store.1.refused.is_none()) {
+            match running.feed(turn) {
+                Ok(stretch) if number < 2 => measured.empty.add(&stretch),
+                Ok(stretch) if number >= steady => measured.steady.add(&stretch),
+                Ok(_) => {}
+                Err(error) => measured.refused = Some(format!("{error:#}")),
+            }
+        }
+    }
+    Ok(stores
+        .into_iter()
+        .map(|(running, measured)| finish(&running, measured))
+        .collect())
+}
+
+fn finish(running: &Running, mut measured: Measured) -> Measured {
+    let log = running.log();
+    let share = |bytes: u64| bytes as f64 / log.fill.budget as f64;
+    let sum = |open: bool, of: fn(&seiner_engine::merge::SegmentStat) -> u64| {
+        let segments = log.segments.iter().filter(|segment| segment.open == open);
+        share(segments.map(|segment| of(&segment.stat)).sum())
+    };
+    (measured.v, measured.u) = (log.fill.v(), log.fill.u());
+    measured.open = sum(true, |stat| stat.bytes);
+    measured.dead = sum(false, |stat| stat.bytes - stat.live.min(stat.bytes));
+    eprintln!(
+        "{}, {}: {} written, {} by the engine, {} of blocks, V {} U {}, open {}, dead {}; {} MB/s, {} while empty{}",
+        measured.workload,
+        measured.policy,
+        cell(Some(measured.steady.device_written())),
+        cell(Some(measured.steady.engine_written())),
+        cell(Some(measured.steady.blocks_written())),
+        cell(Some(measured.v)),
+        cell(Some(measured.u)),
+        cell(Some(measured.open)),
+        cell(Some(measured.dead)),
+        cell(Some(measured.steady.rate())),
+        cell(Some(measured.empty.rate())),
+        measured
+            .refused
+            .as_ref()
+            .map_or(String::new(), |why| format!("; refused: {why}")),
+    );
+    measured
+}
+
+fn table(measured: &[Measured]) -> Table {
+    let mut table = Table::new(
+        "Bytes written for each byte stored",
+        &[
+            "workload",
+            "policy",
+            "V",
+            "U",
+            "open segments",
+            "dead",
+            "written (kernel)",
+            "written (segments)",
+            "written (blocks)",
+            "dropped",
+            "merged",
+            "mean D",
+            "MB/s",
+            "MB/s, empty",
+        ],
+    );
+    for one in measured {
+        let steady = &one.steady;
+        let figures = match one.refused {
+            Some(_) => vec!["refused".to_string(); 8],
+            None => vec![
+                cell(Some(steady.device_written())),
+                cell(Some(steady.engine_written())),
+                cell(Some(steady.blocks_written())),
+                (steady
+                    .segments_dropped
+                    .saturating_sub(steady.segments_merged))
+                .to_string(),
+                steady.segments_merged.to_string(),
+                cell(steady.mean_d),
+                cell(Some(steady.rate())),
+                cell(Some(one.empty.rate())),
+            ],
+        };
+        let shares = [one.v, one.u, one.open, one.dead].map(|share| cell(Some(share)));
+        let names = [one.workload.to_string(), one.policy.to_string()];
+        table
+            .rows
+            .push(names.into_iter().chain(shares).chain(figures).collect());
+    }
+    table
+}
+
+fn checks(measured: &[Measured]) -> Vec<Check> {
+    let of = |workload: &str, policy: MergePolicy| {
+        measured
+            .iter()
+            .find(|one| one.workload == workload && one.policy == policy.name())
+            .filter(|one| one.refused.is_none())
+    };
+    let ours = |workload| of(workload, MergePolicy::default());
+    let written = |workload| ours(workload).map(|one| one.steady.device_written());
+    let at_most = |name: String, value, bound| Check::new(name, value, Relation::AtMost, bound, "");
+    let mut checks = vec![
+        at_most(
+            format!("bytes written per byte stored, planing: {PLANING}"),
+            written(PLANING),
+            Some(1.05),
+        ),
+        at_most(
+            format!("the same, {MIXED}"),
+            written(MIXED),
+            written(PLANING).map(|one| 1.1 * one),
+        ),
+    ];
+    for (workload, bound) in [(S1_V8, 1.05), (S1_V9, 1.4), (S05_V9, 1.5)] {
+        let name = format!("the same, {workload}");
+        checks.push(at_most(name, written(workload), Some(bound)));
+    }
+    let kept = |policy| of(S1_V9, policy).map(|one| one.steady.rate() / one.empty.rate());
+    checks.push(Check::new(
+        "sustained rate at V = 0.9 over the rate of an empty store",
+        kept(MergePolicy::default()),
+        Relation::AtLeast,
+        Some(0.9),
+        "",
+    ));
+    checks.push(Check::new(
+        "the same of the paper's baseline, fifo (it is to collapse)",
+        kept(MergePolicy::Fifo),
+        Relation::Below,
+        Some(0.9),
+        "",
+    ));
+    checks
+}
