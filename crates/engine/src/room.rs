@@ -241,7 +241,7 @@ impl Engine {
             if self.room().0 {
                 return Ok(());
             }
-            if !self.shed(writing)? {
+            if self.is_crowded() || !self.shed(writing)? {
                 break;
             }
         }
@@ -250,6 +250,14 @@ impl Engine {
             used: fill.used,
             budget: fill.budget,
         })
+    }
+
+    /// Whether others have filled the disk so far that the budget cannot be used: that is no reason to
+    /// let go of anything.
+    fn is_crowded(&self) -> bool {
+        let state = self.lock();
+        let budget = state.options.disk;
+        budget.is_some_and(|budget| state.room_on_disk < budget)
     }
 
     /// Asks the file system how much is free, now and then.
