@@ -79,7 +79,7 @@ def test_a_full_store_refuses_or_sheds(tmp_path: Path, shed: bool) -> None:
         ({"lanes": 1}, "between 2 and 256"),
         ({"merge_from": 2.0}, "merge_from"),
         ({"classes": [seiner.Class(name="a", rows=0)]}, "1 or more"),
-        ({"classes": [seiner.Class(name="a", age="-1s")]}, "1 s or more"),
+        ({"classes": [seiner.Class(name="a", age="-1s")]}, "is no duration"),
         ({"classes": [seiner.Class(name="a", sources="{")]}, "class"),
         ({"classes": [seiner.Class(name="a"), seiner.Class(name="b")]}, "first"),
         ({"classes": [seiner.Class(name="a", priority=300)]}, "255"),
