@@ -167,13 +167,13 @@ def test_a_class_that_sheds_keeps_accepting(serve):
         highest = max(highest, taken(server.data))
 
     server = serve(disk="24 MiB", memory="32 MiB", **{"class": "name=default,when_full=shed"})
-    answer = fill(server, 60, until=lambda answer: answer.status_code != 204, watch=watch)
+    answer = fill(server, 36, until=lambda answer: answer.status_code != 204, watch=watch)
     assert answer.status_code == 204, answer.text
     assert highest <= 24 * MIB
     status = server.status()["engine"]
     assert status["shed_bytes"] > 0 and status["segments_dropped"] > 0
     times = server.query('m{n="0"}')["m,n=0", "v"]["times"]
-    assert times[-1] == (120 * 20_000 - 1) * SECOND and times[0] > 0
+    assert times[-1] == (36 * 2 * 20_000 - 1) * SECOND and times[0] > 0
 
     told = run("log", "status", "--server", server.url)
     assert told.returncode == 0, told.stderr
@@ -187,7 +187,7 @@ def test_a_class_that_sheds_keeps_accepting(serve):
     why = run("log", "why", "--server", server.url).stdout
     decisions = json.loads(run("log", "why", "--json", "--server", server.url).stdout)
     assert decisions and (decisions[-1]["drop"] or decisions[-1]["merge"])
-    assert "dropped, all dead:" in why and "U 0." in why
+    assert ("dropped, all dead:" in why or "written again" in why) and "U 0." in why
     metrics = requests.get(server.url + "/metrics", timeout=60).text
     assert 'seiner_class_live_bytes{class="default"}' in metrics
     assert "seiner_disk_budget 25165824" in metrics and "seiner_log_planing" in metrics
