@@ -199,6 +199,7 @@ impl Engine {
         if engine.recovery.needs_settling {
             engine.settle()?;
         }
+        engine.count_set_aside(&*engine.writing().disk)?;
         // What new rules hide must stay hidden.
         if engine.lock().retention.has_news() {
             engine.write_catalog(&mut engine.writing())?;

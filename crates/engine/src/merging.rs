@@ -196,7 +196,7 @@ impl Engine {
         let trailer = &segment.trailer;
         let mut state = self.lock();
         let now = state.retention.now();
-        let tally = survey.tally(trailer.lane, segment.bytes(), trailer.born, now);
+        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, now);
         if tally.stat.live == 0 {
             state.retention.note_past(&entries);
         }
@@ -247,7 +247,7 @@ impl Engine {
         }
         let mut state = self.lock();
         state.remove_sealed(number);
-        state.graveyard_bytes += segment.bytes();
+        state.graveyard_bytes += segment.room();
         drop(state);
         writing.graveyard.push((segment, slot));
         self.empty_graveyard(writing)
@@ -263,11 +263,14 @@ impl Engine {
             let number = segment.trailer.number;
             self.files.forget(number);
             match slot {
-                SlotState::Damaged => self.volume.turn(number, SlotState::Merging, slot)?,
+                SlotState::Damaged => {
+                    self.volume.turn(number, SlotState::Merging, slot)?;
+                    self.lock().aside_bytes += segment.room();
+                }
                 slot => self.volume.discard(number, slot)?,
             }
             let mut state = self.lock();
-            state.graveyard_bytes -= segment.bytes();
+            state.graveyard_bytes -= segment.room();
             state.counters.segments_dropped += 1;
         }
         writing.graveyard = waiting;
@@ -280,11 +283,7 @@ impl Engine {
         if writing.eaten.is_empty() {
             return Ok(false);
         }
-        let bytes: u64 = writing
-            .eaten
-            .iter()
-            .map(|eaten| eaten.segment.bytes())
-            .sum();
+        let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room()).sum();
         let waiting = self.waiting(writing);
         let fill = self.lock().fill();
         let wanted = bytes >= (fill.room() / 2).min(4 * self.segment_bytes);
@@ -433,7 +432,7 @@ impl Engine {
         let written = {
             let state = self.lock();
             let fill = state.fill();
-            let eaten = writing.eaten.iter().map(|eaten| eaten.segment.bytes());
+            let eaten = writing.eaten.iter().map(|eaten| eaten.segment.room());
             let coming = state.graveyard_bytes + eaten.sum::<u64>();
             if fill.room_for_writers() + coming >= fill.budget / AHEAD || state.is_crowded() {
                 return Ok(false);

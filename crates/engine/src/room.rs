@@ -7,15 +7,17 @@
 
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, io_error};
+use crate::journal::DAMAGED;
 use crate::options::{Durability, Options};
 use crate::retention::class::WhenFull;
-use crate::segment::Entry;
 use crate::segment::open::{Horizon, OpenSegment};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
+use crate::segment::{ALIGNMENT, Entry};
 use crate::state::State;
 use crate::status::ClassStatus;
 use seiner_merge::{Fill, Throttle};
+use seiner_platform::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,13 +61,18 @@ pub fn least_budget(options: &Options) -> u64 {
     SUNDRY + journal_room(options) + merge_room(options) + 8 * options.segment_bytes
 }
 
+/// What a file of so many bytes takes: file systems give out whole blocks.
+pub(crate) fn on_disk(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGNMENT as u64)
+}
+
 impl State {
     /// How full the store is.
     pub fn fill(&self) -> Fill {
         let open: u64 = self
             .open
             .iter()
-            .map(|open| open.reserved.max(open.len()))
+            .map(|open| on_disk(open.reserved.max(open.len())))
             .sum();
         let journal = journal_room(&self.options).max(self.pins.bytes());
         let open_live: u64 = self.open.iter().map(OpenSegment::len).sum();
@@ -82,6 +89,7 @@ impl State {
                 + self.catalog_bytes
                 + self.sealed_bytes
                 + self.graveyard_bytes
+                + self.aside_bytes
                 + open,
             live: live + open_live,
             reserved,
@@ -167,7 +175,7 @@ impl State {
     /// A segment serves.
     pub fn add_sealed(&mut self, segment: Arc<Segment>, tally: Tally) {
         self.fence_bytes += segment.memory();
-        self.sealed_bytes += segment.bytes();
+        self.sealed_bytes += segment.room();
         self.tallies.insert(tally.stat.number, tally);
         let mut sealed = self.sealed.to_vec();
         sealed.push(segment);
@@ -184,7 +192,7 @@ impl State {
         let segment = sealed.remove(at);
         self.sealed = Arc::new(sealed);
         self.fence_bytes -= segment.memory();
-        self.sealed_bytes -= segment.bytes();
+        self.sealed_bytes -= segment.room();
         self.tallies.remove(&number);
         let lowest = self.tallies.values().map(|tally| tally.first_block).min();
         let open = self
@@ -275,6 +283,20 @@ impl Engine {
             used: fill.used,
             budget: fill.budget,
         })
+    }
+
+    /// Counts what files take that were set aside: they are in nobody's way, but in the budget.
+    pub(crate) fn count_set_aside(&self, disk: &dyn Disk) -> Result<(), Error> {
+        let context = || "counting what was set aside".to_string();
+        let mut aside = 0;
+        for name in disk.list().map_err(io_error(context))? {
+            if name.ends_with(DAMAGED) {
+                let file = disk.open(&name).map_err(io_error(context))?;
+                aside += on_disk(file.len().map_err(io_error(context))?);
+            }
+        }
+        self.lock().aside_bytes = aside;
+        Ok(())
     }
 
     /// Asks the file system how much is free, now and then.
