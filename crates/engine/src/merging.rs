@@ -454,7 +454,7 @@ impl Engine {
     /// whether there were any.
     pub(crate) fn shed(&self, writing: &mut Writing) -> Result<bool, Error> {
         let (class, bytes) = {
-            let state = self.lock();
+            let mut state = self.lock();
             let mut shed: Vec<(u8, u8)> = Vec::new();
             for (class, live) in state.live_by_class() {
                 let rules = &state.retention.classes()[class as usize];
@@ -465,14 +465,12 @@ impl Engine {
             let Some(&(_, class)) = shed.iter().min() else {
                 return Ok(false);
             };
-            (
-                class,
-                (state.fill().budget / STEP).max(2 * self.segment_bytes),
-            )
+            let bytes = (state.fill().budget / STEP).max(2 * self.segment_bytes);
+            // Counted before it is known whether it lasts: a crash may keep it all the same.
+            state.counters.shed_bytes += bytes;
+            (class, bytes)
         };
         self.let_go(writing, class, bytes)?;
-        let mut state = self.lock();
-        state.counters.shed_bytes += bytes;
         Ok(true)
     }
 

@@ -252,12 +252,12 @@ impl Engine {
         })
     }
 
-    /// Whether others have filled the disk so far that the budget cannot be used: that is no reason to
-    /// let go of anything.
+    /// Whether others have filled the disk so far that the budget cannot be used, or, where there is
+    /// none, that no store could work in what is left: that is no reason to let go of anything.
     fn is_crowded(&self) -> bool {
         let state = self.lock();
         let budget = state.options.disk;
-        budget.is_some_and(|budget| state.room_on_disk < budget)
+        state.room_on_disk < budget.unwrap_or_else(|| least_budget(&state.options))
     }
 
     /// Asks the file system how much is free, now and then.

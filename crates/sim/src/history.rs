@@ -152,8 +152,13 @@ impl History {
         self.durable = self.durable.max(accepted.min(self.accepted));
     }
 
-    /// What the clock says.
+    /// What the clock says. An engine that has not looked at it meanwhile does not know.
     pub(crate) fn pass(&mut self, now: i64) {
+        self.now = *self.now.start()..=(*self.now.end()).max(now);
+    }
+
+    /// What the clock says to an engine that is looking at it.
+    pub(crate) fn look(&mut self, now: i64) {
         self.now = (*self.now.start()).max(now)..=(*self.now.end()).max(now);
     }
 
@@ -265,15 +270,14 @@ impl History {
             if let Some(last) = kept.checked_sub(1) {
                 least = least.max(past.rows[last].at + 1);
             }
-            let rules = [before, &self.rules];
-            let all_may_be_gone = rules.iter().any(|rules| self.sheds(rules, source));
-            if shown.is_none() && all_may_be_gone {
-                continue;
-            }
+            // Where nothing is shown, rules let all go up to here at most.
+            let total = past.gone + past.rows.len() as u64;
+            let ends = [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
+            let may_be_gone = ends.into_iter().max().filter(|_| shown.is_none());
             // The next that would be seen if it were there.
             while let Some(row) = past.rows.get(kept) {
-                let may_be_gone = shown.is_none() && (past.gone + kept as u64) < past.may;
-                if self.sight(source, row) == Sight::Shown && !may_be_gone {
+                let is_gone = may_be_gone.is_some_and(|end| past.gone + (kept as u64) < end);
+                if self.sight(source, row) == Sight::Shown && !is_gone {
                     most = most.min(row.at);
                     break;
                 }

@@ -140,6 +140,7 @@ impl World {
     pub(super) fn imagine_power_cut(&mut self) -> Done {
         self.event("imagine a power cut".to_string());
         self.report.crashes += 1;
+        self.note_shed(&self.engine());
         let fork = self.disk.fork(self.rng.next_u64()).crash();
         fork.set_faults(Faults::default());
         fork.set_capacity(None);
