@@ -259,30 +259,29 @@ impl History {
 
     /// The rows after the last that survived are lost, of all sources alike.
     fn cut(&mut self, found: &BTreeMap<usize, Found<'_>>, before: &Rules) -> Result<(), String> {
-        let (mut least, mut most) = (self.durable, self.accepted);
+        let last_shown: Vec<Option<u64>> = (0..self.sources.len())
+            .map(|source| {
+                let found = found.get(&source);
+                let rows = self.sources[source].rows.iter();
+                rows.rev().find(|row| is_there(row, found)).map(|row| row.at)
+            })
+            .collect();
+        let shown = last_shown.iter().flatten().map(|at| at + 1).max();
+        let least = self.durable.max(shown.unwrap_or(0));
+        let mut most = self.accepted;
         for (source, past) in self.sources.iter().enumerate() {
-            let durable = past.rows.partition_point(|row| row.at < self.durable);
-            let shown = past
-                .rows
-                .iter()
-                .rposition(|row| is_there(row, found.get(&source)));
-            let mut kept = durable.max(shown.map_or(0, |at| at + 1));
-            if let Some(last) = kept.checked_sub(1) {
-                least = least.max(past.rows[last].at + 1);
+            let rules = [before, &self.rules];
+            let all_may_be_gone = rules.iter().any(|rules| self.sheds(rules, source));
+            if last_shown[source].is_none() && all_may_be_gone {
+                continue;
             }
-            // Where nothing is shown, rules let all go up to here at most.
-            let total = past.gone + past.rows.len() as u64;
-            let ends = [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
-            let may_be_gone = ends.into_iter().max().filter(|_| shown.is_none());
-            // The next that would be seen if it were there.
-            while let Some(row) = past.rows.get(kept) {
-                let is_gone = may_be_gone.is_some_and(|end| past.gone + (kept as u64) < end);
-                if self.sight(source, row) == Sight::Shown && !is_gone {
-                    most = most.min(row.at);
-                    break;
-                }
-                kept += 1;
-            }
+            // The next that would be seen if it were there. Earlier ones are there, seen or not.
+            let kept = past.rows.partition_point(|row| row.at < least);
+            let next = (kept..past.rows.len()).find(|&at| {
+                let may_be_gone = last_shown[source].is_none() && past.gone + (at as u64) < past.may;
+                !may_be_gone && self.sight(source, &past.rows[at]) == Sight::Shown
+            });
+            most = next.map_or(most, |at| most.min(past.rows[at].at));
         }
         if least > most {
             return Err(format!(
