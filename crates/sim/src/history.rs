@@ -193,9 +193,11 @@ impl History {
         }
     }
 
-    /// The next start brings other rules.
-    pub(crate) fn change_rules(&mut self, rules: Rules) {
+    /// The next start brings rules; answers whether they are others.
+    pub(crate) fn change_rules(&mut self, rules: Rules) -> bool {
+        let changes = !rules.is_same(&self.rules);
         self.coming = Some(rules);
+        changes
     }
 
     /// Holds what a running store shows against what it should.

@@ -140,7 +140,7 @@ impl World {
         self.event(format!("from now on {:?}", self.plan.options));
         let rules = rules(&self.plan, &self.cast);
         let history = self.oracle.history.as_mut().expect("kept for such plans");
-        history.change_rules(rules);
+        self.report.rule_changes += u64::from(history.change_rules(rules));
     }
 
     /// A store whose budget is used up refuses rows, if that is what its classes say. Then
