@@ -241,7 +241,7 @@ impl History {
             self.bury_aged();
             self.rules = new;
         }
-        self.settle_doubts(&by_source)?;
+        self.settle_doubts(&by_source, &before)?;
         if crashed && self.holes {
             self.make_holes(&by_source);
         } else if crashed {
@@ -291,9 +291,15 @@ impl History {
                 self.accepted, self.durable
             ));
         }
-        for past in &mut self.sources {
+        for source in 0..self.sources.len() {
+            let past = &self.sources[source];
             let kept = past.rows.partition_point(|row| row.at < most);
             let sure = past.rows.partition_point(|row| row.at < least);
+            // They are not shown: whether they were lost or let go of, they are gone.
+            let is_gone = |at: &usize| self.sight(source, &past.rows[*at]) == Sight::Shown;
+            let gone: Vec<usize> = (sure..kept).filter(is_gone).collect();
+            let past = &mut self.sources[source];
+            gone.into_iter().for_each(|at| past.rows[at].cells.clear());
             past.doubt += (kept - sure) as u64;
             past.rows.truncate(kept);
         }
@@ -341,7 +347,11 @@ impl History {
     }
 
     /// A delete came to pass for all that it meant, or for nothing.
-    fn settle_doubts(&mut self, found: &BTreeMap<usize, Found<'_>>) -> Result<(), String> {
+    fn settle_doubts(
+        &mut self,
+        found: &BTreeMap<usize, Found<'_>>,
+        before: &Rules,
+    ) -> Result<(), String> {
         let doubts: HashSet<u64> = self
             .sources
             .iter()
@@ -359,16 +369,19 @@ impl History {
                 };
                 let mut without = past.clone();
                 let grave = without.graves.remove(at);
-                let first = self.bounds(source, past.rows.len() as u64 + past.gone);
-                let first = first.end().saturating_sub(past.gone) as usize;
-                for row in past.rows.iter().skip(first) {
+                let total = past.rows.len() as u64 + past.gone;
+                let ends = [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
+                // Earlier rows may be hidden for other reasons.
+                let first = ends[0].max(ends[1]).saturating_sub(past.gone) as usize;
+                for (at, row) in past.rows.iter().enumerate() {
                     let meant = row.at < grave.before && grave.maybe.contains(row.time);
                     if !meant || row.cells.is_empty() {
                         continue;
                     }
                     if is_there(row, found.get(&source)) {
                         shown += 1;
-                    } else if row.at < self.durable
+                    } else if at >= first
+                        && row.at < self.durable
                         && self.sight_of(&without, source, row) == Sight::Shown
                         && !is_overwritten(past, row)
                     {
