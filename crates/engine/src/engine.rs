@@ -155,6 +155,7 @@ impl Engine {
         options: Options,
     ) -> Result<Engine, Error> {
         options.check()?;
+        let _span = tracing::trace_span!("start").entered();
         let durability = options.durability;
         let idle_tick_ns = (options.idle_seal.as_nanos() as u64 / u64::from(IDLE_TICKS)).max(1);
         let (policy, segment_bytes) = (options.policy.policy(), options.segment_bytes);
@@ -202,6 +203,7 @@ impl Engine {
         engine.count_set_aside(&*engine.writing().disk)?;
         // What new rules hide must stay hidden.
         if engine.lock().retention.has_news() {
+            let _span = tracing::trace_span!("rules").entered();
             engine.write_catalog(&mut engine.writing())?;
         }
         Ok(engine)
@@ -506,6 +508,7 @@ impl Engine {
                 .clone()
                 .map_or(Ok(()), |why| Err(Error::Poisoned(why)));
         }
+        let _span = tracing::trace_span!("commit").entered();
         let mut journal = self.journal();
         let result = self.write_record(&mut journal, sync);
         if let Err(error) = &result {

@@ -239,6 +239,7 @@ impl Engine {
         segment: Arc<Segment>,
         slot: SlotState,
     ) -> Result<(), Error> {
+        let _span = tracing::trace_span!("drop").entered();
         // What lets rings forget must not go with the block that tells it.
         self.write_catalog(writing)?;
         let number = segment.trailer.number;
@@ -325,6 +326,7 @@ impl Engine {
     // ---- merging
 
     fn merge(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+        let _span = tracing::trace_span!("merge").entered();
         let segment = self.segment(number);
         let Some(entries) = self.entries(writing, &segment)? else {
             return Ok(());
@@ -474,6 +476,7 @@ impl Engine {
 
     /// Raises a class's floor so that about so many bytes die.
     fn let_go(&self, writing: &mut Writing, class: u8, bytes: u64) -> Result<(), Error> {
+        let _span = tracing::trace_span!("let_go").entered();
         let floor = {
             let mut state = self.lock();
             let floor = floor_for(&state.tallies, class, bytes);
@@ -500,6 +503,7 @@ impl Engine {
     /// # Errors
     /// When the disk fails: then the samples may or may not be deleted.
     pub fn delete(&self, selector: &Selector, interval: Interval) -> Result<u64, Error> {
+        let _span = tracing::trace_span!("delete").entered();
         let mut writing = self.writing();
         let sources = self.dictionary(|dictionary| dictionary.select(selector));
         let count = sources.len();

@@ -478,6 +478,12 @@ impl<'a> Replay<'a> {
         }
         self.lose_unnamed();
         for (source, rows) in self.rows.drain() {
+            let buffered = u64::from(self.state.buffers.line(source).rows);
+            // A file that had been let go came back, and what a ring had let go of with it: it is no
+            // beginning for the rows that are to come.
+            if self.state.retention.rows(source) + buffered < rows {
+                self.state.seal(source)?;
+            }
             self.state.retention.had(source, rows);
         }
         let resumed = std::mem::take(&mut self.resumed);

@@ -103,11 +103,11 @@ impl State {
         setting.min(self.room_on_disk)
     }
 
-    /// Whether others have filled the disk so far that the budget cannot be used: that is no reason to
-    /// let go of anything.
+    /// Whether others have filled the disk so far that the budget cannot be used, or, where there is
+    /// none, that no store could work in what is left: that is no reason to let go of anything.
     pub fn is_crowded(&self) -> bool {
         let budget = self.options.disk;
-        budget.is_some_and(|budget| self.room_on_disk < budget)
+        self.room_on_disk < budget.unwrap_or_else(|| least_budget(&self.options))
     }
 
     /// The class of the lowest priority among those that have something that may be shed.

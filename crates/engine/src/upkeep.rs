@@ -137,6 +137,7 @@ impl Engine {
 
     /// Makes a closed segment count: catalog, footer, sync, name; then lets the journal go.
     fn seal_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+        let _span = tracing::trace_span!("seal").entered();
         // Chapters that could not be written for want of room may be this segment's.
         if !writing.chapters.is_empty() {
             self.end_chapters(writing, |_| false)?;
@@ -196,6 +197,7 @@ impl Engine {
         if writing.chapters.is_empty() {
             return Ok(());
         }
+        let _span = tracing::trace_span!("chapter").entered();
         // As before sealing.
         self.write_journal(true)?;
         self.write_catalog(writing)?;
