@@ -98,7 +98,8 @@ impl Engine {
                 .iter()
                 .map(|eaten| eaten.segment.trailer.number)
                 .collect();
-            let stats = state.tallies.values().map(|tally| tally.stat);
+            let now = state.retention.now();
+            let stats = state.tallies.values().map(|tally| tally.stat_at(now));
             let (gone, mut segments): (Vec<SegmentStat>, Vec<SegmentStat>) =
                 stats.partition(|stat| eaten.contains(&stat.number));
             segments.retain(|stat| !writing.unreadable.contains(&stat.number));
@@ -106,7 +107,7 @@ impl Engine {
             let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
             fill.used = fill.used.saturating_sub(gone);
             let may_shed = !state.is_crowded() && state.first_to_shed().is_some();
-            (state.retention.now(), fill, segments, may_shed)
+            (now, fill, segments, may_shed)
         };
         let (now, fill, segments, may_shed) = view;
         let decision = writing.policy.choose(&View {

@@ -39,8 +39,10 @@ const LEAST_DELAY: Duration = Duration::from_millis(2);
 /// How often the file system is asked how much is free, and how often everything is tried to make
 /// room before writers are refused, ns.
 const ASK_EVERY: u64 = 1_000_000_000;
-/// Rounds of letting go before writers are refused.
-const ROUNDS: usize = 64;
+/// As this part of the budget was written, as much may have died.
+const WORTH_COUNTING: u64 = 128;
+/// Rounds of merging and letting go before writers are refused.
+const ROUNDS: usize = 256;
 
 /// The bytes that the journal takes at most.
 pub fn journal_room(options: &Options) -> u64 {
@@ -69,32 +71,39 @@ pub(crate) fn on_disk(bytes: u64) -> u64 {
 impl State {
     /// How full the store is.
     pub fn fill(&self) -> Fill {
-        let open: u64 = self
-            .open
-            .iter()
-            .map(|open| on_disk(open.reserved.max(open.len())))
-            .sum();
-        let journal = journal_room(&self.options).max(self.pins.bytes());
-        let open_live: u64 = self.open.iter().map(OpenSegment::len).sum();
-        let live: u64 = self.tallies.values().map(|tally| tally.stat.live).sum();
-        let budget = self.budget();
-        let reserved = merge_room(&self.options) + self.pending();
+        let (used, budget, reserved) = (self.used(), self.budget(), self.reserved());
+        let now = self.retention.now();
+        let sealed = self.tallies.values().map(|tally| tally.stat_at(now).live);
+        let open = self.open.iter().map(OpenSegment::len);
         // In a small store, or one with much in memory, writers would stop before merging began.
         let writers = budget.saturating_sub(reserved + 2 * self.options.segment_bytes);
         let latest = (writers as f64 / budget as f64).max(LEAST_UM);
         Fill {
             budget,
-            used: SUNDRY
-                + journal
-                + self.catalog_bytes
-                + self.sealed_bytes
-                + self.graveyard_bytes
-                + self.aside_bytes
-                + open,
-            live: live + open_live,
+            used,
+            live: sealed.chain(open).sum(),
             reserved,
             um: self.options.merge_from.min(latest),
         }
+    }
+
+    /// What the store takes, everything counted before it is there.
+    fn used(&self) -> u64 {
+        let open = self.open.iter();
+        let open = open.map(|open| on_disk(open.reserved.max(open.len())));
+        let journal = journal_room(&self.options).max(self.pins.bytes());
+        SUNDRY
+            + journal
+            + self.catalog_bytes
+            + self.sealed_bytes
+            + self.graveyard_bytes
+            + self.aside_bytes
+            + open.sum::<u64>()
+    }
+
+    /// What writers leave alone.
+    fn reserved(&self) -> u64 {
+        merge_room(&self.options) + self.pending()
     }
 
     /// What the store may take: its setting, or less where the file system has less.
@@ -241,16 +250,16 @@ impl Engine {
     /// Whether writers have room, and how long they should wait.
     fn room(&self) -> (bool, Duration) {
         let mut state = self.lock();
-        let fill = state.fill();
+        let limit = state.budget().saturating_sub(state.reserved()).max(1);
+        let used = state.used();
         let written = state.counters.block_bytes + state.staging.bytes() as u64;
         let bytes = written.saturating_sub(std::mem::replace(&mut state.paid, written));
-        let limit = fill.budget.saturating_sub(fill.reserved).max(1);
-        let delay = THROTTLE.delay_s(fill.used as f64 / limit as f64);
+        let delay = THROTTLE.delay_s(used as f64 / limit as f64);
         state.owed = match delay > 0.0 {
             true => state.owed + delay * bytes as f64 / THROTTLE_BYTES,
             false => 0.0,
         };
-        let room = fill.room_for_writers() > 0;
+        let room = used < limit;
         (room, Duration::from_secs_f64(state.owed.min(1.0)))
     }
 
@@ -265,14 +274,13 @@ impl Engine {
             }
             // What is written twice goes first.
             self.end_chapters(writing, |_| true)?;
-            let now = self.clock.monotonic();
-            if writing.tried.is_none_or(|tried| now - tried >= ASK_EVERY) {
-                writing.tried = Some(now);
-                self.survey_all(writing)?;
-            }
-            self.tend(writing)?;
+            self.count_anew(writing)?;
+            let more = self.tend(writing)?;
             if self.room().0 {
                 return Ok(());
+            }
+            if more {
+                continue;
             }
             if self.lock().is_crowded() || !self.shed(writing)? {
                 break;
@@ -283,6 +291,21 @@ impl Engine {
             used: fill.used,
             budget: fill.budget,
         })
+    }
+
+    /// Counts everything anew before something is refused, unless next to nothing can have died since.
+    fn count_anew(&self, writing: &mut Writing) -> Result<(), Error> {
+        let now = self.clock.monotonic();
+        let (written, budget) = {
+            let state = self.lock();
+            (state.counters.block_bytes, state.budget())
+        };
+        let late = writing.tried.is_none_or(|tried| now - tried >= ASK_EVERY);
+        if late || written - writing.surveyed >= budget / WORTH_COUNTING {
+            (writing.tried, writing.surveyed) = (Some(now), written);
+            self.survey_all(writing)?;
+        }
+        Ok(())
     }
 
     /// Counts what files take that were set aside: they are in nobody's way, but in the budget.

@@ -125,7 +125,7 @@ pub struct LogStatus {
 impl LogStatus {
     pub(crate) fn of(state: &State, memory: Memory) -> LogStatus {
         let sealed = state.tallies.values().map(|tally| SegmentStatus {
-            stat: tally.stat,
+            stat: tally.stat_at(state.retention.now()),
             open: false,
         });
         let open = state.open.iter().map(|open| SegmentStatus {

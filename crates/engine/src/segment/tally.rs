@@ -23,17 +23,46 @@ pub struct Share {
     pub last: u64,
 }
 
+/// Bytes that should have died when it is so late: wall time, ns.
+#[derive(Clone, Copy, Debug)]
+struct Fate {
+    at: i64,
+    dead: u64,
+}
+
+/// Fates that are kept of a segment at most.
+const FATES: u64 = 32;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// What policies look at.
+    /// What was found.
     pub stat: SegmentStat,
+    /// What is foretold of the live blocks, in the order of time.
+    fates: Vec<Fate>,
     /// Live bytes by class.
     pub shares: Vec<Share>,
     /// The lowest number of its blocks.
     pub first_block: u64,
     /// When it is worth another survey: wall time, ns.
     pub due: i64,
+}
+
+impl Tally {
+    /// What policies look at: what was found, and what should have died since. A segment is said to
+    /// be all dead only when it was found so.
+    pub fn stat_at(&self, now: i64) -> SegmentStat {
+        let passed = self.fates.partition_point(|fate| fate.at <= now);
+        let died = passed
+            .checked_sub(1)
+            .map_or(0, |last| self.fates[last].dead);
+        let died = died.min(self.stat.live.saturating_sub(1));
+        SegmentStat {
+            live: self.stat.live - died,
+            dead: self.stat.dead + died,
+            ..self.stat
+        }
+    }
 }
 
 /// A survey in progress: entries are told one by one.
@@ -94,6 +123,7 @@ impl Survey {
             gone += bytes;
             gone >= share
         });
+        let fates = fates(&self.deaths, self.live);
         let due = match next {
             Some((Death::At(at), _)) => (*at).max(now + MOMENT),
             // The rate will be known some day.
@@ -113,9 +143,26 @@ impl Survey {
                     .last()
                     .map_or(Death::At(now), |(death, _)| *death),
             },
+            fates,
             shares: self.shares,
             first_block: self.first_block,
             due,
         }
     }
+}
+
+/// Steps of the live bytes, evenly high. `deaths` are in the order of time.
+fn fates(deaths: &[(Death, u64)], live: u64) -> Vec<Fate> {
+    let mut fates: Vec<Fate> = Vec::new();
+    let mut dead = 0;
+    let mut told = 0;
+    for (death, bytes) in deaths {
+        let Death::At(at) = *death else { break };
+        dead += bytes;
+        if (dead - told) * FATES >= live {
+            told = dead;
+            fates.push(Fate { at, dead });
+        }
+    }
+    fates
 }

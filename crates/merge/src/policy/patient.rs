@@ -32,12 +32,16 @@ impl Policy for Patient {
 
 /// The fill that it is content with: Um, but at least half of what is not live may be dead. So
 /// there is something worth merging however full of live blocks the store is. A merge has to come
-/// before writers run out of room, though, in a small store with much reserved.
+/// before writers are slowed for want of room, though, and sooner in a small store with much reserved.
 fn content(view: &View) -> f64 {
     let fill = &view.fill;
     let kept = (fill.reserved + view.output_limit) as f64 / fill.budget.max(1) as f64;
-    fill.um.max(((1.0 + fill.v()) / 2.0).min(1.0 - kept))
+    fill.um
+        .max(((1.0 + fill.v()) / 2.0).min(EARLY * (1.0 - kept)))
 }
+
+/// The part of what writers may use at which it is content at most.
+const EARLY: f64 = 0.97;
 
 /// How little predictions are to be trusted, 0 to 1: by the live bytes that outlived theirs.
 fn doubt(view: &View) -> f64 {
