@@ -68,6 +68,11 @@ impl Work {
         }
     }
 
+    /// Whether the engine on this thread is in the midst of it.
+    pub fn is_going_on(self) -> bool {
+        AT_WORK.with_borrow(|at| at.now.contains(&self))
+    }
+
     fn named(name: &str) -> Option<Work> {
         Work::ALL.into_iter().find(|work| work.name() == name)
     }
