@@ -265,7 +265,9 @@ impl History {
             .map(|source| {
                 let found = found.get(&source);
                 let rows = self.sources[source].rows.iter();
-                rows.rev().find(|row| is_there(row, found)).map(|row| row.at)
+                rows.rev()
+                    .find(|row| is_there(row, found))
+                    .map(|row| row.at)
             })
             .collect();
         let shown = last_shown.iter().flatten().map(|at| at + 1).max();

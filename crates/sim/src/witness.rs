@@ -97,8 +97,18 @@ enum Operation {
 
 impl Operation {
     const NAMES: [&str; OPERATIONS] = [
-        "list", "open", "create", "remove", "rename", "sync_names", "read", "write", "sync", "set_len",
-        "reserve", "len",
+        "list",
+        "open",
+        "create",
+        "remove",
+        "rename",
+        "sync_names",
+        "read",
+        "write",
+        "sync",
+        "set_len",
+        "reserve",
+        "len",
     ];
 }
 
@@ -115,13 +125,6 @@ impl Count {
     /// How often the power failed, or the program was killed, in the midst of it.
     pub fn ends(&self) -> u64 {
         self.ends.iter().sum()
-    }
-
-    /// The operations that it did, and during which none of all these times fell.
-    pub fn spared(&self) -> Vec<&'static str> {
-        let spared = |&at: &usize| self.operations[at] > 0 && self.ends[at] == 0;
-        let at = (0..OPERATIONS).filter(spared);
-        at.map(|at| Operation::NAMES[at]).collect()
     }
 }
 
@@ -152,7 +155,11 @@ impl fmt::Display for Works {
         for work in Work::ALL {
             let count = self.of(work);
             let (begun, ends) = (count.begun, count.ends());
-            write!(f, "{:8}{begun:>9} begun, {ends:>6} ended by a crash, by operation:", work.name())?;
+            write!(
+                f,
+                "{:8}{begun:>9} begun, {ends:>6} ended by a crash, by operation:",
+                work.name()
+            )?;
             for (at, name) in Operation::NAMES.into_iter().enumerate() {
                 if count.operations[at] > 0 {
                     write!(f, " {name} {}/{}", count.ends[at], count.operations[at])?;
@@ -277,7 +284,11 @@ impl Witness {
         let now = AT_WORK.with_borrow(|at| at.now.clone());
         let was_off = sim.is_off();
         let mut seen = self.seen();
-        if let Some(target) = seen.target.as_mut().filter(|target| now.contains(&target.work)) {
+        if let Some(target) = seen
+            .target
+            .as_mut()
+            .filter(|target| now.contains(&target.work))
+        {
             target.operation -= 1;
             if target.operation == 0 {
                 seen.target = None;

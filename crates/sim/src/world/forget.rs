@@ -91,7 +91,11 @@ impl World {
             work,
             operation: self.rng.between(1, most),
         };
-        self.end = *self.rng.pick(&[super::How::PowerCut, super::How::PowerCut, super::How::Killed]);
+        self.end = *self.rng.pick(&[
+            super::How::PowerCut,
+            super::How::PowerCut,
+            super::How::Killed,
+        ]);
         self.event(format!("{target:?}: {:?}", self.end));
         self.witness.aim(Some(target));
     }
