@@ -175,7 +175,7 @@ impl Engine {
         let open = state.take_open(number);
         state.counters.segment_written += bytes.len() as u64;
         state.retention.vouch(born);
-        let tally = survey.tally(lane, total, born, state.retention.now());
+        let tally = survey.tally(lane, segment.room(), born, state.retention.now());
         state.add_sealed(segment, tally);
         state.note_durable(&open.pins, &entries);
         let fill = state.fill();
@@ -278,7 +278,7 @@ impl Engine {
             // It stays until it is written: there may be no room now.
             writing.catalog.add(&writing.frame)?;
             writing.frame = Frame::default();
-            self.lock().catalog_bytes = writing.catalog.bytes();
+            self.lock().catalog_bytes = writing.catalog.room();
         }
     }
 

@@ -104,10 +104,14 @@ impl Store {
         while self.engine.step().unwrap() {}
     }
 
+    /// In whole blocks, as `du` counts.
     fn used(&self) -> u64 {
         let names = self.disk.list().unwrap();
         let len = |name: &String| self.disk.open(name).unwrap().len().unwrap();
-        names.iter().map(len).sum()
+        names
+            .iter()
+            .map(|name| len(name).next_multiple_of(4096))
+            .sum()
     }
 
     fn times(&self, source: SourceId) -> Vec<i64> {
@@ -261,7 +265,11 @@ fn a_full_store_refuses_or_sheds_as_its_classes_say() {
     };
     let (store, written) = full(Classes::new(vec![shed]).unwrap());
     written.unwrap();
-    assert!(store.engine.status().shed_bytes > 0);
+    let status = store.engine.status();
+    assert!(status.shed_bytes > 0);
+    // What dies together lies together, and what is all live is not merged in circles.
+    let (sealed, merged) = (status.block_bytes_sealed, status.merge_written);
+    assert!(merged * 10 < sealed, "{merged} again of {sealed} bytes");
     assert_eq!(
         store
             .times(store.ids[0])
@@ -270,6 +278,22 @@ fn a_full_store_refuses_or_sheds_as_its_classes_say() {
         Some(true)
     );
     assert_eq!(store.times(store.ids[10]).first(), Some(&SECOND));
+}
+
+#[test]
+fn what_was_set_aside_counts_in_the_budget() {
+    let store = Store::new(options(ring(100)));
+    store.tick(&store.ids).unwrap();
+    let before = store.engine.status().disk_used;
+    let aside = store.disk.create("segment-00000063.damaged").unwrap();
+    aside.write_at(0, &[7; 10_000]).unwrap();
+    aside.sync().unwrap();
+    let store = store.reopen(options(ring(100)));
+    let used = store.engine.status().disk_used;
+    assert!(
+        (before + 12_288..before + 40_000).contains(&used),
+        "{before} before, {used} now"
+    );
 }
 
 #[test]
