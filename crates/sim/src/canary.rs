@@ -1,5 +1,6 @@
 //! Disks that lie, to prove that the simulation notices.
 
+use crate::witness::Work;
 use seiner_platform::sim::SimDisk;
 use seiner_platform::{Disk, File};
 use std::io;
@@ -12,6 +13,10 @@ pub enum Lie {
     Sync,
     /// A sync of the names is acknowledged, and not done.
     SyncNames,
+    /// A removal of a file is acknowledged, and not done.
+    Removal,
+    /// A sync in the midst of a work is acknowledged, and not done.
+    SyncIn(Work),
     /// Of a write that is longer than a page of 512 bytes the last page is left out.
     LastPage,
 }
@@ -50,7 +55,10 @@ impl Disk for Liar {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
+        match self.lie {
+            Lie::Removal => Ok(()),
+            _ => self.disk.remove(name),
+        }
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -62,10 +70,10 @@ impl Disk for Liar {
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        if self.lie == Lie::SyncNames {
-            Ok(())
-        } else {
-            self.disk.sync_names()
+        match self.lie {
+            Lie::SyncNames => Ok(()),
+            Lie::SyncIn(work) if work.is_going_on() => Ok(()),
+            _ => self.disk.sync_names(),
         }
     }
 }
@@ -93,10 +101,10 @@ impl File for LiarFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        if self.lie == Lie::Sync {
-            Ok(())
-        } else {
-            self.file.sync()
+        match self.lie {
+            Lie::Sync => Ok(()),
+            Lie::SyncIn(work) if work.is_going_on() => Ok(()),
+            _ => self.file.sync(),
         }
     }
 

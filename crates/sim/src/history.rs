@@ -274,18 +274,15 @@ impl History {
         let least = self.durable.max(shown.unwrap_or(0));
         let mut most = self.accepted;
         for (source, past) in self.sources.iter().enumerate() {
-            let rules = [before, &self.rules];
-            let all_may_be_gone = rules.iter().any(|rules| self.sheds(rules, source));
-            if last_shown[source].is_none() && all_may_be_gone {
-                continue;
-            }
+            // Where nothing is shown, rules may have let all go up to here, if all rows were kept.
+            let let_go = match last_shown[source] {
+                Some(_) => 0,
+                None => self.last_let_go(source, before),
+            };
             // The next that would be seen if it were there. Earlier ones are there, seen or not.
-            let kept = past.rows.partition_point(|row| row.at < least);
-            let next = (kept..past.rows.len()).find(|&at| {
-                let may_be_gone =
-                    last_shown[source].is_none() && past.gone + (at as u64) < past.may;
-                !may_be_gone && self.sight(source, &past.rows[at]) == Sight::Shown
-            });
+            let kept = past.rows.partition_point(|row| row.at < least).max(let_go);
+            let next = (kept..past.rows.len())
+                .find(|&at| self.sight(source, &past.rows[at]) == Sight::Shown);
             most = next.map_or(most, |at| most.min(past.rows[at].at));
         }
         if least > most {
@@ -372,11 +369,8 @@ impl History {
                 };
                 let mut without = past.clone();
                 let grave = without.graves.remove(at);
-                let total = past.rows.len() as u64 + past.gone;
-                let ends =
-                    [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
                 // Earlier rows may be hidden for other reasons.
-                let first = ends[0].max(ends[1]).saturating_sub(past.gone) as usize;
+                let first = self.last_let_go(source, before);
                 for (at, row) in past.rows.iter().enumerate() {
                     let meant = row.at < grave.before && grave.maybe.contains(row.time);
                     if !meant || row.cells.is_empty() {
@@ -557,6 +551,14 @@ impl History {
             most = total;
         }
         least.min(total).max(past.seen)..=most.max(past.seen)
+    }
+
+    /// How many of a source's rows rules may have let go of, those before a start or those since.
+    fn last_let_go(&self, source: usize, before: &Rules) -> usize {
+        let past = &self.sources[source];
+        let total = past.gone + past.rows.len() as u64;
+        let ends = [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
+        ends[0].max(ends[1]).saturating_sub(past.gone) as usize
     }
 
     /// Whether a source may lose any of its blocks.

@@ -2,8 +2,9 @@
 //!
 //! A [`World`] drives an engine on a simulated disk and clock through appends, reads, crashes
 //! and faults, all chosen by a seed, and compares every answer with an [`Oracle`], the obvious
-//! store in memory. What is wrong ends as a [`Violation`] that names the seed; the same seed
-//! gives the same run, operation by operation.
+//! store in memory; in a second run of each seed, of a store that lets go of data, with bounds
+//! that its history gives. What is wrong ends as a [`Violation`] that names the seed; the same
+//! seed gives the same run, operation by operation.
 //!
 //! ```text
 //! SEINER_SIM_RUNS=100000 cargo test -p seiner-sim     more seeds

@@ -68,6 +68,11 @@ impl Work {
         }
     }
 
+    /// Whether the engine on this thread is in the midst of it.
+    pub fn is_going_on(self) -> bool {
+        AT_WORK.with_borrow(|at| at.now.contains(&self))
+    }
+
     fn named(name: &str) -> Option<Work> {
         Work::ALL.into_iter().find(|work| work.name() == name)
     }
@@ -120,13 +125,6 @@ impl Count {
     /// How often the power failed, or the program was killed, in the midst of it.
     pub fn ends(&self) -> u64 {
         self.ends.iter().sum()
-    }
-
-    /// The operations that it did, and during which none of all these times fell.
-    pub fn spared(&self) -> Vec<&'static str> {
-        let spared = |&at: &usize| self.operations[at] > 0 && self.ends[at] == 0;
-        let at = (0..OPERATIONS).filter(spared);
-        at.map(|at| Operation::NAMES[at]).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::answers::{self, Amiss, Places};
 use crate::cast::Cast;
 use crate::oracle::Oracle;
 use crate::plan::{Plan, Trouble};
-use crate::witness::{Target, Witness, Work, Works};
+use crate::witness::{Witness, Work, Works};
 use seiner_engine::{Engine, Error, Query, Step};
 use seiner_model::SourceId;
 use seiner_platform::Disk;
@@ -287,32 +287,11 @@ impl World {
 
     fn schedule_end(&mut self) -> Done {
         self.call_off_end();
-        if self.plan.forgetful && self.rng.chance(1, 2) {
-            let works = match self.engine {
-                Some(_) => &Work::ALL[2..],
-                None => &Work::ALL[..2],
-            };
-            return self.schedule_end_of_work(works);
-        }
         let most = *self.rng.pick(&[4, 20, 60, 200]);
         let operations = self.rng.between(1, most);
         self.end = *self.rng.pick(&[How::PowerCut, How::PowerCut, How::Killed]);
         self.event(format!("in {operations} operations: {:?}", self.end));
         self.disk.crash_after(Some(operations));
-        Ok(())
-    }
-
-    /// All ends in the midst of some work of the engine.
-    fn schedule_end_of_work(&mut self, works: &[Work]) -> Done {
-        let work = *self.rng.pick(works);
-        let most = *self.rng.pick(&[4, 16, 60]);
-        let target = Target {
-            work,
-            operation: self.rng.between(1, most),
-        };
-        self.end = *self.rng.pick(&[How::PowerCut, How::PowerCut, How::Killed]);
-        self.event(format!("{target:?}: {:?}", self.end));
-        self.witness.aim(Some(target));
         Ok(())
     }
 

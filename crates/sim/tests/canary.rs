@@ -2,7 +2,7 @@
 
 use seiner_platform::Disk;
 use seiner_platform::sim::SimDisk;
-use seiner_sim::{Campaign, Liar, Lie, World, Wrap};
+use seiner_sim::{Campaign, Liar, Lie, Work, World, Wrap};
 use std::sync::Arc;
 
 fn found_out(wrap: Wrap) {
@@ -54,4 +54,28 @@ fn names_that_are_not_synced_are_found_out() {
 #[test]
 fn writes_without_their_last_page_are_found_out() {
     found_out(drops_pages);
+}
+
+/// The run of a store that lets go of data that finds a lie out; it passes without the lie.
+fn found_out_by_forgetting(lie: Lie) {
+    const WITHIN: u64 = 100;
+    let tell_lies = |disk: SimDisk| -> Arc<dyn Disk> { Arc::new(Liar::new(disk, lie)) };
+    let found = (0..WITHIN).find_map(|seed| World::forgetful(seed, wrap, false).run().err());
+    let violation = found.unwrap_or_else(|| panic!("{WITHIN} runs and {lie:?} was not found out"));
+    println!("{lie:?}: {violation}");
+    if let Err(other) = World::forgetful(violation.seed, World::plain, false).run() {
+        panic!("without {lie:?}: {other}");
+    }
+}
+
+#[test]
+fn files_that_are_not_removed_are_found_out() {
+    found_out_by_forgetting(Lie::Removal);
+}
+
+/// But for a merge's: without the victim's name its blocks are only counted twice.
+#[test]
+fn syncs_that_a_work_leaves_out_are_found_out() {
+    let others = Work::ALL.into_iter().filter(|&work| work != Work::Merge);
+    others.for_each(|work| found_out_by_forgetting(Lie::SyncIn(work)));
 }

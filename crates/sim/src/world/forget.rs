@@ -5,6 +5,7 @@ use crate::answers::{self, Amiss};
 use crate::cast::Cast;
 use crate::history::{History, Rules};
 use crate::plan::{Plan, Trouble};
+use crate::witness::{Target, Work};
 use seiner_engine::{Engine, Error};
 use seiner_model::{Interval, Selector};
 use seiner_platform::{Clock, Disk};
@@ -32,8 +33,9 @@ impl World {
     /// A step of a store that lets go of data.
     pub(super) fn act_forgetful(&mut self) -> Done {
         match self.rng.below(100) {
-            0..42 => self.append_batch(),
-            42..50 => self.append_columns(),
+            0..38 => self.append_batch(),
+            38..46 => self.append_columns(),
+            46..50 => self.end_a_work(),
             50..54 => self.append_samples(),
             54..61 => self.commit(),
             61..72 => self.background(),
@@ -51,6 +53,51 @@ impl World {
         self.clock.advance(second);
         self.pass();
         self.check_budget()
+    }
+
+    /// Ends all in the midst of some work of the engine, and has it work.
+    fn end_a_work(&mut self) -> Done {
+        if !self.plan.crashes() {
+            return Ok(());
+        }
+        let work = *self.rng.pick(&[
+            Work::Seal,
+            Work::Chapter,
+            Work::Merge,
+            Work::Drop,
+            Work::LetGo,
+            Work::Delete,
+        ]);
+        self.aim_at(work);
+        match work {
+            Work::Delete => self.delete(),
+            _ => self.background(),
+        }
+    }
+
+    /// The start that follows ends somewhere.
+    pub(super) fn end_a_start(&mut self) {
+        let work = *self.rng.pick(&[Work::Start, Work::Rules]);
+        self.aim_at(work);
+    }
+
+    fn aim_at(&mut self, work: Work) {
+        self.call_off_end();
+        let most = match work {
+            Work::Start | Work::Seal | Work::Chapter | Work::Merge => *self.rng.pick(&[8, 60]),
+            _ => 4,
+        };
+        let target = Target {
+            work,
+            operation: self.rng.between(1, most),
+        };
+        self.end = *self.rng.pick(&[
+            super::How::PowerCut,
+            super::How::PowerCut,
+            super::How::Killed,
+        ]);
+        self.event(format!("{target:?}: {:?}", self.end));
+        self.witness.aim(Some(target));
     }
 
     fn pass_a_while(&mut self) -> Done {

@@ -70,7 +70,10 @@ impl World {
         let found = loop {
             attempts += 1;
             if self.plan.crashes() && attempts < 4 && self.rng.chance(1, 4) {
-                self.schedule_end()?;
+                match self.plan.forgetful && self.rng.chance(1, 2) {
+                    true => self.end_a_start(),
+                    false => self.schedule_end()?,
+                }
             }
             let disk = (self.wrap)(self.disk.clone());
             let disk = self.witness.watch(disk, &self.disk);
