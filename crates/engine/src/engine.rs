@@ -10,7 +10,7 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
-use crate::merging::{Eaten, Outlook, Record};
+use crate::merging::{Eaten, Half, Outlook, Record};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::segment::files::Files;
@@ -25,7 +25,7 @@ use seiner_model::{
     Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
 };
 use seiner_platform::{Clock, Directory, Disk, SystemClock};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -89,14 +89,18 @@ pub(crate) struct Writing {
     pub idle_rows: u64,
     /// Victims whose live blocks were written again.
     pub eaten: Vec<Eaten>,
+    /// Victims of a merge that came to an end before its time, for want of room.
+    pub half: HashMap<u64, Half>,
     /// Segments whose names say that they are being merged.
     pub merging: HashSet<u64>,
     /// Those of them that were at the start.
     pub interrupted: HashSet<u64>,
-    /// Blocks of these that other segments have, too.
-    pub copied: HashSet<u64>,
+    /// Blocks of these that other segments have, too: segment and number.
+    pub copied: HashSet<(u64, u64)>,
     /// Segments whose index is damaged.
     pub unreadable: HashSet<u64>,
+    /// Segments in which gathering blocks was found not to be worth it.
+    pub tidy: HashSet<u64>,
     /// Segments out of service that somebody may be reading still.
     pub graveyard: Vec<(Arc<Segment>, SlotState)>,
     /// When the free room was asked for, and when everything was last tried to make some, in the
@@ -110,7 +114,7 @@ pub(crate) struct Writing {
 impl Writing {
     /// Whether a block of a segment lies in another one, too, and is dead in this one.
     pub fn is_copied(&self, segment: u64, block: u64) -> bool {
-        self.interrupted.contains(&segment) && self.copied.contains(&block)
+        self.copied.contains(&(segment, block))
     }
 }
 
@@ -123,7 +127,7 @@ pub(crate) struct Opened {
     pub files: Arc<Files>,
     /// Segments that were being merged, and blocks of theirs that others have, too.
     pub merging: HashSet<u64>,
-    pub copied: HashSet<u64>,
+    pub copied: HashSet<(u64, u64)>,
 }
 
 impl Engine {
@@ -179,10 +183,12 @@ impl Engine {
                 idle_tick: 0,
                 idle_rows: 0,
                 eaten: Vec::new(),
+                half: HashMap::new(),
                 interrupted: opened.merging.clone(),
                 merging: opened.merging,
                 copied: opened.copied,
                 unreadable: HashSet::new(),
+                tidy: HashSet::new(),
                 graveyard: Vec::new(),
                 asked: None,
                 tried: None,
@@ -762,7 +768,12 @@ impl Engine {
             segments_dropped: counters.segments_dropped,
             segments_merged: counters.segments_merged,
             merge_written: counters.merge_written,
+            extra_written: counters.extra_written,
+            extra_left: state.extra_left(),
             merge_read: counters.merge_read,
+            gathered_blocks: counters.gathered_blocks,
+            overwritten_rows: counters.overwritten_rows,
+            squeezed_bytes: counters.squeezed_bytes,
             shed_bytes: counters.shed_bytes,
             disk_used: fill.used,
             disk_budget: fill.budget,

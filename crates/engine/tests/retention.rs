@@ -85,9 +85,8 @@ impl Store {
         let values: Vec<f64> = sources
             .iter()
             .map(|source| {
-                f64::from_bits(
-                    (now as u64 ^ u64::from(source.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2,
-                )
+                let mixed = (now as u64 ^ u64::from(source.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                f64::from_bits((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 2)
             })
             .collect();
         self.engine
