@@ -114,7 +114,9 @@ fn of_directory(data: &Path) -> Result<Vec<Arrival>, Failure> {
 
 fn of_server(remote: &Remote) -> Result<Vec<Arrival>> {
     let mut text = String::new();
-    remote.get("/api/v1/log/trace", &[])?.read_to_string(&mut text)?;
+    remote
+        .get("/api/v1/log/trace", &[])?
+        .read_to_string(&mut text)?;
     Ok(trace::parse(&text)?)
 }
 

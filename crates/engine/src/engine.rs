@@ -10,7 +10,7 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
-use crate::merging::{Eaten, Half, Outlook, Record};
+use crate::merging::{Decisions, Eaten, Half, Record};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::segment::files::Files;
@@ -25,7 +25,7 @@ use seiner_model::{
     Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
 };
 use seiner_platform::{Clock, Directory, Disk, SystemClock};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -54,8 +54,7 @@ pub struct Engine {
     pub(crate) files: Arc<Files>,
     /// R.
     pub(crate) segment_bytes: u64,
-    /// What was dropped and merged lately, and why.
-    pub(crate) decisions: Mutex<VecDeque<Record>>,
+    pub(crate) decisions: Mutex<Decisions>,
     durable: Durable,
     recovery: Recovery,
     keeper: Mutex<Option<Keeper>>,
@@ -107,8 +106,8 @@ pub(crate) struct Writing {
     /// clock's monotone ns.
     pub asked: Option<u64>,
     pub tried: Option<u64>,
-    /// How things stood when a merge was decided last.
-    pub outlook: Option<Outlook>,
+    /// The bytes of blocks that had been sealed when everything was counted anew before shedding.
+    pub surveyed: u64,
 }
 
 impl Writing {
@@ -192,7 +191,7 @@ impl Engine {
                 graveyard: Vec::new(),
                 asked: None,
                 tried: None,
-                outlook: None,
+                surveyed: 0,
             }),
             files: opened.files,
             segment_bytes,
@@ -703,17 +702,15 @@ impl Engine {
 
     /// The log: room, lanes, segments, classes.
     pub fn log(&self) -> LogStatus {
-        let policy = self.writing().policy.memory();
+        let memory = self.decided().memory;
         let mut state = self.lock();
         state.advance(self.clock.now());
-        LogStatus::of(&state, policy)
+        LogStatus::of(&state, memory)
     }
 
     /// What was dropped and merged lately and why, the latest last.
     pub fn decisions(&self) -> Vec<Record> {
-        let records = self.decisions.lock();
-        let records = records.expect("nobody panics with the records");
-        records.iter().cloned().collect()
+        self.decided().records.iter().cloned().collect()
     }
 
     /// The state of the store.

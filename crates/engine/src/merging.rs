@@ -17,21 +17,25 @@ pub(crate) use rewriting::Half;
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
 use crate::retention::Tombstone;
-use crate::retention::class::WhenFull;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::{Share, Tally};
 use crate::volume::SlotState;
-use seiner_merge::{Decision, Fill, SegmentStat, View};
+use seiner_merge::{Decision, Memory, SegmentStat, View, least_dead_share};
 use seiner_model::{Interval, Selector};
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, MutexGuard};
 
 /// Segments surveyed at a time.
 const SURVEYS: usize = 8;
 /// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
 /// budget: seldom enough to be worth a note in the catalog.
 const STEP: u64 = 64;
+/// Shedding begins when writers have less than this part of the budget left: before they are slowed.
+const AHEAD: u64 = 32;
+/// Everything is counted anew before something is shed, but no more often than this while as much is
+/// written as the budget holds.
+const SURVEYS_A_BUDGET: u64 = 16;
 /// Decisions kept for whoever asks why.
 const DECISIONS: usize = 64;
 
@@ -44,17 +48,6 @@ pub(crate) struct Eaten {
     damaged: bool,
 }
 
-/// How things stood at a decision.
-#[derive(Clone, Copy)]
-pub(crate) struct Outlook {
-    /// Bytes of blocks sealed so far.
-    written: u64,
-    /// Live bytes.
-    live: u64,
-    /// Used bytes.
-    used: u64,
-}
-
 /// What was decided, when, and what came of it.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -62,6 +55,15 @@ pub struct Record {
     pub at: i64,
     /// Victims and drops, and why.
     pub decision: Decision,
+}
+
+/// What was decided lately, for whoever asks without waiting for a merge.
+#[derive(Default)]
+pub(crate) struct Decisions {
+    /// The latest last.
+    pub records: VecDeque<Record>,
+    /// What the policy remembers.
+    pub memory: Memory,
 }
 
 impl Engine {
@@ -74,7 +76,7 @@ impl Engine {
         self.bring_down_quotas(writing)?;
         let decision = self.decide(writing);
         if decision.is_empty() {
-            return Ok(done || self.tidy(writing)?);
+            return Ok(self.shed_ahead(writing)? || done || self.tidy(writing)?);
         }
         self.carry_out(writing, &decision)?;
         Ok(true)
@@ -96,27 +98,24 @@ impl Engine {
             // Their room is as good as free.
             let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
             fill.used = fill.used.saturating_sub(gone);
-            (state.retention.now(), fill, segments)
+            let may_shed = !state.is_crowded() && state.first_to_shed().is_some();
+            (state.retention.now(), fill, segments, may_shed)
         };
-        let (now, fill, segments) = view;
-        let mut decision = writing.policy.choose(&View {
+        let (now, fill, segments, may_shed) = view;
+        let decision = writing.policy.choose(&View {
             now,
             fill,
             output_limit: self.segment_bytes,
+            least_dead_share: least_dead_share(may_shed),
             segments: &segments,
         });
-        if !self.has_changed(writing, &fill) {
-            decision.merge.clear();
-        }
+        let mut decided = self.decided();
+        decided.memory = writing.policy.memory();
         if !decision.is_empty() {
-            let mut records = self
-                .decisions
-                .lock()
-                .expect("nobody panics with the records");
-            if records.len() == DECISIONS {
-                records.pop_front();
+            if decided.records.len() == DECISIONS {
+                decided.records.pop_front();
             }
-            records.push_back(Record {
+            decided.records.push_back(Record {
                 at: now,
                 decision: decision.clone(),
             });
@@ -124,32 +123,10 @@ impl Engine {
         decision
     }
 
-    /// Whether a merge may find what the last one did not: something was written, something died, or
-    /// there never was so much room since. Where all is live, merging goes in circles.
-    fn has_changed(&self, writing: &mut Writing, fill: &Fill) -> bool {
-        let written = self.lock().counters.block_bytes;
-        let worth = self.segment_bytes / STEP;
-        let now = Outlook {
-            written,
-            live: fill.live,
-            used: fill.used,
-        };
-        match &mut writing.outlook {
-            Some(last) if last.written == written => {
-                let died = fill.live + worth < last.live;
-                let emptier = fill.used + worth < last.used;
-                last.live = last.live.min(fill.live);
-                last.used = match died {
-                    true => fill.used,
-                    false => last.used.min(fill.used),
-                };
-                died || emptier
-            }
-            outlook => {
-                *outlook = Some(now);
-                true
-            }
-        }
+    pub(crate) fn decided(&self) -> MutexGuard<'_, Decisions> {
+        self.decisions
+            .lock()
+            .expect("nobody panics with the records")
     }
 
     fn carry_out(&self, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
@@ -373,29 +350,49 @@ impl Engine {
         Ok(())
     }
 
+    /// Sheds before writers are slowed for want of room, when nothing is worth a merge; answers whether
+    /// there was need to.
+    fn shed_ahead(&self, writing: &mut Writing) -> Result<bool, Error> {
+        let written = {
+            let state = self.lock();
+            let fill = state.fill();
+            let eaten = writing.eaten.iter().map(|eaten| eaten.segment.bytes());
+            let coming = state.graveyard_bytes + eaten.sum::<u64>();
+            if fill.room_for_writers() + coming >= fill.budget / AHEAD || state.is_crowded() {
+                return Ok(false);
+            }
+            if state.first_to_shed().is_none() {
+                return Ok(false);
+            }
+            // What was let go last is counted first.
+            if state.is_survey_due() {
+                return Ok(true);
+            }
+            state.counters.block_bytes
+        };
+        let budget = self.lock().fill().budget;
+        if written - writing.surveyed >= budget / SURVEYS_A_BUDGET {
+            writing.surveyed = written;
+            self.survey_all(writing)?;
+            return Ok(true);
+        }
+        self.shed(writing)
+    }
+
     /// Sheds the oldest blocks of the class of the lowest priority that may be shed; answers
     /// whether there were any.
     pub(crate) fn shed(&self, writing: &mut Writing) -> Result<bool, Error> {
         let (class, bytes) = {
-            let state = self.lock();
-            let mut shed: Vec<(u8, u8)> = Vec::new();
-            for (class, live) in state.live_by_class() {
-                let rules = &state.retention.classes()[class as usize];
-                if live > 0 && rules.when_full == WhenFull::Shed {
-                    shed.push((rules.priority, class));
-                }
-            }
-            let Some(&(_, class)) = shed.iter().min() else {
+            let mut state = self.lock();
+            let Some(class) = state.first_to_shed() else {
                 return Ok(false);
             };
-            (
-                class,
-                (state.fill().budget / STEP).max(2 * self.segment_bytes),
-            )
+            let bytes = (state.fill().budget / STEP).max(2 * self.segment_bytes);
+            // Counted first: if the disk fails now, they may be gone or not.
+            state.counters.shed_bytes += bytes;
+            (class, bytes)
         };
         self.let_go(writing, class, bytes)?;
-        let mut state = self.lock();
-        state.counters.shed_bytes += bytes;
         Ok(true)
     }
 

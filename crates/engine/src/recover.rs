@@ -336,9 +336,8 @@ impl Found {
                         }
                         if merging {
                             let number = segment.trailer.number;
-                            let block = |entry: &Entry| {
-                                ((entry.source, entry.number, number), entry.since)
-                            };
+                            let block =
+                                |entry: &Entry| ((entry.source, entry.number, number), entry.since);
                             self.victims.extend(entries.iter().map(block));
                         }
                     }

@@ -8,6 +8,7 @@
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, io_error};
 use crate::options::{Durability, Options};
+use crate::retention::class::WhenFull;
 use crate::segment::Entry;
 use crate::segment::open::{Horizon, OpenSegment};
 use crate::segment::sealed::Segment;
@@ -92,6 +93,30 @@ impl State {
     fn budget(&self) -> u64 {
         let setting = self.options.disk.unwrap_or(u64::MAX);
         setting.min(self.room_on_disk)
+    }
+
+    /// Whether others have filled the disk so far that the budget cannot be used: that is no reason to
+    /// let go of anything.
+    pub fn is_crowded(&self) -> bool {
+        let budget = self.options.disk;
+        budget.is_some_and(|budget| self.room_on_disk < budget)
+    }
+
+    /// The class of the lowest priority among those that have something that may be shed.
+    pub fn first_to_shed(&self) -> Option<u8> {
+        let classes = self.retention.classes();
+        let rules = |class: u8| &classes[class as usize];
+        self.live_by_class()
+            .into_iter()
+            .filter(|&(class, live)| live > 0 && rules(class).when_full == WhenFull::Shed)
+            .map(|(class, _)| class)
+            .min_by_key(|&class| (rules(class).priority, class))
+    }
+
+    /// Whether it is time to count anew what is live in some segment.
+    pub fn is_survey_due(&self) -> bool {
+        let now = self.retention.now();
+        self.tallies.values().any(|tally| tally.due <= now)
     }
 
     /// What rows in memory may take once they are sealed.
@@ -241,7 +266,7 @@ impl Engine {
             if self.room().0 {
                 return Ok(());
             }
-            if self.is_crowded() || !self.shed(writing)? {
+            if self.lock().is_crowded() || !self.shed(writing)? {
                 break;
             }
         }
@@ -250,14 +275,6 @@ impl Engine {
             used: fill.used,
             budget: fill.budget,
         })
-    }
-
-    /// Whether others have filled the disk so far that the budget cannot be used: that is no reason to
-    /// let go of anything.
-    fn is_crowded(&self) -> bool {
-        let state = self.lock();
-        let budget = state.options.disk;
-        budget.is_some_and(|budget| state.room_on_disk < budget)
     }
 
     /// Asks the file system how much is free, now and then.

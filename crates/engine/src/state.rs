@@ -168,7 +168,7 @@ impl State {
                 segment_bytes: options.segment_bytes,
                 least_bytes: options.segment_bytes / LEAST_SHARE,
             }),
-            retention: Retention::new(options.classes.clone()),
+            retention: Retention::new(options.classes.clone(), options.disk),
             skips: HashMap::new(),
             chapter_due: false,
             sealed: Arc::default(),

@@ -59,15 +59,20 @@ impl Blocks {
         let (mut sources, mut classes) = (HashMap::<u32, Sum>::new(), HashMap::<u8, Sum>::new());
         for (entry, _) in &blocks {
             sources.entry(entry.source).or_default().count(entry);
-            classes.entry(class_of(entry.source)).or_default().count(entry);
+            classes
+                .entry(class_of(entry.source))
+                .or_default()
+                .count(entry);
         }
         let keep = |source: u32| {
             let class = class_of(source);
             let rules = rules.get(usize::from(class)).copied().unwrap_or_default();
             keep(rules, span, sources[&source], classes[&class])
         };
-        let keeps: HashMap<u32, simulate::Keep> =
-            sources.keys().map(|&source| (source, keep(source))).collect();
+        let keeps: HashMap<u32, simulate::Keep> = sources
+            .keys()
+            .map(|&source| (source, keep(source)))
+            .collect();
         let arrival = |block: &(Entry, i64)| Arrival {
             at: written(block),
             source: block.0.source,
@@ -127,7 +132,12 @@ pub fn trace(disk: &dyn Disk) -> Result<Vec<Arrival>, Error> {
             blocks.add_segment(&Segment::of_file(opened, file.file, catalog.store)?)?;
         }
     }
-    let class_of = |source: u32| registry.dictionary.key(source).map_or(0, |key| classes.of(&key));
+    let class_of = |source: u32| {
+        registry
+            .dictionary
+            .key(source)
+            .map_or(0, |key| classes.of(&key))
+    };
     Ok(blocks.arrivals(&keeps(&classes), class_of))
 }
 
@@ -157,8 +167,12 @@ impl Engine {
         }
         let state = self.lock();
         let sources = 0..state.buffers.sources() as u32;
-        let of: Vec<u8> = sources.map(|source| state.retention.class_of(source)).collect();
+        let of: Vec<u8> = sources
+            .map(|source| state.retention.class_of(source))
+            .collect();
         drop(state);
-        Ok(blocks.arrivals(&keeps, |source| of.get(source as usize).copied().unwrap_or(0)))
+        Ok(blocks.arrivals(&keeps, |source| {
+            of.get(source as usize).copied().unwrap_or(0)
+        }))
     }
 }

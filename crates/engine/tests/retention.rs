@@ -260,7 +260,11 @@ fn a_full_store_refuses_or_sheds_as_its_classes_say() {
     };
     let (store, written) = full(Classes::new(vec![shed]).unwrap());
     written.unwrap();
-    assert!(store.engine.status().shed_bytes > 0);
+    let status = store.engine.status();
+    assert!(status.shed_bytes > 0);
+    // What dies together lies together, and what is all live is not merged in circles.
+    let (sealed, merged) = (status.block_bytes_sealed, status.merge_written);
+    assert!(merged * 10 < sealed, "{merged} again of {sealed} bytes");
     assert_eq!(
         store
             .times(store.ids[0])

@@ -102,10 +102,14 @@ impl Store {
         let mut batch = Batch::new();
         for time in 0..3000 {
             let value = f64::from_bits(self.rng.next_u64() >> 2);
-            batch.push(b"filler 0", time, [Cell {
-                field: b"v",
-                value: Value::F64(value),
-            }]);
+            batch.push(
+                b"filler 0",
+                time,
+                [Cell {
+                    field: b"v",
+                    value: Value::F64(value),
+                }],
+            );
         }
         self.engine.append(&Plain, &batch).unwrap();
         self.engine
@@ -185,7 +189,13 @@ impl Store {
         let differs = |at: &(usize, usize, i64)| self.model.get(at) != found.get(at);
         let wrong = self.model.keys().chain(found.keys()).find(|at| differs(at));
         if let Some(at) = wrong {
-            panic!("{at:?}: {:?}, not {:?}; {} of {} samples", found.get(at), self.model.get(at), found.len(), self.model.len());
+            panic!(
+                "{at:?}: {:?}, not {:?}; {} of {} samples",
+                found.get(at),
+                self.model.get(at),
+                found.len(),
+                self.model.len()
+            );
         }
         let counted: u64 = self
             .engine
@@ -218,5 +228,8 @@ fn merged_corrected_deleted_and_crashed_samples_are_those_of_the_model() {
         store.check();
     }
     // Not for want of anything to do.
-    assert!(merged > 2 && gathered > 20 && overwritten > 20, "{merged} {gathered} {overwritten}");
+    assert!(
+        merged > 2 && gathered > 20 && overwritten > 20,
+        "{merged} {gathered} {overwritten}"
+    );
 }

@@ -45,10 +45,7 @@ impl Sheaf {
 
 /// Divides live blocks into those that are copied one by one and those that are not. What lies in
 /// another of them, since a merge came to an end before its time, is left out.
-pub(super) fn plan(
-    mut live: Vec<Live>,
-    limits: impl Fn(u32) -> Limits,
-) -> (Vec<Live>, Vec<Sheaf>) {
+pub(super) fn plan(mut live: Vec<Live>, limits: impl Fn(u32) -> Limits) -> (Vec<Live>, Vec<Sheaf>) {
     live.sort_unstable_by_key(|live| live.entry.source);
     let (mut copies, mut sheaves) = (Vec::new(), Vec::new());
     for blocks in live.chunk_by(|a, b| a.entry.source == b.entry.source) {

@@ -99,11 +99,13 @@ impl Engine {
             .iter()
             .flat_map(|victim| victim.half.into.iter().copied())
             .collect();
-        writing.eaten.extend(victims.into_iter().map(|victim| Eaten {
-            segment: victim.segment,
-            into: into.clone(),
-            damaged: victim.half.damaged,
-        }));
+        writing
+            .eaten
+            .extend(victims.into_iter().map(|victim| Eaten {
+                segment: victim.segment,
+                into: into.clone(),
+                damaged: victim.half.damaged,
+            }));
         Ok(())
     }
 
@@ -251,7 +253,9 @@ impl Engine {
     // ---- together
 
     fn gather(&self, victims: &mut [Victim], sheaves: &[Sheaf]) -> Result<(), Error> {
-        let live = sheaves.iter().flat_map(|sheaf| sheaf.outputs.iter().flatten());
+        let live = sheaves
+            .iter()
+            .flat_map(|sheaf| sheaf.outputs.iter().flatten());
         let mut blocks = Blocks::new();
         for run in runs(live.copied().collect()) {
             let victim = &mut victims[run.victim];

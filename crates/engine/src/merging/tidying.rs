@@ -96,7 +96,10 @@ impl Engine {
         if !self.may_gather(writing) {
             return Ok(false);
         }
-        let eaten = writing.eaten.iter().map(|eaten| eaten.segment.trailer.number);
+        let eaten = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.trailer.number);
         let mut but: HashSet<u64> = eaten.collect();
         but.extend(writing.tidy.iter().chain(&writing.merging));
         let Some(some) = self.lock().untidy(&but) else {

@@ -143,12 +143,15 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     });
     // Mostly no block was gathered, and nothing more is said.
     let rows = |entry: &Entry| entry.ordinal.wrapping_sub(entry.before);
-    if entries.iter().all(|entry| {
-        entry.since == entry.number && rows(entry) == u64::from(entry.rows)
-    }) {
+    if entries
+        .iter()
+        .all(|entry| entry.since == entry.number && rows(entry) == u64::from(entry.rows))
+    {
         return;
     }
-    column(out, |entry, _| entry.number.wrapping_sub(entry.since) as i64);
+    column(out, |entry, _| {
+        entry.number.wrapping_sub(entry.since) as i64
+    });
     column(out, |entry, _| {
         let rows = entry.ordinal.wrapping_sub(entry.before);
         rows.wrapping_sub(u64::from(entry.rows)) as i64
