@@ -10,7 +10,7 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
-use crate::merging::{Decisions, Eaten, Half, Record};
+use crate::merging::{Decisions, Eaten, Half, Record, Unfinished};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::segment::files::Files;
@@ -88,8 +88,10 @@ pub(crate) struct Writing {
     pub idle_rows: u64,
     /// Victims whose live blocks were written again.
     pub eaten: Vec<Eaten>,
-    /// Victims of a merge that came to an end before its time, for want of room.
+    /// What was done of victims of a merge that is not done.
     pub half: HashMap<u64, Half>,
+    /// A merge that goes on with the next step.
+    pub unfinished: Option<Unfinished>,
     /// Segments whose names say that they are being merged.
     pub merging: HashSet<u64>,
     /// Those of them that were at the start.
@@ -183,6 +185,7 @@ impl Engine {
                 idle_rows: 0,
                 eaten: Vec::new(),
                 half: HashMap::new(),
+                unfinished: None,
                 interrupted: opened.merging.clone(),
                 merging: opened.merging,
                 copied: opened.copied,

@@ -12,7 +12,7 @@ mod gathering;
 mod rewriting;
 mod tidying;
 
-pub(crate) use rewriting::Half;
+pub(crate) use rewriting::{Half, Unfinished};
 
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
@@ -74,6 +74,10 @@ impl Engine {
         self.empty_graveyard(writing)?;
         done |= self.survey_due(writing, SURVEYS)?;
         self.bring_down_quotas(writing)?;
+        if let Some(Unfinished { victims, extra }) = writing.unfinished.take() {
+            self.merge(writing, &victims, extra)?;
+            return Ok(true);
+        }
         let decision = self.decide(writing);
         if decision.is_empty() {
             return Ok(self.shed_ahead(writing)? || done || self.tidy(writing)?);
@@ -140,7 +144,7 @@ impl Engine {
             self.bury(writing, segment, slot)?;
         }
         let victims: Vec<u64> = decision.merge.iter().map(|victim| victim.number).collect();
-        self.merge(writing, &victims)?;
+        self.merge(writing, &victims, false)?;
         self.drop_eaten(writing)?;
         Ok(())
     }

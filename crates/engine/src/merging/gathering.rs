@@ -123,3 +123,86 @@ impl Shade {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Entry;
+
+    const LIMITS: Limits = Limits {
+        bytes: 100,
+        rows: 50,
+    };
+
+    /// A block of ten rows and bytes of source 1, the nth of it.
+    fn live(nth: u64, bytes: u32) -> Live {
+        let entry = Entry {
+            source: 1,
+            number: 3 * nth + 1,
+            since: 3 * nth + 1,
+            first: nth as i64 * 10,
+            last: nth as i64 * 10 + 9,
+            len: bytes,
+            rows: 10,
+            before: nth * 10,
+            ordinal: nth * 10 + 10,
+            ..Entry::default()
+        };
+        Live { victim: 0, entry }
+    }
+
+    fn numbers(blocks: Vec<Live>) -> Vec<Vec<u64>> {
+        let (copies, sheaves) = plan(blocks, |_| LIMITS);
+        let outputs = sheaves.into_iter().flat_map(|sheaf| sheaf.outputs);
+        let copies = copies.into_iter().map(|live| vec![live]);
+        let number = |live: &Live| live.entry.number;
+        let all = copies.chain(outputs);
+        all.map(|output| output.iter().map(number).collect())
+            .collect()
+    }
+
+    #[test]
+    fn blocks_that_follow_each_other_are_gathered_up_to_the_limits() {
+        let small = |nth| live(nth, 10);
+        assert_eq!(numbers(vec![small(1), small(0)]), [[1, 4]]);
+        // One is missing between them.
+        assert_eq!(numbers(vec![small(0), small(2)]), [[1], [7]]);
+        // Fifty rows, then a hundred bytes.
+        let many = (0..7).map(small).collect();
+        assert_eq!(numbers(many), [vec![1, 4, 7, 10, 13], vec![16, 19]]);
+        let large = (0..4).map(|nth| live(nth, 40)).collect();
+        assert_eq!(numbers(large), [[1, 4], [7, 10]]);
+    }
+
+    #[test]
+    fn a_block_that_lies_in_another_is_left_out() {
+        let mut gathered = live(1, 20);
+        (gathered.entry.since, gathered.entry.before) = (1, 0);
+        let blocks = vec![live(0, 10), live(1, 10), gathered, live(3, 10)];
+        assert_eq!(numbers(blocks), [[4], [10]]);
+    }
+
+    #[test]
+    fn rows_are_overwritten_value_by_value() {
+        use seiner_model::{Bitmap, Column, FieldColumn};
+        let rows = |times: &[i64], second: &[bool]| Rows {
+            times: times.to_vec(),
+            fields: vec![
+                Some(FieldColumn {
+                    present: None,
+                    values: Column::I64(times.to_vec()),
+                }),
+                Some(FieldColumn {
+                    present: Some(second.iter().copied().collect::<Bitmap>()),
+                    values: Column::I64(second.iter().filter(|has| **has).map(|_| 7).collect()),
+                }),
+            ],
+        };
+        let mut shade = Shade::default();
+        let (later, left_out) = shade.fall_on(rows(&[1, 2, 3], &[true, false, true]));
+        assert_eq!((later.times.len(), left_out), (3, 0));
+        let (rest, left_out) = shade.fall_on(rows(&[1, 2, 3, 4], &[true, true, false, false]));
+        // At 2 the second field has a value that nothing overwrites.
+        assert_eq!((rest.times, left_out), (vec![2, 4], 2));
+    }
+}

@@ -22,17 +22,23 @@ use std::sync::Arc;
 
 /// Live blocks this close to each other are read at once, with what lies between them.
 const GAP: u64 = 32 << 10;
-/// The bytes read at once.
+/// The same where only the blocks of some sources are wanted: those between are read again later.
+const GAP_BETWEEN_SOURCES: u64 = 4 << 10;
+/// The bytes read at once, and about those that are gathered at once.
 const READ: u64 = 1 << 20;
 /// Blocks copied under one lock.
 const COPIES_A_LOCK: usize = 32;
-/// Sources are gathered together as long as their blocks have fewer bytes: this part of the memory.
-const TOGETHER_SHARE: u64 = 32;
 /// The fewest bytes that a row takes in a buffer: a gathered block has no more rows than one that
 /// was filled.
 const LEAST_ROW: u64 = 2;
 /// Compressing harder is kept where it saves this part of a block, for it is slower to read.
 const WORTHWHILE: usize = 32;
+
+/// A merge that has taken so long lets others write segments before it goes on, ns; some sources are
+/// gathered in a piece, which may take longer.
+const TURN: u64 = 50_000_000;
+/// With room for fewer segments than this, a merge takes no time to compress harder.
+const PRESSED: u64 = 4;
 
 /// A live block of a victim.
 #[derive(Clone, Copy)]
@@ -40,6 +46,14 @@ pub(super) struct Live {
     /// Which of the victims.
     pub victim: usize,
     pub entry: Entry,
+}
+
+/// A merge that goes on.
+pub(crate) struct Unfinished {
+    /// The victims.
+    pub victims: Vec<u64>,
+    /// Whether it is for the sake of reads alone.
+    pub extra: bool,
 }
 
 /// What was done of a victim.
@@ -70,8 +84,35 @@ struct Run {
 type Blocks = HashMap<(usize, u32), Vec<u8>>;
 
 impl Engine {
-    /// Writes what is live in victims again; they are dropped when that is on disk.
-    pub(super) fn merge(&self, writing: &mut Writing, numbers: &[u64]) -> Result<(), Error> {
+    /// Writes what is live in victims again; they are dropped when that is on disk. Whoever waits to
+    /// write segments gets his turn now and then: then the rest follows with the next step. `extra`:
+    /// no room is wanted, it is for the sake of reads.
+    pub(super) fn merge(
+        &self,
+        writing: &mut Writing,
+        numbers: &[u64],
+        extra: bool,
+    ) -> Result<(), Error> {
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let before = self.lock().counters.merge_written;
+        let result = self.merge_some(writing, numbers);
+        let mut state = self.lock();
+        if extra {
+            state.counters.extra_written += state.counters.merge_written - before;
+        }
+        if !result? {
+            writing.unfinished = Some(Unfinished {
+                victims: numbers.to_vec(),
+                extra,
+            });
+        }
+        Ok(())
+    }
+
+    /// Answers whether it is done.
+    fn merge_some(&self, writing: &mut Writing, numbers: &[u64]) -> Result<bool, Error> {
         let mut victims: Vec<Victim> = Vec::new();
         let mut live: Vec<Live> = Vec::new();
         for &number in numbers {
@@ -88,7 +129,7 @@ impl Engine {
             victims.push(Victim { segment, half });
         }
         let result = self.rewrite(writing, &mut victims, live);
-        if result.is_err() {
+        if !matches!(result, Ok(true)) {
             let half = |victim: Victim| (victim.segment.trailer.number, victim.half);
             writing.half.extend(victims.into_iter().map(half));
             return result;
@@ -106,7 +147,7 @@ impl Engine {
                 into: into.clone(),
                 damaged: victim.half.damaged,
             }));
-        Ok(())
+        Ok(true)
     }
 
     /// A start that finds a victim's name knows that some of the blocks may be elsewhere, too.
@@ -131,30 +172,38 @@ impl Engine {
         live
     }
 
+    /// Answers whether it is done.
     fn rewrite(
         &self,
         writing: &Writing,
         victims: &mut [Victim],
         live: Vec<Live>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
+        let began = self.clock.monotonic();
+        let is_late = || self.clock.monotonic() - began > TURN;
         let (copies, sheaves) = match self.may_gather(writing) {
             true => self.plan(live),
             false => (live, Vec::new()),
         };
-        for run in runs(copies) {
+        for run in runs(copies, GAP) {
             self.copy_run(victims, &run)?;
+            if is_late() {
+                return Ok(false);
+            }
         }
-        let together = (self.lock().options.memory / TOGETHER_SHARE).max(READ);
         let mut sheaves = sheaves.into_iter().peekable();
         while sheaves.peek().is_some() {
             let (mut some, mut bytes) = (Vec::new(), 0);
-            while let Some(sheaf) = sheaves.next_if(|_| bytes < together) {
+            while let Some(sheaf) = sheaves.next_if(|_| bytes < READ) {
                 bytes += sheaf.bytes();
                 some.push(sheaf);
             }
             self.gather(victims, &some)?;
+            if is_late() {
+                return Ok(sheaves.peek().is_none());
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Which blocks are copied, and which gathered.
@@ -223,6 +272,7 @@ impl Engine {
         };
         tracing::error!("{error}; its segment is set aside when the others are safe");
         victim.half.damaged = true;
+        victim.half.done.insert(entry.number);
         self.lock().counters.damaged_blocks += 1;
         false
     }
@@ -230,6 +280,9 @@ impl Engine {
     /// A block with the same rows in fewer bytes, if there are enough fewer of them.
     fn squeezed(&self, bytes: &[u8]) -> Vec<u8> {
         let smaller = || {
+            if self.effort() == Effort::Fast {
+                return None;
+            }
             let block = Block::open(bytes).ok()?;
             let layout = self.layout(block.head.layout)?;
             let (times, fields) = block.columns(layout.types(), |_| true).ok()?;
@@ -257,7 +310,7 @@ impl Engine {
             .iter()
             .flat_map(|sheaf| sheaf.outputs.iter().flatten());
         let mut blocks = Blocks::new();
-        for run in runs(live.copied().collect()) {
+        for run in runs(live.copied().collect(), GAP_BETWEEN_SOURCES) {
             let victim = &mut victims[run.victim];
             let bytes = self.read_run(&victim.segment, &run)?;
             for entry in &run.entries {
@@ -277,6 +330,15 @@ impl Engine {
             self.write_pieces()?;
         }
         Ok(())
+    }
+
+    /// How hard to compress: not while writers may have to wait for it.
+    fn effort(&self) -> Effort {
+        let room = self.lock().fill().room_for_writers();
+        match room < PRESSED * self.segment_bytes {
+            true => Effort::Fast,
+            false => Effort::Best,
+        }
     }
 
     fn put_output(
@@ -350,7 +412,7 @@ impl Engine {
             layout: layout.number(),
         };
         let mut bytes = Vec::new();
-        block::encode(head, &columns(rows, &layout), Effort::Best, &mut bytes);
+        block::encode(head, &columns(rows, &layout), self.effort(), &mut bytes);
         Some(Some((entry, bytes)))
     }
 
@@ -440,7 +502,7 @@ fn columns(rows: Rows, layout: &Layout) -> Columns {
 }
 
 /// Blocks in the order of their places, those near each other together.
-fn runs(mut blocks: Vec<Live>) -> Vec<Run> {
+fn runs(mut blocks: Vec<Live>, gap: u64) -> Vec<Run> {
     blocks.sort_unstable_by_key(|live| (live.victim, live.entry.offset));
     let mut runs: Vec<Run> = Vec::new();
     for Live { victim, entry } in blocks {
@@ -448,7 +510,7 @@ fn runs(mut blocks: Vec<Live>) -> Vec<Run> {
         match runs.last_mut() {
             Some(run)
                 if run.victim == victim
-                    && start < run.offset + run.len + GAP
+                    && start < run.offset + run.len + gap
                     && start + len - run.offset <= READ =>
             {
                 run.len = start + len - run.offset;
@@ -479,7 +541,7 @@ mod tests {
                 ..Entry::default()
             },
         };
-        let found = runs(vec![live(100_000, 10), live(0, 10), live(20, 10)]);
+        let found = runs(vec![live(100_000, 10), live(0, 10), live(20, 10)], GAP);
         let found: Vec<(u64, u64)> = found.iter().map(|run| (run.offset, run.len)).collect();
         assert_eq!(found, [(0, 30), (100_000, 10)]);
     }

@@ -109,12 +109,8 @@ impl Engine {
             writing.tidy.extend(some.numbers);
             return Ok(true);
         }
-        let written = self.lock().counters.merge_written;
-        let result = self.merge(writing, &some.numbers);
-        let mut state = self.lock();
-        state.counters.extra_written += state.counters.merge_written - written;
-        drop(state);
-        result.map(|()| true)
+        self.merge(writing, &some.numbers, true)?;
+        Ok(true)
     }
 
     /// Whether as many blocks follow each other as it seems.

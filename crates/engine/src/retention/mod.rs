@@ -597,7 +597,7 @@ impl Retention {
 
 /// The rules that frames of a catalog tell of, one after the other.
 pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
-    let mut retention = Retention::new(Classes::default());
+    let mut retention = Retention::new(Classes::default(), None);
     retention.sources = u32::MAX;
     for news in frames {
         // What is damaged is passed over, as at a start.
