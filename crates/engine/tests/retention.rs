@@ -229,12 +229,12 @@ fn rules_change_without_rewriting_and_bring_nothing_back() {
 
 #[test]
 fn a_full_store_refuses_or_sheds_as_its_classes_say() {
-    let full = |classes| {
+    let full = |classes, ticks| {
         let store = Store::new(Options {
             disk: Some(2 << 20),
             ..options(classes)
         });
-        let ended = (0..40_000).try_for_each(|tick| {
+        let ended = (0..ticks).try_for_each(|tick| {
             if tick % 64 == 0 {
                 store.settle_steps();
             }
@@ -243,7 +243,7 @@ fn a_full_store_refuses_or_sheds_as_its_classes_say() {
         assert!(store.used() <= 2 << 20, "{} bytes", store.used());
         (store, ended)
     };
-    let (store, refused) = full(Classes::default());
+    let (store, refused) = full(Classes::default(), 40_000);
     assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     let selector = Selector::parse("m").unwrap();
     store
@@ -258,7 +258,7 @@ fn a_full_store_refuses_or_sheds_as_its_classes_say() {
         when_full: WhenFull::Shed,
         ..class("shed", "m", Keep::default())
     };
-    let (store, written) = full(Classes::new(vec![shed]).unwrap());
+    let (store, written) = full(Classes::new(vec![shed]).unwrap(), 12_000);
     written.unwrap();
     let status = store.engine.status();
     assert!(status.shed_bytes > 0);
