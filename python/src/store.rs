@@ -47,7 +47,7 @@ type Counts = (usize, usize, Vec<(u64, String)>, usize);
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (path, *, durability, interval_ms, memory, block_bytes, segment_bytes, journal_bytes, idle_seal_s, disk, leave_free, merge_from, policy, lanes, classes))]
+    #[pyo3(signature = (path, *, durability, interval_ms, memory, block_bytes, segment_bytes, journal_bytes, idle_seal_s, disk, leave_free, merge_from, policy, extra_writes, lanes, classes))]
     #[expect(
         clippy::too_many_arguments,
         reason = "one for each setting, all of them named"
@@ -66,6 +66,7 @@ impl Store {
         leave_free: u64,
         merge_from: f64,
         policy: &str,
+        extra_writes: f64,
         lanes: u32,
         classes: Vec<retention::Given>,
     ) -> PyResult<Store> {
@@ -95,6 +96,7 @@ impl Store {
             leave_free,
             merge_from,
             policy: policy.parse::<MergePolicy>().map_err(Failure::Invalid)?,
+            extra_writes,
             lanes,
             classes: retention::classes(classes)?,
         };
@@ -514,7 +516,8 @@ fn status_dict<'py>(
         sources series rows_accepted samples_accepted rows_rejected unsynced_samples unsynced_bytes unsynced_age_ns
         buffered_rows buffer_bytes dictionary_bytes memory_used memory_budget journal_bytes journal_files
         journal_written journal_syncs segments segment_bytes segment_written blocks_sealed block_bytes_sealed
-        samples_sealed damaged_segments segments_dropped segments_merged merge_written merge_read shed_bytes
+        samples_sealed damaged_segments segments_dropped segments_merged merge_written extra_written
+        extra_left gathered_blocks overwritten_rows squeezed_bytes merge_read shed_bytes
         disk_used disk_budget live_bytes poisoned
     );
     Ok(dict)

@@ -78,6 +78,7 @@ def test_a_full_store_refuses_or_sheds(tmp_path: Path, shed: bool) -> None:
         ({"policy": "hungry"}, "fisherman"),
         ({"lanes": 1}, "between 2 and 256"),
         ({"merge_from": 2.0}, "merge_from"),
+        ({"extra_writes": -1.0}, "extra_writes"),
         ({"classes": [seiner.Class(name="a", rows=0)]}, "1 or more"),
         ({"classes": [seiner.Class(name="a", age="-1s")]}, "is no duration"),
         ({"classes": [seiner.Class(name="a", sources="{")]}, "class"),

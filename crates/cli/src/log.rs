@@ -1,16 +1,19 @@
 //! `seiner log`: how full a server's log is, what is in it, and why it was tidied as it was.
 
+use crate::check::open_existing;
 use crate::failure::Failure;
 use crate::remote::Remote;
 use crate::target::DEFAULT_SERVER;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
+use seiner_merge::simulate::{Arrival, trace};
 use seiner_server::log::{
-    ClassReport, DecisionReport, DeviceReport, LaneReport, LogReport, SegmentReport,
+    ClassReport, DecisionReport, DeviceReport, LaneReport, LogReport, Rewritten, SegmentReport,
 };
 use seiner_server::{Period, Written};
 use std::io::{self, Read, Write, stdout};
+use std::path::{Path, PathBuf};
 
 /// Segments in a line of a lane.
 const SEGMENTS_A_LINE: usize = 64;
@@ -46,6 +49,19 @@ enum Part {
     },
     /// The last decisions, with what they were made from.
     Why,
+    /// What the store wrote, block by block, for `seiner sim merge --trace` to try policies on.
+    ///
+    /// It tells of the blocks that are still there, and takes the latest time in each for the time at
+    /// which it was written: docs/format/merge-trace.md.
+    Trace {
+        /// Read this directory instead, which no server may have open.
+        #[arg(long, value_name = "DIR", conflicts_with = "server")]
+        data: Option<PathBuf>,
+        /// Tell the same again and again, so many times in all; the first time fills the simulated
+        /// store. A store holds about one lifetime of its data, and merging shows after that.
+        #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        repeat: u32,
+    },
 }
 
 impl Log {
@@ -53,9 +69,18 @@ impl Log {
     pub fn run(self) -> Result<(), Failure> {
         let remote = Remote::new(&self.server);
         let mut out = stdout().lock();
-        let path = match self.part {
+        let path = match &self.part {
             Part::Status { .. } => "/api/v1/log",
             Part::Why => "/api/v1/log/why",
+            Part::Trace { data, repeat } => {
+                let arrivals = match data {
+                    Some(data) => of_directory(data)?,
+                    None => of_server(&remote)?,
+                };
+                let arrivals = trace::repeat(&arrivals, *repeat);
+                out.write_all(trace::text(&arrivals).as_bytes())?;
+                return Ok(());
+            }
         };
         let mut answer = String::new();
         remote.get(path, &[])?.read_to_string(&mut answer)?;
@@ -74,9 +99,25 @@ impl Log {
                     serde_json::from_str(&answer).with_context(strange)?;
                 why(&decisions, &mut out)?;
             }
+            Part::Trace { .. } => {}
         }
         Ok(())
     }
+}
+
+/// The trace of a store that no server has open.
+fn of_directory(data: &Path) -> Result<Vec<Arrival>, Failure> {
+    let disk = open_existing(data)?;
+    let context = || format!("the directory {} was not read", data.display());
+    Ok(seiner_engine::trace(&disk).with_context(context)?)
+}
+
+fn of_server(remote: &Remote) -> Result<Vec<Arrival>> {
+    let mut text = String::new();
+    remote
+        .get("/api/v1/log/trace", &[])?
+        .read_to_string(&mut text)?;
+    Ok(trace::parse(&text)?)
 }
 
 fn status(report: &LogReport, segments: bool, out: &mut impl Write) -> io::Result<()> {
@@ -85,6 +126,7 @@ fn status(report: &LogReport, segments: bool, out: &mut impl Write) -> io::Resul
     if let Some(device) = &report.device {
         tell_device(device, &report.written.day, out)?;
     }
+    rewritten(&report.rewritten, out)?;
     writeln!(out)?;
     match segments {
         true => each_segment(&report.segments, out)?,
@@ -170,6 +212,19 @@ fn written(written: &Written, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// What merges did beside making room.
+fn rewritten(rewritten: &Rewritten, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "reads    {} written again to gather blocks, {} more may be; {} blocks gathered, {} rows overwritten, {} saved",
+        size(rewritten.extra),
+        size(rewritten.extra_left),
+        rewritten.gathered_blocks,
+        rewritten.overwritten_rows,
+        size(rewritten.squeezed)
+    )
 }
 
 fn tell_device(device: &DeviceReport, day: &Period, out: &mut impl Write) -> io::Result<()> {

@@ -229,6 +229,51 @@ fn csv_is_imported_exactly() {
 }
 
 #[test]
+fn a_trace_of_a_store_is_simulated() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let lines: String = (0..40_000)
+        .map(|row| {
+            let noise = (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            format!("m,k={} x={noise} {}\n", row % 7, row * 1_000_000_000)
+        })
+        .collect();
+    fs::write(path.join("a.lp"), lines).unwrap();
+    let (status, _, err) = run(path, &["write", "--data", "d", "a.lp"]);
+    assert_eq!(status, 0, "{err}");
+    let (status, trace, err) = run(path, &["log", "trace", "--data", "d", "--repeat", "3"]);
+    assert_eq!((status, err.as_str()), (0, ""));
+    let mut lines = trace.lines();
+    assert_eq!(lines.next(), Some("time,source,bytes,keep"));
+    let fields: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert!(fields.len() > 30 && fields.len() % 3 == 0, "{trace}");
+    let bytes = |from: usize| -> u64 {
+        let lap = fields.iter().skip(from).take(fields.len() / 3);
+        lap.map(|line| line[2].parse::<u64>().unwrap()).sum()
+    };
+    assert!(bytes(0) > 40_000 && bytes(0) == bytes(fields.len() / 3));
+    assert!(
+        fields[0][0].starts_with('-') && fields[fields.len() / 3][0] == "0",
+        "{trace}"
+    );
+    assert!(
+        fields.iter().all(|line| line[3] == "forever"),
+        "no rule lets go"
+    );
+    fs::write(path.join("trace"), &trace).unwrap();
+    let simulate = [
+        "sim", "merge", "--trace", "trace", "--budget", "64MiB", "--json",
+    ];
+    let (status, runs, err) = run(path, &simulate);
+    assert_eq!(status, 0, "{err}");
+    let runs: serde_json::Value = serde_json::from_str(&runs).unwrap();
+    assert_eq!(runs.as_array().unwrap().len(), 5, "a run for each policy");
+
+    let (status, _, err) = run(path, &["log", "trace", "--data", "nowhere"]);
+    assert!(status == 2 && err.contains("nowhere"), "{err}");
+}
+
+#[test]
 fn a_server_takes_all_and_stops_without_loss() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();

@@ -10,7 +10,7 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
-use crate::merging::{Decisions, Eaten, Record};
+use crate::merging::{Decisions, Eaten, Half, Record, Unfinished};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::segment::files::Files;
@@ -25,7 +25,7 @@ use seiner_model::{
     Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
 };
 use seiner_platform::{Clock, Directory, Disk, SystemClock};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -88,14 +88,20 @@ pub(crate) struct Writing {
     pub idle_rows: u64,
     /// Victims whose live blocks were written again.
     pub eaten: Vec<Eaten>,
+    /// What was done of victims of a merge that is not done.
+    pub half: HashMap<u64, Half>,
+    /// A merge that goes on with the next step.
+    pub unfinished: Option<Unfinished>,
     /// Segments whose names say that they are being merged.
     pub merging: HashSet<u64>,
     /// Those of them that were at the start.
     pub interrupted: HashSet<u64>,
-    /// Blocks of these that other segments have, too.
-    pub copied: HashSet<u64>,
+    /// Blocks of these that other segments have, too: segment and number.
+    pub copied: HashSet<(u64, u64)>,
     /// Segments whose index is damaged.
     pub unreadable: HashSet<u64>,
+    /// Segments in which gathering blocks was found not to be worth it.
+    pub tidy: HashSet<u64>,
     /// Segments out of service that somebody may be reading still.
     pub graveyard: Vec<(Arc<Segment>, SlotState)>,
     /// When the free room was asked for, and when everything was last tried to make some, in the
@@ -109,7 +115,7 @@ pub(crate) struct Writing {
 impl Writing {
     /// Whether a block of a segment lies in another one, too, and is dead in this one.
     pub fn is_copied(&self, segment: u64, block: u64) -> bool {
-        self.interrupted.contains(&segment) && self.copied.contains(&block)
+        self.copied.contains(&(segment, block))
     }
 }
 
@@ -122,7 +128,7 @@ pub(crate) struct Opened {
     pub files: Arc<Files>,
     /// Segments that were being merged, and blocks of theirs that others have, too.
     pub merging: HashSet<u64>,
-    pub copied: HashSet<u64>,
+    pub copied: HashSet<(u64, u64)>,
 }
 
 impl Engine {
@@ -179,10 +185,13 @@ impl Engine {
                 idle_tick: 0,
                 idle_rows: 0,
                 eaten: Vec::new(),
+                half: HashMap::new(),
+                unfinished: None,
                 interrupted: opened.merging.clone(),
                 merging: opened.merging,
                 copied: opened.copied,
                 unreadable: HashSet::new(),
+                tidy: HashSet::new(),
                 graveyard: Vec::new(),
                 asked: None,
                 tried: None,
@@ -763,7 +772,12 @@ impl Engine {
             segments_dropped: counters.segments_dropped,
             segments_merged: counters.segments_merged,
             merge_written: counters.merge_written,
+            extra_written: counters.extra_written,
+            extra_left: state.extra_left(),
             merge_read: counters.merge_read,
+            gathered_blocks: counters.gathered_blocks,
+            overwritten_rows: counters.overwritten_rows,
+            squeezed_bytes: counters.squeezed_bytes,
             shed_bytes: counters.shed_bytes,
             disk_used: fill.used,
             disk_budget: fill.budget,

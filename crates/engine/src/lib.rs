@@ -32,6 +32,7 @@ mod segment;
 mod select;
 mod state;
 mod status;
+mod trace;
 mod upkeep;
 mod volume;
 
@@ -46,6 +47,7 @@ pub use seiner_merge as merge;
 pub use seiner_merge::Kind as MergePolicy;
 pub use select::{Aggregates, Select};
 pub use status::{ClassStatus, LogStatus, Recovery, SegmentInfo, SegmentStatus, Status};
+pub use trace::trace;
 
 /// Fields that a source can have at most.
 pub const MAX_FIELDS: usize = 1024;

@@ -1,13 +1,19 @@
 //! Making room: segments that are dead are dropped unread, of others the live blocks are written
 //! again, and when neither is enough, the oldest blocks are let go or writers are refused.
 //!
-//! A merge in order: the victim's name says that it is being merged; its live blocks are added to
-//! the segments of the lanes that their remaining life asks for, like new ones; when these are on
-//! disk, sealed or in a chapter, the victim is dropped. A crash in between leaves blocks twice, which
-//! readers see once, and which are dead in the victim. So a victim is never dropped before what it
-//! kept is durable, and nothing that was dead is written again.
+//! A merge in order: the victims' names say that they are being merged; their live blocks are added
+//! to the segments of the lanes that their remaining life asks for, like new ones (`rewriting`), a
+//! source's small ones gathered into larger ones (`gathering`); when these are on disk, sealed or in
+//! a chapter, the victims are dropped. A crash in between leaves blocks twice, which readers see
+//! once, and which are dead in the victim. So a victim is never dropped before what it kept is
+//! durable, and nothing that was dead is written again.
 
-use crate::block::Block;
+mod gathering;
+mod rewriting;
+mod tidying;
+
+pub(crate) use rewriting::{Half, Unfinished};
+
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
 use crate::retention::Tombstone;
@@ -22,12 +28,6 @@ use std::sync::{Arc, MutexGuard};
 
 /// Segments surveyed at a time.
 const SURVEYS: usize = 8;
-/// Live blocks this close to each other are read at once, with what lies between them.
-const GAP: u64 = 32 << 10;
-/// Blocks copied under one lock.
-const COPIES_A_LOCK: usize = 32;
-/// The bytes read at once.
-const READ: u64 = 1 << 20;
 /// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
 /// budget: seldom enough to be worth a note in the catalog.
 const STEP: u64 = 64;
@@ -66,13 +66,6 @@ pub(crate) struct Decisions {
     pub memory: Memory,
 }
 
-/// A run of blocks that are read at once.
-struct Run {
-    offset: u64,
-    len: u64,
-    entries: Vec<Entry>,
-}
-
 impl Engine {
     /// Drops, merges and lets go as far as there is need; answers whether anything was done.
     pub(crate) fn tend(&self, writing: &mut Writing) -> Result<bool, Error> {
@@ -81,9 +74,13 @@ impl Engine {
         self.empty_graveyard(writing)?;
         done |= self.survey_due(writing, SURVEYS)?;
         self.bring_down_quotas(writing)?;
+        if let Some(Unfinished { victims, extra }) = writing.unfinished.take() {
+            self.merge(writing, &victims, extra)?;
+            return Ok(true);
+        }
         let decision = self.decide(writing);
         if decision.is_empty() {
-            return Ok(self.shed_ahead(writing)? || done);
+            return Ok(self.shed_ahead(writing)? || done || self.tidy(writing)?);
         }
         self.carry_out(writing, &decision)?;
         Ok(true)
@@ -147,9 +144,8 @@ impl Engine {
             };
             self.bury(writing, segment, slot)?;
         }
-        for victim in &decision.merge {
-            self.merge(writing, victim.number)?;
-        }
+        let victims: Vec<u64> = decision.merge.iter().map(|victim| victim.number).collect();
+        self.merge(writing, &victims, false)?;
         self.drop_eaten(writing)?;
         Ok(())
     }
@@ -247,6 +243,8 @@ impl Engine {
         if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
             writing.copied.clear();
         }
+        writing.half.remove(&number);
+        writing.tidy.remove(&number);
         let mut state = self.lock();
         state.remove_sealed(number);
         state.graveyard_bytes += segment.room();
@@ -322,78 +320,6 @@ impl Engine {
         into.copied()
             .filter(|number| news.contains(number))
             .collect()
-    }
-
-    // ---- merging
-
-    fn merge(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
-        let _span = tracing::trace_span!("merge").entered();
-        let segment = self.segment(number);
-        let Some(entries) = self.entries(writing, &segment)? else {
-            return Ok(());
-        };
-        let live = {
-            let mut state = self.lock();
-            let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
-                !writing.is_copied(number, entry.number) && !state.retention.may_drop(entry)
-            });
-            state.retention.note_past(&dead);
-            live
-        };
-        // A start that finds this name knows that some of the blocks may be elsewhere, too.
-        if !writing.merging.contains(&number) {
-            self.volume
-                .turn(number, SlotState::Sealed, SlotState::Merging)?;
-            self.volume.sync()?;
-            writing.merging.insert(number);
-        }
-        let mut eaten = Eaten {
-            segment: segment.clone(),
-            into: HashSet::new(),
-            damaged: false,
-        };
-        for run in runs(live) {
-            self.copy_run(&segment, &run, &mut eaten)?;
-        }
-        let mut state = self.lock();
-        state.counters.segments_merged += 1;
-        drop(state);
-        writing.eaten.push(eaten);
-        Ok(())
-    }
-
-    fn copy_run(&self, segment: &Segment, run: &Run, eaten: &mut Eaten) -> Result<(), Error> {
-        let bytes = segment.bytes_at(run.offset, run.len)?;
-        let block = |entry: &Entry| {
-            let at = (u64::from(entry.offset) - run.offset) as usize;
-            &bytes[at..at + entry.len as usize]
-        };
-        let mut whole = Vec::with_capacity(run.entries.len());
-        for entry in &run.entries {
-            match Block::open(block(entry)) {
-                Ok(_) => whole.push(entry),
-                Err(what) => {
-                    let error = Error::Damage {
-                        file: segment.name().to_string(),
-                        offset: u64::from(entry.offset),
-                        what,
-                    };
-                    tracing::error!("{error}; its segment is set aside when the others are safe");
-                    eaten.damaged = true;
-                    self.lock().counters.damaged_blocks += 1;
-                }
-            }
-        }
-        for some in whole.chunks(COPIES_A_LOCK) {
-            let mut state = self.lock();
-            for &entry in some {
-                let into = state.add_copy(*entry, block(entry))?;
-                eaten.into.insert(into);
-                state.counters.merge_written += u64::from(entry.len);
-            }
-        }
-        self.lock().counters.merge_read += run.len;
-        self.write_pieces()
     }
 
     /// Writes what waits, so that a merge does not gather it in memory.
@@ -544,27 +470,6 @@ impl Engine {
     }
 }
 
-/// Blocks in the order of their places, those near each other together.
-fn runs(mut entries: Vec<Entry>) -> Vec<Run> {
-    entries.sort_unstable_by_key(|entry| entry.offset);
-    let mut runs: Vec<Run> = Vec::new();
-    for entry in entries {
-        let (start, len) = (u64::from(entry.offset), u64::from(entry.len));
-        match runs.last_mut() {
-            Some(run) if start < run.offset + run.len + GAP && start + len - run.offset <= READ => {
-                run.len = start + len - run.offset;
-                run.entries.push(entry);
-            }
-            _ => runs.push(Run {
-                offset: start,
-                len,
-                entries: vec![entry],
-            }),
-        }
-    }
-    runs
-}
-
 /// The block number below which a class has about so many live bytes. Within a segment they are
 /// taken to be spread evenly.
 fn floor_for(tallies: &std::collections::BTreeMap<u64, Tally>, class: u8, bytes: u64) -> u64 {
@@ -593,21 +498,4 @@ fn floor_for(tallies: &std::collections::BTreeMap<u64, Tally>, class: u8, bytes:
         }
     }
     low
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn blocks_near_each_other_are_read_at_once() {
-        let entry = |offset: u32, len: u32| Entry {
-            offset,
-            len,
-            ..Entry::default()
-        };
-        let found = runs(vec![entry(100_000, 10), entry(0, 10), entry(20, 10)]);
-        let found: Vec<(u64, u64)> = found.iter().map(|run| (run.offset, run.len)).collect();
-        assert_eq!(found, [(0, 30), (100_000, 10)]);
-    }
 }

@@ -47,6 +47,9 @@ pub struct Options {
     pub merge_from: f64,
     /// Which segments are merged.
     pub policy: Kind,
+    /// Bytes that may be written for each byte stored so that later reads find larger blocks, over
+    /// what making room writes anyway; 0 for none.
+    pub extra_writes: f64,
     /// Logs that are written side by side, each with blocks that die at about the same time. More
     /// lanes write fewer bytes twice, and take memory: a piece of a segment each.
     pub lanes: u32,
@@ -67,6 +70,7 @@ impl Default for Options {
             leave_free: 0,
             merge_from: 0.95,
             policy: Kind::default(),
+            extra_writes: 0.2,
             lanes: 32,
             classes: Classes::default(),
         }
@@ -102,6 +106,12 @@ impl Options {
             return refuse(format!(
                 "merge_from = {} is not between 0.1 and 0.99",
                 self.merge_from
+            ));
+        }
+        if !(0.0..=10.0).contains(&self.extra_writes) {
+            return refuse(format!(
+                "extra_writes = {} is not between 0 and 10",
+                self.extra_writes
             ));
         }
         if !(2..=256).contains(&self.lanes) {

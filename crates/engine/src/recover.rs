@@ -27,7 +27,7 @@ use crate::status::Recovery;
 use crate::volume::{DirectoryVolume, SlotState, Volume};
 use seiner_model::SourceKey;
 use seiner_platform::{Clock, Disk};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
@@ -214,11 +214,12 @@ struct Found {
     volume: Arc<dyn Volume>,
     store: u64,
     files: Arc<Files>,
-    /// Sealed segments that were being merged, and the blocks in them.
+    /// Sealed segments that were being merged, and the blocks in them: source, number and segment, and
+    /// since which.
     merging: HashSet<u64>,
-    victims: HashSet<u64>,
-    /// Those of the blocks that other segments have, too.
-    copied: HashSet<u64>,
+    victims: BTreeMap<(u32, u64, u64), u64>,
+    /// Those of the blocks that other segments have, too: segment and number.
+    copied: HashSet<(u64, u64)>,
     /// Segments that were being written.
     resumed: Vec<Resumed>,
 }
@@ -230,7 +231,7 @@ impl Found {
             volume,
             store,
             merging: HashSet::new(),
-            victims: HashSet::new(),
+            victims: BTreeMap::new(),
             copied: HashSet::new(),
             resumed: Vec::new(),
         }
@@ -334,8 +335,10 @@ impl Found {
                             survey.add(entry, &state.retention, false);
                         }
                         if merging {
-                            self.victims
-                                .extend(entries.iter().map(|entry| entry.number));
+                            let number = segment.trailer.number;
+                            let block =
+                                |entry: &Entry| ((entry.source, entry.number, number), entry.since);
+                            self.victims.extend(entries.iter().map(block));
                         }
                     }
                     // What the page holds is not read, and neither dropped nor merged.
@@ -395,9 +398,15 @@ impl Found {
     }
 
     fn note_copies(&mut self, entries: &[Entry]) {
-        let numbers = entries.iter().map(|entry| entry.number);
-        self.copied
-            .extend(numbers.filter(|number| self.victims.contains(number)));
+        for entry in entries {
+            let first = (entry.source, entry.since, 0);
+            let blocks = self
+                .victims
+                .range(first..=(entry.source, entry.number, u64::MAX));
+            let covered = blocks.filter(|&(_, &since)| entry.since <= since);
+            self.copied
+                .extend(covered.map(|(&(_, number, segment), _)| (segment, number)));
+        }
     }
 }
 
@@ -415,6 +424,8 @@ struct Replay<'a> {
     sequence: u64,
     /// Blocks that sealed segments hold.
     sealed_blocks: HashSet<u64>,
+    /// Of blocks that were gathered, by source: the numbers of the first and of the last.
+    gathered: HashMap<u32, Vec<(u64, u64)>>,
     /// The layouts that sources have according to the catalog.
     linked: Vec<u32>,
     /// Sources whose rows are buffered; the others' wait for the next block to begin.
@@ -445,6 +456,7 @@ impl<'a> Replay<'a> {
             damaged: Vec::new(),
             sequence: 1,
             sealed_blocks: HashSet::new(),
+            gathered: HashMap::new(),
             linked,
             follows: Vec::new(),
             rows: HashMap::new(),
@@ -590,19 +602,20 @@ impl<'a> Replay<'a> {
     /// Which blocks the segments hold that were closed when the journal had come so far: blocks of
     /// older segments begin in files that were let go.
     fn note_sealed_blocks(&mut self, first_sequence: u64) -> Result<(), Error> {
-        let open = self.resumed.iter().flat_map(|resumed| &resumed.entries);
-        self.sealed_blocks.extend(open.map(|entry| entry.number));
+        for resumed in std::mem::take(&mut self.resumed) {
+            self.note_blocks(&resumed.entries);
+            self.resumed.push(resumed);
+        }
         for segment in self
             .state
             .sealed
+            .clone()
             .iter()
             .filter(|segment| segment.trailer.sequence >= first_sequence)
         {
             for page in segment.blocks() {
                 match page {
-                    Ok(entries) => self
-                        .sealed_blocks
-                        .extend(entries.iter().map(|entry| entry.number)),
+                    Ok(entries) => self.note_blocks(&entries),
                     Err(error) => self
                         .recovery
                         .set_aside
@@ -611,6 +624,25 @@ impl<'a> Replay<'a> {
             }
         }
         Ok(())
+    }
+
+    fn note_blocks(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            self.sealed_blocks.insert(entry.number);
+            if entry.since < entry.number {
+                let blocks = self.gathered.entry(entry.source).or_default();
+                blocks.push((entry.since, entry.number));
+            }
+        }
+    }
+
+    fn is_sealed(&self, source: u32, block: u64) -> bool {
+        let within = |&(since, number): &(u64, u64)| (since..=number).contains(&block);
+        self.sealed_blocks.contains(&block)
+            || self
+                .gathered
+                .get(&source)
+                .is_some_and(|blocks| blocks.iter().any(within))
     }
 
     fn replay_file(&mut self, number: u32, mut reader: FileReader) -> Result<(), Error> {
@@ -836,6 +868,7 @@ impl Replay<'_> {
         layout: u32,
         before: u64,
     ) -> Result<bool, Error> {
+        let sealed = self.is_sealed(source, block);
         let state = &mut self.state;
         // The block before was sealed at this point, into a segment that is lost.
         state.seal(source)?;
@@ -845,7 +878,7 @@ impl Replay<'_> {
             .layouts
             .get(layout)
             .is_none_or(|layout| layout.is_lost());
-        let follows = !lost && !self.sealed_blocks.contains(&block);
+        let follows = !lost && !sealed;
         self.follows[source as usize] = follows;
         if follows {
             if state.buffers.line(source).layout != layout {

@@ -15,8 +15,8 @@ use crate::dictionary::layouts::Layout;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::retention::Veil;
-use crate::segment::Entry;
 use crate::segment::sealed::{LastPage, Segment, read_block};
+use crate::segment::{Entry, uncover};
 use seiner_model::{
     Bitmap, Column, Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey,
 };
@@ -227,13 +227,12 @@ impl<'a> SourceReader<'a> {
             );
         }
         older.append(&mut blocks);
+        // A block that is being merged may lie in two segments.
+        uncover(&mut older, |(entry, _)| entry);
         let interval = Interval::new(self.interval.start.max(veil.start()), self.interval.end);
         older.retain(|(entry, _)| {
             interval.overlaps(&Interval::new(entry.first, entry.last)) && !veil.hides(entry)
         });
-        older.sort_by_key(|(entry, _)| entry.number);
-        // A block that is being merged may lie in two segments.
-        older.dedup_by_key(|(entry, _)| entry.number);
         let wanted = layout
             .names()
             .iter()
@@ -305,9 +304,20 @@ impl Place {
 }
 
 /// A source's rows of one or more blocks: a column, maybe empty, for every column of its layout.
-struct Rows {
-    times: Vec<i64>,
-    fields: Vec<Option<FieldColumn>>,
+pub(crate) struct Rows {
+    pub times: Vec<i64>,
+    pub fields: Vec<Option<FieldColumn>>,
+}
+
+impl Rows {
+    /// Some of the rows, in their order.
+    pub fn pick(self, kept: &[usize]) -> Rows {
+        let fields = self.fields.iter().map(|field| field.as_ref()?.pick(kept));
+        Rows {
+            fields: fields.collect(),
+            times: kept.iter().map(|&row| self.times[row]).collect(),
+        }
+    }
 }
 
 impl SourceView<'_> {
@@ -414,14 +424,7 @@ impl SourceView<'_> {
         let kept: Vec<usize> = (0..rows.times.len())
             .filter(|&row| !hidden(&rows.times[row]))
             .collect();
-        let fields = rows.fields.iter().map(|field| {
-            let field = field.as_ref()?;
-            field.pick(&kept)
-        });
-        Rows {
-            fields: fields.collect(),
-            times: kept.iter().map(|&row| rows.times[row]).collect(),
-        }
+        rows.pick(&kept)
     }
 
     /// The column of the source's layout that a column of an older layout is.
@@ -660,7 +663,7 @@ fn add_bucket(bucket: Bucket, step: Step, buckets: &mut Vec<Bucket>) {
 
 /// Runs of rows, each in ascending time, become one. Of rows at the same time, each column takes
 /// the value of the last run that has one.
-fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
+pub(crate) fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
     runs.retain(|run| !run.times.is_empty());
     if runs.len() == 1 {
         return runs.pop().expect("there is one");

@@ -68,8 +68,16 @@ pub struct Counters {
     pub segments_merged: u64,
     /// Bytes of blocks that merges wrote again.
     pub merge_written: u64,
+    /// Those of them that were written for the sake of reads alone.
+    pub extra_written: u64,
     /// Bytes that merges read.
     pub merge_read: u64,
+    /// Blocks that merges gathered in larger ones.
+    pub gathered_blocks: u64,
+    /// Rows that merges left out because later ones overwrite them.
+    pub overwritten_rows: u64,
+    /// Bytes that merges saved by compressing harder.
+    pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
     /// Blocks that a merge found damaged.
@@ -519,7 +527,7 @@ impl State {
     }
 
     #[inline]
-    fn buffer_limit(&self, layout: u32) -> usize {
+    pub fn buffer_limit(&self, layout: u32) -> usize {
         let columns = self
             .layouts
             .get(layout)
@@ -563,6 +571,7 @@ impl State {
             false => &columns.times,
         };
         let rows = times.len() as u32;
+        let before_rows = self.retention.rows(source);
         let entry = Entry {
             source,
             number,
@@ -570,6 +579,8 @@ impl State {
             last: *times.last().expect("a block has rows"),
             rows,
             ordinal: self.retention.count(source, rows),
+            since: number,
+            before: before_rows,
             ..Entry::default()
         };
         let death = self

@@ -61,8 +61,18 @@ pub struct Status {
     pub segments_merged: u64,
     /// Bytes of blocks that merges wrote again.
     pub merge_written: u64,
+    /// Those of them that were written for the sake of reads alone.
+    pub extra_written: u64,
+    /// How many more may be, now.
+    pub extra_left: u64,
     /// Bytes that merges read.
     pub merge_read: u64,
+    /// Blocks that merges gathered in larger ones.
+    pub gathered_blocks: u64,
+    /// Rows that merges left out, for later ones overwrite them.
+    pub overwritten_rows: u64,
+    /// Bytes that merges saved by compressing harder.
+    pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
     /// What the store takes on the disk now, reserves included.
@@ -120,6 +130,16 @@ pub struct LogStatus {
     pub sealed: u64,
     /// Bytes of blocks that merges wrote again since.
     pub merged: u64,
+    /// Those of them that were written for the sake of reads alone.
+    pub extra_written: u64,
+    /// How many more may be, now.
+    pub extra_left: u64,
+    /// Blocks that merges gathered in larger ones since.
+    pub gathered_blocks: u64,
+    /// Rows that merges left out since, for later ones overwrite them.
+    pub overwritten_rows: u64,
+    /// Bytes that merges saved since by compressing harder.
+    pub squeezed_bytes: u64,
 }
 
 impl LogStatus {
@@ -153,6 +173,11 @@ impl LogStatus {
             classes: state.class_status(),
             sealed: state.counters.block_bytes,
             merged: state.counters.merge_written,
+            extra_written: state.counters.extra_written,
+            extra_left: state.extra_left(),
+            gathered_blocks: state.counters.gathered_blocks,
+            overwritten_rows: state.counters.overwritten_rows,
+            squeezed_bytes: state.counters.squeezed_bytes,
         }
     }
 

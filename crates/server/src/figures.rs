@@ -59,6 +59,11 @@ pub const FIGURES: &[Figure] = figures! {
     segments_dropped Counter "Segments dropped, merged ones included";
     segments_merged Counter "Segments merged";
     merge_written Counter "Bytes of blocks that merges wrote again";
+    extra_written Counter "Bytes of blocks that were written again for the sake of reads alone";
+    extra_left Gauge "Bytes that may be written again for the sake of reads alone, now";
+    gathered_blocks Counter "Blocks that merges gathered in larger ones";
+    overwritten_rows Counter "Rows that merges left out, for later ones overwrite them";
+    squeezed_bytes Counter "Bytes that merges saved by compressing harder";
     merge_read Counter "Bytes that merges read";
     shed_bytes Counter "Bytes let go because the disk budget was used up, about";
     disk_used Gauge "Bytes that the store takes on the disk, reserves included";

@@ -40,6 +40,7 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v2/delete", post(delete::influx))
         .route("/api/v1/log", get(log::log))
         .route("/api/v1/log/why", get(log::why))
+        .route("/api/v1/log/trace", get(log::log_trace))
         .fallback(get(page::file))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn(same_origin))

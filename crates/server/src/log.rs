@@ -7,6 +7,7 @@ use crate::refusal::Refusal;
 use crate::station::Station;
 use axum::Json;
 use axum::extract::State;
+use seiner_engine::merge::simulate::trace;
 use seiner_engine::merge::{Death, Decision, Lane, Victim};
 use seiner_engine::{ClassStatus, LogStatus, Record, SegmentStatus, WhenFull};
 use serde::{Deserialize, Serialize};
@@ -31,6 +32,8 @@ pub struct LogReport {
     pub average_dead_share: Option<f64>,
     /// What was written lately.
     pub written: Written,
+    /// What merges did beside making room, since the server was started.
+    pub rewritten: Rewritten,
     /// The device, if the kernel tells which it is.
     pub device: Option<DeviceReport>,
     /// Which data lie together.
@@ -41,6 +44,21 @@ pub struct LogReport {
     pub classes: Vec<ClassReport>,
     /// What somebody should look at.
     pub warnings: Vec<String>,
+}
+
+/// What merges did beside making room, since the server was started.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Rewritten {
+    /// Bytes written for the sake of reads alone.
+    pub extra: u64,
+    /// How many more may be, now.
+    pub extra_left: u64,
+    /// Blocks that were gathered in larger ones.
+    pub gathered_blocks: u64,
+    /// Rows that were left out, for later ones overwrite them.
+    pub overwritten_rows: u64,
+    /// Bytes saved by compressing harder.
+    pub squeezed: u64,
 }
 
 /// How full the store is, in bytes and shares.
@@ -198,6 +216,12 @@ pub async fn why(
     .await
 }
 
+/// `GET /api/v1/log/trace`: the blocks of the log, for `seiner sim merge`.
+pub async fn log_trace(State(station): State<Arc<Station>>) -> Result<String, Refusal> {
+    let Json(found) = look(station, |station| station.engine.trace()).await?;
+    Ok(trace::text(&found?))
+}
+
 /// The log waits for the merge at hand, so it is asked where that may block.
 async fn look<T: Send + 'static>(
     station: Arc<Station>,
@@ -227,6 +251,13 @@ pub fn report(station: &Station) -> LogReport {
         average_dead_share: (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
         device: DeviceReport::of(station, &written),
         written,
+        rewritten: Rewritten {
+            extra: log.extra_written,
+            extra_left: log.extra_left,
+            gathered_blocks: log.gathered_blocks,
+            overwritten_rows: log.overwritten_rows,
+            squeezed: log.squeezed_bytes,
+        },
         warnings: crate::status::warnings(&status, &log.classes),
         lanes: log.lanes.iter().map(LaneReport::of).collect(),
         segments: log.segments.iter().map(SegmentReport::of).collect(),

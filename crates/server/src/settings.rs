@@ -45,6 +45,8 @@ pub struct Settings {
     pub merge_from: f64,
     /// Which segments are merged.
     pub policy: MergePolicy,
+    /// Bytes written for each byte stored so that reads find larger blocks.
+    pub extra_writes: f64,
     /// Logs written side by side.
     pub lanes: u32,
     /// Which sources are kept how long.
@@ -234,6 +236,22 @@ pub static TABLE: [Setting; 23] = [
         assign: |settings, text| text.parse().map(|policy| settings.policy = policy),
     },
     Setting {
+        name: "extra_writes",
+        default: "0.2",
+        form: "RATIO",
+        help: "Bytes that may be written for each byte stored, over what merging for room writes anyway, to gather small \
+               blocks into larger ones. More makes later reads of a source faster and the store smaller, and wears the \
+               device; 0 gathers only what a merge writes again anyway.",
+        assign: |settings, text| {
+            settings.extra_writes = text
+                .parse()
+                .ok()
+                .filter(|ratio| (0.0..=10.0).contains(ratio))
+                .ok_or_else(|| format!("{text:?} is no ratio; give a number from 0 to 10"))?;
+            Ok(())
+        },
+    },
+    Setting {
         name: "lanes",
         default: "32",
         form: "COUNT",
@@ -384,6 +402,7 @@ impl Settings {
             leave_free: self.leave_free,
             merge_from: self.merge_from,
             policy: self.policy,
+            extra_writes: self.extra_writes,
             lanes: self.lanes,
             classes: self.classes.clone(),
         }
@@ -447,6 +466,7 @@ impl Default for Settings {
             leave_free: 0,
             merge_from: 0.0,
             policy: MergePolicy::default(),
+            extra_writes: 0.0,
             lanes: 0,
             classes: Classes::default(),
             device_tbw: None,
@@ -654,6 +674,7 @@ mod tests {
         assert_eq!(options.leave_free, engine.leave_free);
         assert_eq!(options.merge_from, engine.merge_from);
         assert_eq!(options.policy, engine.policy);
+        assert_eq!(options.extra_writes, engine.extra_writes);
         assert_eq!(options.lanes, engine.lanes);
     }
 
@@ -725,6 +746,7 @@ mod tests {
             ("leave_free", "-1"),
             ("merge_from", "1.5"),
             ("policy", "hungry"),
+            ("extra_writes", "-1"),
             ("lanes", "1"),
             ("device_tbw", "1 MB"),
             ("idle_seal", "10"),

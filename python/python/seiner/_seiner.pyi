@@ -42,6 +42,7 @@ class Store:
         leave_free: int,
         merge_from: float,
         policy: str,
+        extra_writes: float,
         lanes: int,
         classes: Sequence[_Class],
     ) -> Store: ...

@@ -44,6 +44,7 @@ def open(
     leave_free: Size = 0,
     merge_from: float = 0.95,
     policy: Policy = "patient",
+    extra_writes: float = 0.2,
     lanes: int = 32,
     classes: Sequence[Class] = (),
 ) -> Store:
@@ -71,6 +72,8 @@ def open(
         leave_free: What is left free on the file system, whoever else fills it.
         merge_from: The share of `disk` at which merging begins.
         policy: Which segments are merged.
+        extra_writes: Bytes that may be written for each byte stored, over what merging for room
+            writes anyway, to gather small blocks: later reads are faster, and the device wears.
         lanes: Logs written side by side, each with data that go at about the same time.
         classes: Which sources are kept how long; the first that means a source has it. They may be
             others each time the directory is opened.
@@ -99,6 +102,7 @@ def open(
             leave_free=byte_count("leave_free", leave_free),
             merge_from=merge_from,
             policy=policy,
+            extra_writes=extra_writes,
             lanes=lanes,
             classes=[one._native() for one in classes],
         ),

@@ -286,6 +286,23 @@ impl Retention {
         }
     }
 
+    /// What is hidden of a source for ever, whatever a crash loses, but for its ring.
+    pub fn veil_for_good(&self, source: u32) -> Veil {
+        let class = self.class_of(source) as usize;
+        let age = self.classes.list()[class].keep.age;
+        let time = age.map_or(i64::MIN, |age| {
+            self.vouched.saturating_sub(age.as_nanos() as i64)
+        });
+        Veil {
+            floor: Floor {
+                time,
+                ..self.floors[class]
+            },
+            past: 0,
+            ..self.veil(source, 0)
+        }
+    }
+
     /// Whether a block may be dropped: nobody will ever see a row of it again, not even after a
     /// crash that loses what is not on disk yet.
     pub fn may_drop(&self, entry: &Entry) -> bool {
@@ -363,7 +380,7 @@ impl Retention {
             let since = rows.saturating_sub(entry.ordinal);
             let ns = self
                 .now
-                .saturating_sub(self.pace.time_of(entry.number))
+                .saturating_sub(self.pace.time_of(entry.since))
                 .max(1);
             let rate = (since + u64::from(entry.rows)) as f64 / (ns as f64 / 1e9);
             Death::by_amount(self.now, ring.saturating_sub(since), Some(rate))
@@ -576,6 +593,17 @@ impl Retention {
             });
         }
     }
+}
+
+/// The rules that frames of a catalog tell of, one after the other.
+pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
+    let mut retention = Retention::new(Classes::default(), None);
+    retention.sources = u32::MAX;
+    for news in frames {
+        // What is damaged is passed over, as at a start.
+        let _ = retention.recall(news);
+    }
+    retention.known_rules.unwrap_or_default()
 }
 
 fn put_tombstone(tombstone: &Tombstone, out: &mut Vec<u8>) {

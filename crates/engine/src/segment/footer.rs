@@ -141,6 +141,21 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     column(out, |entry, before| {
         entry.ordinal.wrapping_sub(before.ordinal) as i64
     });
+    // Mostly no block was gathered, and nothing more is said.
+    let rows = |entry: &Entry| entry.ordinal.wrapping_sub(entry.before);
+    if entries
+        .iter()
+        .all(|entry| entry.since == entry.number && rows(entry) == u64::from(entry.rows))
+    {
+        return;
+    }
+    column(out, |entry, _| {
+        entry.number.wrapping_sub(entry.since) as i64
+    });
+    column(out, |entry, _| {
+        let rows = entry.ordinal.wrapping_sub(entry.before);
+        rows.wrapping_sub(u64::from(entry.rows)) as i64
+    });
 }
 
 /// Reads a page whose bytes are `bytes`.
@@ -200,6 +215,21 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
     column(&mut entries, |entry, before, step| {
         entry.ordinal = before.ordinal.wrapping_add(step as u64)
     })?;
+    for entry in &mut entries {
+        entry.since = entry.number;
+        entry.before = entry.ordinal.wrapping_sub(u64::from(entry.rows));
+    }
+    if cursor.is_empty() {
+        return Ok(entries);
+    }
+    let mut column = |set: fn(&mut Entry, u64)| {
+        for entry in &mut entries {
+            set(entry, cursor.signed()? as u64);
+        }
+        Ok(())
+    };
+    column(|entry, blocks| entry.since = entry.number.wrapping_sub(blocks))?;
+    column(|entry, rows| entry.before = entry.before.wrapping_sub(rows))?;
     Ok(entries)
 }
 
@@ -342,6 +372,8 @@ mod tests {
                 len: 100 + n % 3,
                 rows: n % 500 + 1,
                 ordinal: u64::from(n) * 31 + (1 << 35),
+                since: u64::from(n - n % 2 * n.min(9)) + (1 << 40),
+                before: u64::from(n) * 31 + (1 << 35) - u64::from(n % 500 + 1 + n % 3),
             })
             .collect();
         let blank = Trailer {

@@ -44,6 +44,10 @@ pub struct Tally {
     pub shares: Vec<Share>,
     /// The lowest number of its blocks.
     pub first_block: u64,
+    /// Live blocks.
+    pub blocks: u64,
+    /// Sources that have some.
+    pub sources: u64,
     /// When it is worth another survey: wall time, ns.
     pub due: i64,
 }
@@ -72,6 +76,8 @@ pub struct Survey {
     dead: u64,
     shares: Vec<Share>,
     first_block: u64,
+    sources: u64,
+    last_source: Option<u32>,
     deaths: Vec<(Death, u64)>,
 }
 
@@ -84,11 +90,13 @@ impl Survey {
             dead: 0,
             shares: Vec::new(),
             first_block: u64::MAX,
+            sources: 0,
+            last_source: None,
             deaths: Vec::new(),
         }
     }
 
-    /// Counts a block. `copied`: another segment has it, too.
+    /// Counts a block; a source's come one after the other. `copied`: another segment has it, too.
     pub fn add(&mut self, entry: &Entry, retention: &Retention, copied: bool) {
         let bytes = u64::from(entry.len);
         self.first_block = self.first_block.min(entry.number);
@@ -97,6 +105,8 @@ impl Survey {
             return;
         }
         self.live += bytes;
+        self.sources += u64::from(self.last_source != Some(entry.source));
+        self.last_source = Some(entry.source);
         self.deaths.push((retention.remaining(entry), bytes));
         let class = retention.class_of(entry.source);
         match self.shares.iter_mut().find(|share| share.class == class) {
@@ -146,6 +156,8 @@ impl Survey {
             fates,
             shares: self.shares,
             first_block: self.first_block,
+            blocks: self.deaths.len() as u64,
+            sources: self.sources,
             due,
         }
     }

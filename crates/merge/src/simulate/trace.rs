@@ -41,6 +41,38 @@ pub fn line(arrival: &Arrival) -> String {
     format!("{at},{source},{bytes},{keep}")
 }
 
+/// A whole trace.
+pub fn text(arrivals: &[Arrival]) -> String {
+    let mut text = format!("{HEAD}\n");
+    for arrival in arrivals {
+        text.push_str(&line(arrival));
+        text.push('\n');
+    }
+    text
+}
+
+/// The same again and again, so many times in all. The first time fills the store: it comes before
+/// time 0, and is not measured; once is as it was recorded.
+pub fn repeat(arrivals: &[Arrival], times: u32) -> Vec<Arrival> {
+    let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
+        return Vec::new();
+    };
+    if times <= 1 {
+        return arrivals.to_vec();
+    }
+    // One time follows the other like a block the one before.
+    let span = last.at - first.at;
+    let lap = span + (span / arrivals.len() as i64).max(1);
+    let laps = -1..i64::from(times) - 1;
+    let shifted = laps.flat_map(|number| {
+        arrivals.iter().map(move |arrival| Arrival {
+            at: arrival.at - first.at + number * lap,
+            ..*arrival
+        })
+    });
+    shifted.collect()
+}
+
 /// Reads a trace. Sources are given numbers in the order in which they occur; times must not go
 /// back.
 pub fn parse(text: &str) -> Result<Vec<Arrival>, BadLine> {
@@ -127,9 +159,25 @@ mod tests {
                 keep,
             })
             .collect();
-        let lines: Vec<String> = arrivals.iter().map(line).collect();
-        let text = format!("{HEAD}\n{}\n", lines.join("\n"));
-        assert_eq!(parse(&text), Ok(arrivals));
+        assert_eq!(parse(&text(&arrivals)), Ok(arrivals));
+    }
+
+    #[test]
+    fn the_first_of_several_times_fills_the_store() {
+        let at = |time| Arrival {
+            at: time,
+            source: 0,
+            bytes: 1,
+            keep: Keep::Forever,
+        };
+        let times = |arrivals: Vec<Arrival>| -> Vec<i64> {
+            arrivals.iter().map(|arrival| arrival.at).collect()
+        };
+        let recorded = [at(100), at(110), at(130)];
+        assert_eq!(times(repeat(&recorded, 1)), [100, 110, 130]);
+        let all = [-40, -30, -10, 0, 10, 30, 40, 50, 70];
+        assert_eq!(times(repeat(&recorded, 3)), all);
+        assert_eq!(repeat(&[], 3), []);
     }
 
     #[test]

@@ -87,6 +87,13 @@ fn a_full_store_says_507_and_tells_of_its_log() {
         ("default", 4)
     );
     assert!(log.warnings.is_empty(), "{:?}", log.warnings);
+    let trace = site.get("/api/v1/log/trace").text;
+    assert!(trace.starts_with("time,source,bytes,keep\n"), "{trace}");
+    let told = trace.lines().skip(1).map(|line| line.split(',').nth(2));
+    let told: u64 = told
+        .map(|bytes| bytes.unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert!(told > 1 << 20, "{told} bytes in the trace");
     site.post("/api/v1/delete?select=m", &[], b"");
     let room = (0..100).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(100));

@@ -153,11 +153,15 @@ impl World {
         {
             return Ok(());
         }
-        match recovery
-            .set_aside
-            .iter()
-            .find(|(what, _)| !patient.hit.iter().any(|file| what.starts_with(file)))
-        {
+        // A victim of a merge is told of by the name that it had before.
+        let was_hit = |what: &str| {
+            let mut names = patient
+                .hit
+                .iter()
+                .map(|file| file.trim_end_matches(".merging"));
+            names.any(|name| what.starts_with(name))
+        };
+        match recovery.set_aside.iter().find(|(what, _)| !was_hit(what)) {
             Some((file, why)) => Err(format!("{file} is set aside though it is whole: {why}")),
             None => Ok(()),
         }

@@ -1,0 +1,208 @@
+//! Which blocks become one when they are written again, and which of their rows later ones overwrite.
+//!
+//! Only blocks of a source that follow each other without another between them are gathered: then the
+//! one that they become has all that is live from the first number to the last, and whichever of
+//! them is found again somewhere is known to be in it (`docs/format/segment.md`).
+
+use super::rewriting::Live;
+use crate::segment::uncover;
+use crate::select::Rows;
+use std::collections::HashMap;
+
+/// Rows of a source are looked through for overwritten ones if they are no more than so many.
+const SHADE_ROWS: u64 = 1 << 18;
+/// Sources with more columns are not.
+const SHADE_COLUMNS: usize = u64::BITS as usize;
+
+/// How large blocks become by being gathered.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// Bytes.
+    pub bytes: u64,
+    /// Rows, those that were left out before included: the ends of rings are as exact as ever.
+    pub rows: u64,
+}
+
+/// One source's live blocks, by number, each list of them to become one block.
+pub(super) struct Sheaf {
+    pub outputs: Vec<Vec<Live>>,
+    /// Whether later rows may overwrite earlier ones of another list.
+    pub overlaps: bool,
+}
+
+impl Sheaf {
+    /// Whether there is something to do but copying.
+    fn is_simple(&self) -> bool {
+        !self.overlaps && self.outputs.iter().all(|output| output.len() == 1)
+    }
+
+    /// Bytes of all blocks.
+    pub fn bytes(&self) -> u64 {
+        let blocks = self.outputs.iter().flatten();
+        blocks.map(|live| u64::from(live.entry.len)).sum()
+    }
+}
+
+/// Divides live blocks into those that are copied one by one and those that are not. What lies in
+/// another of them, since a merge came to an end before its time, is left out.
+pub(super) fn plan(mut live: Vec<Live>, limits: impl Fn(u32) -> Limits) -> (Vec<Live>, Vec<Sheaf>) {
+    live.sort_unstable_by_key(|live| live.entry.source);
+    let (mut copies, mut sheaves) = (Vec::new(), Vec::new());
+    for blocks in live.chunk_by(|a, b| a.entry.source == b.entry.source) {
+        let mut blocks = blocks.to_vec();
+        // A block must not be overwritten by one that it has the numbers of.
+        uncover(&mut blocks, |live| &live.entry);
+        let sheaf = match &blocks[..] {
+            [_] => None,
+            blocks => Some(bind(blocks, limits(blocks[0].entry.source))),
+        };
+        match sheaf.filter(|sheaf| !sheaf.is_simple()) {
+            Some(sheaf) => sheaves.push(sheaf),
+            None => copies.append(&mut blocks),
+        }
+    }
+    (copies, sheaves)
+}
+
+fn bind(blocks: &[Live], limits: Limits) -> Sheaf {
+    let mut outputs: Vec<Vec<Live>> = Vec::new();
+    for block in blocks {
+        match outputs.last_mut() {
+            Some(output) if fits(output, block, limits) => output.push(*block),
+            _ => outputs.push(vec![*block]),
+        }
+    }
+    let rows: u64 = blocks.iter().map(|live| u64::from(live.entry.rows)).sum();
+    let follows = |pair: &[Live]| pair[0].entry.last < pair[1].entry.first;
+    Sheaf {
+        overlaps: rows <= SHADE_ROWS && !blocks.windows(2).all(follows),
+        outputs,
+    }
+}
+
+/// Whether a block follows the others, and all of them become no larger than they may.
+fn fits(output: &[Live], block: &Live, limits: Limits) -> bool {
+    let (first, last) = (output[0].entry, output[output.len() - 1].entry);
+    let bytes: u64 = output.iter().map(|live| u64::from(live.entry.len)).sum();
+    let rows = block.entry.ordinal.wrapping_sub(first.before);
+    block.entry.before == last.ordinal
+        && block.entry.since > last.number
+        && bytes + u64::from(block.entry.len) <= limits.bytes
+        && rows <= limits.rows
+}
+
+/// The rows that later blocks of a source have: a set of columns for every time.
+#[derive(Default)]
+pub(super) struct Shade(HashMap<i64, u64>);
+
+impl Shade {
+    /// Leaves out rows all values of which are overwritten by the rows told of before, and tells of
+    /// those that are left; answers how many were left out.
+    pub fn fall_on(&mut self, rows: Rows) -> (Rows, u64) {
+        if rows.fields.len() > SHADE_COLUMNS {
+            return (rows, 0);
+        }
+        let mut masks = vec![0u64; rows.times.len()];
+        for (column, field) in rows.fields.iter().enumerate() {
+            let Some(field) = field else { continue };
+            for (row, mask) in masks.iter_mut().enumerate() {
+                let present = field.present.as_ref().is_none_or(|bits| bits.get(row));
+                *mask |= u64::from(present) << column;
+            }
+        }
+        let later = |row: usize| self.0.get(&rows.times[row]).copied().unwrap_or(0);
+        let kept: Vec<usize> = (0..masks.len())
+            .filter(|&row| masks[row] & !later(row) != 0)
+            .collect();
+        for &row in &kept {
+            *self.0.entry(rows.times[row]).or_default() |= masks[row];
+        }
+        match (masks.len() - kept.len()) as u64 {
+            0 => (rows, 0),
+            left_out => (rows.pick(&kept), left_out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Entry;
+
+    const LIMITS: Limits = Limits {
+        bytes: 100,
+        rows: 50,
+    };
+
+    /// A block of ten rows and bytes of source 1, the nth of it.
+    fn live(nth: u64, bytes: u32) -> Live {
+        let entry = Entry {
+            source: 1,
+            number: 3 * nth + 1,
+            since: 3 * nth + 1,
+            first: nth as i64 * 10,
+            last: nth as i64 * 10 + 9,
+            len: bytes,
+            rows: 10,
+            before: nth * 10,
+            ordinal: nth * 10 + 10,
+            ..Entry::default()
+        };
+        Live { victim: 0, entry }
+    }
+
+    fn numbers(blocks: Vec<Live>) -> Vec<Vec<u64>> {
+        let (copies, sheaves) = plan(blocks, |_| LIMITS);
+        let outputs = sheaves.into_iter().flat_map(|sheaf| sheaf.outputs);
+        let copies = copies.into_iter().map(|live| vec![live]);
+        let number = |live: &Live| live.entry.number;
+        let all = copies.chain(outputs);
+        all.map(|output| output.iter().map(number).collect())
+            .collect()
+    }
+
+    #[test]
+    fn blocks_that_follow_each_other_are_gathered_up_to_the_limits() {
+        let small = |nth| live(nth, 10);
+        assert_eq!(numbers(vec![small(1), small(0)]), [[1, 4]]);
+        // One is missing between them.
+        assert_eq!(numbers(vec![small(0), small(2)]), [[1], [7]]);
+        // Fifty rows, then a hundred bytes.
+        let many = (0..7).map(small).collect();
+        assert_eq!(numbers(many), [vec![1, 4, 7, 10, 13], vec![16, 19]]);
+        let large = (0..4).map(|nth| live(nth, 40)).collect();
+        assert_eq!(numbers(large), [[1, 4], [7, 10]]);
+    }
+
+    #[test]
+    fn a_block_that_lies_in_another_is_left_out() {
+        let mut gathered = live(1, 20);
+        (gathered.entry.since, gathered.entry.before) = (1, 0);
+        let blocks = vec![live(0, 10), live(1, 10), gathered, live(3, 10)];
+        assert_eq!(numbers(blocks), [[4], [10]]);
+    }
+
+    #[test]
+    fn rows_are_overwritten_value_by_value() {
+        use seiner_model::{Bitmap, Column, FieldColumn};
+        let rows = |times: &[i64], second: &[bool]| Rows {
+            times: times.to_vec(),
+            fields: vec![
+                Some(FieldColumn {
+                    present: None,
+                    values: Column::I64(times.to_vec()),
+                }),
+                Some(FieldColumn {
+                    present: Some(second.iter().copied().collect::<Bitmap>()),
+                    values: Column::I64(second.iter().filter(|has| **has).map(|_| 7).collect()),
+                }),
+            ],
+        };
+        let mut shade = Shade::default();
+        let (later, left_out) = shade.fall_on(rows(&[1, 2, 3], &[true, false, true]));
+        assert_eq!((later.times.len(), left_out), (3, 0));
+        let (rest, left_out) = shade.fall_on(rows(&[1, 2, 3, 4], &[true, true, false, false]));
+        // At 2 the second field has a value that nothing overwrites.
+        assert_eq!((rest.times, left_out), (vec![2, 4], 2));
+    }
+}

@@ -1,0 +1,132 @@
+//! Gathering small blocks where no room is wanted, for the sake of reads, within a budget of writes.
+//!
+//! Memory that is short, slow sources and frequent restarts leave small blocks: each is a read of its
+//! own, and compresses badly. What `Options::extra_writes` allows for each byte stored is spent where
+//! a byte written again does away with most blocks: on neighbouring segments of a lane whose blocks
+//! become three times as large, and live on for as long as they have lived.
+
+use super::rewriting::Live;
+use crate::engine::{Engine, Writing};
+use crate::error::Error;
+use crate::segment::tally::Tally;
+use crate::state::State;
+use std::collections::HashSet;
+
+/// Segments that are gathered together at most.
+const TOGETHER: usize = 4;
+/// Blocks become so many times as large at least.
+const LEAST_GROWTH: u64 = 3;
+/// Blocks are small below this part of B.
+const SMALL_SHARE: u64 = 4;
+/// The list of blocks takes no more than this part of the memory.
+const LIST_SHARE: u64 = 8;
+
+/// Segments that may be worth it.
+struct Candidates {
+    numbers: Vec<u64>,
+    live: u64,
+    blocks: u64,
+    /// Blocks that would be left, if every source's followed each other.
+    left: u64,
+}
+
+impl Candidates {
+    fn of(tallies: &[&Tally], block_bytes: u64) -> Candidates {
+        let sum = |of: fn(&Tally) -> u64| tallies.iter().map(|tally| of(tally)).sum::<u64>();
+        let live = sum(|tally| tally.stat.live);
+        let sources = tallies.iter().map(|tally| tally.sources).max();
+        Candidates {
+            numbers: tallies.iter().map(|tally| tally.stat.number).collect(),
+            live,
+            blocks: sum(|tally| tally.blocks),
+            left: sources.unwrap_or(0).max(live / block_bytes),
+        }
+    }
+
+    fn is_worth_it(&self) -> bool {
+        self.blocks >= LEAST_GROWTH * self.left.max(1)
+    }
+
+    /// Blocks done away with for each byte written.
+    fn score(&self) -> f64 {
+        (self.blocks - self.left) as f64 / self.live.max(1) as f64
+    }
+}
+
+impl State {
+    /// Bytes that may be written for the sake of reads alone, now.
+    pub fn extra_left(&self) -> u64 {
+        let allowed = self.options.extra_writes * self.counters.block_bytes as f64;
+        (allowed as u64).saturating_sub(self.counters.extra_written)
+    }
+
+    /// The best segments to gather blocks of.
+    fn untidy(&self, but: &HashSet<u64>) -> Option<Candidates> {
+        let now = self.retention.now();
+        let small = u64::from(self.options.block_bytes) / SMALL_SHARE;
+        let is_small = |tally: &&Tally| tally.blocks * small > tally.stat.live;
+        let lives_on = |tally: &&Tally| {
+            let lived = now.saturating_sub(tally.stat.born);
+            tally.stat.dies.wait(now).is_none_or(|wait| wait >= lived)
+        };
+        let mut tallies: Vec<&Tally> = self
+            .tallies
+            .values()
+            .filter(|tally| tally.blocks > 0 && !but.contains(&tally.stat.number))
+            .filter(|tally| is_small(tally) && lives_on(tally))
+            .collect();
+        tallies.sort_by_key(|tally| (tally.stat.lane, tally.stat.number));
+        // Another merge may want as much room, and writers go on meanwhile.
+        let room = self.fill().room_for_writers() / 4;
+        let most = self.extra_left().min(room);
+        let list = self.options.memory / LIST_SHARE / size_of::<Live>() as u64;
+        (1..=TOGETHER)
+            .flat_map(|count| tallies.windows(count))
+            .filter(|some| some[0].stat.lane == some[some.len() - 1].stat.lane)
+            .map(|some| Candidates::of(some, u64::from(self.options.block_bytes)))
+            .filter(|some| some.live <= most && some.blocks <= list && some.is_worth_it())
+            .max_by(|a, b| a.score().total_cmp(&b.score()))
+    }
+}
+
+impl Engine {
+    /// Gathers the small blocks of some segments, if that is allowed and worth it; answers whether
+    /// anything was done.
+    pub(super) fn tidy(&self, writing: &mut Writing) -> Result<bool, Error> {
+        if !self.may_gather(writing) {
+            return Ok(false);
+        }
+        let eaten = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.trailer.number);
+        let mut but: HashSet<u64> = eaten.collect();
+        but.extend(writing.tidy.iter().chain(&writing.merging));
+        let Some(some) = self.lock().untidy(&but) else {
+            return Ok(false);
+        };
+        if !self.is_untidy(writing, &some)? {
+            writing.tidy.extend(some.numbers);
+            return Ok(true);
+        }
+        self.merge(writing, &some.numbers, true)?;
+        Ok(true)
+    }
+
+    /// Whether as many blocks follow each other as it seems.
+    fn is_untidy(&self, writing: &mut Writing, some: &Candidates) -> Result<bool, Error> {
+        let mut live = Vec::new();
+        for (victim, &number) in some.numbers.iter().enumerate() {
+            let segment = self.segment(number);
+            let Some(entries) = self.entries(writing, &segment)? else {
+                return Ok(false);
+            };
+            let entries = self.living(writing, number, entries).into_iter();
+            live.extend(entries.map(|entry| Live { victim, entry }));
+        }
+        let blocks = live.len() as u64;
+        let (copies, sheaves) = self.plan(live);
+        let outputs: usize = sheaves.iter().map(|sheaf| sheaf.outputs.len()).sum();
+        Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
+    }
+}

@@ -1,0 +1,178 @@
+//! Traces: what a store wrote, block by block, for the simulation of merges.
+//!
+//! A store keeps no diary. What it has tells enough: every block that is still there, with its bytes
+//! and its times, and the rules by which it will die. Blocks that were dropped are not in a trace.
+//! `docs/format/merge-trace.md` says how the lines are to be read.
+
+use crate::engine::Engine;
+use crate::error::{Error, io_error};
+use crate::inspect::registry::{Registry, open_catalog};
+use crate::inspect::{FileKind, files};
+use crate::retention::class::{Classes, Keep};
+use crate::retention::rules_of;
+use crate::segment::sealed::Segment;
+use crate::segment::{Entry, uncover};
+use seiner_merge::simulate::{self, Arrival};
+use seiner_platform::Disk;
+use std::collections::HashMap;
+
+/// Blocks of a store, and when the segment that each is in was written.
+#[derive(Default)]
+struct Blocks(Vec<(Entry, i64)>);
+
+/// What the blocks of a source, or of a class, come to.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    blocks: u64,
+    rows: u64,
+    bytes: u64,
+}
+
+impl Blocks {
+    fn add(&mut self, entries: &[Entry], born: i64) {
+        self.0.extend(entries.iter().map(|entry| (*entry, born)));
+    }
+
+    fn add_segment(&mut self, segment: &Segment) -> Result<(), Error> {
+        for page in segment.blocks() {
+            self.add(&page?, segment.trailer.born);
+        }
+        Ok(())
+    }
+
+    /// A line for each block, in the order of time. `class_of` tells the class of a source.
+    fn arrivals(mut self, rules: &[Keep], class_of: impl Fn(u32) -> u8) -> Vec<Arrival> {
+        self.0.sort_by_key(|(entry, _)| entry.source);
+        let mut blocks: Vec<(Entry, i64)> = Vec::with_capacity(self.0.len());
+        for of_source in self.0.chunk_by(|(a, _), (b, _)| a.source == b.source) {
+            // While segments are merged, blocks may lie in two of them.
+            let mut once = of_source.to_vec();
+            uncover(&mut once, |(entry, _)| entry);
+            blocks.extend(once);
+        }
+        let written = |(entry, born): &(Entry, i64)| entry.last.min(*born);
+        blocks.sort_by_key(written);
+        let span = match (blocks.first(), blocks.last()) {
+            (Some(first), Some(last)) => written(last) - written(first),
+            _ => 0,
+        };
+        let (mut sources, mut classes) = (HashMap::<u32, Sum>::new(), HashMap::<u8, Sum>::new());
+        for (entry, _) in &blocks {
+            sources.entry(entry.source).or_default().count(entry);
+            classes
+                .entry(class_of(entry.source))
+                .or_default()
+                .count(entry);
+        }
+        let keep = |source: u32| {
+            let class = class_of(source);
+            let rules = rules.get(usize::from(class)).copied().unwrap_or_default();
+            keep(rules, span, sources[&source], classes[&class])
+        };
+        let keeps: HashMap<u32, simulate::Keep> = sources
+            .keys()
+            .map(|&source| (source, keep(source)))
+            .collect();
+        let arrival = |block: &(Entry, i64)| Arrival {
+            at: written(block),
+            source: block.0.source,
+            bytes: block.0.len.max(1),
+            keep: keeps[&block.0.source],
+        };
+        blocks.iter().map(arrival).collect()
+    }
+}
+
+impl Sum {
+    fn count(&mut self, entry: &Entry) {
+        self.blocks += 1;
+        self.rows += u64::from(entry.rows);
+        self.bytes += u64::from(entry.len);
+    }
+}
+
+/// How long blocks are kept by the one of the rules that lets go of them first, if all goes on as it
+/// did over a span of so many ns: a ring in blocks of the source's usual rows, a quota as the time in
+/// which the class brings as many bytes.
+fn keep(rules: Keep, span: i64, source: Sum, class: Sum) -> simulate::Keep {
+    let mut found: Vec<(f64, simulate::Keep)> = Vec::new();
+    let age = |ns: f64| simulate::Keep::Age((ns as i64).max(1));
+    if let Some(rule) = rules.age {
+        let ns = rule.as_nanos() as f64;
+        found.push((ns, age(ns)));
+    }
+    if let Some(rows) = rules.rows {
+        let blocks = (rows as f64 * source.blocks as f64 / source.rows.max(1) as f64).ceil();
+        let ring = simulate::Keep::Ring(blocks.clamp(1.0, f64::from(u32::MAX)) as u32);
+        found.push((blocks * span as f64 / source.blocks as f64, ring));
+    }
+    if let Some(bytes) = rules.bytes.filter(|_| span > 0) {
+        let ns = bytes as f64 * span as f64 / class.bytes as f64;
+        found.push((ns, age(ns)));
+    }
+    let first = found.into_iter().min_by(|(a, _), (b, _)| a.total_cmp(b));
+    first.map_or(simulate::Keep::Forever, |(_, keep)| keep)
+}
+
+/// What a store that no engine has open wrote, as far as it is still there, in sealed segments.
+///
+/// # Errors
+/// When there is no catalog, something of the files is damaged, or the disk fails.
+pub fn trace(disk: &dyn Disk) -> Result<Vec<Arrival>, Error> {
+    let catalog = open_catalog(disk)?;
+    let registry = Registry::read(&catalog.frames, &mut |_, _| {});
+    let frames = catalog.frames.iter();
+    let frames = frames.filter_map(|read| read.frame.as_ref().ok());
+    let classes = rules_of(frames.map(|frame| frame.dead.as_slice()));
+    let mut blocks = Blocks::default();
+    for file in files(disk)? {
+        if file.kind == FileKind::Segment {
+            let opened = disk.open(&file.file);
+            let opened = opened.map_err(io_error(|| format!("opening {}", file.file)))?;
+            blocks.add_segment(&Segment::of_file(opened, file.file, catalog.store)?)?;
+        }
+    }
+    let class_of = |source: u32| {
+        registry
+            .dictionary
+            .key(source)
+            .map_or(0, |key| classes.of(&key))
+    };
+    Ok(blocks.arrivals(&keeps(&classes), class_of))
+}
+
+fn keeps(classes: &Classes) -> Vec<Keep> {
+    classes.list().iter().map(|class| class.keep).collect()
+}
+
+impl Engine {
+    /// What the store wrote, as far as it is still there, in segments sealed or being written.
+    ///
+    /// # Errors
+    /// When the disk fails, or an index is damaged.
+    pub fn trace(&self) -> Result<Vec<Arrival>, Error> {
+        let mut blocks = Blocks::default();
+        let (sealed, keeps) = {
+            let state = self.lock();
+            let now = state.retention.now();
+            for open in &state.open {
+                blocks.add(&open.entries(0), now);
+            }
+            let classes = state.retention.classes().iter();
+            let keeps: Vec<Keep> = classes.map(|class| class.keep).collect();
+            (state.sealed.clone(), keeps)
+        };
+        for segment in sealed.iter() {
+            blocks.add_segment(segment)?;
+        }
+        let state = self.lock();
+        let sources = 0..state.buffers.sources() as u32;
+        let of: Vec<u8> = sources
+            .map(|source| state.retention.class_of(source))
+            .collect();
+        drop(state);
+        Ok(blocks.arrivals(&keeps, |source| {
+            of.get(source as usize).copied().unwrap_or(0)
+        }))
+    }
+}
