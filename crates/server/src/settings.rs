@@ -108,7 +108,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which they are shown.
-pub static TABLE: [Setting; 23] = [
+pub static TABLE: [Setting; 24] = [
     Setting {
         name: "data",
         default: "./seiner-data",
