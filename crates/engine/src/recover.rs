@@ -478,6 +478,7 @@ impl<'a> Replay<'a> {
         let last = numbers.last().copied();
         self.state.pins = Pins::new(numbers.first().copied().unwrap_or(1));
         self.sequence = first.unwrap_or_else(|| self.sequence_of_segments());
+        self.state.sequence = self.sequence;
         for (number, reader) in readers {
             self.state.pins.advance(number);
             match reader {
@@ -657,7 +658,10 @@ impl<'a> Replay<'a> {
             self.lose_the_thread(before, why)?;
         }
         loop {
+            // A segment that is closed from here on says that it may have blocks of these records.
+            self.state.sequence = reader.sequence;
             while let Some((at, body)) = reader.next_body() {
+                self.state.sequence += 1;
                 let record = Record::decode(body);
                 if record
                     .and_then(|record| self.replay_record(&record))
