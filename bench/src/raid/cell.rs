@@ -8,12 +8,12 @@ const MEMBERS: usize = 6;
 const STRIP: u64 = 16 << 10;
 const MEMBER_BYTES: u64 = 16 << 30;
 /// How long writes may be held: what the paper's figures of static merging at depth 1 imply.
-pub const LONGEST_HOLD: Nanos = 300_000;
+pub const LONGEST_HOLD: Nanos = 1_000_000;
 /// Requests measured for each that is outstanding, and at the least.
-const ROUNDS: u64 = 40;
-const LEAST_REQUESTS: u64 = 4000;
+const ROUNDS: u64 = 50;
+const LEAST_REQUESTS: u64 = 8000;
 /// Not measured.
-const WARM_UP: Nanos = 10_000_000;
+const WARM_UP: Nanos = 20_000_000;
 
 /// A load on an array.
 #[derive(Clone, Debug)]

@@ -76,7 +76,7 @@ pub struct Execution<B> {
     pub full: bool,
     /// Blocks are read one by one, to learn which of them cannot be.
     pub careful: bool,
-    /// When it began.
+    /// Since when it could have begun, had there been room.
     pub started: Nanos,
 }
 
@@ -95,6 +95,8 @@ pub struct Stripe<B> {
     pub filled: u32,
     /// What waits goes as soon as it can.
     pub urgent: bool,
+    /// Since when it is in the queue for room.
+    pub queued: Option<Nanos>,
     /// When the strategy is to be asked again.
     pub wake: Option<Nanos>,
 }
@@ -109,13 +111,9 @@ impl<B: Block> Stripe<B> {
             covered: vec![0; blocks.div_ceil(64) as usize],
             filled: 0,
             urgent: false,
+            queued: None,
             wake: None,
         }
-    }
-
-    /// Nobody uses it any more.
-    pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.jobs.is_empty() && self.running.is_none()
     }
 
     /// A write begins to wait.

@@ -47,6 +47,8 @@ pub struct Look {
     pub oldest: Nanos,
     /// When the first of them must go.
     pub deadline: Nanos,
+    /// Reads of any stripe that are under way.
+    pub reads: u32,
 }
 
 /// What is to be done with writes that wait.
@@ -71,7 +73,7 @@ pub trait Strategy {
     fn judge(&mut self, look: &Look) -> Verdict;
 
     /// A write that waited was started.
-    fn started(&mut self, _now: Nanos, _stripe: u64, _mark: Mark, _blocks: u32) {}
+    fn started(&mut self, _stripe: u64, _mark: Mark, _blocks: u32) {}
 
     /// A write has ended.
     fn ended(&mut self, _now: Nanos, _mark: Mark, _blocks: u32) {}

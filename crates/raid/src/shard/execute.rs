@@ -8,7 +8,7 @@ use crate::stripe::{Execution, Job, Part, Purpose};
 
 impl<B: Block> Shard<B> {
     /// Gives the stripe to somebody.
-    pub(super) fn begin(&mut self, now: Nanos, number: u64, purpose: Purpose<B>, full: bool) {
+    pub(super) fn begin(&mut self, now: Nanos, since: Nanos, number: u64, purpose: Purpose<B>, full: bool) {
         let rows = match &purpose {
             Purpose::Write(parts) => self.rows_of(parts.iter().map(|part| (part.first, part.data.len() as u32))),
             Purpose::Job(Job::Read { first, blocks, .. }) => self.rows_of([(*first, *blocks)]),
@@ -31,7 +31,7 @@ impl<B: Block> Shard<B> {
             }
         }
         let careful = matches!(purpose, Purpose::Job(Job::Read { .. }));
-        let execution = Execution { purpose, grid, outstanding: 0, writing: false, full, careful, started: now };
+        let execution = Execution { purpose, grid, outstanding: 0, writing: false, full, careful, started: since };
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         stripe.running = Some(execution);
         self.advance(now, number);

@@ -17,7 +17,7 @@ use crate::merging::{Merging, Strategy};
 use crate::request::{Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token};
 use crate::slab::Slab;
 use crate::stripe::{Job, Stripe};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How an array behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,11 +26,14 @@ pub struct Settings {
     pub merging: Merging,
     /// How long at the most.
     pub longest_hold: Nanos,
+    /// Operations for writes that each member has at the same time, in the mean. Stripes beyond that queue in the array,
+    /// where what comes meanwhile joins them.
+    pub member_depth: usize,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { merging: Merging::Adaptive, longest_hold: 300_000 }
+        Settings { merging: Merging::Adaptive, longest_hold: 1_000_000, member_depth: 64 }
     }
 }
 
@@ -93,6 +96,7 @@ struct Pending<B> {
     left: u32,
     data: Vec<Option<B>>,
     failure: Option<Failure>,
+    is_read: bool,
     /// Of a write: which flushes wait for it.
     epoch: Option<u64>,
 }
@@ -114,11 +118,17 @@ pub struct Shard<B> {
     requests: Slab<Pending<B>>,
     tickets: Slab<Ticket>,
     wakes: BTreeSet<(Nanos, u64)>,
+    /// Stripes that may go when members have room, in the order in which they asked.
+    queue: VecDeque<u64>,
+    /// Operations on cells that have not ended.
+    cells_outstanding: usize,
     /// Writes not ended, by the number of flushes that came before them.
     unfinished: BTreeMap<u64, u64>,
     epoch: u64,
     /// Flushes that wait for writes of earlier epochs.
     flushes: Vec<(u64, usize)>,
+    /// Reads not answered.
+    reads: u32,
     /// Counts reads of mirrors, to spread them.
     turn: usize,
     counters: Counters,
@@ -137,9 +147,12 @@ impl<B: Block> Shard<B> {
             requests: Slab::new(),
             tickets: Slab::new(),
             wakes: BTreeSet::new(),
+            queue: VecDeque::new(),
+            cells_outstanding: 0,
             unfinished: BTreeMap::new(),
             epoch: 0,
             flushes: Vec::new(),
+            reads: 0,
             turn: 0,
             counters: Counters::default(),
             output: Output::default(),
@@ -207,7 +220,10 @@ impl<B: Block> Shard<B> {
                     self.add_job(now, stripe, Job::Read { request, offset, first, blocks });
                 }
             },
-            Ticket::Cells { stripe, range, member } => self.cells(now, stripe, range, member, outcome),
+            Ticket::Cells { stripe, range, member } => {
+                self.cells_outstanding -= 1;
+                self.cells(now, stripe, range, member, outcome);
+            }
             Ticket::Flush { request, member } => {
                 if !matches!(outcome, Outcome::Done) {
                     self.lose_member(member);
@@ -267,7 +283,7 @@ impl<B: Block> Shard<B> {
 
     /// A request that is the array's own.
     fn internal(&mut self, token: Token) -> usize {
-        self.requests.insert(Pending { token, left: 1, data: Vec::new(), failure: None, epoch: None })
+        self.requests.insert(Pending { token, left: 1, data: Vec::new(), failure: None, is_read: false, epoch: None })
     }
 
     /// Whether a column of a stripe has what it should have.
@@ -308,6 +324,7 @@ impl<B: Block> Shard<B> {
             }
             Action::Flush => {}
         }
+        self.cells_outstanding += usize::from(matches!(ticket, Ticket::Cells { .. }));
         let id = self.tickets.insert(ticket);
         self.output.operations.push(Operation { id, member, action });
     }
@@ -328,6 +345,9 @@ impl<B: Block> Shard<B> {
             return;
         }
         let pending = self.requests.remove(request).expect("seen a moment ago");
+        if pending.is_read {
+            self.reads -= 1;
+        }
         let result = match pending.failure {
             Some(failure) => Err(failure),
             None => Ok(pending.data.into_iter().map(|block| block.expect("every part has filled its blocks")).collect()),
@@ -338,11 +358,24 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Asks the strategy again about stripes whose verdict may have changed.
+    /// Whether members have room for the operations of another stripe.
+    fn has_room(&self) -> bool {
+        self.cells_outstanding < self.settings.member_depth * self.geometry.members()
+    }
+
+    /// Starts what queues for room, and asks the strategy again about stripes whose verdict may have changed.
     fn settle(&mut self, now: Nanos) {
-        while let Some(stripe) = self.strategy.stirred() {
-            if self.stripes.contains_key(&stripe) {
+        loop {
+            let next = match self.has_room() {
+                true => self.queue.pop_front(),
+                false => None,
+            };
+            if let Some(stripe) = next {
+                self.leave_queue(now, stripe);
+            } else if let Some(stripe) = self.strategy.stirred() {
                 self.consider(now, stripe);
+            } else {
+                return;
             }
         }
     }

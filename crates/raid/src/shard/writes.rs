@@ -11,7 +11,7 @@ impl<B: Block> Shard<B> {
         let epoch = self.epoch;
         *self.unfinished.entry(epoch).or_default() += 1;
         let blocks = data.len() as u64;
-        let pending = Pending { token, left: 1, data: Vec::new(), failure: None, epoch: Some(epoch) };
+        let pending = Pending { token, left: 1, data: Vec::new(), failure: None, is_read: false, epoch: Some(epoch) };
         let request = self.requests.insert(pending);
         let (mut data, mut next) = (data.into_iter(), start);
         for extent in self.geometry.extents(start, blocks) {
@@ -77,7 +77,7 @@ impl<B: Block> Shard<B> {
             return;
         }
         if let Some(job) = stripe.jobs.pop_front() {
-            return self.begin(now, number, Purpose::Job(job), false);
+            return self.begin(now, now, number, Purpose::Job(job), false);
         }
         if stripe.waiting.is_empty() {
             let stripe = self.stripes.remove(&number).expect("seen a moment ago");
@@ -86,17 +86,38 @@ impl<B: Block> Shard<B> {
             }
             return self.strategy.idle(number);
         }
-        let look = self.look(now, number);
-        match self.strategy.judge(&look) {
-            Verdict::Alone => self.start(now, number, false),
-            Verdict::Together => self.start(now, number, true),
-            Verdict::Hold(_) if self.stripes[&number].urgent => self.start(now, number, true),
-            Verdict::Hold(_) if now >= look.deadline => {
-                self.counters.expired += 1;
-                self.start(now, number, true);
-            }
-            Verdict::Hold(until) => self.wake(number, until.min(look.deadline)),
+        if stripe.queued.is_some() {
+            return;
         }
+        let look = self.look(now, number);
+        let all = match self.strategy.judge(&look) {
+            Verdict::Hold(until) if !self.stripes[&number].urgent && now < look.deadline => {
+                return self.wake(number, until.min(look.deadline));
+            }
+            Verdict::Hold(_) => {
+                self.counters.expired += u64::from(now >= look.deadline);
+                true
+            }
+            Verdict::Alone => false,
+            Verdict::Together => true,
+        };
+        if self.has_room() {
+            self.start(now, now, number, all);
+        } else {
+            self.stripes.get_mut(&number).expect("seen a moment ago").queued = Some(now);
+            self.queue.push_back(number);
+        }
+    }
+
+    /// Members have room for a stripe that queued for it.
+    pub(super) fn leave_queue(&mut self, now: Nanos, number: u64) {
+        let Some(stripe) = self.stripes.get_mut(&number) else { return };
+        let Some(since) = stripe.queued.take() else { return };
+        if stripe.running.is_some() || !stripe.jobs.is_empty() {
+            return self.consider(now, number);
+        }
+        let all = self.strategy.judge(&self.look(now, number)) != Verdict::Alone;
+        self.start(now, since, number, all);
     }
 
     fn look(&self, now: Nanos, number: u64) -> Look {
@@ -110,6 +131,7 @@ impl<B: Block> Shard<B> {
             missing: self.geometry.stripe_blocks() - stripe.filled,
             oldest,
             deadline: oldest + self.settings.longest_hold,
+            reads: self.reads,
         }
     }
 
@@ -122,7 +144,7 @@ impl<B: Block> Shard<B> {
     }
 
     /// The first write that waits gets the stripe, or all do.
-    fn start(&mut self, now: Nanos, number: u64, all: bool) {
+    fn start(&mut self, now: Nanos, since: Nanos, number: u64, all: bool) {
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         if let Some(at) = stripe.wake.take() {
             self.wakes.remove(&(at, number));
@@ -132,13 +154,13 @@ impl<B: Block> Shard<B> {
         let blocks = if all { filled } else { parts[0].data.len() as u32 };
         let full = blocks == self.geometry.stripe_blocks();
         for part in &parts {
-            self.strategy.started(now, number, part.mark, part.data.len() as u32);
+            self.strategy.started(number, part.mark, part.data.len() as u32);
         }
         if full {
             self.counters.full += 1;
         } else {
             self.counters.partial += 1;
         }
-        self.begin(now, number, Purpose::Write(parts), full);
+        self.begin(now, since, number, Purpose::Write(parts), full);
     }
 }

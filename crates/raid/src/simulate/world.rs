@@ -124,7 +124,7 @@ struct World<'a> {
 /// Runs it.
 pub fn run(run: &Run) -> Measured {
     let mut rng = SimRng::new(run.seed);
-    let settings = Settings { merging: run.merging, longest_hold: run.longest_hold };
+    let settings = Settings { merging: run.merging, longest_hold: run.longest_hold, ..Settings::default() };
     let members = (0..run.geometry.members()).map(|_| Nvme::new(run.model, rng.next_u64())).collect();
     let mut world = World {
         run,
