@@ -7,11 +7,13 @@ use seiner_raid::{Geometry, Level, Merging, Nanos};
 const MEMBERS: usize = 6;
 const STRIP: u64 = 16 << 10;
 const MEMBER_BYTES: u64 = 16 << 30;
-/// How long writes may be held: what the paper's figures of static merging at depth 1 imply.
+/// How long writes may be held.
 pub const LONGEST_HOLD: Nanos = 1_000_000;
 /// Requests measured for each that is outstanding, and at the least.
 const ROUNDS: u64 = 50;
 const LEAST_REQUESTS: u64 = 8000;
+/// A cell ends after this time, however few requests were answered.
+const LONGEST_RUN: Nanos = 10_000_000_000;
 /// Not measured.
 const WARM_UP: Nanos = 20_000_000;
 
@@ -55,18 +57,27 @@ impl Cell {
 
     /// Runs it under a strategy.
     pub fn measure(&self, merging: Merging) -> Measured {
-        let geometry = Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES).expect("the paper's array is sound");
         let outstanding: usize = self.load.jobs.iter().map(|job| job.threads * job.depth).sum();
         run(&Run {
-            geometry,
             model: self.model,
-            merging,
-            longest_hold: LONGEST_HOLD,
-            phases: vec![Phase { load: self.load.clone(), time: 10_000_000_000 }],
-            warm_up: WARM_UP,
+            phases: vec![Phase { load: self.load.clone(), time: LONGEST_RUN }],
             most_requests: (outstanding as u64 * ROUNDS).max(LEAST_REQUESTS),
-            sample: 0,
-            seed: 1,
+            ..base(merging)
         })
+    }
+}
+
+/// The paper's array, with nothing to do.
+pub fn base(merging: Merging) -> Run {
+    Run {
+        geometry: Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES).expect("the paper's array is sound"),
+        model: Model::NVME,
+        merging,
+        longest_hold: LONGEST_HOLD,
+        phases: Vec::new(),
+        warm_up: WARM_UP,
+        most_requests: 0,
+        sample: 0,
+        seed: 1,
     }
 }

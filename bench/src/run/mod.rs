@@ -9,3 +9,6 @@ pub mod merge_writes;
 pub mod peers;
 pub mod restart;
 pub mod soak;
+pub mod raid_heldout;
+pub mod raid_matrix;
+pub mod raid_phases;

@@ -43,6 +43,7 @@ pub const fn coefficient(column: usize) -> u8 {
 }
 
 /// The product of two elements.
+#[cfg(test)]
 pub const fn multiply(left: u8, right: u8) -> u8 {
     if left == 0 || right == 0 {
         return 0;

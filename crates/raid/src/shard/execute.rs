@@ -2,6 +2,7 @@
 
 use super::{MemberState, Shard, Ticket};
 use crate::block::Block;
+use crate::geometry::Level;
 use crate::grid::{Grid, Plan, Range};
 use crate::request::{Action, Failure, Nanos, Outcome};
 use crate::stripe::{Execution, Job, Part, Purpose};
@@ -34,6 +35,9 @@ impl<B: Block> Shard<B> {
         let execution = Execution { purpose, grid, outstanding: 0, writing: false, full, careful, started: since };
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         stripe.running = Some(execution);
+        if self.doubtful.contains(&number) && !full {
+            return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
+        }
         self.advance(now, number);
     }
 
@@ -66,10 +70,13 @@ impl<B: Block> Shard<B> {
     /// Reads what is missing; when nothing is, computes and writes.
     fn advance(&mut self, now: Nanos, number: u64) {
         let live = self.writable(number);
+        let mirror = self.geometry.level() == Level::Raid1;
         let execution = self.running(number);
         let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
-        if resync && execution.grid.data_is_lost() {
-            return self.give_up(now, number);
+        // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
+        if resync && !mirror && execution.grid.data_is_lost() {
+            self.doubtful.insert(number);
+            return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
         }
         match execution.grid.plan(|column| live[column]) {
             Plan::Impossible => self.give_up(now, number),
@@ -122,19 +129,26 @@ impl<B: Block> Shard<B> {
         execution.writing = true;
         let durable = match &execution.purpose {
             Purpose::Write(parts) => parts.iter().any(|part| part.durable),
-            Purpose::Job(_) => false,
+            // What is rebuilt or repaired counts as there from now on, so no power cut may take it back.
+            Purpose::Job(_) => true,
         };
         let writes = execution.grid.writes(|column| live[column]);
         execution.outstanding = writes.len() as u32;
         if writes.is_empty() {
             return self.finish(now, number, None);
         }
+        self.note_written(number);
         for (range, data) in writes {
             let member = self.geometry.member(number, range.column);
             let ticket = Ticket::Cells { stripe: number, range, member };
             let start = self.geometry.member_block(number, range.row);
             self.issue(ticket, member, Action::Write { start, data, durable });
         }
+    }
+
+    /// The region of a stripe is not settled until members are flushed after now.
+    pub(super) fn note_written(&mut self, number: u64) {
+        self.written.insert(number / self.settings.region_stripes, self.member_flushes);
     }
 
     /// An operation on cells has ended.
@@ -166,12 +180,18 @@ impl<B: Block> Shard<B> {
 
     /// Whoever has the stripe gives it back.
     fn finish(&mut self, now: Nanos, number: u64, failure: Option<Failure>) {
+        if self.running(number).writing {
+            self.note_written(number);
+        }
         let unwritten = self.writable(number).iter().filter(|&&live| !live).count();
         let failure = failure.or((unwritten > self.geometry.syndromes()).then_some(Failure::Lost { stripe: number }));
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         let execution = stripe.running.take().expect("the caller has it");
         match execution.purpose {
             Purpose::Write(parts) => {
+                if execution.full && failure.is_none() {
+                    self.doubtful.remove(&number);
+                }
                 self.strategy.written(now, execution.started, execution.full);
                 for part in parts {
                     self.strategy.ended(now, part.mark, part.data.len() as u32);

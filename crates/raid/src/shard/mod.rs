@@ -29,11 +29,13 @@ pub struct Settings {
     /// Operations for writes that each member has at the same time, in the mean. Stripes beyond that queue in the array,
     /// where what comes meanwhile joins them.
     pub member_depth: usize,
+    /// Stripes of a region, the unit in which it is kept what has to be looked at after a power cut.
+    pub region_stripes: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { merging: Merging::Adaptive, longest_hold: 1_000_000, member_depth: 64 }
+        Settings { merging: Merging::Adaptive, longest_hold: 1_000_000, member_depth: 64, region_stripes: 1024 }
     }
 }
 
@@ -99,6 +101,8 @@ struct Pending<B> {
     is_read: bool,
     /// Of a write: which flushes wait for it.
     epoch: Option<u64>,
+    /// Of a flush: how many of the members' there were before.
+    member_flushes: Option<u64>,
 }
 
 /// What an operation is for.
@@ -129,6 +133,11 @@ pub struct Shard<B> {
     flushes: Vec<(u64, usize)>,
     /// Reads not answered.
     reads: u32,
+    /// Regions that were written, and the number of flushes of the members begun before that.
+    written: BTreeMap<u64, u64>,
+    member_flushes: u64,
+    /// Stripes whose syndromes may not fit, while data of theirs are lost.
+    doubtful: BTreeSet<u64>,
     /// Counts reads of mirrors, to spread them.
     turn: usize,
     counters: Counters,
@@ -153,6 +162,9 @@ impl<B: Block> Shard<B> {
             epoch: 0,
             flushes: Vec::new(),
             reads: 0,
+            written: BTreeMap::new(),
+            member_flushes: 0,
+            doubtful: BTreeSet::new(),
             turn: 0,
             counters: Counters::default(),
             output: Output::default(),
@@ -224,15 +236,7 @@ impl<B: Block> Shard<B> {
                 self.cells_outstanding -= 1;
                 self.cells(now, stripe, range, member, outcome);
             }
-            Ticket::Flush { request, member } => {
-                if !matches!(outcome, Outcome::Done) {
-                    self.lose_member(member);
-                }
-                if self.is_broken() {
-                    self.fail(request, Failure::Lost { stripe: 0 });
-                }
-                self.answer_part(now, request);
-            }
+            Ticket::Flush { request, member } => self.member_flushed(now, request, member, outcome),
         }
         self.settle(now);
     }
@@ -281,9 +285,26 @@ impl<B: Block> Shard<B> {
         self.settle(now);
     }
 
+    /// Regions in which a power cut now could leave syndromes that do not fit the data: they were written since the
+    /// members were last flushed. After one, every stripe of theirs must be given to [`Shard::resync`].
+    pub fn unsettled_regions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.written.keys().copied()
+    }
+
+    /// Stripes that were found with lost data and syndromes that may not fit: of these only what is there can be read,
+    /// and only the whole be written.
+    pub fn doubtful_stripes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.doubtful.iter().copied()
+    }
+
+    /// Stripes that were doubtful before a restart are so still.
+    pub fn doubt(&mut self, stripes: impl IntoIterator<Item = u64>) {
+        self.doubtful.extend(stripes);
+    }
+
     /// A request that is the array's own.
     fn internal(&mut self, token: Token) -> usize {
-        self.requests.insert(Pending { token, left: 1, data: Vec::new(), failure: None, is_read: false, epoch: None })
+        self.requests.insert(Pending { token, left: 1, data: Vec::new(), failure: None, is_read: false, epoch: None, member_flushes: None })
     }
 
     /// Whether a column of a stripe has what it should have.

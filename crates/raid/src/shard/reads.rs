@@ -18,7 +18,7 @@ enum Source {
 impl<B: Block> Shard<B> {
     pub(super) fn read(&mut self, now: Nanos, token: Token, start: u64, blocks: u64) {
         let data = vec![None; blocks as usize];
-        let request = self.requests.insert(Pending { token, left: 1, data, failure: None, is_read: true, epoch: None });
+        let request = self.requests.insert(Pending { token, left: 1, data, failure: None, is_read: true, epoch: None, member_flushes: None });
         self.reads += 1;
         let mut offset = 0;
         for extent in self.geometry.extents(start, blocks) {

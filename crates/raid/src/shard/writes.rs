@@ -3,7 +3,7 @@
 use super::{Pending, Shard, Ticket};
 use crate::block::Block;
 use crate::merging::{Arrival, Look, Verdict};
-use crate::request::{Action, Nanos, Token};
+use crate::request::{Action, Failure, Nanos, Outcome, Token};
 use crate::stripe::{Part, Purpose, Stripe};
 
 impl<B: Block> Shard<B> {
@@ -11,7 +11,7 @@ impl<B: Block> Shard<B> {
         let epoch = self.epoch;
         *self.unfinished.entry(epoch).or_default() += 1;
         let blocks = data.len() as u64;
-        let pending = Pending { token, left: 1, data: Vec::new(), failure: None, is_read: false, epoch: Some(epoch) };
+        let pending = Pending { token, left: 1, data: Vec::new(), failure: None, is_read: false, epoch: Some(epoch), member_flushes: None };
         let request = self.requests.insert(pending);
         let (mut data, mut next) = (data.into_iter(), start);
         for extent in self.geometry.extents(start, blocks) {
@@ -60,6 +60,8 @@ impl<B: Block> Shard<B> {
         let ready: Vec<usize> =
             self.flushes.extract_if(.., |(epoch, _)| *epoch <= oldest).map(|(_, request)| request).collect();
         for request in ready {
+            self.member_flushes += 1;
+            self.pending(request).member_flushes = Some(self.member_flushes);
             for member in 0..self.members.len() {
                 if self.members[member] != super::MemberState::Gone {
                     self.pending(request).left += 1;
@@ -68,6 +70,24 @@ impl<B: Block> Shard<B> {
             }
             self.answer_part(now, request);
         }
+    }
+
+    /// A member has flushed, or failed to.
+    pub(super) fn member_flushed(&mut self, now: Nanos, request: usize, member: usize, outcome: Outcome<B>) {
+        if !matches!(outcome, Outcome::Done) {
+            self.lose_member(member);
+        }
+        if self.is_broken() {
+            self.fail(request, Failure::Broken);
+        }
+        let pending = self.pending(request);
+        if let (1, None, Some(flushes)) = (pending.left, pending.failure, pending.member_flushes) {
+            self.written.retain(|_, before| *before >= flushes);
+            let writing = |stripe: &Stripe<B>| stripe.running.as_ref().is_some_and(|running| running.writing);
+            let busy: Vec<u64> = self.stripes.iter().filter(|(_, stripe)| writing(stripe)).map(|(&at, _)| at).collect();
+            busy.into_iter().for_each(|number| self.note_written(number));
+        }
+        self.answer_part(now, request);
     }
 
     /// Gives an idle stripe to what wants it most, or forgets it.

@@ -2,7 +2,10 @@
 //!
 //! Clients keep a number of requests outstanding, as *fio* does: a thread submits one after the other, each at a cost,
 //! and submits the next when one is answered. Blocks have no contents.
+//!
+//! [`faults`] is the same array on members that die, forget and tear, with contents that are checked.
 
+pub mod faults;
 mod member;
 mod world;
 mod workload;
