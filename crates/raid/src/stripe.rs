@@ -97,6 +97,8 @@ pub struct Stripe<B> {
     pub urgent: bool,
     /// Since when it is in the queue for room.
     pub queued: Option<Nanos>,
+    /// Something waited here although nobody had the stripe.
+    pub held: bool,
     /// When the strategy is to be asked again.
     pub wake: Option<Nanos>,
 }
@@ -112,6 +114,7 @@ impl<B: Block> Stripe<B> {
             filled: 0,
             urgent: false,
             queued: None,
+            held: false,
             wake: None,
         }
     }

@@ -114,13 +114,11 @@ impl<B: Block> Shard<B> {
             Verdict::Hold(until) if !self.stripes[&number].urgent && now < look.deadline => {
                 return self.wake(number, until.min(look.deadline));
             }
-            Verdict::Hold(_) => {
-                self.counters.expired += u64::from(now >= look.deadline);
-                true
-            }
             Verdict::Alone => false,
-            Verdict::Together => true,
+            Verdict::Together | Verdict::Hold(_) => true,
         };
+        let held = std::mem::take(&mut self.stripes.get_mut(&number).expect("seen a moment ago").held);
+        self.counters.expired += u64::from(held && now >= look.deadline);
         if self.has_room() {
             self.start(now, now, number, all);
         } else {
@@ -157,6 +155,7 @@ impl<B: Block> Shard<B> {
 
     fn wake(&mut self, number: u64, at: Nanos) {
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
+        stripe.held = true;
         if let Some(before) = stripe.wake.replace(at) {
             self.wakes.remove(&(before, number));
         }
