@@ -30,37 +30,71 @@ pub struct Cell {
 
 /// Some kind of write.
 pub fn write(weight: u64, blocks: u64, address: Address) -> Mix {
-    Mix { weight, write: true, blocks, address }
+    Mix {
+        weight,
+        write: true,
+        blocks,
+        address,
+    }
 }
 
 /// Some kind of read.
 pub fn read(weight: u64, blocks: u64, address: Address) -> Mix {
-    Mix { weight, write: false, blocks, address }
+    Mix {
+        weight,
+        write: false,
+        blocks,
+        address,
+    }
 }
 
 /// Threads that do the same.
 pub fn job(mix: Vec<Mix>, threads: usize, depth: usize) -> Job {
-    Job { mix, threads, depth }
+    Job {
+        mix,
+        threads,
+        depth,
+    }
 }
 
 impl Cell {
     /// A load on the paper's array.
     pub fn new(group: impl Into<String>, jobs: Vec<Job>) -> Cell {
-        Cell { group: group.into(), load: Load { jobs, submit: 1500, jitter: 0 }, model: Model::NVME }
+        Cell {
+            group: group.into(),
+            load: Load {
+                jobs,
+                submit: 1500,
+                jitter: 0,
+            },
+            model: Model::NVME,
+        }
     }
 
     /// Threads and depth.
     pub fn name(&self) -> String {
-        let jobs = self.load.jobs.iter().map(|job| format!("{}x{}", job.threads, job.depth));
+        let jobs = self
+            .load
+            .jobs
+            .iter()
+            .map(|job| format!("{}x{}", job.threads, job.depth));
         jobs.collect::<Vec<_>>().join(" + ")
     }
 
     /// Runs it under a strategy.
     pub fn measure(&self, merging: Merging) -> Measured {
-        let outstanding: usize = self.load.jobs.iter().map(|job| job.threads * job.depth).sum();
+        let outstanding: usize = self
+            .load
+            .jobs
+            .iter()
+            .map(|job| job.threads * job.depth)
+            .sum();
         run(&Run {
             model: self.model,
-            phases: vec![Phase { load: self.load.clone(), time: LONGEST_RUN }],
+            phases: vec![Phase {
+                load: self.load.clone(),
+                time: LONGEST_RUN,
+            }],
             most_requests: (outstanding as u64 * ROUNDS).max(LEAST_REQUESTS),
             ..base(merging)
         })
@@ -70,7 +104,8 @@ impl Cell {
 /// The paper's array, with nothing to do.
 pub fn base(merging: Merging) -> Run {
     Run {
-        geometry: Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES).expect("the paper's array is sound"),
+        geometry: Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES)
+            .expect("the paper's array is sound"),
         model: Model::NVME,
         merging,
         longest_hold: LONGEST_HOLD,

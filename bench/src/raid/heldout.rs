@@ -58,7 +58,10 @@ pub fn cells() -> Vec<Cell> {
             let load = vec![job(vec![write(1, 1, Streams(streams))], 1, depth)];
             cells.push(Cell::new(format!("{streams} streams mixed"), load));
             let mix = vec![write(1, 1, Streams(streams)), write(1, 1, Random)];
-            cells.push(Cell::new(format!("{streams} streams mixed with as much at random"), vec![job(mix, 1, depth)]));
+            cells.push(Cell::new(
+                format!("{streams} streams mixed with as much at random"),
+                vec![job(mix, 1, depth)],
+            ));
         }
     }
     for holes in [3, 12, 40] {
@@ -73,18 +76,28 @@ pub fn cells() -> Vec<Cell> {
                 for (kind, mix) in [
                     ("sequential", vec![write(1, 1, Sequential)]),
                     ("random", vec![write(1, 2, Random)]),
-                    ("60 % written", vec![write(3, 1, Sequential), read(2, 1, Sequential)]),
+                    (
+                        "60 % written",
+                        vec![write(3, 1, Sequential), read(2, 1, Sequential)],
+                    ),
                 ] {
-                    let mut cell = Cell::new(format!("{name}, {kind}"), vec![job(mix, threads, depth)]);
+                    let mut cell =
+                        Cell::new(format!("{name}, {kind}"), vec![job(mix, threads, depth)]);
                     cell.model = model;
                     cells.push(cell);
                 }
             }
         }
     }
-    let fast_and_random = vec![job(vec![write(1, 1, Sequential)], 2, 32), job(vec![write(1, 1, Random)], 6, 4)];
+    let fast_and_random = vec![
+        job(vec![write(1, 1, Sequential)], 2, 32),
+        job(vec![write(1, 1, Random)], 6, 4),
+    ];
     cells.push(Cell::new("sequential beside random", fast_and_random));
-    let deep_and_shallow = vec![job(vec![write(1, 1, Sequential)], 2, 24), job(vec![write(1, 1, Sequential)], 8, 2)];
+    let deep_and_shallow = vec![
+        job(vec![write(1, 1, Sequential)], 2, 24),
+        job(vec![write(1, 1, Sequential)], 8, 2),
+    ];
     cells.push(Cell::new("deep beside shallow", deep_and_shallow));
     cells
 }

@@ -27,7 +27,10 @@ pub fn measure(cells: Vec<Cell>) -> Vec<Outcome> {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(cell) = cells.get(at) else { return };
-                    let measured = Merging::ALL.into_iter().map(|merging| cell.measure(merging)).collect();
+                    let measured = Merging::ALL
+                        .into_iter()
+                        .map(|merging| cell.measure(merging))
+                        .collect();
                     found.lock().expect("no thread panics with the lock")[at] = Some(measured);
                 }
             });
@@ -35,19 +38,30 @@ pub fn measure(cells: Vec<Cell>) -> Vec<Outcome> {
     });
     let found = found.into_inner().expect("no thread panics with the lock");
     let pairs = cells.into_iter().zip(found);
-    pairs.map(|(cell, measured)| Outcome { cell, measured: measured.expect("every cell was run") }).collect()
+    pairs
+        .map(|(cell, measured)| Outcome {
+            cell,
+            measured: measured.expect("every cell was run"),
+        })
+        .collect()
 }
 
 impl Outcome {
     fn of(&self, merging: Merging) -> &Measured {
-        let at = Merging::ALL.iter().position(|&one| one == merging).expect("all strategies are run");
+        let at = Merging::ALL
+            .iter()
+            .position(|&one| one == merging)
+            .expect("all strategies are run");
         &self.measured[at]
     }
 
     /// The rate of a strategy against the best of never, batch and always.
     pub fn of_best(&self, merging: Merging) -> f64 {
         let fixed = [Merging::Never, Merging::Batch, Merging::Always];
-        let best = fixed.into_iter().map(|merging| self.of(merging).rate()).fold(0.0, f64::max);
+        let best = fixed
+            .into_iter()
+            .map(|merging| self.of(merging).rate())
+            .fold(0.0, f64::max);
         self.of(merging).rate() / best
     }
 
@@ -81,7 +95,8 @@ impl Outcome {
 
 /// Member operations for each block that clients read or wrote.
 fn operations(one: &Measured) -> f64 {
-    (one.counters.reads + one.counters.writes) as f64 / (one.blocks_read + one.blocks_written).max(1) as f64
+    (one.counters.reads + one.counters.writes) as f64
+        / (one.blocks_read + one.blocks_written).max(1) as f64
 }
 
 /// Bytes that members read or wrote for each that clients did.
@@ -92,7 +107,9 @@ fn bytes(one: &Measured) -> f64 {
 
 /// The geometric mean.
 pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
-    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| (sum + value.ln(), count + 1));
+    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| {
+        (sum + value.ln(), count + 1)
+    });
     (sum / f64::from(count.max(1))).exp()
 }
 
@@ -105,13 +122,27 @@ pub fn worst(values: impl Iterator<Item = f64>) -> f64 {
 pub fn groups(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
         "Rate against the best of never, batch and always, by group: worst cell, geometric mean",
-        &["group", "cells", "default, worst", "default, mean", "paper, worst", "paper, mean"],
+        &[
+            "group",
+            "cells",
+            "default, worst",
+            "default, mean",
+            "paper, worst",
+            "paper, mean",
+        ],
     );
-    let mut names: Vec<&str> = outcomes.iter().map(|outcome| outcome.cell.group.as_str()).collect();
+    let mut names: Vec<&str> = outcomes
+        .iter()
+        .map(|outcome| outcome.cell.group.as_str())
+        .collect();
     names.dedup();
     for name in names {
-        let of_group: Vec<&Outcome> = outcomes.iter().filter(|outcome| outcome.cell.group == name).collect();
-        let ratios = |merging: Merging| of_group.iter().map(move |outcome| outcome.of_best(merging));
+        let of_group: Vec<&Outcome> = outcomes
+            .iter()
+            .filter(|outcome| outcome.cell.group == name)
+            .collect();
+        let ratios =
+            |merging: Merging| of_group.iter().map(move |outcome| outcome.of_best(merging));
         table.rows.push(vec![
             name.to_string(),
             of_group.len().to_string(),
@@ -151,7 +182,9 @@ pub fn cells<'a>(title: &str, outcomes: impl Iterator<Item = &'a Outcome>) -> Ta
         row.extend(outcome.measured.iter().map(|one| short(one.rate() / 1e6)));
         row.push(format!("{:.3}", outcome.of_best(Merging::Adaptive)));
         row.extend([operations(batch), operations(ours), bytes(ours)].map(short));
-        row.extend([batch.p50, ours.p50, batch.p99, ours.p99].map(|time| short(time as f64 / 1000.0)));
+        row.extend(
+            [batch.p50, ours.p50, batch.p99, ours.p99].map(|time| short(time as f64 / 1000.0)),
+        );
         table.rows.push(row);
     }
     table
@@ -160,11 +193,16 @@ pub fn cells<'a>(title: &str, outcomes: impl Iterator<Item = &'a Outcome>) -> Ta
 /// The cells in which the default does worst.
 pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
     let mut sorted: Vec<&Outcome> = outcomes.iter().collect();
-    sorted.sort_by(|one, other| one.of_best(Merging::Adaptive).total_cmp(&other.of_best(Merging::Adaptive)));
-    let mut table = cells("The cells in which the default does worst", sorted.iter().take(count).copied());
+    sorted.sort_by(|one, other| {
+        one.of_best(Merging::Adaptive)
+            .total_cmp(&other.of_best(Merging::Adaptive))
+    });
+    let mut table = cells(
+        "The cells in which the default does worst",
+        sorted.iter().take(count).copied(),
+    );
     for (row, outcome) in table.rows.iter_mut().zip(&sorted) {
         row[0] = format!("{}, {}", outcome.cell.group, row[0]);
     }
     table
 }
-

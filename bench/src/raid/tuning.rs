@@ -15,7 +15,10 @@ pub fn cells() -> Vec<Cell> {
             for threads in THREADS {
                 for depth in DEPTHS {
                     let group = format!("{name} {} KiB", blocks * 4);
-                    cells.push(Cell::new(group, vec![job(vec![write(1, blocks, address)], threads, depth)]));
+                    cells.push(Cell::new(
+                        group,
+                        vec![job(vec![write(1, blocks, address)], threads, depth)],
+                    ));
                 }
             }
         }
@@ -23,7 +26,10 @@ pub fn cells() -> Vec<Cell> {
     for share in [70, 50, 30] {
         for threads in THREADS {
             for depth in DEPTHS {
-                let mix = vec![write(share, 1, Sequential), read(100 - share, 1, Sequential)];
+                let mix = vec![
+                    write(share, 1, Sequential),
+                    read(100 - share, 1, Sequential),
+                ];
                 let group = format!("sequential 4 KiB, {share} % written");
                 cells.push(Cell::new(group, vec![job(mix, threads, depth)]));
             }
@@ -48,10 +54,24 @@ const NEOCLASSIC: [(u64, u64, u64); 10] = [
     (128, 3, 2),
     (256, 2, 2),
 ];
-const FOUR: [(u64, u64, u64); 7] =
-    [(4, 56, 55), (8, 33, 31), (16, 6, 5), (32, 5, 5), (48, 0, 1), (56, 0, 1), (60, 0, 2)];
-const SIXTY_FOUR: [(u64, u64, u64); 7] =
-    [(4, 30, 30), (8, 33, 31), (16, 6, 5), (32, 31, 5), (48, 0, 1), (56, 0, 1), (60, 0, 27)];
+const FOUR: [(u64, u64, u64); 7] = [
+    (4, 56, 55),
+    (8, 33, 31),
+    (16, 6, 5),
+    (32, 5, 5),
+    (48, 0, 1),
+    (56, 0, 1),
+    (60, 0, 2),
+];
+const SIXTY_FOUR: [(u64, u64, u64); 7] = [
+    (4, 30, 30),
+    (8, 33, 31),
+    (16, 6, 5),
+    (32, 31, 5),
+    (48, 0, 1),
+    (56, 0, 1),
+    (60, 0, 27),
+];
 const FOUR_LARGE: [(u64, u64, u64); 10] = [
     (4, 0, 55),
     (8, 0, 31),
@@ -85,7 +105,10 @@ fn patterns() -> Vec<(&'static str, Vec<Mix>)> {
         for &(kib, sequential, random) in table {
             for (share, address) in [(sequential, Sequential), (random, Random)] {
                 if share > 0 {
-                    mix.extend([read(share * 6, kib / 4, address), write(share * 4, kib / 4, address)]);
+                    mix.extend([
+                        read(share * 6, kib / 4, address),
+                        write(share * 4, kib / 4, address),
+                    ]);
                 }
             }
         }
@@ -97,7 +120,14 @@ fn patterns() -> Vec<(&'static str, Vec<Mix>)> {
         ("Sixty Four", sizes(&SIXTY_FOUR)),
         ("Four+Largeseq", sizes(&FOUR_LARGE)),
         ("Four+Neoseq", sizes(&FOUR_NEO)),
-        ("database", vec![read(67, 2, Random), write(28, 2, Random), write(5, 1, Sequential)]),
+        (
+            "database",
+            vec![
+                read(67, 2, Random),
+                write(28, 2, Random),
+                write(5, 1, Sequential),
+            ],
+        ),
         (
             "file server",
             vec![
@@ -108,7 +138,21 @@ fn patterns() -> Vec<(&'static str, Vec<Mix>)> {
                 write(10, 16, Sequential),
             ],
         ),
-        ("VDI", vec![read(20, 1, Random), write(70, 1, Random), write(10, 8, Sequential)]),
-        ("web server", vec![read(50, 2, Random), read(45, 16, Sequential), write(5, 1, Sequential)]),
+        (
+            "VDI",
+            vec![
+                read(20, 1, Random),
+                write(70, 1, Random),
+                write(10, 8, Sequential),
+            ],
+        ),
+        (
+            "web server",
+            vec![
+                read(50, 2, Random),
+                read(45, 16, Sequential),
+                write(5, 1, Sequential),
+            ],
+        ),
     ]
 }

@@ -18,14 +18,33 @@ const PURPOSE: &str = "As `raid-matrix`, with loads that were never looked at wh
 /// Runs it.
 pub fn run(_: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-heldout", PURPOSE);
-    report.notes.push(format!("writes are held no longer than {} µs, whatever the strategy", cell::LONGEST_HOLD / 1000));
+    report.notes.push(format!(
+        "writes are held no longer than {} µs, whatever the strategy",
+        cell::LONGEST_HOLD / 1000
+    ));
     let outcomes = outcome::measure(heldout::cells());
     report.tables.push(outcome::groups(&outcomes));
     report.tables.push(outcome::worst_cells(&outcomes, 12));
-    let ratios = || outcomes.iter().map(|outcome| outcome.of_best(Merging::Adaptive));
+    let ratios = || {
+        outcomes
+            .iter()
+            .map(|outcome| outcome.of_best(Merging::Adaptive))
+    };
     report.checks = vec![
-        Check::new("default over the best static strategy, worst cell", Some(outcome::worst(ratios())), Relation::AtLeast, Some(0.95), ""),
-        Check::new("default over the best static strategy, geometric mean", Some(outcome::mean(ratios())), Relation::AtLeast, Some(1.0), ""),
+        Check::new(
+            "default over the best static strategy, worst cell",
+            Some(outcome::worst(ratios())),
+            Relation::AtLeast,
+            Some(0.95),
+            "",
+        ),
+        Check::new(
+            "default over the best static strategy, geometric mean",
+            Some(outcome::mean(ratios())),
+            Relation::AtLeast,
+            Some(1.0),
+            "",
+        ),
     ];
     report.measured = json!(outcomes.iter().map(Outcome::json).collect::<Vec<_>>());
     report.finish(places)

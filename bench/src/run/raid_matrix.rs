@@ -27,14 +27,21 @@ const PURPOSE: &str = "Writes to RAID 6 over six modelled NVMe members (strip 16
 /// Runs it.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-matrix", PURPOSE);
-    report.notes.push(format!("writes are held no longer than {} µs, whatever the strategy", cell::LONGEST_HOLD / 1000));
-    report.notes.push("latency is that of writes, from submission to acknowledgement".into());
+    report.notes.push(format!(
+        "writes are held no longer than {} µs, whatever the strategy",
+        cell::LONGEST_HOLD / 1000
+    ));
+    report
+        .notes
+        .push("latency is that of writes, from submission to acknowledgement".into());
     let mut cells = tuning::cells();
     cells.retain(|cell| format!("{} {}", cell.group, cell.name()).contains(&settings.only));
     let outcomes = outcome::measure(cells);
     report.tables.push(outcome::groups(&outcomes));
     for group in ["random write 4 KiB", "sequential write 4 KiB"] {
-        let of_group = outcomes.iter().filter(|outcome| outcome.cell.group == group);
+        let of_group = outcomes
+            .iter()
+            .filter(|outcome| outcome.cell.group == group);
         report.tables.push(outcome::cells(group, of_group));
     }
     report.tables.push(outcome::worst_cells(&outcomes, 8));
@@ -47,12 +54,37 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 }
 
 fn checks(outcomes: &[Outcome], parity: &[(usize, usize, f64)]) -> Vec<Check> {
-    let ratios = || outcomes.iter().map(|outcome| outcome.of_best(Merging::Adaptive));
-    let in_cache = parity.iter().find(|(strips, bytes, _)| (*strips, *bytes) == (4, 16 << 10)).map(|(.., rate)| *rate);
+    let ratios = || {
+        outcomes
+            .iter()
+            .map(|outcome| outcome.of_best(Merging::Adaptive))
+    };
+    let in_cache = parity
+        .iter()
+        .find(|(strips, bytes, _)| (*strips, *bytes) == (4, 16 << 10))
+        .map(|(.., rate)| *rate);
     vec![
-        Check::new("default over the best static strategy, worst cell", Some(outcome::worst(ratios())), Relation::AtLeast, Some(0.97), ""),
-        Check::new("default over the best static strategy, geometric mean", Some(outcome::mean(ratios())), Relation::AtLeast, Some(1.0), ""),
-        Check::new("both syndromes of 4 strips of 16 KiB, data a second on a core", in_cache, Relation::AtLeast, Some(50.0), "GB/s"),
+        Check::new(
+            "default over the best static strategy, worst cell",
+            Some(outcome::worst(ratios())),
+            Relation::AtLeast,
+            Some(0.97),
+            "",
+        ),
+        Check::new(
+            "default over the best static strategy, geometric mean",
+            Some(outcome::mean(ratios())),
+            Relation::AtLeast,
+            Some(1.0),
+            "",
+        ),
+        Check::new(
+            "both syndromes of 4 strips of 16 KiB, data a second on a core",
+            in_cache,
+            Relation::AtLeast,
+            Some(50.0),
+            "GB/s",
+        ),
     ]
 }
 
@@ -60,7 +92,9 @@ fn checks(outcomes: &[Outcome], parity: &[(usize, usize, f64)]) -> Vec<Check> {
 fn parity() -> Vec<(usize, usize, f64)> {
     let mut found = Vec::new();
     for (strips, bytes) in [(4, 4 << 10), (4, 16 << 10), (8, 16 << 10), (4, 4 << 20)] {
-        let data: Vec<Vec<u8>> = (0..strips).map(|strip| vec![strip as u8 + 1; bytes]).collect();
+        let data: Vec<Vec<u8>> = (0..strips)
+            .map(|strip| vec![strip as u8 + 1; bytes])
+            .collect();
         let slices: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
         let (mut p, mut q) = (vec![0; bytes], vec![0; bytes]);
         let repeats = (256 << 20) / (strips * bytes);
@@ -77,9 +111,16 @@ fn parity() -> Vec<(usize, usize, f64)> {
 }
 
 fn parity_table(parity: &[(usize, usize, f64)]) -> Table {
-    let mut table = Table::new("Both syndromes, one core", &["strips", "KiB a strip", "GB/s of data"]);
+    let mut table = Table::new(
+        "Both syndromes, one core",
+        &["strips", "KiB a strip", "GB/s of data"],
+    );
     for (strips, bytes, rate) in parity {
-        table.rows.push(vec![strips.to_string(), (bytes >> 10).to_string(), short(*rate)]);
+        table.rows.push(vec![
+            strips.to_string(),
+            (bytes >> 10).to_string(),
+            short(*rate),
+        ]);
     }
     table
 }

@@ -31,18 +31,40 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let time = settings.phase_ms * MILLISECOND;
     let spans = (time / SPAN) as usize;
     let phases = phases(time);
-    report.notes.push(format!("{} ms a phase (30 s in the paper), counted every {} ms", settings.phase_ms, SPAN / MILLISECOND));
-    let runs: Vec<(Merging, Measured)> = Merging::ALL.into_iter().map(|merging| (merging, measure(merging, &phases))).collect();
+    report.notes.push(format!(
+        "{} ms a phase (30 s in the paper), counted every {} ms",
+        settings.phase_ms,
+        SPAN / MILLISECOND
+    ));
+    let runs: Vec<(Merging, Measured)> = Merging::ALL
+        .into_iter()
+        .map(|merging| (merging, measure(merging, &phases)))
+        .collect();
     let mut table = Table::new(
         "Rate in the second half of each phase, MB/s, and ms until it was reached",
-        &["strategy", "sequential 32", "random 64", "sequential 16", "70 % read 16"],
+        &[
+            "strategy",
+            "sequential 32",
+            "random 64",
+            "sequential 16",
+            "70 % read 16",
+        ],
     );
     for (merging, measured) in &runs {
-        let cells = measured.samples.chunks(spans).take(phases.len()).map(|samples| {
-            let adapted = adapted(samples).map_or("never".to_string(), |spans| spans.to_string());
-            format!("{} ({adapted})", short(steady(samples)))
-        });
-        table.rows.push(std::iter::once(merging.name().to_string()).chain(cells).collect());
+        let cells = measured
+            .samples
+            .chunks(spans)
+            .take(phases.len())
+            .map(|samples| {
+                let adapted =
+                    adapted(samples).map_or("never".to_string(), |spans| spans.to_string());
+                format!("{} ({adapted})", short(steady(samples)))
+            });
+        table.rows.push(
+            std::iter::once(merging.name().to_string())
+                .chain(cells)
+                .collect(),
+        );
     }
     report.tables.push(table);
     report.checks = checks(&runs, spans);
@@ -62,14 +84,31 @@ fn phases(time: Nanos) -> Vec<Phase> {
         job(vec![write(1, 1, Sequential)], 1, 32),
         job(vec![write(1, 1, Random)], 1, 64),
         job(vec![write(1, 1, Sequential)], 1, 16),
-        job(vec![read(70, 1, Sequential), write(30, 1, Sequential)], 1, 16),
+        job(
+            vec![read(70, 1, Sequential), write(30, 1, Sequential)],
+            1,
+            16,
+        ),
     ];
-    let phase = |job| Phase { load: Load { jobs: vec![job], submit: 1500, jitter: 0 }, time };
+    let phase = |job| Phase {
+        load: Load {
+            jobs: vec![job],
+            submit: 1500,
+            jitter: 0,
+        },
+        time,
+    };
     loads.into_iter().map(phase).collect()
 }
 
 fn measure(merging: Merging, phases: &[Phase]) -> Measured {
-    simulate(&Run { phases: phases.to_vec(), most_requests: u64::MAX / 8, sample: SPAN, warm_up: 0, ..cell::base(merging) })
+    simulate(&Run {
+        phases: phases.to_vec(),
+        most_requests: u64::MAX / 8,
+        sample: SPAN,
+        warm_up: 0,
+        ..cell::base(merging)
+    })
 }
 
 fn rate(sample: &Sample) -> f64 {
@@ -85,13 +124,25 @@ fn steady(samples: &[Sample]) -> f64 {
 /// Spans until nine tenths of the steady rate are reached for three spans.
 fn adapted(samples: &[Sample]) -> Option<usize> {
     let enough = 0.9 * steady(samples);
-    samples.windows(3).position(|three| three.iter().map(rate).sum::<f64>() / 3.0 >= enough)
+    samples
+        .windows(3)
+        .position(|three| three.iter().map(rate).sum::<f64>() / 3.0 >= enough)
 }
 
 fn checks(runs: &[(Merging, Measured)], spans: usize) -> Vec<Check> {
-    let of = |wanted: Merging| runs.iter().find(|(merging, _)| *merging == wanted).map(|(_, measured)| measured);
-    let phase = |merging: Merging, number: usize| of(merging).and_then(|measured| measured.samples.chunks(spans).nth(number));
-    let time = |number: usize| phase(Merging::Adaptive, number).and_then(adapted).map(|spans| spans as f64);
+    let of = |wanted: Merging| {
+        runs.iter()
+            .find(|(merging, _)| *merging == wanted)
+            .map(|(_, measured)| measured)
+    };
+    let phase = |merging: Merging, number: usize| {
+        of(merging).and_then(|measured| measured.samples.chunks(spans).nth(number))
+    };
+    let time = |number: usize| {
+        phase(Merging::Adaptive, number)
+            .and_then(adapted)
+            .map(|spans| spans as f64)
+    };
     let mut checks = Vec::new();
     for (number, name, bound) in [
         (0, "ms to begin merging: sequential at depth 32", 100.0),
@@ -99,13 +150,31 @@ fn checks(runs: &[(Merging, Measured)], spans: usize) -> Vec<Check> {
         (2, "ms to begin merging: sequential at depth 16", 100.0),
         (3, "ms to stop: 70 % read at depth 16", 10.0),
     ] {
-        checks.push(Check::new(name, time(number), Relation::AtMost, Some(bound), "ms"));
+        checks.push(Check::new(
+            name,
+            time(number),
+            Relation::AtMost,
+            Some(bound),
+            "ms",
+        ));
     }
     for number in 0..4 {
         let fixed = [Merging::Never, Merging::Batch, Merging::Always];
-        let best = fixed.into_iter().filter_map(|merging| phase(merging, number).map(steady)).fold(0.0, f64::max);
+        let best = fixed
+            .into_iter()
+            .filter_map(|merging| phase(merging, number).map(steady))
+            .fold(0.0, f64::max);
         let ours = phase(Merging::Adaptive, number).map(|samples| steady(samples) / best);
-        checks.push(Check::new(format!("phase {}: default over the best static strategy", number + 1), ours, Relation::AtLeast, Some(0.97), ""));
+        checks.push(Check::new(
+            format!(
+                "phase {}: default over the best static strategy",
+                number + 1
+            ),
+            ours,
+            Relation::AtLeast,
+            Some(0.97),
+            "",
+        ));
     }
     checks
 }

@@ -30,7 +30,9 @@ pub fn update<B: Block>(syndrome: usize, column: usize, value: &mut B, change: &
 /// was, if too little is there.
 pub fn decode<B: Block>(geometry: &Geometry, row: &mut [Option<B>]) -> bool {
     let columns = geometry.data_columns();
-    let lost: Vec<usize> = (0..columns).filter(|&column| row[column].is_none()).collect();
+    let lost: Vec<usize> = (0..columns)
+        .filter(|&column| row[column].is_none())
+        .collect();
     match (geometry.level(), lost.as_slice()) {
         (_, []) => true,
         (Level::Raid1, _) => match row.iter().flatten().next().cloned() {
@@ -71,7 +73,9 @@ fn decode_two<B: Block>(row: &mut [Option<B>], columns: usize, one: usize, other
 
 /// The second syndrome less the data that are there: the weighted sum of those that are not.
 fn weighted_rest<B: Block>(row: &[Option<B>], columns: usize) -> B {
-    let mut rest = row[columns + 1].clone().expect("the caller saw the second syndrome");
+    let mut rest = row[columns + 1]
+        .clone()
+        .expect("the caller saw the second syndrome");
     for (column, block) in row[..columns].iter().enumerate() {
         if let Some(block) = block {
             rest.add_scaled(coefficient(column), block);
@@ -95,7 +99,9 @@ mod tests {
     fn row(geometry: &Geometry, rng: &mut SimRng) -> Vec<Page> {
         let mut data: Vec<Page> = (0..geometry.data_columns()).map(|_| Page::zero()).collect();
         for page in &mut data {
-            page.bytes_mut().iter_mut().for_each(|byte| *byte = rng.next_u64() as u8);
+            page.bytes_mut()
+                .iter_mut()
+                .for_each(|byte| *byte = rng.next_u64() as u8);
         }
         let syndromes = encode(geometry, &data.iter().collect::<Vec<_>>());
         data.extend(syndromes);
@@ -103,19 +109,35 @@ mod tests {
     }
 
     #[test]
-    fn as_many_losses_as_there_are_syndromes_are_made_good_wherever_they_are_and_one_more_is_seen() {
+    fn as_many_losses_as_there_are_syndromes_are_made_good_wherever_they_are_and_one_more_is_seen()
+    {
         let mut rng = SimRng::new(3);
-        for (level, members) in [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid5, 5), (Level::Raid6, 4), (Level::Raid6, 7)] {
+        for (level, members) in [
+            (Level::Raid0, 3),
+            (Level::Raid1, 3),
+            (Level::Raid5, 5),
+            (Level::Raid6, 4),
+            (Level::Raid6, 7),
+        ] {
             let geometry = Geometry::new(level, members, 4096, 1 << 20).unwrap();
             let whole = row(&geometry, &mut rng);
             for lost in 0u32..1 << members {
                 let mut left: Vec<Option<Page>> = whole.iter().cloned().map(Some).collect();
-                (0..members).filter(|column| lost >> column & 1 == 1).for_each(|column| left[column] = None);
+                (0..members)
+                    .filter(|column| lost >> column & 1 == 1)
+                    .for_each(|column| left[column] = None);
                 let all_data = (0..geometry.data_columns()).all(|column| left[column].is_some());
                 let possible = all_data || lost.count_ones() as usize <= geometry.syndromes();
-                assert_eq!(decode(&geometry, &mut left), possible, "{level:?} without {lost:b}");
+                assert_eq!(
+                    decode(&geometry, &mut left),
+                    possible,
+                    "{level:?} without {lost:b}"
+                );
                 for column in (0..geometry.data_columns()).filter(|_| possible) {
-                    assert!(left[column].as_ref().unwrap().same(&whole[column]), "{level:?} without {lost:b}");
+                    assert!(
+                        left[column].as_ref().unwrap().same(&whole[column]),
+                        "{level:?} without {lost:b}"
+                    );
                 }
             }
         }
@@ -136,7 +158,11 @@ mod tests {
                 }
                 old[column] = fresh[column].clone();
                 let anew = encode(&geometry, &old[..columns].iter().collect::<Vec<_>>());
-                assert!(anew.iter().zip(&old[columns..]).all(|(anew, updated)| anew.same(updated)));
+                assert!(
+                    anew.iter()
+                        .zip(&old[columns..])
+                        .all(|(anew, updated)| anew.same(updated))
+                );
             }
         }
     }

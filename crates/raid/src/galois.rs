@@ -63,15 +63,27 @@ mod tests {
 
     /// Schoolbook multiplication of polynomials, with nothing in common with the tables.
     fn slowly(left: u8, right: u8) -> u8 {
-        let product = (0..8).filter(|bit| right >> bit & 1 == 1).fold(0u16, |sum, bit| sum ^ u16::from(left) << bit);
-        (8..16).rev().fold(product, |rest, bit| if rest >> bit & 1 == 1 { rest ^ 0x11d << (bit - 8) } else { rest }) as u8
+        let product = (0..8)
+            .filter(|bit| right >> bit & 1 == 1)
+            .fold(0u16, |sum, bit| sum ^ u16::from(left) << bit);
+        (8..16).rev().fold(product, |rest, bit| {
+            if rest >> bit & 1 == 1 {
+                rest ^ 0x11d << (bit - 8)
+            } else {
+                rest
+            }
+        }) as u8
     }
 
     #[test]
     fn products_and_inverses_are_those_of_the_field() {
         for left in 0..=255u8 {
             for right in 0..=255u8 {
-                assert_eq!(multiply(left, right), slowly(left, right), "{left} × {right}");
+                assert_eq!(
+                    multiply(left, right),
+                    slowly(left, right),
+                    "{left} × {right}"
+                );
             }
             assert_eq!(double(left), slowly(left, 2));
             assert!(left == 0 || slowly(left, inverse(left)) == 1);

@@ -42,7 +42,9 @@ pub enum GeometryError {
     #[error("a strip of {0} bytes: choose a power of two from 4096 to 1048576")]
     Strip(u64),
     /// Members too small for a single strip.
-    #[error("members of {0} bytes have no room for a strip: choose larger members or a smaller strip")]
+    #[error(
+        "members of {0} bytes have no room for a strip: choose larger members or a smaller strip"
+    )]
     TooSmall(u64),
 }
 
@@ -80,12 +82,23 @@ impl Level {
 
 impl Geometry {
     /// The shape of an array over members that have `member_bytes` for data each.
-    pub fn new(level: Level, members: usize, strip_bytes: u64, member_bytes: u64) -> Result<Geometry, GeometryError> {
+    pub fn new(
+        level: Level,
+        members: usize,
+        strip_bytes: u64,
+        member_bytes: u64,
+    ) -> Result<Geometry, GeometryError> {
         let (least, most) = level.members();
         if !(least..=most).contains(&members) {
-            return Err(GeometryError::Members { level, members, least, most });
+            return Err(GeometryError::Members {
+                level,
+                members,
+                least,
+                most,
+            });
         }
-        if !strip_bytes.is_power_of_two() || !(BLOCK_BYTES as u64..=1 << 20).contains(&strip_bytes) {
+        if !strip_bytes.is_power_of_two() || !(BLOCK_BYTES as u64..=1 << 20).contains(&strip_bytes)
+        {
             return Err(GeometryError::Strip(strip_bytes));
         }
         let stripes = member_bytes / strip_bytes;
@@ -93,7 +106,12 @@ impl Geometry {
             return Err(GeometryError::TooSmall(member_bytes));
         }
         let strip_blocks = (strip_bytes / BLOCK_BYTES as u64) as u32;
-        Ok(Geometry { level, members: members as u32, strip_blocks, stripes })
+        Ok(Geometry {
+            level,
+            members: members as u32,
+            strip_blocks,
+            stripes,
+        })
     }
 
     /// How data are kept redundant.
@@ -159,7 +177,10 @@ impl Geometry {
 
     /// Column and row of a block within the data of its stripe.
     pub fn cell(&self, index: u32) -> (usize, u32) {
-        ((index / self.strip_blocks) as usize, index % self.strip_blocks)
+        (
+            (index / self.strip_blocks) as usize,
+            index % self.strip_blocks,
+        )
     }
 
     /// Divides a run of blocks of the volume by stripes.
@@ -172,7 +193,11 @@ impl Geometry {
                 let (stripe, first) = (next / size, next % size);
                 let blocks = (size - first).min(end - next);
                 next += blocks;
-                Extent { stripe, first: first as u32, blocks: blocks as u32 }
+                Extent {
+                    stripe,
+                    first: first as u32,
+                    blocks: blocks as u32,
+                }
             })
         })
     }
@@ -185,9 +210,18 @@ mod tests {
     #[test]
     fn every_column_of_a_stripe_has_a_member_of_its_own_and_columns_wander() {
         let geometry = Geometry::new(Level::Raid6, 6, 16384, 1 << 20).unwrap();
-        assert_eq!((geometry.stripe_blocks(), geometry.stripes(), geometry.blocks()), (16, 64, 1024));
+        assert_eq!(
+            (
+                geometry.stripe_blocks(),
+                geometry.stripes(),
+                geometry.blocks()
+            ),
+            (16, 64, 1024)
+        );
         for stripe in 0..12 {
-            let mut members: Vec<usize> = (0..6).map(|column| geometry.member(stripe, column)).collect();
+            let mut members: Vec<usize> = (0..6)
+                .map(|column| geometry.member(stripe, column))
+                .collect();
             for (column, &member) in members.iter().enumerate() {
                 assert_eq!(geometry.column(stripe, member), column);
             }
@@ -202,7 +236,10 @@ mod tests {
     fn extents_cover_a_run_without_gaps() {
         let geometry = Geometry::new(Level::Raid5, 3, 8192, 1 << 20).unwrap();
         let extents: Vec<Extent> = geometry.extents(3, 7).collect();
-        let shown: Vec<_> = extents.iter().map(|e| (e.stripe, e.first, e.blocks)).collect();
+        let shown: Vec<_> = extents
+            .iter()
+            .map(|e| (e.stripe, e.first, e.blocks))
+            .collect();
         assert_eq!(shown, [(0, 3, 1), (1, 0, 4), (2, 0, 2)]);
         assert_eq!(geometry.extents(3, 0).count(), 0);
     }
@@ -217,9 +254,15 @@ mod tests {
             assert!(Geometry::new(level, 256, 4096, member).is_err());
         }
         for strip in [0, 2048, 4097, 12288, 2 << 20] {
-            assert_eq!(Geometry::new(Level::Raid5, 3, strip, member), Err(GeometryError::Strip(strip)));
+            assert_eq!(
+                Geometry::new(Level::Raid5, 3, strip, member),
+                Err(GeometryError::Strip(strip))
+            );
         }
         assert!(Geometry::new(Level::Raid5, 3, 1 << 20, member).is_ok());
-        assert_eq!(Geometry::new(Level::Raid5, 3, 8192, 8191), Err(GeometryError::TooSmall(8191)));
+        assert_eq!(
+            Geometry::new(Level::Raid5, 3, 8192, 8191),
+            Err(GeometryError::TooSmall(8191))
+        );
     }
 }

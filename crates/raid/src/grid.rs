@@ -65,10 +65,20 @@ pub enum Plan {
 impl<B: Block> Grid<B> {
     /// Rows of which nothing is known yet. `lost` says of which columns nothing can be read.
     pub fn new(geometry: Geometry, first: u32, rows: u32, lost: impl Fn(usize) -> bool) -> Grid<B> {
-        let row = (0..geometry.members()).map(|column| Cell { old: None, new: None, lost: lost(column), wanted: false });
+        let row = (0..geometry.members()).map(|column| Cell {
+            old: None,
+            new: None,
+            lost: lost(column),
+            wanted: false,
+        });
         let row: Vec<Cell<B>> = row.collect();
         let cells = (0..rows).flat_map(|_| row.iter().cloned()).collect();
-        Grid { geometry, first, rows, cells }
+        Grid {
+            geometry,
+            first,
+            rows,
+            cells,
+        }
     }
 
     fn at(&self, column: usize, row: u32) -> usize {
@@ -112,8 +122,12 @@ impl<B: Block> Grid<B> {
 
     /// A member has gone: nothing more can be read of its column.
     pub fn lose_column(&mut self, column: usize) {
-        let lost = self.row_numbers().filter(|&row| self.cell(column, row).old.is_none()).collect::<Vec<_>>();
-        lost.into_iter().for_each(|row| self.cell_mut(column, row).lost = true);
+        let lost = self
+            .row_numbers()
+            .filter(|&row| self.cell(column, row).old.is_none())
+            .collect::<Vec<_>>();
+        lost.into_iter()
+            .for_each(|row| self.cell_mut(column, row).lost = true);
     }
 
     /// What a block holds or is about to.
@@ -145,7 +159,9 @@ impl<B: Block> Grid<B> {
     pub fn plan(&self, live: impl Fn(usize) -> bool) -> Plan {
         let mut best: Option<(u32, Method, Vec<Range>)> = None;
         for method in [Method::Modify, Method::Reconstruct] {
-            let Some(needed) = self.needed(method, &live) else { continue };
+            let Some(needed) = self.needed(method, &live) else {
+                continue;
+            };
             let ranges = self.ranges(|column, row| needed[self.at(column, row)]);
             let blocks: u32 = ranges.iter().map(|range| range.rows).sum();
             let cost = ranges.len() as u32 * OPERATION_BLOCKS + blocks;
@@ -164,14 +180,22 @@ impl<B: Block> Grid<B> {
     fn needed(&self, method: Method, live: &impl Fn(usize) -> bool) -> Option<Vec<bool>> {
         let mut needed = vec![false; self.cells.len()];
         for row in self.row_numbers() {
-            let mut want = |column: usize| needed[self.at(column, row)] = self.cell(column, row).old.is_none();
-            let written = self.data().filter(|&column| self.dirty(column, row)).count();
+            let mut want =
+                |column: usize| needed[self.at(column, row)] = self.cell(column, row).old.is_none();
+            let written = self
+                .data()
+                .filter(|&column| self.dirty(column, row))
+                .count();
             let partly = 0 < written && written < self.geometry.data_columns();
             let syndromes: Vec<usize> = self.syndromes().filter(|&column| live(column)).collect();
             if partly && !syndromes.is_empty() {
                 match method {
                     Method::Modify => {
-                        let touched: Vec<usize> = self.data().filter(|&column| self.dirty(column, row)).chain(syndromes).collect();
+                        let touched: Vec<usize> = self
+                            .data()
+                            .filter(|&column| self.dirty(column, row))
+                            .chain(syndromes)
+                            .collect();
                         if touched.iter().any(|&column| self.cell(column, row).lost) {
                             return None;
                         }
@@ -183,7 +207,9 @@ impl<B: Block> Grid<B> {
                     }
                 }
             }
-            let wanted: Vec<usize> = (0..self.geometry.members()).filter(|&column| self.cell(column, row).wanted).collect();
+            let wanted: Vec<usize> = (0..self.geometry.members())
+                .filter(|&column| self.cell(column, row).wanted)
+                .collect();
             if !wanted.is_empty() {
                 self.gather(row, wanted, &mut want)?;
             }
@@ -193,17 +219,28 @@ impl<B: Block> Grid<B> {
 
     /// Asks for what gives these columns of a row: themselves, or where one is lost, enough to compute it.
     fn gather(&self, row: u32, columns: Vec<usize>, want: &mut impl FnMut(usize)) -> Option<()> {
-        let lost = |column: usize| self.cell(column, row).lost && self.cell(column, row).old.is_none();
+        let lost =
+            |column: usize| self.cell(column, row).lost && self.cell(column, row).old.is_none();
         if !columns.iter().any(|&column| lost(column)) {
             columns.into_iter().for_each(want);
             return Some(());
         }
-        let (missing, there): (Vec<usize>, Vec<usize>) = self.data().partition(|&column| lost(column));
-        let syndromes: Vec<usize> = self.syndromes().filter(|&column| !lost(column)).take(missing.len()).collect();
+        let (missing, there): (Vec<usize>, Vec<usize>) =
+            self.data().partition(|&column| lost(column));
+        let syndromes: Vec<usize> = self
+            .syndromes()
+            .filter(|&column| !lost(column))
+            .take(missing.len())
+            .collect();
         if syndromes.len() < missing.len() {
             return None;
         }
-        columns.into_iter().filter(|&column| !lost(column)).chain(there).chain(syndromes).for_each(want);
+        columns
+            .into_iter()
+            .filter(|&column| !lost(column))
+            .chain(there)
+            .chain(syndromes)
+            .for_each(want);
         Some(())
     }
 
@@ -213,8 +250,14 @@ impl<B: Block> Grid<B> {
         for column in 0..self.geometry.members() {
             for row in self.row_numbers().filter(|&row| holds(column, row)) {
                 match ranges.last_mut() {
-                    Some(last) if last.column == column && last.row + last.rows == row => last.rows += 1,
-                    _ => ranges.push(Range { column, row, rows: 1 }),
+                    Some(last) if last.column == column && last.row + last.rows == row => {
+                        last.rows += 1
+                    }
+                    _ => ranges.push(Range {
+                        column,
+                        row,
+                        rows: 1,
+                    }),
                 }
             }
         }
@@ -224,9 +267,14 @@ impl<B: Block> Grid<B> {
     /// Computes what was wanted, and the syndromes of the rows that are written.
     pub fn compute(&mut self, method: Method, live: impl Fn(usize) -> bool) {
         for row in self.row_numbers() {
-            let wanted: Vec<usize> = (0..self.geometry.members()).filter(|&column| self.cell(column, row).wanted).collect();
+            let wanted: Vec<usize> = (0..self.geometry.members())
+                .filter(|&column| self.cell(column, row).wanted)
+                .collect();
             self.restore(row, &wanted);
-            let written = self.data().filter(|&column| self.dirty(column, row)).count();
+            let written = self
+                .data()
+                .filter(|&column| self.dirty(column, row))
+                .count();
             let syndromes: Vec<usize> = self.syndromes().filter(|&column| live(column)).collect();
             if written == 0 || syndromes.is_empty() {
                 continue;
@@ -241,11 +289,19 @@ impl<B: Block> Grid<B> {
 
     /// Computes the lost ones of some columns of a row from the rest of it.
     fn restore(&mut self, row: u32, columns: &[usize]) {
-        if columns.iter().all(|&column| self.cell(column, row).old.is_some()) {
+        if columns
+            .iter()
+            .all(|&column| self.cell(column, row).old.is_some())
+        {
             return;
         }
-        let mut blocks: Vec<Option<B>> = (0..self.geometry.members()).map(|column| self.cell(column, row).old.clone()).collect();
-        assert!(code::decode(&self.geometry, &mut blocks), "the plan saw to it that enough is there");
+        let mut blocks: Vec<Option<B>> = (0..self.geometry.members())
+            .map(|column| self.cell(column, row).old.clone())
+            .collect();
+        assert!(
+            code::decode(&self.geometry, &mut blocks),
+            "the plan saw to it that enough is there"
+        );
         let first = self.geometry.data_columns();
         let data: Vec<&B> = blocks[..first].iter().flatten().collect();
         for (at, syndrome) in code::encode(&self.geometry, &data).into_iter().enumerate() {
@@ -260,12 +316,25 @@ impl<B: Block> Grid<B> {
     }
 
     fn modify(&mut self, row: u32, syndromes: &[usize]) {
-        let mut values: Vec<B> = syndromes.iter().map(|&column| self.old(column, row)).collect();
+        let mut values: Vec<B> = syndromes
+            .iter()
+            .map(|&column| self.old(column, row))
+            .collect();
         for column in self.data().filter(|&column| self.dirty(column, row)) {
             let mut change = self.old(column, row);
-            change.add(self.cell(column, row).new.as_ref().expect("only what is written"));
+            change.add(
+                self.cell(column, row)
+                    .new
+                    .as_ref()
+                    .expect("only what is written"),
+            );
             for (value, &syndrome) in values.iter_mut().zip(syndromes) {
-                code::update(syndrome - self.geometry.data_columns(), column, value, &change);
+                code::update(
+                    syndrome - self.geometry.data_columns(),
+                    column,
+                    value,
+                    &change,
+                );
             }
         }
         for (value, &syndrome) in values.into_iter().zip(syndromes) {
@@ -274,11 +343,17 @@ impl<B: Block> Grid<B> {
     }
 
     fn reconstruct(&mut self, row: u32) {
-        let rest: Vec<usize> = self.data().filter(|&column| !self.dirty(column, row)).collect();
+        let rest: Vec<usize> = self
+            .data()
+            .filter(|&column| !self.dirty(column, row))
+            .collect();
         self.restore(row, &rest);
         let data = self.data().map(|column| {
             let cell = self.cell(column, row);
-            cell.new.as_ref().or(cell.old.as_ref()).expect("the plan saw to it that it is there")
+            cell.new
+                .as_ref()
+                .or(cell.old.as_ref())
+                .expect("the plan saw to it that it is there")
         });
         let syndromes = code::encode(&self.geometry, &data.collect::<Vec<_>>());
         let first = self.geometry.data_columns();
@@ -288,13 +363,20 @@ impl<B: Block> Grid<B> {
     }
 
     fn old(&self, column: usize, row: u32) -> B {
-        self.cell(column, row).old.clone().expect("the plan saw to it that it was read")
+        self.cell(column, row)
+            .old
+            .clone()
+            .expect("the plan saw to it that it was read")
     }
 
     /// Lets lost blocks be written that were computed; which says of what columns. How many there are.
     pub fn write_back(&mut self, which: impl Fn(usize) -> bool) -> u64 {
         let columns = self.geometry.members();
-        let lost = self.cells.iter_mut().enumerate().filter(|(at, cell)| which(at % columns) && cell.lost && cell.new.is_none());
+        let lost = self
+            .cells
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, cell)| which(at % columns) && cell.lost && cell.new.is_none());
         let written = lost.map(|(_, cell)| {
             cell.new = cell.old.clone();
             u64::from(cell.new.is_some())
@@ -306,14 +388,20 @@ impl<B: Block> Grid<B> {
     pub fn data_is_lost(&self) -> bool {
         let columns = self.geometry.members();
         let data = self.geometry.data_columns();
-        self.cells.iter().enumerate().any(|(at, cell)| at % columns < data && cell.lost && cell.old.is_none())
+        self.cells
+            .iter()
+            .enumerate()
+            .any(|(at, cell)| at % columns < data && cell.lost && cell.old.is_none())
     }
 
     /// Makes all syndromes anew from the data, which must have been found.
     pub fn encode_anew(&mut self) {
         let first = self.geometry.data_columns();
         for row in self.row_numbers() {
-            let data: Vec<&B> = self.data().filter_map(|column| self.cell(column, row).old.as_ref()).collect();
+            let data: Vec<&B> = self
+                .data()
+                .filter_map(|column| self.cell(column, row).old.as_ref())
+                .collect();
             for (at, block) in code::encode(&self.geometry, &data).into_iter().enumerate() {
                 self.write(first + at, row, block);
             }
@@ -324,8 +412,13 @@ impl<B: Block> Grid<B> {
     pub fn writes(&self, live: impl Fn(usize) -> bool) -> Vec<(Range, Vec<B>)> {
         let ranges = self.ranges(|column, row| live(column) && self.dirty(column, row));
         let data = |range: &Range| {
-            (range.row..range.row + range.rows).filter_map(|row| self.cell(range.column, row).new.clone()).collect()
+            (range.row..range.row + range.rows)
+                .filter_map(|row| self.cell(range.column, row).new.clone())
+                .collect()
         };
-        ranges.into_iter().map(|range| (range, data(&range))).collect()
+        ranges
+            .into_iter()
+            .map(|range| (range, data(&range)))
+            .collect()
     }
 }

@@ -101,14 +101,18 @@ fn pq_any(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
 /// Horner's rule from the last strip to the first.
 #[inline(always)]
 fn pq_of<const STRIPS: usize>(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
-    let data: &[&[u8]; STRIPS] = data.try_into().expect("the caller matched the number of strips");
+    let data: &[&[u8]; STRIPS] = data
+        .try_into()
+        .expect("the caller matched the number of strips");
     let length = p.len();
     assert!(q.len() == length && data.iter().all(|strip| strip.len() == length));
     let whole = length - length % WIDE;
     for at in (0..whole).step_by(WIDE) {
         let (mut sum, mut horner) = ([0u8; WIDE], [0u8; WIDE]);
         for strip in data.iter().rev() {
-            let bytes: &[u8; WIDE] = strip[at..at + WIDE].try_into().expect("as many as asked for");
+            let bytes: &[u8; WIDE] = strip[at..at + WIDE]
+                .try_into()
+                .expect("as many as asked for");
             for lane in 0..WIDE {
                 sum[lane] ^= bytes[lane];
                 horner[lane] = double(horner[lane]) ^ bytes[lane];
@@ -119,7 +123,10 @@ fn pq_of<const STRIPS: usize>(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
     }
     for at in whole..length {
         p[at] = data.iter().fold(0, |sum, strip| sum ^ strip[at]);
-        q[at] = data.iter().rev().fold(0, |horner, strip| double(horner) ^ strip[at]);
+        q[at] = data
+            .iter()
+            .rev()
+            .fold(0, |horner, strip| double(horner) ^ strip[at]);
     }
 }
 
@@ -167,7 +174,9 @@ mod tests {
     use seiner_platform::sim::SimRng;
 
     fn strips(rng: &mut SimRng, count: usize, length: usize) -> Vec<Vec<u8>> {
-        (0..count).map(|_| (0..length).map(|_| rng.next_u64() as u8).collect()).collect()
+        (0..count)
+            .map(|_| (0..length).map(|_| rng.next_u64() as u8).collect())
+            .collect()
     }
 
     #[test]
@@ -184,7 +193,11 @@ mod tests {
                     let weighted = data.iter().enumerate().fold(0, |sum, (column, strip)| {
                         sum ^ multiply(coefficient(column), strip[at])
                     });
-                    assert_eq!((p[at], q[at]), (sum, weighted), "{count} strips of {length}, byte {at}");
+                    assert_eq!(
+                        (p[at], q[at]),
+                        (sum, weighted),
+                        "{count} strips of {length}, byte {at}"
+                    );
                 }
             }
         }
@@ -197,7 +210,9 @@ mod tests {
         for factor in 0..=255 {
             let mut sum = data[0].clone();
             add_scaled(&mut sum, factor, &data[1]);
-            let expected: Vec<u8> = (0..300).map(|at| data[0][at] ^ multiply(factor, data[1][at])).collect();
+            let expected: Vec<u8> = (0..300)
+                .map(|at| data[0][at] ^ multiply(factor, data[1][at]))
+                .collect();
             assert_eq!(sum, expected, "factor {factor}");
         }
         let mut sum = data[0].clone();

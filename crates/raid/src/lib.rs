@@ -24,5 +24,7 @@ pub use block::{Block, Page, Weightless};
 pub use geometry::{BLOCK_BYTES, Extent, Geometry, GeometryError, Level};
 pub use kernel::{add, add_scaled, pq};
 pub use merging::{Adaptive, AdaptiveSettings, Merging, Paper, PaperSettings};
-pub use request::{Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token};
+pub use request::{
+    Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
+};
 pub use shard::{Counters, MemberState, Settings, Shard};

@@ -48,13 +48,17 @@ pub enum Failure {
     #[error("more members are gone than the level bears; bring them back, or restore from a copy")]
     Broken,
     /// A power cut may have left syndromes that do not fit, and data are lost that they would have to give back.
-    #[error("stripe {stripe}: a power cut came while it was written, and a member is lost; write it whole, or restore from a copy")]
+    #[error(
+        "stripe {stripe}: a power cut came while it was written, and a member is lost; write it whole, or restore from a copy"
+    )]
     Doubtful {
         /// The stripe.
         stripe: u64,
     },
     /// More of a stripe is lost than its syndromes make good.
-    #[error("stripe {stripe}: more members or sectors are lost than the level bears; restore from a copy")]
+    #[error(
+        "stripe {stripe}: more members or sectors are lost than the level bears; restore from a copy"
+    )]
     Lost {
         /// The stripe.
         stripe: u64,
@@ -131,6 +135,9 @@ pub struct Output<B> {
 
 impl<B> Default for Output<B> {
     fn default() -> Self {
-        Output { operations: Vec::new(), replies: Vec::new() }
+        Output {
+            operations: Vec::new(),
+            replies: Vec::new(),
+        }
     }
 }

@@ -10,7 +10,10 @@ pub struct Slab<T> {
 impl<T> Slab<T> {
     /// Without items.
     pub fn new() -> Slab<T> {
-        Slab { items: Vec::new(), free: Vec::new() }
+        Slab {
+            items: Vec::new(),
+            free: Vec::new(),
+        }
     }
 
     /// Keeps an item and gives its number.

@@ -139,15 +139,24 @@ impl<B: Block> Stripe<B> {
         let parts: Vec<Part<B>> = self.waiting.drain(..count).collect();
         self.covered.fill(0);
         self.filled = 0;
-        let rest: Vec<(u32, u32)> = self.waiting.iter().map(|part| (part.first, part.data.len() as u32)).collect();
-        rest.into_iter().for_each(|(first, blocks)| self.cover(first, blocks));
+        let rest: Vec<(u32, u32)> = self
+            .waiting
+            .iter()
+            .map(|part| (part.first, part.data.len() as u32))
+            .collect();
+        rest.into_iter()
+            .for_each(|(first, blocks)| self.cover(first, blocks));
         self.urgent &= !self.waiting.is_empty();
         parts
     }
 
     /// What a block of data is about to hold, by the latest write that is not yet done.
     pub fn pending(&self, geometry: &Geometry, index: u32) -> Option<&B> {
-        let waiting = self.waiting.iter().rev().find_map(|part| part.data.get(index.checked_sub(part.first)? as usize));
+        let waiting = self
+            .waiting
+            .iter()
+            .rev()
+            .find_map(|part| part.data.get(index.checked_sub(part.first)? as usize));
         waiting.or_else(|| {
             let (column, row) = geometry.cell(index);
             self.running.as_ref()?.grid.known(column, row)

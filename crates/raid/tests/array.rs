@@ -4,7 +4,8 @@
 
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Action, BLOCK_BYTES, Block, Failure, Geometry, Level, Merging, Nanos, Operation, Outcome, Page, Reply, Request, Settings, Shard,
+    Action, BLOCK_BYTES, Block, Failure, Geometry, Level, Merging, Nanos, Operation, Outcome, Page,
+    Reply, Request, Settings, Shard,
 };
 
 const HOLD: Nanos = 300_000;
@@ -22,7 +23,11 @@ struct Array {
 impl Array {
     fn new(level: Level, members: usize, strip: u64, merging: Merging) -> Array {
         let geometry = Geometry::new(level, members, strip, 32 * strip).unwrap();
-        let settings = Settings { merging, longest_hold: HOLD, ..Settings::default() };
+        let settings = Settings {
+            merging,
+            longest_hold: HOLD,
+            ..Settings::default()
+        };
         let blocks = (32 * strip) as usize / BLOCK_BYTES;
         Array {
             shard: Shard::new(geometry, settings),
@@ -43,7 +48,11 @@ impl Array {
 
     fn write(&mut self, start: u64, blocks: u64, fill: u8) -> u64 {
         let data = (0..blocks).map(|at| page(fill, start + at)).collect();
-        self.ask(Request::Write { start, data, durable: false })
+        self.ask(Request::Write {
+            start,
+            data,
+            durable: false,
+        })
     }
 
     fn collect(&mut self) {
@@ -58,7 +67,9 @@ impl Array {
             let operation = self.operations.remove(0);
             let member = &mut self.members[operation.member];
             let outcome = match operation.action {
-                Action::Read { start, blocks } => Outcome::Read(member[start as usize..][..blocks as usize].to_vec()),
+                Action::Read { start, blocks } => {
+                    Outcome::Read(member[start as usize..][..blocks as usize].to_vec())
+                }
                 Action::Write { start, data, .. } => {
                     member[start as usize..][..data.len()].clone_from_slice(&data);
                     Outcome::Done
@@ -83,7 +94,12 @@ impl Array {
     fn read(&mut self, start: u64, blocks: u64) -> Result<Vec<Page>, Failure> {
         let token = self.ask(Request::Read { start, blocks });
         self.run();
-        self.replies.iter().find(|reply| reply.token == token).unwrap().result.clone()
+        self.replies
+            .iter()
+            .find(|reply| reply.token == token)
+            .unwrap()
+            .result
+            .clone()
     }
 }
 
@@ -179,14 +195,31 @@ fn a_flush_and_a_durable_write_let_go_what_is_held() {
     let flush = array.ask(Request::Flush);
     assert!(!array.answered(flush), "it waits for the writes");
     array.run();
-    assert!([one, other, flush].into_iter().all(|token| array.answered(token)));
-    let flushed = array.replies.iter().position(|reply| reply.token == flush).unwrap();
+    assert!(
+        [one, other, flush]
+            .into_iter()
+            .all(|token| array.answered(token))
+    );
+    let flushed = array
+        .replies
+        .iter()
+        .position(|reply| reply.token == flush)
+        .unwrap();
     assert_eq!(flushed, 2, "writes first");
 
     array.write(200, 1, 1);
     let data = vec![page(1, 201)];
-    array.ask(Request::Write { start: 201, data, durable: true });
-    let durable = |operation: &Operation<Page>| matches!(operation.action, Action::Read { .. } | Action::Write { durable: true, .. });
+    array.ask(Request::Write {
+        start: 201,
+        data,
+        durable: true,
+    });
+    let durable = |operation: &Operation<Page>| {
+        matches!(
+            operation.action,
+            Action::Read { .. } | Action::Write { durable: true, .. }
+        )
+    };
     assert!(!array.operations.is_empty() && array.operations.iter().all(durable));
     array.run();
     assert_eq!(array.replies.len(), 5);
@@ -195,7 +228,12 @@ fn a_flush_and_a_durable_write_let_go_what_is_held() {
 
 #[test]
 fn every_level_keeps_what_was_written_whole_or_without_the_members_it_can_spare() {
-    for (level, members) in [(Level::Raid0, 3), (Level::Raid1, 3), (Level::Raid5, 4), (Level::Raid6, 5)] {
+    for (level, members) in [
+        (Level::Raid0, 3),
+        (Level::Raid1, 3),
+        (Level::Raid5, 4),
+        (Level::Raid6, 5),
+    ] {
         for merging in Merging::ALL {
             let mut array = Array::new(level, members, 8 << 10, merging);
             let size = array.shard.geometry().blocks();
@@ -205,7 +243,8 @@ fn every_level_keeps_what_was_written_whole_or_without_the_members_it_can_spare(
                 let blocks = rng.between(1, 9);
                 let start = rng.between(0, size - blocks);
                 array.write(start, blocks, round as u8);
-                (start..start + blocks).for_each(|block| plain[block as usize] = page(round as u8, block));
+                (start..start + blocks)
+                    .for_each(|block| plain[block as usize] = page(round as u8, block));
                 if rng.chance(1, 3) {
                     array.run();
                     array.pass(HOLD);
@@ -219,11 +258,22 @@ fn every_level_keeps_what_was_written_whole_or_without_the_members_it_can_spare(
                     array.shard.lose_member(lost - 1);
                 }
                 let read = array.read(0, size).unwrap();
-                let wrong = read.iter().zip(&plain).position(|(read, plain)| !read.same(plain));
-                assert_eq!(wrong, None, "{level:?}, {}, {lost} members lost", merging.name());
+                let wrong = read
+                    .iter()
+                    .zip(&plain)
+                    .position(|(read, plain)| !read.same(plain));
+                assert_eq!(
+                    wrong,
+                    None,
+                    "{level:?}, {}, {lost} members lost",
+                    merging.name()
+                );
             }
             array.shard.lose_member(spare);
-            assert!(matches!(array.read(0, size), Err(Failure::Lost { .. })), "{level:?}");
+            assert!(
+                matches!(array.read(0, size), Err(Failure::Lost { .. })),
+                "{level:?}"
+            );
         }
     }
 }
@@ -244,16 +294,29 @@ fn a_replaced_member_is_rebuilt_and_read_again() {
     array.run();
     array.shard.lose_member(0);
     let read = array.read(0, size).unwrap();
-    assert!(read.iter().enumerate().all(|(block, read)| read.same(&page(3, block as u64))));
+    assert!(
+        read.iter()
+            .enumerate()
+            .all(|(block, read)| read.same(&page(3, block as u64)))
+    );
 }
 
 #[test]
 fn what_lies_outside_is_refused() {
     let mut array = Array::new(Level::Raid5, 3, 4 << 10, Merging::Batch);
     let size = array.shard.geometry().blocks();
-    assert!(matches!(array.read(size, 1), Err(Failure::OutOfRange { .. })));
-    assert!(matches!(array.read(u64::MAX, 2), Err(Failure::OutOfRange { .. })));
+    assert!(matches!(
+        array.read(size, 1),
+        Err(Failure::OutOfRange { .. })
+    ));
+    assert!(matches!(
+        array.read(u64::MAX, 2),
+        Err(Failure::OutOfRange { .. })
+    ));
     let token = array.write(size - 1, 2, 1);
     assert!(array.answered(token));
-    assert!(array.read(size - 1, 1).unwrap()[0].same(&Page::zero()), "nothing of it was written");
+    assert!(
+        array.read(size - 1, 1).unwrap()[0].same(&Page::zero()),
+        "nothing of it was written"
+    );
 }

@@ -6,7 +6,9 @@
 use seiner_raid::simulate::faults::{Canary, Severity, Summary, run};
 
 fn seeds() -> u64 {
-    std::env::var("SEINER_SIM_RUNS").map_or(3000, |runs| runs.parse().expect("SEINER_SIM_RUNS is a number"))
+    std::env::var("SEINER_SIM_RUNS").map_or(3000, |runs| {
+        runs.parse().expect("SEINER_SIM_RUNS is a number")
+    })
 }
 
 fn all(severity: Severity) -> Summary {
@@ -28,7 +30,10 @@ fn all(severity: Severity) -> Summary {
 fn what_the_level_bears_harms_nobody() {
     let sum = all(Severity::Borne);
     assert_eq!(sum.failed, 0);
-    assert!(sum.deaths > 100 && sum.rebuilt > 50 && sum.sectors > 100 && sum.cuts > 100, "{sum:?}");
+    assert!(
+        sum.deaths > 100 && sum.rebuilt > 50 && sum.sectors > 100 && sum.cuts > 100,
+        "{sum:?}"
+    );
 }
 
 #[test]
@@ -40,7 +45,9 @@ fn what_is_beyond_the_level_is_reported_and_nothing_wrong_is_read() {
 #[test]
 fn canaries_are_found() {
     for canary in [Canary::ForgottenWrites, Canary::NoResync] {
-        let found = (0..500).filter(|&seed| run(seed, Severity::Borne, Some(canary)).is_err()).count();
+        let found = (0..500)
+            .filter(|&seed| run(seed, Severity::Borne, Some(canary)).is_err())
+            .count();
         println!("{canary:?}: found by {found} of 500 seeds");
         assert!(found > 5, "{canary:?}: found by {found} of 500 seeds");
     }
@@ -49,6 +56,9 @@ fn canaries_are_found() {
 #[test]
 fn a_seed_gives_the_same_run_again() {
     for seed in 0..20 {
-        assert_eq!(run(seed, Severity::Beyond, None), run(seed, Severity::Beyond, None));
+        assert_eq!(
+            run(seed, Severity::Beyond, None),
+            run(seed, Severity::Beyond, None)
+        );
     }
 }

@@ -128,7 +128,10 @@ pub struct Adaptive {
 impl Adaptive {
     /// For stripes of so many blocks.
     pub fn new(settings: AdaptiveSettings, stripe_blocks: u32) -> Adaptive {
-        assert!((1..=256).contains(&settings.streams), "a mark has eight bits for the stream");
+        assert!(
+            (1..=256).contains(&settings.streams),
+            "a mark has eight bits for the stream"
+        );
         Adaptive {
             settings,
             stripe_blocks,
@@ -145,8 +148,14 @@ impl Adaptive {
     /// The stream that a write continues.
     fn find(&self, arrival: &Arrival) -> Option<usize> {
         let reach = 2 * u64::from(self.stripe_blocks);
-        let near = [arrival.stripe, arrival.stripe.wrapping_sub(1), arrival.stripe + 1];
-        let mut places = near.into_iter().filter_map(|stripe| self.places.get(&stripe).copied());
+        let near = [
+            arrival.stripe,
+            arrival.stripe.wrapping_sub(1),
+            arrival.stripe + 1,
+        ];
+        let mut places = near
+            .into_iter()
+            .filter_map(|stripe| self.places.get(&stripe).copied());
         places.find(|&at| self.streams[at].front.abs_diff(arrival.start) <= reach)
     }
 
@@ -156,7 +165,9 @@ impl Adaptive {
             self.streams.push(Stream::new(0, arrival, self.settings));
             return self.streams.len() - 1;
         }
-        let at = (0..self.streams.len()).min_by_key(|&at| self.streams[at].used).expect("there is one at least");
+        let at = (0..self.streams.len())
+            .min_by_key(|&at| self.streams[at].used)
+            .expect("there is one at least");
         let stream = &mut self.streams[at];
         self.stirred.append(&mut stream.held);
         for written in std::mem::take(&mut stream.written) {
@@ -176,7 +187,9 @@ impl Adaptive {
 
     /// Whether it pays to fill stripes that take `period` each.
     fn filling_pays(&self, period: f64) -> bool {
-        let Some(partial) = self.partial else { return false };
+        let Some(partial) = self.partial else {
+            return false;
+        };
         // A whole stripe takes no reads: until one was written, half of a partial write is a fair guess.
         let full = self.full.unwrap_or(partial / 2.0);
         // 1 / (1 - load) of the members, and the member time that a whole stripe saves, at the price of the load.
@@ -189,7 +202,9 @@ impl Adaptive {
     fn choose_mode(&mut self, at: usize, now: Nanos, others: u32) {
         let stream = &self.streams[at];
         let supply = stream.window() + others;
-        let pays = stream.period.is_some_and(|period| self.filling_pays(period));
+        let pays = stream
+            .period
+            .is_some_and(|period| self.filling_pays(period));
         let pays = pays && supply >= self.stripe_blocks && stream.whole > 0.5;
         let (shortest, longest) = self.settings.pauses;
         let stream = &mut self.streams[at];
@@ -270,19 +285,35 @@ impl Stream {
         let fade = 0.5f64.powf(f64::from(blocks) / 64.0);
         self.acknowledged = self.acknowledged * fade + f64::from(blocks);
         self.followed *= fade;
-        self.due = self.due.min(f64::from(self.window().saturating_sub(self.outstanding)));
+        self.due = self
+            .due
+            .min(f64::from(self.window().saturating_sub(self.outstanding)));
         self.last_event = now;
     }
 
     /// Notes the blocks of an arrival; gives the stripe that is forgotten for it.
     fn note(&mut self, arrival: &Arrival, stripe_blocks: u32) -> Option<u64> {
-        if !self.written.iter().any(|written| written.stripe == arrival.stripe) {
+        if !self
+            .written
+            .iter()
+            .any(|written| written.stripe == arrival.stripe)
+        {
             let bitmap = vec![0; stripe_blocks.div_ceil(64) as usize];
-            self.written.push(Written { stripe: arrival.stripe, bitmap, blocks: 0 });
+            self.written.push(Written {
+                stripe: arrival.stripe,
+                bitmap,
+                blocks: 0,
+            });
             self.pass(arrival.now);
         }
-        let found = self.written.iter_mut().find(|written| written.stripe == arrival.stripe);
-        found.expect("it was put there").set((arrival.start % u64::from(stripe_blocks)) as u32, arrival.blocks);
+        let found = self
+            .written
+            .iter_mut()
+            .find(|written| written.stripe == arrival.stripe);
+        found.expect("it was put there").set(
+            (arrival.start % u64::from(stripe_blocks)) as u32,
+            arrival.blocks,
+        );
         if self.written.len() <= REMEMBERED {
             return None;
         }
@@ -295,7 +326,9 @@ impl Stream {
 
     /// The stream begins a stripe.
     fn pass(&mut self, now: Nanos) {
-        let Some(begun) = self.begun.replace(now) else { return };
+        let Some(begun) = self.begun.replace(now) else {
+            return;
+        };
         let time = (now - begun) as f64;
         if let Mode::Fill(stripes) = &mut self.mode {
             *stripes += 1;
@@ -304,7 +337,10 @@ impl Stream {
                 return;
             }
         }
-        self.period = Some(self.period.map_or(time, |period| period + WEIGHT * (time - period)));
+        self.period = Some(
+            self.period
+                .map_or(time, |period| period + WEIGHT * (time - period)),
+        );
     }
 
     /// Blocks of a stripe that were not written yet.
@@ -333,7 +369,11 @@ impl Strategy for Adaptive {
         stream.used = self.arrivals;
         stream.arrive(arrival, &self.settings);
         let forgotten = stream.note(arrival, self.stripe_blocks);
-        let others = stream.held.iter().copied().filter(|&stripe| stripe != arrival.stripe);
+        let others = stream
+            .held
+            .iter()
+            .copied()
+            .filter(|&stripe| stripe != arrival.stripe);
         self.stirred.extend(others);
         stream.held.clear();
         let mark = stream.generation << 8 | at as u32;
@@ -344,7 +384,9 @@ impl Strategy for Adaptive {
     }
 
     fn judge(&mut self, look: &Look) -> Verdict {
-        let Some(&at) = self.places.get(&look.stripe).filter(|_| look.missing > 0) else { return Verdict::Together };
+        let Some(&at) = self.places.get(&look.stripe).filter(|_| look.missing > 0) else {
+            return Verdict::Together;
+        };
         self.choose_mode(at, look.now, look.reads);
         let settings = self.settings;
         let stream = &mut self.streams[at];
@@ -353,10 +395,19 @@ impl Strategy for Adaptive {
         }
         let patience = (settings.patience_gaps * stream.gap).max(1000.0) as Nanos;
         let fills = matches!(stream.mode, Mode::Fill(_));
-        let more_is_due = stream.due >= LEAST_DUE || (fills && stream.outstanding < stream.window());
-        let gathers_until = if more_is_due { stream.last_event + patience } else { 0 };
+        let more_is_due =
+            stream.due >= LEAST_DUE || (fills && stream.outstanding < stream.window());
+        let gathers_until = if more_is_due {
+            stream.last_event + patience
+        } else {
+            0
+        };
         let more_can_come = stream.outstanding > stream.waiting || look.reads > 0;
-        let fills_until = if fills && more_can_come { look.deadline } else { 0 };
+        let fills_until = if fills && more_can_come {
+            look.deadline
+        } else {
+            0
+        };
         let until = gathers_until.max(fills_until);
         if until <= look.now {
             return Verdict::Together;
@@ -384,7 +435,11 @@ impl Strategy for Adaptive {
 
     fn written(&mut self, now: Nanos, started: Nanos, full: bool) {
         let time = (now - started) as f64;
-        let mean = if full { &mut self.full } else { &mut self.partial };
+        let mean = if full {
+            &mut self.full
+        } else {
+            &mut self.partial
+        };
         let value = mean.map_or(time, |mean| mean + WEIGHT * (time - mean));
         *mean = Some(value);
         if !full {

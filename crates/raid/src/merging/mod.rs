@@ -107,7 +107,13 @@ pub enum Merging {
 
 impl Merging {
     /// All of them.
-    pub const ALL: [Merging; 5] = [Merging::Never, Merging::Batch, Merging::Always, Merging::Paper, Merging::Adaptive];
+    pub const ALL: [Merging; 5] = [
+        Merging::Never,
+        Merging::Batch,
+        Merging::Always,
+        Merging::Paper,
+        Merging::Adaptive,
+    ];
 
     /// Its name in settings and reports.
     pub fn name(self) -> &'static str {
@@ -126,8 +132,14 @@ impl Merging {
             Merging::Never => Box::new(Never),
             Merging::Batch => Box::new(Batch),
             Merging::Always => Box::new(Always),
-            Merging::Paper => Box::new(Paper::new(PaperSettings::default(), stripe_blocks, longest_hold)),
-            Merging::Adaptive => Box::new(Adaptive::new(AdaptiveSettings::default(), stripe_blocks)),
+            Merging::Paper => Box::new(Paper::new(
+                PaperSettings::default(),
+                stripe_blocks,
+                longest_hold,
+            )),
+            Merging::Adaptive => {
+                Box::new(Adaptive::new(AdaptiveSettings::default(), stripe_blocks))
+            }
         }
     }
 }

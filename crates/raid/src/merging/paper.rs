@@ -30,7 +30,12 @@ pub struct PaperSettings {
 
 impl Default for PaperSettings {
     fn default() -> PaperSettings {
-        PaperSettings { area_stripes: 1024, time_to_live: 1_000_000_000, failed_share: 0.3, least_waits: 16 }
+        PaperSettings {
+            area_stripes: 1024,
+            time_to_live: 1_000_000_000,
+            failed_share: 0.3,
+            least_waits: 16,
+        }
     }
 }
 
@@ -64,12 +69,21 @@ pub struct Paper {
 impl Paper {
     /// For stripes of so many blocks.
     pub fn new(settings: PaperSettings, stripe_blocks: u32, longest_hold: Nanos) -> Paper {
-        Paper { settings, stripe_blocks, longest_hold, areas: BTreeMap::new(), records: BTreeMap::new() }
+        Paper {
+            settings,
+            stripe_blocks,
+            longest_hold,
+            areas: BTreeMap::new(),
+            records: BTreeMap::new(),
+        }
     }
 
     /// Forgets a bit that was set too long ago.
     fn bitmap_clear(&mut self, now: Nanos, stripe: u64) -> bool {
-        let area = self.areas.entry(stripe / self.settings.area_stripes).or_default();
+        let area = self
+            .areas
+            .entry(stripe / self.settings.area_stripes)
+            .or_default();
         if area.merges && now.saturating_sub(area.updated) > self.settings.time_to_live {
             area.merges = false;
         }
@@ -81,7 +95,10 @@ impl Paper {
         let share = f64::from(look.filled) / f64::from(self.stripe_blocks);
         let meets_line = look.oldest + (share * self.longest_hold as f64) as Nanos;
         let fails = look.missing > 0 && look.now >= meets_line.min(look.deadline);
-        let record = self.records.get_mut(&look.stripe).expect("a stripe with writes has a record");
+        let record = self
+            .records
+            .get_mut(&look.stripe)
+            .expect("a stripe with writes has a record");
         if look.missing > 0 && !fails {
             record.waiting = true;
             return Verdict::Hold(meets_line.min(look.deadline));
@@ -89,7 +106,10 @@ impl Paper {
         record.waiting = false;
         record.scattering = fails;
         let settings = self.settings;
-        let area = self.areas.entry(look.stripe / settings.area_stripes).or_default();
+        let area = self
+            .areas
+            .entry(look.stripe / settings.area_stripes)
+            .or_default();
         area.waits += 1;
         area.failed += u32::from(fails);
         if area.waits >= settings.least_waits {
@@ -98,14 +118,24 @@ impl Paper {
             }
             (area.waits, area.failed) = (0, 0);
         }
-        if fails { Verdict::Alone } else { Verdict::Together }
+        if fails {
+            Verdict::Alone
+        } else {
+            Verdict::Together
+        }
     }
 
     /// Sets the bit of an area of which a stripe has been written whole.
     fn seq_detect(&mut self, now: Nanos, stripe: u64) {
-        let full = self.records.get(&stripe).is_some_and(|record| record.set == self.stripe_blocks);
+        let full = self
+            .records
+            .get(&stripe)
+            .is_some_and(|record| record.set == self.stripe_blocks);
         if full {
-            let area = self.areas.entry(stripe / self.settings.area_stripes).or_default();
+            let area = self
+                .areas
+                .entry(stripe / self.settings.area_stripes)
+                .or_default();
             area.merges = true;
             area.updated = now;
         }
@@ -115,12 +145,15 @@ impl Paper {
 impl Strategy for Paper {
     fn arrived(&mut self, arrival: &Arrival) -> Mark {
         let words = self.stripe_blocks.div_ceil(64) as usize;
-        let record = self.records.entry(arrival.stripe).or_insert_with(|| Record {
-            bitmap: vec![0; words],
-            set: 0,
-            scattering: false,
-            waiting: false,
-        });
+        let record = self
+            .records
+            .entry(arrival.stripe)
+            .or_insert_with(|| Record {
+                bitmap: vec![0; words],
+                set: 0,
+                scattering: false,
+                waiting: false,
+            });
         let first = (arrival.start % u64::from(self.stripe_blocks)) as u32;
         for block in first..first + arrival.blocks {
             let (word, bit) = ((block / 64) as usize, 1u64 << (block % 64));
@@ -132,7 +165,10 @@ impl Strategy for Paper {
 
     fn judge(&mut self, look: &Look) -> Verdict {
         let merges = self.bitmap_clear(look.now, look.stripe);
-        let record = self.records.get(&look.stripe).expect("a stripe with writes has a record");
+        let record = self
+            .records
+            .get(&look.stripe)
+            .expect("a stripe with writes has a record");
         let verdict = if (merges && !record.scattering) || record.waiting {
             self.merge_check(look)
         } else {

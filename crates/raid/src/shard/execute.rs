@@ -9,18 +9,32 @@ use crate::stripe::{Execution, Job, Part, Purpose};
 
 impl<B: Block> Shard<B> {
     /// Gives the stripe to somebody.
-    pub(super) fn begin(&mut self, now: Nanos, since: Nanos, number: u64, purpose: Purpose<B>, full: bool) {
+    pub(super) fn begin(
+        &mut self,
+        now: Nanos,
+        since: Nanos,
+        number: u64,
+        purpose: Purpose<B>,
+        full: bool,
+    ) {
         let rows = match &purpose {
-            Purpose::Write(parts) => self.rows_of(parts.iter().map(|part| (part.first, part.data.len() as u32))),
+            Purpose::Write(parts) => self.rows_of(
+                parts
+                    .iter()
+                    .map(|part| (part.first, part.data.len() as u32)),
+            ),
             Purpose::Job(Job::Read { first, blocks, .. }) => self.rows_of([(*first, *blocks)]),
             Purpose::Job(_) => 0..self.geometry.rows(),
         };
-        let mut grid =
-            Grid::new(self.geometry, rows.start, rows.end - rows.start, |column| !self.readable(number, column));
+        let mut grid = Grid::new(self.geometry, rows.start, rows.end - rows.start, |column| {
+            !self.readable(number, column)
+        });
         match &purpose {
             Purpose::Write(parts) => self.fill_in(&mut grid, parts),
             Purpose::Job(Job::Read { first, blocks, .. }) => {
-                (*first..first + blocks).map(|index| self.geometry.cell(index)).for_each(|(column, row)| grid.want(column, row));
+                (*first..first + blocks)
+                    .map(|index| self.geometry.cell(index))
+                    .for_each(|(column, row)| grid.want(column, row));
             }
             Purpose::Job(Job::Rebuild { member, .. }) => {
                 let column = self.geometry.column(number, *member);
@@ -32,7 +46,15 @@ impl<B: Block> Shard<B> {
             }
         }
         let careful = matches!(purpose, Purpose::Job(Job::Read { .. }));
-        let execution = Execution { purpose, grid, outstanding: 0, writing: false, full, careful, started: since };
+        let execution = Execution {
+            purpose,
+            grid,
+            outstanding: 0,
+            writing: false,
+            full,
+            careful,
+            started: since,
+        };
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         stripe.running = Some(execution);
         if self.doubtful.contains(&number) && !full {
@@ -54,8 +76,15 @@ impl<B: Block> Shard<B> {
     fn rows_of(&self, pieces: impl IntoIterator<Item = (u32, u32)>) -> std::ops::Range<u32> {
         let (mut start, mut end) = (u32::MAX, 0);
         for (first, blocks) in pieces {
-            let ((left, top), (right, bottom)) = (self.geometry.cell(first), self.geometry.cell(first + blocks - 1));
-            let (top, bottom) = if left == right { (top, bottom + 1) } else { (0, self.geometry.rows()) };
+            let ((left, top), (right, bottom)) = (
+                self.geometry.cell(first),
+                self.geometry.cell(first + blocks - 1),
+            );
+            let (top, bottom) = if left == right {
+                (top, bottom + 1)
+            } else {
+                (0, self.geometry.rows())
+            };
             start = start.min(top);
             end = end.max(bottom);
         }
@@ -63,7 +92,10 @@ impl<B: Block> Shard<B> {
     }
 
     fn running(&mut self, number: u64) -> &mut Execution<B> {
-        let stripe = self.stripes.get_mut(&number).expect("a stripe stays while somebody has it");
+        let stripe = self
+            .stripes
+            .get_mut(&number)
+            .expect("a stripe stays while somebody has it");
         stripe.running.as_mut().expect("somebody has it")
     }
 
@@ -105,9 +137,24 @@ impl<B: Block> Shard<B> {
         let member = self.geometry.member(number, range.column);
         let step = if careful { 1 } else { range.rows };
         for row in (range.row..range.row + range.rows).step_by(step as usize) {
-            let ticket = Ticket::Cells { stripe: number, range: Range { row, rows: step, ..range }, member };
+            let ticket = Ticket::Cells {
+                stripe: number,
+                range: Range {
+                    row,
+                    rows: step,
+                    ..range
+                },
+                member,
+            };
             let start = self.geometry.member_block(number, row);
-            self.issue(ticket, member, Action::Read { start, blocks: step });
+            self.issue(
+                ticket,
+                member,
+                Action::Read {
+                    start,
+                    blocks: step,
+                },
+            );
             self.running(number).outstanding += 1;
         }
     }
@@ -116,9 +163,21 @@ impl<B: Block> Shard<B> {
     fn deliver(&mut self, now: Nanos, number: u64) {
         let geometry = self.geometry;
         let execution = self.running(number);
-        if let Purpose::Job(Job::Read { request, offset, first, blocks }) = execution.purpose {
+        if let Purpose::Job(Job::Read {
+            request,
+            offset,
+            first,
+            blocks,
+        }) = execution.purpose
+        {
             let cells = (first..first + blocks).map(|index| geometry.cell(index));
-            let data = cells.map(|(column, row)| execution.grid.found(column, row).expect("it was wanted").clone());
+            let data = cells.map(|(column, row)| {
+                execution
+                    .grid
+                    .found(column, row)
+                    .expect("it was wanted")
+                    .clone()
+            });
             let data = data.collect();
             self.fill(now, request, offset, data);
         }
@@ -140,19 +199,39 @@ impl<B: Block> Shard<B> {
         self.note_written(number);
         for (range, data) in writes {
             let member = self.geometry.member(number, range.column);
-            let ticket = Ticket::Cells { stripe: number, range, member };
+            let ticket = Ticket::Cells {
+                stripe: number,
+                range,
+                member,
+            };
             let start = self.geometry.member_block(number, range.row);
-            self.issue(ticket, member, Action::Write { start, data, durable });
+            self.issue(
+                ticket,
+                member,
+                Action::Write {
+                    start,
+                    data,
+                    durable,
+                },
+            );
         }
     }
 
     /// The region of a stripe is not settled until members are flushed after now.
     pub(super) fn note_written(&mut self, number: u64) {
-        self.written.insert(number / self.settings.region_stripes, self.member_flushes);
+        self.written
+            .insert(number / self.settings.region_stripes, self.member_flushes);
     }
 
     /// An operation on cells has ended.
-    pub(super) fn cells(&mut self, now: Nanos, number: u64, range: Range, member: usize, outcome: Outcome<B>) {
+    pub(super) fn cells(
+        &mut self,
+        now: Nanos,
+        number: u64,
+        range: Range,
+        member: usize,
+        outcome: Outcome<B>,
+    ) {
         let execution = self.running(number);
         execution.outstanding -= 1;
         let writing = execution.writing;
@@ -163,14 +242,20 @@ impl<B: Block> Shard<B> {
                 }
             }
             Outcome::Done => {}
-            Outcome::Unreadable if !writing && range.rows > 1 => self.read_cells(number, range, true),
+            Outcome::Unreadable if !writing && range.rows > 1 => {
+                self.read_cells(number, range, true)
+            }
             Outcome::Unreadable if !writing => execution.grid.lose(range.column, range.row),
             Outcome::Unreadable | Outcome::Gone => self.lose_member(member),
         }
         if self.running(number).outstanding > 0 {
             return;
         }
-        if writing { self.finish(now, number, None) } else { self.advance(now, number) }
+        if writing {
+            self.finish(now, number, None)
+        } else {
+            self.advance(now, number)
+        }
     }
 
     /// Too much of the stripe is lost.
@@ -184,7 +269,10 @@ impl<B: Block> Shard<B> {
             self.note_written(number);
         }
         let unwritten = self.writable(number).iter().filter(|&&live| !live).count();
-        let failure = failure.or((unwritten > self.geometry.syndromes()).then_some(Failure::Lost { stripe: number }));
+        let failure =
+            failure
+                .or((unwritten > self.geometry.syndromes())
+                    .then_some(Failure::Lost { stripe: number }));
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         let execution = stripe.running.take().expect("the caller has it");
         match execution.purpose {
@@ -192,7 +280,8 @@ impl<B: Block> Shard<B> {
                 if execution.full && failure.is_none() {
                     self.doubtful.remove(&number);
                 }
-                self.strategy.written(now, execution.started, execution.full);
+                self.strategy
+                    .written(now, execution.started, execution.full);
                 for part in parts {
                     self.strategy.ended(now, part.mark, part.data.len() as u32);
                     self.end(now, part.request, failure);
@@ -200,7 +289,9 @@ impl<B: Block> Shard<B> {
             }
             // A read is answered as soon as its blocks are known, whatever becomes of writing them back.
             Purpose::Job(Job::Read { .. }) if execution.writing => {}
-            Purpose::Job(Job::Read { request, .. } | Job::Resync { request }) => self.end(now, request, failure),
+            Purpose::Job(Job::Read { request, .. } | Job::Resync { request }) => {
+                self.end(now, request, failure)
+            }
             Purpose::Job(Job::Rebuild { request, member }) => {
                 if failure.is_none() {
                     self.mark_rebuilt(member, number);

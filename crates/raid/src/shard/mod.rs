@@ -14,7 +14,9 @@ use crate::block::Block;
 use crate::geometry::Geometry;
 use crate::grid::Range;
 use crate::merging::{Merging, Strategy};
-use crate::request::{Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token};
+use crate::request::{
+    Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
+};
 use crate::slab::Slab;
 use crate::stripe::{Job, Stripe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -35,7 +37,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { merging: Merging::Adaptive, longest_hold: 1_000_000, member_depth: 64, region_stripes: 1024 }
+        Settings {
+            merging: Merging::Adaptive,
+            longest_hold: 1_000_000,
+            member_depth: 64,
+            region_stripes: 1024,
+        }
     }
 }
 
@@ -107,9 +114,23 @@ struct Pending<B> {
 
 /// What an operation is for.
 enum Ticket {
-    Direct { request: usize, offset: usize, stripe: u64, first: u32, blocks: u32, member: usize },
-    Cells { stripe: u64, range: Range, member: usize },
-    Flush { request: usize, member: usize },
+    Direct {
+        request: usize,
+        offset: usize,
+        stripe: u64,
+        first: u32,
+        blocks: u32,
+        member: usize,
+    },
+    Cells {
+        stripe: u64,
+        range: Range,
+        member: usize,
+    },
+    Flush {
+        request: usize,
+        member: usize,
+    },
 }
 
 /// A state machine for the stripes of an array.
@@ -150,7 +171,9 @@ impl<B: Block> Shard<B> {
         Shard {
             geometry,
             settings,
-            strategy: settings.merging.strategy(geometry.stripe_blocks(), settings.longest_hold),
+            strategy: settings
+                .merging
+                .strategy(geometry.stripe_blocks(), settings.longest_hold),
             members: vec![MemberState::Up; geometry.members()],
             stripes: BTreeMap::new(),
             requests: Slab::new(),
@@ -206,11 +229,21 @@ impl<B: Block> Shard<B> {
         match request {
             Request::Flush => self.flush(now, token),
             Request::Read { start, blocks } => match self.refusal(start, blocks) {
-                Some(failure) => self.output.replies.push(Reply { token, result: Err(failure) }),
+                Some(failure) => self.output.replies.push(Reply {
+                    token,
+                    result: Err(failure),
+                }),
                 None => self.read(now, token, start, blocks),
             },
-            Request::Write { start, data, durable } => match self.refusal(start, data.len() as u64) {
-                Some(failure) => self.output.replies.push(Reply { token, result: Err(failure) }),
+            Request::Write {
+                start,
+                data,
+                durable,
+            } => match self.refusal(start, data.len() as u64) {
+                Some(failure) => self.output.replies.push(Reply {
+                    token,
+                    result: Err(failure),
+                }),
                 None => self.write(now, token, start, data, durable),
             },
         }
@@ -223,16 +256,36 @@ impl<B: Block> Shard<B> {
     /// If no such operation is outstanding.
     pub fn completed(&mut self, now: Nanos, id: OpId, outcome: Outcome<B>) {
         match self.tickets.remove(id).expect("an operation ends once") {
-            Ticket::Direct { request, offset, stripe, first, blocks, member } => match outcome {
+            Ticket::Direct {
+                request,
+                offset,
+                stripe,
+                first,
+                blocks,
+                member,
+            } => match outcome {
                 Outcome::Read(data) => self.fill(now, request, offset, data),
                 outcome => {
                     if !matches!(outcome, Outcome::Unreadable) {
                         self.lose_member(member);
                     }
-                    self.add_job(now, stripe, Job::Read { request, offset, first, blocks });
+                    self.add_job(
+                        now,
+                        stripe,
+                        Job::Read {
+                            request,
+                            offset,
+                            first,
+                            blocks,
+                        },
+                    );
                 }
             },
-            Ticket::Cells { stripe, range, member } => {
+            Ticket::Cells {
+                stripe,
+                range,
+                member,
+            } => {
                 self.cells_outstanding -= 1;
                 self.cells(now, stripe, range, member, outcome);
             }
@@ -261,14 +314,19 @@ impl<B: Block> Shard<B> {
         self.members[member] = MemberState::Gone;
         for (&number, stripe) in &mut self.stripes {
             if let Some(running) = &mut stripe.running {
-                running.grid.lose_column(self.geometry.column(number, member));
+                running
+                    .grid
+                    .lose_column(self.geometry.column(number, member));
             }
         }
     }
 
     /// An empty device takes the place of a lost member; it is to be filled by [`Shard::rebuild`], stripe by stripe.
     pub fn replace_member(&mut self, member: usize) {
-        self.members[member] = MemberState::Rebuilding { below: 0, done: BTreeSet::new() };
+        self.members[member] = MemberState::Rebuilding {
+            below: 0,
+            done: BTreeSet::new(),
+        };
     }
 
     /// Computes and writes what a replaced member should have of a stripe. The token is answered.
@@ -304,7 +362,15 @@ impl<B: Block> Shard<B> {
 
     /// A request that is the array's own.
     fn internal(&mut self, token: Token) -> usize {
-        self.requests.insert(Pending { token, left: 1, data: Vec::new(), failure: None, is_read: false, epoch: None, member_flushes: None })
+        self.requests.insert(Pending {
+            token,
+            left: 1,
+            data: Vec::new(),
+            failure: None,
+            is_read: false,
+            epoch: None,
+            member_flushes: None,
+        })
     }
 
     /// Whether a column of a stripe has what it should have.
@@ -319,12 +385,18 @@ impl<B: Block> Shard<B> {
     /// The columns of a stripe that can be written.
     fn writable(&self, stripe: u64) -> Vec<bool> {
         let columns = 0..self.geometry.members();
-        columns.map(|column| self.members[self.geometry.member(stripe, column)] != MemberState::Gone).collect()
+        columns
+            .map(|column| self.members[self.geometry.member(stripe, column)] != MemberState::Gone)
+            .collect()
     }
 
     /// More members are gone than the level bears.
     fn is_broken(&self) -> bool {
-        self.members.iter().filter(|&state| *state == MemberState::Gone).count() > self.geometry.syndromes()
+        self.members
+            .iter()
+            .filter(|&state| *state == MemberState::Gone)
+            .count()
+            > self.geometry.syndromes()
     }
 
     fn refusal(&self, start: u64, blocks: u64) -> Option<Failure> {
@@ -347,11 +419,15 @@ impl<B: Block> Shard<B> {
         }
         self.cells_outstanding += usize::from(matches!(ticket, Ticket::Cells { .. }));
         let id = self.tickets.insert(ticket);
-        self.output.operations.push(Operation { id, member, action });
+        self.output
+            .operations
+            .push(Operation { id, member, action });
     }
 
     fn pending(&mut self, request: usize) -> &mut Pending<B> {
-        self.requests.get_mut(request).expect("a request stays until its last part is done")
+        self.requests
+            .get_mut(request)
+            .expect("a request stays until its last part is done")
     }
 
     fn fail(&mut self, request: usize, failure: Failure) {
@@ -371,9 +447,16 @@ impl<B: Block> Shard<B> {
         }
         let result = match pending.failure {
             Some(failure) => Err(failure),
-            None => Ok(pending.data.into_iter().map(|block| block.expect("every part has filled its blocks")).collect()),
+            None => Ok(pending
+                .data
+                .into_iter()
+                .map(|block| block.expect("every part has filled its blocks"))
+                .collect()),
         };
-        self.output.replies.push(Reply { token: pending.token, result });
+        self.output.replies.push(Reply {
+            token: pending.token,
+            result,
+        });
         if let Some(epoch) = pending.epoch {
             self.leave_epoch(now, epoch);
         }

@@ -18,7 +18,15 @@ enum Source {
 impl<B: Block> Shard<B> {
     pub(super) fn read(&mut self, now: Nanos, token: Token, start: u64, blocks: u64) {
         let data = vec![None; blocks as usize];
-        let request = self.requests.insert(Pending { token, left: 1, data, failure: None, is_read: true, epoch: None, member_flushes: None });
+        let request = self.requests.insert(Pending {
+            token,
+            left: 1,
+            data,
+            failure: None,
+            is_read: true,
+            epoch: None,
+            member_flushes: None,
+        });
         self.reads += 1;
         let mut offset = 0;
         for extent in self.geometry.extents(start, blocks) {
@@ -33,7 +41,11 @@ impl<B: Block> Shard<B> {
         self.turn += 1;
         let mut piece: Option<(Source, u32, u32)> = None;
         for index in extent.first..extent.first + extent.blocks {
-            let known = self.stripes.get(&extent.stripe).and_then(|stripe| stripe.pending(&self.geometry, index)).cloned();
+            let known = self
+                .stripes
+                .get(&extent.stripe)
+                .and_then(|stripe| stripe.pending(&self.geometry, index))
+                .cloned();
             if let Some(block) = known {
                 let at = offset + (index - extent.first) as usize;
                 self.pending(request).data[at] = Some(block);
@@ -41,7 +53,9 @@ impl<B: Block> Shard<B> {
             }
             let source = self.source(extent.stripe, index);
             match &mut piece {
-                Some((same, first, blocks)) if *same == source && *first + *blocks == index => *blocks += 1,
+                Some((same, first, blocks)) if *same == source && *first + *blocks == index => {
+                    *blocks += 1
+                }
                 _ => {
                     let last = piece.replace((source, index, 1));
                     self.read_piece(now, request, offset, extent, last);
@@ -55,24 +69,51 @@ impl<B: Block> Shard<B> {
         let columns = self.geometry.members();
         let readable = |column: &usize| self.readable(stripe, *column);
         let column = match self.geometry.level() {
-            Level::Raid1 => (0..columns).map(|copy| (copy + self.turn) % columns).find(readable),
+            Level::Raid1 => (0..columns)
+                .map(|copy| (copy + self.turn) % columns)
+                .find(readable),
             _ => Some(self.geometry.cell(index).0).filter(readable),
         };
         column.map_or(Source::Decoded, Source::Member)
     }
 
-    fn read_piece(&mut self, now: Nanos, request: usize, offset: usize, extent: Extent, piece: Option<(Source, u32, u32)>) {
-        let Some((source, first, blocks)) = piece else { return };
+    fn read_piece(
+        &mut self,
+        now: Nanos,
+        request: usize,
+        offset: usize,
+        extent: Extent,
+        piece: Option<(Source, u32, u32)>,
+    ) {
+        let Some((source, first, blocks)) = piece else {
+            return;
+        };
         let offset = offset + (first - extent.first) as usize;
         let stripe = extent.stripe;
         self.pending(request).left += 1;
         match source {
-            Source::Decoded => self.add_job(now, stripe, Job::Read { request, offset, first, blocks }),
+            Source::Decoded => self.add_job(
+                now,
+                stripe,
+                Job::Read {
+                    request,
+                    offset,
+                    first,
+                    blocks,
+                },
+            ),
             Source::Member(column) => {
                 let member = self.geometry.member(stripe, column);
                 let (_, row) = self.geometry.cell(first);
                 let start = self.geometry.member_block(stripe, row);
-                let ticket = Ticket::Direct { request, offset, stripe, first, blocks, member };
+                let ticket = Ticket::Direct {
+                    request,
+                    offset,
+                    stripe,
+                    first,
+                    blocks,
+                    member,
+                };
                 self.issue(ticket, member, Action::Read { start, blocks });
             }
         }
@@ -90,7 +131,11 @@ impl<B: Block> Shard<B> {
     /// Something wants a stripe for itself.
     pub(super) fn add_job(&mut self, now: Nanos, stripe: u64, job: Job) {
         let blocks = self.geometry.stripe_blocks();
-        self.stripes.entry(stripe).or_insert_with(|| Stripe::new(blocks)).jobs.push_back(job);
+        self.stripes
+            .entry(stripe)
+            .or_insert_with(|| Stripe::new(blocks))
+            .jobs
+            .push_back(job);
         self.consider(now, stripe);
     }
 }

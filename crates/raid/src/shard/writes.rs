@@ -7,21 +7,51 @@ use crate::request::{Action, Failure, Nanos, Outcome, Token};
 use crate::stripe::{Part, Purpose, Stripe};
 
 impl<B: Block> Shard<B> {
-    pub(super) fn write(&mut self, now: Nanos, token: Token, start: u64, data: Vec<B>, durable: bool) {
+    pub(super) fn write(
+        &mut self,
+        now: Nanos,
+        token: Token,
+        start: u64,
+        data: Vec<B>,
+        durable: bool,
+    ) {
         let epoch = self.epoch;
         *self.unfinished.entry(epoch).or_default() += 1;
         let blocks = data.len() as u64;
-        let pending = Pending { token, left: 1, data: Vec::new(), failure: None, is_read: false, epoch: Some(epoch), member_flushes: None };
+        let pending = Pending {
+            token,
+            left: 1,
+            data: Vec::new(),
+            failure: None,
+            is_read: false,
+            epoch: Some(epoch),
+            member_flushes: None,
+        };
         let request = self.requests.insert(pending);
         let (mut data, mut next) = (data.into_iter(), start);
         for extent in self.geometry.extents(start, blocks) {
             self.pending(request).left += 1;
             let part: Vec<B> = data.by_ref().take(extent.blocks as usize).collect();
-            let mark = self.strategy.arrived(&Arrival { now, stripe: extent.stripe, start: next, blocks: extent.blocks });
+            let mark = self.strategy.arrived(&Arrival {
+                now,
+                stripe: extent.stripe,
+                start: next,
+                blocks: extent.blocks,
+            });
             next += u64::from(extent.blocks);
             let stripe_blocks = self.geometry.stripe_blocks();
-            let stripe = self.stripes.entry(extent.stripe).or_insert_with(|| Stripe::new(stripe_blocks));
-            stripe.push(Part { request, first: extent.first, data: part, arrived: now, mark, durable });
+            let stripe = self
+                .stripes
+                .entry(extent.stripe)
+                .or_insert_with(|| Stripe::new(stripe_blocks));
+            stripe.push(Part {
+                request,
+                first: extent.first,
+                data: part,
+                arrived: now,
+                mark,
+                durable,
+            });
             stripe.urgent |= durable;
             self.consider(now, extent.stripe);
         }
@@ -33,8 +63,12 @@ impl<B: Block> Shard<B> {
         let request = self.internal(token);
         self.epoch += 1;
         self.flushes.push((self.epoch, request));
-        let waiting: Vec<u64> =
-            self.stripes.iter().filter(|(_, stripe)| !stripe.waiting.is_empty()).map(|(&number, _)| number).collect();
+        let waiting: Vec<u64> = self
+            .stripes
+            .iter()
+            .filter(|(_, stripe)| !stripe.waiting.is_empty())
+            .map(|(&number, _)| number)
+            .collect();
         for number in waiting {
             if let Some(stripe) = self.stripes.get_mut(&number) {
                 stripe.urgent = true;
@@ -46,7 +80,10 @@ impl<B: Block> Shard<B> {
 
     /// A write has ended.
     pub(super) fn leave_epoch(&mut self, now: Nanos, epoch: u64) {
-        let left = self.unfinished.get_mut(&epoch).expect("a write is counted once");
+        let left = self
+            .unfinished
+            .get_mut(&epoch)
+            .expect("a write is counted once");
         *left -= 1;
         if *left == 0 {
             self.unfinished.remove(&epoch);
@@ -56,9 +93,15 @@ impl<B: Block> Shard<B> {
 
     /// Flushes the members for every flush that waits for no write any more.
     fn flush_members(&mut self, now: Nanos) {
-        let oldest = self.unfinished.first_key_value().map_or(u64::MAX, |(&epoch, _)| epoch);
-        let ready: Vec<usize> =
-            self.flushes.extract_if(.., |(epoch, _)| *epoch <= oldest).map(|(_, request)| request).collect();
+        let oldest = self
+            .unfinished
+            .first_key_value()
+            .map_or(u64::MAX, |(&epoch, _)| epoch);
+        let ready: Vec<usize> = self
+            .flushes
+            .extract_if(.., |(epoch, _)| *epoch <= oldest)
+            .map(|(_, request)| request)
+            .collect();
         for request in ready {
             self.member_flushes += 1;
             self.pending(request).member_flushes = Some(self.member_flushes);
@@ -73,7 +116,13 @@ impl<B: Block> Shard<B> {
     }
 
     /// A member has flushed, or failed to.
-    pub(super) fn member_flushed(&mut self, now: Nanos, request: usize, member: usize, outcome: Outcome<B>) {
+    pub(super) fn member_flushed(
+        &mut self,
+        now: Nanos,
+        request: usize,
+        member: usize,
+        outcome: Outcome<B>,
+    ) {
         if !matches!(outcome, Outcome::Done) {
             self.lose_member(member);
         }
@@ -83,16 +132,29 @@ impl<B: Block> Shard<B> {
         let pending = self.pending(request);
         if let (1, None, Some(flushes)) = (pending.left, pending.failure, pending.member_flushes) {
             self.written.retain(|_, before| *before >= flushes);
-            let writing = |stripe: &Stripe<B>| stripe.running.as_ref().is_some_and(|running| running.writing);
-            let busy: Vec<u64> = self.stripes.iter().filter(|(_, stripe)| writing(stripe)).map(|(&at, _)| at).collect();
-            busy.into_iter().for_each(|number| self.note_written(number));
+            let writing = |stripe: &Stripe<B>| {
+                stripe
+                    .running
+                    .as_ref()
+                    .is_some_and(|running| running.writing)
+            };
+            let busy: Vec<u64> = self
+                .stripes
+                .iter()
+                .filter(|(_, stripe)| writing(stripe))
+                .map(|(&at, _)| at)
+                .collect();
+            busy.into_iter()
+                .for_each(|number| self.note_written(number));
         }
         self.answer_part(now, request);
     }
 
     /// Gives an idle stripe to what wants it most, or forgets it.
     pub(super) fn consider(&mut self, now: Nanos, number: u64) {
-        let Some(stripe) = self.stripes.get_mut(&number) else { return };
+        let Some(stripe) = self.stripes.get_mut(&number) else {
+            return;
+        };
         if stripe.running.is_some() {
             return;
         }
@@ -117,20 +179,33 @@ impl<B: Block> Shard<B> {
             Verdict::Alone => false,
             Verdict::Together | Verdict::Hold(_) => true,
         };
-        let held = std::mem::take(&mut self.stripes.get_mut(&number).expect("seen a moment ago").held);
+        let held = std::mem::take(
+            &mut self
+                .stripes
+                .get_mut(&number)
+                .expect("seen a moment ago")
+                .held,
+        );
         self.counters.expired += u64::from(held && now >= look.deadline);
         if self.has_room() {
             self.start(now, now, number, all);
         } else {
-            self.stripes.get_mut(&number).expect("seen a moment ago").queued = Some(now);
+            self.stripes
+                .get_mut(&number)
+                .expect("seen a moment ago")
+                .queued = Some(now);
             self.queue.push_back(number);
         }
     }
 
     /// Members have room for a stripe that queued for it.
     pub(super) fn leave_queue(&mut self, now: Nanos, number: u64) {
-        let Some(stripe) = self.stripes.get_mut(&number) else { return };
-        let Some(since) = stripe.queued.take() else { return };
+        let Some(stripe) = self.stripes.get_mut(&number) else {
+            return;
+        };
+        let Some(since) = stripe.queued.take() else {
+            return;
+        };
         if stripe.running.is_some() || !stripe.jobs.is_empty() {
             return self.consider(now, number);
         }
@@ -170,10 +245,15 @@ impl<B: Block> Shard<B> {
         }
         let filled = stripe.filled;
         let parts = stripe.take(all);
-        let blocks = if all { filled } else { parts[0].data.len() as u32 };
+        let blocks = if all {
+            filled
+        } else {
+            parts[0].data.len() as u32
+        };
         let full = blocks == self.geometry.stripe_blocks();
         for part in &parts {
-            self.strategy.started(number, part.mark, part.data.len() as u32);
+            self.strategy
+                .started(number, part.mark, part.data.len() as u32);
         }
         if full {
             self.counters.full += 1;

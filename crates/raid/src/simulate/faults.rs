@@ -22,12 +22,17 @@ impl Block for Word {
     }
 
     fn add(&mut self, other: &Word) {
-        self.0.iter_mut().zip(other.0).for_each(|(sum, other)| *sum ^= other);
+        self.0
+            .iter_mut()
+            .zip(other.0)
+            .for_each(|(sum, other)| *sum ^= other);
     }
 
     fn add_scaled(&mut self, factor: u8, other: &Word) {
         for (sum, other) in self.0.iter_mut().zip(other.0) {
-            let product = (0..8).rev().fold(0, |sum, bit| galois::double(sum) ^ if factor >> bit & 1 == 1 { other } else { 0 });
+            let product = (0..8).rev().fold(0, |sum, bit| {
+                galois::double(sum) ^ if factor >> bit & 1 == 1 { other } else { 0 }
+            });
             *sum ^= product;
         }
     }
@@ -98,9 +103,18 @@ struct Version {
 
 /// A request on its way.
 enum Flight {
-    Read { start: u64, since: u64 },
-    Write { start: u64, versions: Vec<usize>, durable: bool },
-    Flush { covered: Vec<usize> },
+    Read {
+        start: u64,
+        since: u64,
+    },
+    Write {
+        start: u64,
+        versions: Vec<usize>,
+        durable: bool,
+    },
+    Flush {
+        covered: Vec<usize>,
+    },
     Internal,
 }
 
@@ -133,7 +147,9 @@ struct World {
 pub fn run(seed: u64, severity: Severity, canary: Option<Canary>) -> Result<Summary, String> {
     let mut world = World::new(seed, severity, canary);
     let steps = world.rng.between(30, 300);
-    let done = (0..steps).try_for_each(|_| world.step()).and_then(|()| world.finish());
+    let done = (0..steps)
+        .try_for_each(|_| world.step())
+        .and_then(|()| world.finish());
     match done {
         Ok(()) => Ok(world.summary),
         Err(wrong) => Err(format!(
@@ -149,7 +165,14 @@ pub fn run(seed: u64, severity: Severity, canary: Option<Canary>) -> Result<Summ
 impl World {
     fn new(seed: u64, severity: Severity, canary: Option<Canary>) -> World {
         let mut rng = SimRng::new(seed);
-        let level = *rng.pick(&[Level::Raid0, Level::Raid1, Level::Raid5, Level::Raid5, Level::Raid6, Level::Raid6]);
+        let level = *rng.pick(&[
+            Level::Raid0,
+            Level::Raid1,
+            Level::Raid5,
+            Level::Raid5,
+            Level::Raid6,
+            Level::Raid6,
+        ]);
         let members = match level {
             Level::Raid0 | Level::Raid1 => rng.between(2, 4),
             Level::Raid5 => rng.between(3, 6),
@@ -157,7 +180,8 @@ impl World {
         } as usize;
         let strip = 4096 << rng.below(3);
         let stripes = rng.between(2, 6);
-        let geometry = Geometry::new(level, members, strip, strip * stripes).expect("within the bounds of every level");
+        let geometry = Geometry::new(level, members, strip, strip * stripes)
+            .expect("within the bounds of every level");
         let settings = Settings {
             merging: *rng.pick(&Merging::ALL),
             longest_hold: rng.between(1, 2000) * 1000,
@@ -165,9 +189,17 @@ impl World {
             region_stripes: rng.between(1, 3),
         };
         let size = (stripes * u64::from(geometry.rows())) as usize;
-        let disk = || Disk { cached: vec![Word::zero(); size], stable: vec![Word::zero(); size], unreadable: BTreeSet::new(), dead: false };
+        let disk = || Disk {
+            cached: vec![Word::zero(); size],
+            stable: vec![Word::zero(); size],
+            unreadable: BTreeSet::new(),
+            dead: false,
+        };
         let blocks = geometry.blocks() as usize;
-        let blank = Version { value: Word::zero(), acknowledged: Some(0) };
+        let blank = Version {
+            value: Word::zero(),
+            acknowledged: Some(0),
+        };
         World {
             weak: rng.below(members as u64) as usize,
             rng,
@@ -218,7 +250,11 @@ impl World {
     /// A run of blocks, short ones more often.
     fn place(&mut self) -> (u64, u64) {
         let size = self.geometry.blocks();
-        let most = if self.rng.chance(1, 4) { size } else { 3.min(size) };
+        let most = if self.rng.chance(1, 4) {
+            size
+        } else {
+            3.min(size)
+        };
         let blocks = self.rng.between(1, most);
         (self.rng.between(0, size - blocks), blocks)
     }
@@ -231,26 +267,54 @@ impl World {
         for at in 0..blocks {
             let value = Word(((self.next_token + 1) << 16 | (at + 1)).to_le_bytes());
             let history = &mut self.versions[(start + at) as usize];
-            history.push(Version { value, acknowledged: None });
+            history.push(Version {
+                value,
+                acknowledged: None,
+            });
             versions.push(history.len() - 1);
             data.push(value);
         }
-        self.submit(Flight::Write { start, versions, durable }, Request::Write { start, data, durable });
+        self.submit(
+            Flight::Write {
+                start,
+                versions,
+                durable,
+            },
+            Request::Write {
+                start,
+                data,
+                durable,
+            },
+        );
     }
 
     fn read(&mut self) {
         let (start, blocks) = self.place();
-        self.submit(Flight::Read { start, since: self.step }, Request::Read { start, blocks });
+        self.submit(
+            Flight::Read {
+                start,
+                since: self.step,
+            },
+            Request::Read { start, blocks },
+        );
     }
 
     fn flush(&mut self) {
-        let covered = self.versions.iter().map(|history| latest_acknowledged(history, self.step)).collect();
+        let covered = self
+            .versions
+            .iter()
+            .map(|history| latest_acknowledged(history, self.step))
+            .collect();
         self.submit(Flight::Flush { covered }, Request::Flush);
     }
 
     /// Members that are gone or not yet rebuilt.
     fn missing(&self) -> usize {
-        (0..self.disks.len()).filter(|&member| *self.shard.member(member) != MemberState::Up || self.disks[member].dead).count()
+        (0..self.disks.len())
+            .filter(|&member| {
+                *self.shard.member(member) != MemberState::Up || self.disks[member].dead
+            })
+            .count()
     }
 
     /// A sector of a member can no longer be read.
@@ -284,8 +348,15 @@ impl World {
     /// An empty disk takes the place of a dead one, and is rebuilt.
     fn replace(&mut self) {
         let gone = |member: &usize| *self.shard.member(*member) == MemberState::Gone;
-        let busy = |member: usize| self.running.iter().any(|operation| operation.member == member);
-        let Some(member) = (0..self.disks.len()).find(|member| gone(member) && !busy(*member)) else { return };
+        let busy = |member: usize| {
+            self.running
+                .iter()
+                .any(|operation| operation.member == member)
+        };
+        let Some(member) = (0..self.disks.len()).find(|member| gone(member) && !busy(*member))
+        else {
+            return;
+        };
         let disk = &mut self.disks[member];
         let noise = Word(self.rng.next_u64().to_le_bytes());
         disk.cached.fill(noise);
@@ -304,7 +375,10 @@ impl World {
         self.now += self.rng.below(200_000);
         self.shard.tick(self.now);
         match self.shard.deadline() {
-            Some(at) if at <= self.now => Err(format!("something is held beyond {at}, and it is {}", self.now)),
+            Some(at) if at <= self.now => Err(format!(
+                "something is held beyond {at}, and it is {}",
+                self.now
+            )),
             _ => Ok(()),
         }
     }
@@ -327,7 +401,10 @@ impl World {
     fn collect(&mut self) -> Result<(), String> {
         let output = std::mem::take(self.shard.output());
         self.running.extend(output.operations);
-        output.replies.into_iter().try_for_each(|reply| self.check(reply))
+        output
+            .replies
+            .into_iter()
+            .try_for_each(|reply| self.check(reply))
     }
 
     fn check(&mut self, reply: Reply<Word>) -> Result<(), String> {
@@ -338,7 +415,9 @@ impl World {
             Err(failure) => {
                 self.summary.failed += 1;
                 return match self.severity {
-                    Severity::Borne => Err(format!("refused although the level bears it: {failure}")),
+                    Severity::Borne => {
+                        Err(format!("refused although the level bears it: {failure}"))
+                    }
                     Severity::Beyond => Ok(()),
                 };
             }
@@ -350,7 +429,11 @@ impl World {
                     *durable = covered.max(*durable);
                 }
             }
-            Flight::Write { start, versions, durable } => {
+            Flight::Write {
+                start,
+                versions,
+                durable,
+            } => {
                 for (at, version) in versions.into_iter().enumerate() {
                     let block = start as usize + at;
                     self.versions[block][version].acknowledged = Some(self.step);
@@ -363,8 +446,15 @@ impl World {
                 for (at, value) in data.into_iter().enumerate() {
                     let history = &self.versions[start as usize + at];
                     let oldest = latest_acknowledged(history, since);
-                    if !history[oldest..].iter().any(|version| version.value == value) {
-                        return Err(format!("block {} reads {value:?}, and holds one of {:?}", start + at as u64, &history[oldest..]));
+                    if !history[oldest..]
+                        .iter()
+                        .any(|version| version.value == value)
+                    {
+                        return Err(format!(
+                            "block {} reads {value:?}, and holds one of {:?}",
+                            start + at as u64,
+                            &history[oldest..]
+                        ));
                     }
                 }
             }
@@ -390,12 +480,17 @@ impl World {
             disk.cut_power(&mut self.rng);
         }
         let regions: Vec<u64> = self.shard.unsettled_regions().collect();
-        let gone: Vec<MemberState> = (0..self.disks.len()).map(|member| self.shard.member(member).clone()).collect();
+        let gone: Vec<MemberState> = (0..self.disks.len())
+            .map(|member| self.shard.member(member).clone())
+            .collect();
         let doubtful: Vec<u64> = self.shard.doubtful_stripes().collect();
         self.flights.clear();
         self.shard = Shard::new(self.geometry, self.settings);
         // What was not yet rebuilt counts as gone; who was gone or in doubt before is so still.
-        let lost = gone.iter().enumerate().filter(|(_, state)| **state != MemberState::Up);
+        let lost = gone
+            .iter()
+            .enumerate()
+            .filter(|(_, state)| **state != MemberState::Up);
         lost.for_each(|(member, _)| {
             self.disks[member].dead = true;
             self.shard.lose_member(member);
@@ -427,11 +522,22 @@ impl World {
         for block in 0..self.geometry.blocks() {
             let token = self.next_token + 1;
             self.next_token = token;
-            self.shard.request(self.now, token, Request::Read { start: block, blocks: 1 });
+            self.shard.request(
+                self.now,
+                token,
+                Request::Read {
+                    start: block,
+                    blocks: 1,
+                },
+            );
             let value = loop {
                 let output = std::mem::take(self.shard.output());
                 self.running.extend(output.operations);
-                if let Some(reply) = output.replies.into_iter().find(|reply| reply.token == token) {
+                if let Some(reply) = output
+                    .replies
+                    .into_iter()
+                    .find(|reply| reply.token == token)
+                {
                     break reply.result;
                 }
                 self.complete()?;
@@ -439,9 +545,19 @@ impl World {
             let history = &mut self.versions[block as usize];
             let candidates = &history[self.durable[block as usize]..];
             let kept = match value {
-                Ok(value) => match candidates.iter().find(|version| value.contains(&version.value)) {
-                    Some(version) => Version { acknowledged: Some(self.step), ..*version },
-                    None => return Err(format!("after a power cut block {block} reads {value:?}, not one of {candidates:?}")),
+                Ok(value) => match candidates
+                    .iter()
+                    .find(|version| value.contains(&version.value))
+                {
+                    Some(version) => Version {
+                        acknowledged: Some(self.step),
+                        ..*version
+                    },
+                    None => {
+                        return Err(format!(
+                            "after a power cut block {block} reads {value:?}, not one of {candidates:?}"
+                        ));
+                    }
                 },
                 // Not known: any of them may come back when the member does.
                 Err(_) if self.severity == Severity::Beyond => continue,
@@ -471,7 +587,13 @@ impl World {
         self.drain()?;
         self.step += 1;
         for start in 0..self.geometry.blocks() {
-            self.submit(Flight::Read { start, since: self.step }, Request::Read { start, blocks: 1 });
+            self.submit(
+                Flight::Read {
+                    start,
+                    since: self.step,
+                },
+                Request::Read { start, blocks: 1 },
+            );
         }
         self.drain()
     }
@@ -497,7 +619,11 @@ impl Disk {
                 Outcome::Read(self.cached[range.start as usize..range.end as usize].to_vec())
             }
             Action::Write { .. } if forgets => Outcome::Done,
-            Action::Write { start, data, durable } => {
+            Action::Write {
+                start,
+                data,
+                durable,
+            } => {
                 for (at, value) in (*start..).zip(data) {
                     self.unreadable.remove(&at);
                     self.cached[at as usize] = *value;

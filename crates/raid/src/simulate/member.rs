@@ -56,11 +56,18 @@ impl Nvme {
     /// A disk whose service times follow from the seed.
     pub fn new(model: Model, seed: u64) -> Nvme {
         let slots = (0..model.slots).map(|_| Reverse(0)).collect();
-        Nvme { model, rng: SimRng::new(seed), slots, bus_free: 0 }
+        Nvme {
+            model,
+            rng: SimRng::new(seed),
+            slots,
+            bus_free: 0,
+        }
     }
 
     fn spread(&mut self, time: Nanos) -> Nanos {
-        let percent = self.rng.between(100 - self.model.spread, 100 + self.model.spread);
+        let percent = self
+            .rng
+            .between(100 - self.model.spread, 100 + self.model.spread);
         time * percent / 100
     }
 }
@@ -70,8 +77,12 @@ impl Member for Nvme {
         let Reverse(free) = self.slots.pop().unwrap_or(Reverse(0));
         let start = now.max(free);
         let (service, blocks, rate) = match action {
-            Action::Read { blocks, .. } => (self.model.read, u64::from(blocks), self.model.read_rate),
-            Action::Write { data, .. } => (self.model.write, data.len() as u64, self.model.write_rate),
+            Action::Read { blocks, .. } => {
+                (self.model.read, u64::from(blocks), self.model.read_rate)
+            }
+            Action::Write { data, .. } => {
+                (self.model.write, data.len() as u64, self.model.write_rate)
+            }
             Action::Flush => (self.model.flush, 0, self.model.write_rate),
         };
         let served = start + self.spread(service);

@@ -7,8 +7,8 @@
 
 pub mod faults;
 mod member;
-mod world;
 mod workload;
+mod world;
 
 pub use member::{Member, Model, Nvme, Ram};
 pub use workload::{Address, Job, Load, Mix};

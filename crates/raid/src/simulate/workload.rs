@@ -77,7 +77,11 @@ impl Thread {
         let home = size / threads as u64 * number as u64;
         // Reads begin half a share after the writes; streams of one area lie 16 MiB apart.
         for place in 0..PLACES {
-            let base = if place == 0 { home } else { home + size / threads as u64 / 2 + (place - 1) * 4096 };
+            let base = if place == 0 {
+                home
+            } else {
+                home + size / threads as u64 / 2 + (place - 1) * 4096
+            };
             thread.next.push(base % size);
         }
         thread

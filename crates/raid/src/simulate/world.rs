@@ -91,8 +91,15 @@ struct Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    Submit { phase: usize, thread: usize },
-    Completed { operation: usize, blocks: u32, read: bool },
+    Submit {
+        phase: usize,
+        thread: usize,
+    },
+    Completed {
+        operation: usize,
+        blocks: u32,
+        read: bool,
+    },
 }
 
 /// A request on its way.
@@ -124,8 +131,14 @@ struct World<'a> {
 /// Runs it.
 pub fn run(run: &Run) -> Measured {
     let mut rng = SimRng::new(run.seed);
-    let settings = Settings { merging: run.merging, longest_hold: run.longest_hold, ..Settings::default() };
-    let members = (0..run.geometry.members()).map(|_| Nvme::new(run.model, rng.next_u64())).collect();
+    let settings = Settings {
+        merging: run.merging,
+        longest_hold: run.longest_hold,
+        ..Settings::default()
+    };
+    let members = (0..run.geometry.members())
+        .map(|_| Nvme::new(run.model, rng.next_u64()))
+        .collect();
     let mut world = World {
         run,
         now: 0,
@@ -158,7 +171,9 @@ impl World<'_> {
                     self.measuring = true;
                     (began, before) = (self.now, self.shard.counters());
                 }
-                if self.measured.requests >= self.run.most_requests * (phase as u64 + 1) || !self.step(ends) {
+                if self.measured.requests >= self.run.most_requests * (phase as u64 + 1)
+                    || !self.step(ends)
+                {
                     break;
                 }
             }
@@ -168,9 +183,13 @@ impl World<'_> {
         self.latencies.sort_unstable();
         let at = |share: f64| {
             let last = self.latencies.len().saturating_sub(1);
-            self.latencies.get((last as f64 * share) as usize).copied().map_or(0, Nanos::from)
+            self.latencies
+                .get((last as f64 * share) as usize)
+                .copied()
+                .map_or(0, Nanos::from)
         };
-        (self.measured.p50, self.measured.p99, self.measured.longest) = (at(0.5), at(0.99), at(1.0));
+        (self.measured.p50, self.measured.p99, self.measured.longest) =
+            (at(0.5), at(0.99), at(1.0));
     }
 
     fn begin_phase(&mut self, phase: usize) {
@@ -182,7 +201,8 @@ impl World<'_> {
         for job in &load.jobs {
             for _ in 0..job.threads {
                 let thread = self.threads.len();
-                self.threads.push(Thread::new(job, thread, all, size, self.rng.fork()));
+                self.threads
+                    .push(Thread::new(job, thread, all, size, self.rng.fork()));
                 self.threads[thread].free = self.now;
                 for _ in 0..job.depth {
                     self.submit_later(thread);
@@ -193,7 +213,10 @@ impl World<'_> {
 
     /// The next event, unless it is later than `ends`.
     fn step(&mut self, ends: Nanos) -> bool {
-        let next = self.events.peek().map_or(Nanos::MAX, |Reverse(event)| event.at);
+        let next = self
+            .events
+            .peek()
+            .map_or(Nanos::MAX, |Reverse(event)| event.at);
         let wake = self.shard.deadline().unwrap_or(Nanos::MAX);
         if next.min(wake) > ends {
             self.now = ends;
@@ -207,9 +230,16 @@ impl World<'_> {
             match event.what {
                 What::Submit { phase, thread } if phase == self.phase => self.submit(thread),
                 What::Submit { .. } => {}
-                What::Completed { operation, blocks, read } => {
-                    let outcome =
-                        if read { Outcome::Read(vec![Weightless; blocks as usize]) } else { Outcome::Done };
+                What::Completed {
+                    operation,
+                    blocks,
+                    read,
+                } => {
+                    let outcome = if read {
+                        Outcome::Read(vec![Weightless; blocks as usize])
+                    } else {
+                        Outcome::Done
+                    };
                     self.shard.completed(self.now, operation, outcome);
                 }
             }
@@ -220,21 +250,41 @@ impl World<'_> {
 
     fn push(&mut self, at: Nanos, what: What) {
         self.order += 1;
-        self.events.push(Reverse(Event { at, order: self.order, what }));
+        self.events.push(Reverse(Event {
+            at,
+            order: self.order,
+            what,
+        }));
     }
 
     fn submit_later(&mut self, thread: usize) {
         let load = &self.run.phases[self.phase].load;
-        let jitter = if load.jitter == 0 { 0 } else { self.rng.below(load.jitter) };
+        let jitter = if load.jitter == 0 {
+            0
+        } else {
+            self.rng.below(load.jitter)
+        };
         let thread_free = &mut self.threads[thread].free;
         *thread_free = self.now.max(*thread_free) + load.submit;
         let at = *thread_free + jitter;
-        self.push(at, What::Submit { phase: self.phase, thread });
+        self.push(
+            at,
+            What::Submit {
+                phase: self.phase,
+                thread,
+            },
+        );
     }
 
     fn submit(&mut self, thread: usize) {
         let (write, start, blocks) = self.threads[thread].next();
-        let flight = Flight { phase: self.phase, thread, since: self.now, write, blocks };
+        let flight = Flight {
+            phase: self.phase,
+            thread,
+            since: self.now,
+            write,
+            blocks,
+        };
         let token = match self.free.pop() {
             Some(token) => {
                 self.flights[token] = Some(flight);
@@ -246,7 +296,11 @@ impl World<'_> {
             }
         };
         let request = if write {
-            Request::Write { start, data: vec![Weightless; blocks as usize], durable: false }
+            Request::Write {
+                start,
+                data: vec![Weightless; blocks as usize],
+                durable: false,
+            }
         } else {
             Request::Read { start, blocks }
         };
@@ -258,18 +312,39 @@ impl World<'_> {
         for operation in output.operations {
             let (action, blocks, read) = match operation.action {
                 Action::Read { start, blocks } => (Action::Read { start, blocks }, blocks, true),
-                Action::Write { start, data, durable } => {
+                Action::Write {
+                    start,
+                    data,
+                    durable,
+                } => {
                     let blocks = data.len() as u32;
-                    (Action::Write { start, data: vec![(); data.len()], durable }, blocks, false)
+                    (
+                        Action::Write {
+                            start,
+                            data: vec![(); data.len()],
+                            durable,
+                        },
+                        blocks,
+                        false,
+                    )
                 }
                 Action::Flush => (Action::Flush, 0, false),
             };
             let at = self.members[operation.member].submit(self.now, action);
-            self.push(at, What::Completed { operation: operation.id, blocks, read });
+            self.push(
+                at,
+                What::Completed {
+                    operation: operation.id,
+                    blocks,
+                    read,
+                },
+            );
         }
         for reply in output.replies {
             assert!(reply.result.is_ok(), "modelled members do not fail");
-            let flight = self.flights[reply.token as usize].take().expect("a request is answered once");
+            let flight = self.flights[reply.token as usize]
+                .take()
+                .expect("a request is answered once");
             self.free.push(reply.token as usize);
             self.answered(&flight);
             if flight.phase == self.phase {
@@ -292,7 +367,8 @@ impl World<'_> {
         self.measured.requests += 1;
         if flight.write {
             self.measured.blocks_written += flight.blocks;
-            self.latencies.push((self.now - flight.since).min(u64::from(u32::MAX)) as u32);
+            self.latencies
+                .push((self.now - flight.since).min(u64::from(u32::MAX)) as u32);
         } else {
             self.measured.blocks_read += flight.blocks;
         }
