@@ -5,6 +5,7 @@
 //! members alike. A *row* is the block at the same place in each strip of a stripe; syndromes are
 //! computed row by row.
 
+use crate::request::Failure;
 use thiserror::Error;
 
 /// Bytes of a block, the unit of all requests: what solid-state disks write at the least (*RAID* §4.1).
@@ -181,6 +182,13 @@ impl Geometry {
             (index / self.strip_blocks) as usize,
             index % self.strip_blocks,
         )
+    }
+
+    /// Why a run of blocks cannot be asked for, if it cannot.
+    pub fn refusal(&self, start: u64, blocks: u64) -> Option<Failure> {
+        let size = self.blocks();
+        let end = start.saturating_add(blocks);
+        (blocks == 0 || end > size).then_some(Failure::OutOfRange { start, end, size })
     }
 
     /// Divides a run of blocks of the volume by stripes.

@@ -15,6 +15,7 @@ mod grid;
 mod kernel;
 mod merging;
 mod request;
+mod router;
 mod shard;
 pub mod simulate;
 mod slab;
@@ -27,4 +28,5 @@ pub use merging::{Adaptive, AdaptiveSettings, Merging, Paper, PaperSettings};
 pub use request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };
+pub use router::{Router, Sharding};
 pub use shard::{Counters, MemberState, Settings, Shard};

@@ -131,6 +131,8 @@ pub struct Output<B> {
     pub operations: Vec<Operation<B>>,
     /// Requests that are answered.
     pub replies: Vec<Reply<B>>,
+    /// Members that are no longer used: the other shards of the array must be told so.
+    pub lost_members: Vec<usize>,
 }
 
 impl<B> Default for Output<B> {
@@ -138,6 +140,7 @@ impl<B> Default for Output<B> {
         Output {
             operations: Vec::new(),
             replies: Vec::new(),
+            lost_members: Vec::new(),
         }
     }
 }

@@ -311,9 +311,10 @@ impl<B: Block> Shard<B> {
 
     fn mark_rebuilt(&mut self, member: usize, number: u64) {
         let stripes = self.geometry.stripes();
+        let (sharding, own) = (self.sharding, self.number);
         if let MemberState::Rebuilding { below, done } = &mut self.members[member] {
             done.insert(number);
-            while done.remove(below) {
+            while *below < stripes && (done.remove(below) || sharding.shard(*below) != own) {
                 *below += 1;
             }
             if *below == stripes {

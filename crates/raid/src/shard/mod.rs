@@ -17,6 +17,7 @@ use crate::merging::{Merging, Strategy};
 use crate::request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };
+use crate::router::Sharding;
 use crate::slab::Slab;
 use crate::stripe::{Job, Stripe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -136,6 +137,8 @@ enum Ticket {
 /// A state machine for the stripes of an array.
 pub struct Shard<B> {
     geometry: Geometry,
+    sharding: Sharding,
+    number: usize,
     settings: Settings,
     strategy: Box<dyn Strategy + Send>,
     members: Vec<MemberState>,
@@ -168,8 +171,21 @@ pub struct Shard<B> {
 impl<B: Block> Shard<B> {
     /// An array of which all members are there.
     pub fn new(geometry: Geometry, settings: Settings) -> Shard<B> {
+        Shard::of(geometry, settings, Sharding::ONE, 0)
+    }
+
+    /// One of several shards of an array of which all members are there. It takes requests for its own stripes only
+    /// ([`Router::divide`](crate::Router::divide)).
+    pub fn of(
+        geometry: Geometry,
+        settings: Settings,
+        sharding: Sharding,
+        number: usize,
+    ) -> Shard<B> {
         Shard {
             geometry,
+            sharding,
+            number,
             settings,
             strategy: settings
                 .merging
@@ -228,7 +244,7 @@ impl<B: Block> Shard<B> {
     pub fn request(&mut self, now: Nanos, token: Token, request: Request<B>) {
         match request {
             Request::Flush => self.flush(now, token),
-            Request::Read { start, blocks } => match self.refusal(start, blocks) {
+            Request::Read { start, blocks } => match self.geometry.refusal(start, blocks) {
                 Some(failure) => self.output.replies.push(Reply {
                     token,
                     result: Err(failure),
@@ -239,7 +255,7 @@ impl<B: Block> Shard<B> {
                 start,
                 data,
                 durable,
-            } => match self.refusal(start, data.len() as u64) {
+            } => match self.geometry.refusal(start, data.len() as u64) {
                 Some(failure) => self.output.replies.push(Reply {
                     token,
                     result: Err(failure),
@@ -311,7 +327,11 @@ impl<B: Block> Shard<B> {
 
     /// A member is no longer used.
     pub fn lose_member(&mut self, member: usize) {
+        if self.members[member] == MemberState::Gone {
+            return;
+        }
         self.members[member] = MemberState::Gone;
+        self.output.lost_members.push(member);
         for (&number, stripe) in &mut self.stripes {
             if let Some(running) = &mut stripe.running {
                 running
@@ -397,12 +417,6 @@ impl<B: Block> Shard<B> {
             .filter(|&state| *state == MemberState::Gone)
             .count()
             > self.geometry.syndromes()
-    }
-
-    fn refusal(&self, start: u64, blocks: u64) -> Option<Failure> {
-        let size = self.geometry.blocks();
-        let end = start.saturating_add(blocks);
-        (blocks == 0 || end > size).then_some(Failure::OutOfRange { start, end, size })
     }
 
     fn issue(&mut self, ticket: Ticket, member: usize, action: Action<B>) {
