@@ -71,6 +71,37 @@ fn decode_two<B: Block>(row: &mut [Option<B>], columns: usize, one: usize, other
     row[other] = Some(second);
 }
 
+/// What is wrong with a row of which everything could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// This column alone does not fit the others.
+    Column(usize),
+    /// Something does not fit, and nothing says what.
+    Unknown,
+}
+
+/// Compares a row with its syndromes. Two syndromes tell which column is wrong, if it is one: where P is off by `p` and Q
+/// by `q`, data column z with `q = 2^z · p`; P itself if `q = 0`, and Q if `p = 0`.
+pub fn verify<B: Block>(geometry: &Geometry, row: &[B]) -> Option<Fault> {
+    let columns = geometry.data_columns();
+    let data: Vec<&B> = row[..columns].iter().collect();
+    let mut off = encode(geometry, &data);
+    off.iter_mut()
+        .zip(&row[columns..])
+        .for_each(|(off, syndrome)| off.add(syndrome));
+    let fits = |off: &B| off.same(&B::zero());
+    match (geometry.level(), off.as_slice()) {
+        (_, off) if off.iter().all(fits) => None,
+        (Level::Raid6, [p, _]) if fits(p) => Some(Fault::Column(columns + 1)),
+        (Level::Raid6, [_, q]) if fits(q) => Some(Fault::Column(columns)),
+        (Level::Raid6, [p, q]) => {
+            let wrong = (0..columns).find(|&column| p.scaled(coefficient(column)).same(q));
+            Some(wrong.map_or(Fault::Unknown, Fault::Column))
+        }
+        _ => Some(Fault::Unknown),
+    }
+}
+
 /// The second syndrome less the data that are there: the weighted sum of those that are not.
 fn weighted_rest<B: Block>(row: &[Option<B>], columns: usize) -> B {
     let mut rest = row[columns + 1]

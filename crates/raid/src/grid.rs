@@ -408,6 +408,31 @@ impl<B: Block> Grid<B> {
         }
     }
 
+    /// Looks for blocks that do not fit the rest of their row, in rows of which everything could be read; what one of them
+    /// should hold is computed from the others. False if a row is wrong and nothing says where.
+    pub fn verify(&mut self) -> bool {
+        let mut sound = true;
+        for row in self.row_numbers() {
+            let cells = (0..self.geometry.members()).map(|column| self.cell(column, row));
+            let read = cells
+                .filter(|cell| !cell.lost)
+                .filter_map(|cell| cell.old.clone());
+            let blocks: Vec<B> = read.collect();
+            if blocks.len() < self.geometry.members() {
+                continue;
+            }
+            match code::verify(&self.geometry, &blocks) {
+                None => {}
+                Some(code::Fault::Unknown) => sound = false,
+                Some(code::Fault::Column(column)) => {
+                    self.lose(column, row);
+                    self.restore(row, &[column]);
+                }
+            }
+        }
+        sound
+    }
+
     /// What is to be written, as runs on members.
     pub fn writes(&self, live: impl Fn(usize) -> bool) -> Vec<(Range, Vec<B>)> {
         let ranges = self.ranges(|column, row| live(column) && self.dirty(column, row));

@@ -55,6 +55,14 @@ pub enum Failure {
         /// The stripe.
         stripe: u64,
     },
+    /// Data and syndromes of a stripe do not fit, and nothing says which are wrong.
+    #[error(
+        "stripe {stripe}: data and syndromes do not fit, and nothing says which are wrong; compare with a copy, then write or resync it"
+    )]
+    Inconsistent {
+        /// The stripe.
+        stripe: u64,
+    },
     /// More of a stripe is lost than its syndromes make good.
     #[error(
         "stripe {stripe}: more members or sectors are lost than the level bears; restore from a copy"

@@ -45,6 +45,11 @@ pub enum Job {
         /// The member.
         member: usize,
     },
+    /// All blocks are read, and compared with their syndromes.
+    Scrub {
+        /// Who asked for it.
+        request: usize,
+    },
     /// Syndromes are computed anew from the data, whatever they are.
     Resync {
         /// Who asked for it.

@@ -320,3 +320,39 @@ fn what_lies_outside_is_refused() {
         "nothing of it was written"
     );
 }
+
+#[test]
+fn a_scrub_finds_what_is_wrong_and_repairs_it_where_two_syndromes_tell_what() {
+    for wrong in 0..6 {
+        let mut array = Array::new(Level::Raid6, 6, 8 << 10, Merging::Batch);
+        let size = array.shard.geometry().blocks();
+        array.write(0, size, 3);
+        array.run();
+        array.members[wrong][3] = page(0x55, 77);
+        array.shard.scrub(0, 900, 1);
+        array.collect();
+        array.run();
+        let reply = array.replies.iter().find(|reply| reply.token == 900);
+        assert!(reply.unwrap().result.is_ok());
+        assert_eq!(array.shard.counters().repaired, 1, "member {wrong}");
+        let read = array.read(0, size).unwrap();
+        let sound = |(block, read): (usize, &Page)| read.same(&page(3, block as u64));
+        assert!(read.iter().enumerate().all(sound), "member {wrong}");
+        array.shard.scrub(0, 901, 1);
+        array.collect();
+        array.run();
+        assert_eq!(array.shard.counters().repaired, 1, "nothing is left");
+    }
+    let mut array = Array::new(Level::Raid5, 4, 8 << 10, Merging::Batch);
+    array.members[1][3] = page(0x55, 77);
+    array.shard.scrub(0, 900, 1);
+    array.collect();
+    array.run();
+    let reply = array.replies.iter().find(|reply| reply.token == 900);
+    let expected = Failure::Inconsistent { stripe: 1 };
+    assert_eq!(reply.unwrap().result.as_ref().unwrap_err(), &expected);
+    assert!(
+        array.members[1][3].same(&page(0x55, 77)),
+        "nothing is written"
+    );
+}

@@ -40,6 +40,12 @@ impl<B: Block> Shard<B> {
                 let column = self.geometry.column(number, *member);
                 rows.for_each(|row| grid.want(column, row));
             }
+            Purpose::Job(Job::Scrub { .. }) => {
+                // A column that cannot be read anyway is none of a scrub's business.
+                let columns = 0..self.geometry.members();
+                let columns = columns.filter(|&column| self.readable(number, column));
+                columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
+            }
             Purpose::Job(Job::Resync { .. }) => {
                 let columns = 0..self.geometry.data_columns();
                 columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
@@ -122,6 +128,12 @@ impl<B: Block> Shard<B> {
                 execution.grid.compute(method, |column| live[column]);
                 if resync {
                     execution.grid.encode_anew();
+                }
+                let scrub = matches!(execution.purpose, Purpose::Job(Job::Scrub { .. }));
+                let sound = !scrub || execution.grid.verify();
+                if !sound {
+                    let failure = Failure::Inconsistent { stripe: number };
+                    return self.finish(now, number, Some(failure));
                 }
                 let repaired = execution.grid.write_back(|column| live[column]);
                 if !matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. })) {
@@ -289,9 +301,9 @@ impl<B: Block> Shard<B> {
             }
             // A read is answered as soon as its blocks are known, whatever becomes of writing them back.
             Purpose::Job(Job::Read { .. }) if execution.writing => {}
-            Purpose::Job(Job::Read { request, .. } | Job::Resync { request }) => {
-                self.end(now, request, failure)
-            }
+            Purpose::Job(
+                Job::Read { request, .. } | Job::Resync { request } | Job::Scrub { request },
+            ) => self.end(now, request, failure),
             Purpose::Job(Job::Rebuild { request, member }) => {
                 if failure.is_none() {
                     self.mark_rebuilt(member, number);

@@ -356,6 +356,14 @@ impl<B: Block> Shard<B> {
         self.settle(now);
     }
 
+    /// Reads a stripe whole and compares data and syndromes. What cannot be read, or (on RAID 6) is wrong by itself, is
+    /// written as it should be. The token is answered.
+    pub fn scrub(&mut self, now: Nanos, token: Token, stripe: u64) {
+        let request = self.internal(token);
+        self.add_job(now, stripe, Job::Scrub { request });
+        self.settle(now);
+    }
+
     /// Makes the syndromes of a stripe fit its data. The token is answered.
     pub fn resync(&mut self, now: Nanos, token: Token, stripe: u64) {
         let request = self.internal(token);
