@@ -131,9 +131,10 @@ pub struct State {
     pub closed: bool,
     /// What is known of sealed segments, by number.
     pub tallies: BTreeMap<u64, Tally>,
-    /// Bytes of sealed segments, of segments that are out of service, and of the catalog.
+    /// What sealed segments, segments that are out of service, files set aside, and the catalog take.
     pub sealed_bytes: u64,
     pub graveyard_bytes: u64,
+    pub aside_bytes: u64,
     pub catalog_bytes: u64,
     /// What the store could take if the file system were its own.
     pub room_on_disk: u64,
@@ -160,7 +161,7 @@ impl State {
                 segment_bytes: options.segment_bytes,
                 least_bytes: options.segment_bytes / LEAST_SHARE,
             }),
-            retention: Retention::new(options.classes.clone()),
+            retention: Retention::new(options.classes.clone(), options.disk),
             skips: HashMap::new(),
             chapter_due: false,
             sealed: Arc::default(),
@@ -187,6 +188,7 @@ impl State {
             tallies: BTreeMap::new(),
             sealed_bytes: 0,
             graveyard_bytes: 0,
+            aside_bytes: 0,
             catalog_bytes: 0,
             room_on_disk: u64::MAX,
             owed: 0.0,

@@ -4,7 +4,8 @@ use super::Entry;
 use crate::retention::Retention;
 use seiner_merge::{Death, SegmentStat};
 
-/// A segment is surveyed again when about this part of what is live in it should have died.
+/// A segment is surveyed again when about this part of it should have died, or all that is left: so
+/// D is known as well as that, and no segment is surveyed more often than this and once.
 const SHARE: u64 = 16;
 /// Lives this short cannot be told apart, ns.
 const MOMENT: i64 = 1_000_000;
@@ -88,9 +89,10 @@ impl Survey {
     pub fn tally(mut self, lane: u32, bytes: u64, born: i64, now: i64) -> Tally {
         self.deaths.sort_unstable();
         let mut gone = 0;
+        let share = (self.live + self.dead).div_ceil(SHARE).min(self.live);
         let next = self.deaths.iter().find(|(_, bytes)| {
             gone += bytes;
-            gone * SHARE >= self.live
+            gone >= share
         });
         let due = match next {
             Some((Death::At(at), _)) => (*at).max(now + MOMENT),
