@@ -36,6 +36,12 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         .push("latency is that of writes, from submission to acknowledgement".into());
     let mut cells = tuning::cells();
     cells.retain(|cell| format!("{} {}", cell.group, cell.name()).contains(&settings.only));
+    if !settings.only.is_empty() {
+        report.notes.push(format!(
+            "only cells with \"{}\" in their name",
+            settings.only
+        ));
+    }
     let outcomes = outcome::measure(cells);
     report.tables.push(outcome::groups(&outcomes));
     for group in ["random write 4 KiB", "sequential write 4 KiB"] {
