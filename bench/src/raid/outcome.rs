@@ -131,11 +131,12 @@ pub fn groups(outcomes: &[Outcome]) -> Table {
             "paper, mean",
         ],
     );
-    let mut names: Vec<&str> = outcomes
-        .iter()
-        .map(|outcome| outcome.cell.group.as_str())
-        .collect();
-    names.dedup();
+    let mut names: Vec<&str> = Vec::new();
+    for outcome in outcomes {
+        if !names.contains(&outcome.cell.group.as_str()) {
+            names.push(&outcome.cell.group);
+        }
+    }
     for name in names {
         let of_group: Vec<&Outcome> = outcomes
             .iter()

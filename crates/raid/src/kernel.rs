@@ -1,13 +1,12 @@
 //! Sums and products over many bytes at once.
 //!
-//! The loops are plain Rust, built several times over for ever wider registers; the widest that the processor has is
-//! chosen at run time. Sixty-four bytes at a time are kept in local arrays, which the compiler holds in registers, and the
-//! number of strips is known when it compiles, so that a byte of data is loaded once and a byte of a syndrome stored once.
+//! The loops are plain Rust over slices, built several times over for ever wider registers; the widest that the processor
+//! has is chosen at run time.
 
 use crate::galois::{OVERFLOW, double};
 
-/// Bytes treated at once: a cache line, and the widest register.
-const WIDE: usize = 64;
+/// Bytes of every strip that are treated before the next: both syndromes and some strips fit the first cache.
+const PIECE: usize = 2048;
 
 /// What the processor can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,66 +80,42 @@ for_every_width!(
     add_scaled_any
 );
 
+/// Horner's rule from the last strip to the first, two strips at a time, so that syndromes are loaded and stored half as
+/// often as data; a piece of all strips at a time, so that they stay in the first cache.
 #[inline(always)]
 fn pq_any(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
-    match data.len() {
-        1 => pq_of::<1>(data, p, q),
-        2 => pq_of::<2>(data, p, q),
-        3 => pq_of::<3>(data, p, q),
-        4 => pq_of::<4>(data, p, q),
-        5 => pq_of::<5>(data, p, q),
-        6 => pq_of::<6>(data, p, q),
-        7 => pq_of::<7>(data, p, q),
-        8 => pq_of::<8>(data, p, q),
-        10 => pq_of::<10>(data, p, q),
-        12 => pq_of::<12>(data, p, q),
-        _ => pq_in_turn(data, p, q),
-    }
-}
-
-/// Horner's rule from the last strip to the first.
-#[inline(always)]
-fn pq_of<const STRIPS: usize>(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
-    let data: &[&[u8]; STRIPS] = data
-        .try_into()
-        .expect("the caller matched the number of strips");
     let length = p.len();
     assert!(q.len() == length && data.iter().all(|strip| strip.len() == length));
-    let whole = length - length % WIDE;
-    for at in (0..whole).step_by(WIDE) {
-        let (mut sum, mut horner) = ([0u8; WIDE], [0u8; WIDE]);
-        for strip in data.iter().rev() {
-            let bytes: &[u8; WIDE] = strip[at..at + WIDE]
-                .try_into()
-                .expect("as many as asked for");
-            for lane in 0..WIDE {
-                sum[lane] ^= bytes[lane];
-                horner[lane] = double(horner[lane]) ^ bytes[lane];
-            }
+    for start in (0..length).step_by(PIECE) {
+        let piece = start..length.min(start + PIECE);
+        let (p, q) = (&mut p[piece.clone()], &mut q[piece.clone()]);
+        let (odd, pairs) = data.split_at(data.len() % 2);
+        p.fill(0);
+        q.fill(0);
+        for pair in pairs.chunks_exact(2).rev() {
+            add_two(p, q, &pair[0][piece.clone()], &pair[1][piece.clone()]);
         }
-        p[at..at + WIDE].copy_from_slice(&sum);
-        q[at..at + WIDE].copy_from_slice(&horner);
-    }
-    for at in whole..length {
-        p[at] = data.iter().fold(0, |sum, strip| sum ^ strip[at]);
-        q[at] = data
-            .iter()
-            .rev()
-            .fold(0, |horner, strip| double(horner) ^ strip[at]);
+        for strip in odd {
+            add_one(p, q, &strip[piece.clone()]);
+        }
     }
 }
 
-/// Any number of strips, one after the other.
+/// Two steps of Horner's rule.
 #[inline(always)]
-fn pq_in_turn(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
-    p.fill(0);
-    q.fill(0);
-    for strip in data.iter().rev() {
-        assert!(strip.len() == p.len() && q.len() == p.len());
-        for ((p, q), byte) in p.iter_mut().zip(q.iter_mut()).zip(strip.iter()) {
-            *p ^= byte;
-            *q = double(*q) ^ byte;
-        }
+fn add_two(p: &mut [u8], q: &mut [u8], lower: &[u8], upper: &[u8]) {
+    for (((p, q), lower), upper) in p.iter_mut().zip(q).zip(lower).zip(upper) {
+        *p ^= lower ^ upper;
+        *q = double(double(*q) ^ upper) ^ lower;
+    }
+}
+
+/// One step of Horner's rule.
+#[inline(always)]
+fn add_one(p: &mut [u8], q: &mut [u8], strip: &[u8]) {
+    for ((p, q), byte) in p.iter_mut().zip(q).zip(strip) {
+        *p ^= byte;
+        *q = double(*q) ^ byte;
     }
 }
 

@@ -395,10 +395,15 @@ impl Strategy for Adaptive {
         }
         let patience = (settings.patience_gaps * stream.gap).max(1000.0) as Nanos;
         let fills = matches!(stream.mode, Mode::Fill(_));
-        let more_is_due =
-            stream.due >= LEAST_DUE || (fills && stream.outstanding < stream.window());
-        let gathers_until = if more_is_due {
+        let gathers_until = if stream.due >= LEAST_DUE {
             stream.last_event + patience
+        } else {
+            0
+        };
+        // A stream that fills and has less outstanding than it had is waited for as long as a partial write takes: at the
+        // worst that doubles what giving up at once would cost.
+        let returns_until = if fills && stream.outstanding < stream.window() {
+            stream.last_event + self.partial.map_or(0, |partial| partial as Nanos)
         } else {
             0
         };
@@ -408,7 +413,7 @@ impl Strategy for Adaptive {
         } else {
             0
         };
-        let until = gathers_until.max(fills_until);
+        let until = gathers_until.max(returns_until).max(fills_until);
         if until <= look.now {
             return Verdict::Together;
         }
