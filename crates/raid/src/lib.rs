@@ -28,5 +28,5 @@ pub use merging::{Adaptive, AdaptiveSettings, Merging, Paper, PaperSettings};
 pub use request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };
-pub use router::{Router, Sharding};
+pub use router::{Piece, Router, Sharding};
 pub use shard::{Counters, MemberState, Settings, Shard};

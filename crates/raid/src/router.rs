@@ -30,6 +30,9 @@ impl Sharding {
     }
 }
 
+/// The part of a request that a shard gets: its number, the piece's name, and what is asked.
+pub type Piece<B> = (usize, Token, Request<B>);
+
 /// A request of which some shards have not answered.
 struct Open<B> {
     token: Token,
@@ -62,11 +65,7 @@ impl<B: Block> Router<B> {
     ///
     /// # Errors
     /// The refusal.
-    pub fn divide(
-        &mut self,
-        token: Token,
-        request: Request<B>,
-    ) -> Result<Vec<(usize, Token, Request<B>)>, Reply<B>> {
+    pub fn divide(&mut self, token: Token, request: Request<B>) -> Result<Vec<Piece<B>>, Reply<B>> {
         let (start, blocks) = match &request {
             Request::Flush => return Ok(self.everywhere(token)),
             Request::Read { start, blocks } => (*start, *blocks),
@@ -114,7 +113,7 @@ impl<B: Block> Router<B> {
         })
     }
 
-    fn everywhere(&mut self, token: Token) -> Vec<(usize, Token, Request<B>)> {
+    fn everywhere(&mut self, token: Token) -> Vec<Piece<B>> {
         let open = self.open(token, self.sharding.shards, Vec::new());
         let shards = 0..self.sharding.shards;
         let pieces = shards.map(|shard| {
