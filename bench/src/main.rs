@@ -12,6 +12,7 @@ mod latency;
 mod log;
 mod peer;
 mod process;
+mod raid;
 mod report;
 mod run;
 mod workload;
@@ -54,6 +55,12 @@ enum Benchmark {
     Soak(run::soak::Settings),
     /// The figures of the paper on the log store, on our engine
     MergeFigures(run::merge_figures::Settings),
+    /// The paper's matrix of loads on a modelled array
+    RaidMatrix(run::raid_matrix::Settings),
+    /// Loads that were never looked at while merging was tuned
+    RaidHeldout(run::raid_heldout::Settings),
+    /// A load that changes
+    RaidPhases(run::raid_phases::Settings),
     /// Only makes the page anew
     Summary,
 }
@@ -74,6 +81,9 @@ fn main() -> Result<()> {
         Benchmark::MergeLatency(settings) => run::merge_latency::run(&settings, &places),
         Benchmark::Soak(settings) => run::soak::run(&settings, &places),
         Benchmark::MergeFigures(settings) => run::merge_figures::run(&settings, &places),
+        Benchmark::RaidMatrix(settings) => run::raid_matrix::run(&settings, &places),
+        Benchmark::RaidHeldout(settings) => run::raid_heldout::run(&settings, &places),
+        Benchmark::RaidPhases(settings) => run::raid_phases::run(&settings, &places),
         Benchmark::Summary => report::summarise(&places),
     }
 }

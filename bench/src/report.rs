@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 9] = [
+pub const BENCHMARKS: [&str; 12] = [
     "peers",
     "embedded",
     "restart",
@@ -22,6 +22,9 @@ pub const BENCHMARKS: [&str; 9] = [
     "merge-latency",
     "soak",
     "merge-figures",
+    "raid-matrix",
+    "raid-heldout",
+    "raid-phases",
 ];
 
 /// Everything that a benchmark has to say.

@@ -54,3 +54,19 @@ fn without_any_server_it_says_so() {
     );
     assert!(!unknown.status.success());
 }
+
+#[test]
+fn a_modelled_array_gives_the_same_figures_every_time() {
+    let cells = || {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = bench(folder.path(), &["raid-matrix", "--only", "VDI"]);
+        assert!(ran.status.success());
+        let text = fs::read_to_string(folder.path().join("raid-matrix.json")).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["checks"].as_array().unwrap().len(), 3);
+        report["measured"]["cells"].clone()
+    };
+    let first = cells();
+    assert_eq!(first.as_array().unwrap().len(), 1);
+    assert_eq!(first, cells());
+}

@@ -1,0 +1,118 @@
+//! A cell: a load on an array, and how it went under every strategy.
+
+use seiner_raid::simulate::{Address, Job, Load, Measured, Mix, Model, Phase, Run, run};
+use seiner_raid::{Geometry, Level, Merging, Nanos};
+
+/// Members of the paper's array, and bytes of its strips: 64 KiB of data a stripe.
+const MEMBERS: usize = 6;
+const STRIP: u64 = 16 << 10;
+const MEMBER_BYTES: u64 = 16 << 30;
+/// How long writes may be held.
+pub const LONGEST_HOLD: Nanos = 1_000_000;
+/// Requests measured for each that is outstanding, and at the least.
+const ROUNDS: u64 = 50;
+const LEAST_REQUESTS: u64 = 8000;
+/// A cell ends after this time, however few requests were answered.
+const LONGEST_RUN: Nanos = 10_000_000_000;
+/// Not measured.
+const WARM_UP: Nanos = 20_000_000;
+
+/// A load on an array.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// Cells of a group stand in one table.
+    pub group: String,
+    /// The load.
+    pub load: Load,
+    /// The members.
+    pub model: Model,
+}
+
+/// Some kind of write.
+pub fn write(weight: u64, blocks: u64, address: Address) -> Mix {
+    Mix {
+        weight,
+        write: true,
+        blocks,
+        address,
+    }
+}
+
+/// Some kind of read.
+pub fn read(weight: u64, blocks: u64, address: Address) -> Mix {
+    Mix {
+        weight,
+        write: false,
+        blocks,
+        address,
+    }
+}
+
+/// Threads that do the same.
+pub fn job(mix: Vec<Mix>, threads: usize, depth: usize) -> Job {
+    Job {
+        mix,
+        threads,
+        depth,
+    }
+}
+
+impl Cell {
+    /// A load on the paper's array.
+    pub fn new(group: impl Into<String>, jobs: Vec<Job>) -> Cell {
+        Cell {
+            group: group.into(),
+            load: Load {
+                jobs,
+                submit: 1500,
+                jitter: 0,
+            },
+            model: Model::NVME,
+        }
+    }
+
+    /// Threads and depth.
+    pub fn name(&self) -> String {
+        let jobs = self
+            .load
+            .jobs
+            .iter()
+            .map(|job| format!("{}x{}", job.threads, job.depth));
+        jobs.collect::<Vec<_>>().join(" + ")
+    }
+
+    /// Runs it under a strategy.
+    pub fn measure(&self, merging: Merging) -> Measured {
+        let outstanding: usize = self
+            .load
+            .jobs
+            .iter()
+            .map(|job| job.threads * job.depth)
+            .sum();
+        run(&Run {
+            model: self.model,
+            phases: vec![Phase {
+                load: self.load.clone(),
+                time: LONGEST_RUN,
+            }],
+            most_requests: (outstanding as u64 * ROUNDS).max(LEAST_REQUESTS),
+            ..base(merging)
+        })
+    }
+}
+
+/// The paper's array, with nothing to do.
+pub fn base(merging: Merging) -> Run {
+    Run {
+        geometry: Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES)
+            .expect("the paper's array is sound"),
+        model: Model::NVME,
+        merging,
+        longest_hold: LONGEST_HOLD,
+        phases: Vec::new(),
+        warm_up: WARM_UP,
+        most_requests: 0,
+        sample: 0,
+        seed: 1,
+    }
+}

@@ -1,0 +1,209 @@
+//! How cells went under every strategy, as tables and checks.
+
+use super::cell::Cell;
+use crate::report::{Table, short};
+use seiner_raid::Merging;
+use seiner_raid::simulate::Measured;
+use serde_json::{Value, json};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A cell and what every strategy made of it, in the order of [`Merging::ALL`].
+pub struct Outcome {
+    /// The cell.
+    pub cell: Cell,
+    /// What was measured.
+    pub measured: Vec<Measured>,
+}
+
+/// Runs all cells, on all cores: every run is on its own, so that nothing depends on their order.
+pub fn measure(cells: Vec<Cell>) -> Vec<Outcome> {
+    let next = AtomicUsize::new(0);
+    let found: Mutex<Vec<Option<Vec<Measured>>>> = Mutex::new(vec![None; cells.len()]);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(at) else { return };
+                    let measured = Merging::ALL
+                        .into_iter()
+                        .map(|merging| cell.measure(merging))
+                        .collect();
+                    found.lock().expect("no thread panics with the lock")[at] = Some(measured);
+                }
+            });
+        }
+    });
+    let found = found.into_inner().expect("no thread panics with the lock");
+    let pairs = cells.into_iter().zip(found);
+    pairs
+        .map(|(cell, measured)| Outcome {
+            cell,
+            measured: measured.expect("every cell was run"),
+        })
+        .collect()
+}
+
+impl Outcome {
+    fn of(&self, merging: Merging) -> &Measured {
+        let at = Merging::ALL
+            .iter()
+            .position(|&one| one == merging)
+            .expect("all strategies are run");
+        &self.measured[at]
+    }
+
+    /// The rate of a strategy against the best of never, batch and always.
+    pub fn of_best(&self, merging: Merging) -> f64 {
+        let fixed = [Merging::Never, Merging::Batch, Merging::Always];
+        let best = fixed
+            .into_iter()
+            .map(|merging| self.of(merging).rate())
+            .fold(0.0, f64::max);
+        self.of(merging).rate() / best
+    }
+
+    /// Everything about it.
+    pub fn json(&self) -> Value {
+        let arms = Merging::ALL.into_iter().map(|merging| {
+            let one = self.of(merging);
+            let value = json!({
+                "bytes_per_s": one.rate(),
+                "member_operations_per_block": operations(one),
+                "member_bytes_per_byte": bytes(one),
+                "p50_ns": one.p50,
+                "p99_ns": one.p99,
+                "longest_ns": one.longest,
+                "requests": one.requests,
+                "simulated_ns": one.time,
+                "full": one.counters.full,
+                "partial": one.counters.partial,
+                "expired": one.counters.expired,
+            });
+            (merging.name().to_string(), value)
+        });
+        json!({
+            "group": self.cell.group,
+            "threads_x_depth": self.cell.name(),
+            "default_over_best_static": self.of_best(Merging::Adaptive),
+            "strategies": arms.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}
+
+/// Member operations for each block that clients read or wrote.
+fn operations(one: &Measured) -> f64 {
+    (one.counters.reads + one.counters.writes) as f64
+        / (one.blocks_read + one.blocks_written).max(1) as f64
+}
+
+/// Bytes that members read or wrote for each that clients did.
+fn bytes(one: &Measured) -> f64 {
+    let members = one.counters.blocks_read + one.counters.blocks_written;
+    members as f64 / (one.blocks_read + one.blocks_written).max(1) as f64
+}
+
+/// The geometric mean.
+pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| {
+        (sum + value.ln(), count + 1)
+    });
+    (sum / f64::from(count.max(1))).exp()
+}
+
+/// The smallest.
+pub fn worst(values: impl Iterator<Item = f64>) -> f64 {
+    values.fold(f64::INFINITY, f64::min)
+}
+
+/// A row for each group of cells.
+pub fn groups(outcomes: &[Outcome]) -> Table {
+    let mut table = Table::new(
+        "Rate against the best of never, batch and always, by group: worst cell, geometric mean",
+        &[
+            "group",
+            "cells",
+            "default, worst",
+            "default, mean",
+            "paper, worst",
+            "paper, mean",
+        ],
+    );
+    let mut names: Vec<&str> = Vec::new();
+    for outcome in outcomes {
+        if !names.contains(&outcome.cell.group.as_str()) {
+            names.push(&outcome.cell.group);
+        }
+    }
+    for name in names {
+        let of_group: Vec<&Outcome> = outcomes
+            .iter()
+            .filter(|outcome| outcome.cell.group == name)
+            .collect();
+        let ratios =
+            |merging: Merging| of_group.iter().map(move |outcome| outcome.of_best(merging));
+        table.rows.push(vec![
+            name.to_string(),
+            of_group.len().to_string(),
+            format!("{:.3}", worst(ratios(Merging::Adaptive))),
+            format!("{:.3}", mean(ratios(Merging::Adaptive))),
+            format!("{:.3}", worst(ratios(Merging::Paper))),
+            format!("{:.3}", mean(ratios(Merging::Paper))),
+        ]);
+    }
+    table
+}
+
+/// A row for each cell.
+pub fn cells<'a>(title: &str, outcomes: impl Iterator<Item = &'a Outcome>) -> Table {
+    let mut table = Table::new(
+        title,
+        &[
+            "threads x depth",
+            "never MB/s",
+            "batch",
+            "always",
+            "paper",
+            "default",
+            "default/best",
+            "ops a block, batch",
+            "ops a block, default",
+            "bytes a byte, default",
+            "p50 µs, batch",
+            "p50 µs, default",
+            "p99 µs, batch",
+            "p99 µs, default",
+        ],
+    );
+    for outcome in outcomes {
+        let (batch, ours) = (outcome.of(Merging::Batch), outcome.of(Merging::Adaptive));
+        let mut row = vec![outcome.cell.name()];
+        row.extend(outcome.measured.iter().map(|one| short(one.rate() / 1e6)));
+        row.push(format!("{:.3}", outcome.of_best(Merging::Adaptive)));
+        row.extend([operations(batch), operations(ours), bytes(ours)].map(short));
+        row.extend(
+            [batch.p50, ours.p50, batch.p99, ours.p99].map(|time| short(time as f64 / 1000.0)),
+        );
+        table.rows.push(row);
+    }
+    table
+}
+
+/// The cells in which the default does worst.
+pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
+    let mut sorted: Vec<&Outcome> = outcomes.iter().collect();
+    sorted.sort_by(|one, other| {
+        one.of_best(Merging::Adaptive)
+            .total_cmp(&other.of_best(Merging::Adaptive))
+    });
+    let mut table = cells(
+        "The cells in which the default does worst",
+        sorted.iter().take(count).copied(),
+    );
+    for (row, outcome) in table.rows.iter_mut().zip(&sorted) {
+        row[0] = format!("{}, {}", outcome.cell.group, row[0]);
+    }
+    table
+}

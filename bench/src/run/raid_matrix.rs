@@ -1,0 +1,132 @@
+//! `raid-matrix`: the paper's matrix of loads on a modelled array, under every strategy of merging; and how fast
+//! syndromes are computed.
+
+use crate::raid::outcome::{self, Outcome};
+use crate::raid::{cell, tuning};
+use crate::report::{Check, Places, Relation, Report, Table, short};
+use anyhow::Result;
+use clap::Args;
+use seiner_raid::{Merging, pq};
+use serde_json::json;
+use std::hint::black_box;
+use std::time::Instant;
+
+/// What `raid-matrix` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// Only cells whose name has this text
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+const PURPOSE: &str = "Writes to RAID 6 over six modelled NVMe members (strip 16 KiB, 64 KiB of data a stripe) on simulated time: \
+    exact, and the same in every run. `never` writes every request by itself, `batch` writes together what queues behind a busy \
+    stripe, `always` holds until a stripe is full or the longest time is over, `paper` is the published algorithm, `default` is \
+    ours. The paper's matrix; merging was tuned on these cells.";
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("raid-matrix", PURPOSE);
+    report.notes.push(format!(
+        "writes are held no longer than {} µs, whatever the strategy",
+        cell::LONGEST_HOLD / 1000
+    ));
+    report
+        .notes
+        .push("latency is that of writes, from submission to acknowledgement".into());
+    let mut cells = tuning::cells();
+    cells.retain(|cell| format!("{} {}", cell.group, cell.name()).contains(&settings.only));
+    if !settings.only.is_empty() {
+        report.notes.push(format!(
+            "only cells with \"{}\" in their name",
+            settings.only
+        ));
+    }
+    let outcomes = outcome::measure(cells);
+    report.tables.push(outcome::groups(&outcomes));
+    for group in ["random write 4 KiB", "sequential write 4 KiB"] {
+        let of_group = outcomes
+            .iter()
+            .filter(|outcome| outcome.cell.group == group);
+        report.tables.push(outcome::cells(group, of_group));
+    }
+    report.tables.push(outcome::worst_cells(&outcomes, 8));
+    let parity = parity();
+    report.tables.push(parity_table(&parity));
+    report.checks = checks(&outcomes, &parity);
+    let measured: Vec<_> = outcomes.iter().map(Outcome::json).collect();
+    report.measured = json!({ "cells": measured, "syndromes": parity });
+    report.finish(places)
+}
+
+fn checks(outcomes: &[Outcome], parity: &[(usize, usize, f64)]) -> Vec<Check> {
+    let ratios = || {
+        outcomes
+            .iter()
+            .map(|outcome| outcome.of_best(Merging::Adaptive))
+    };
+    let in_cache = parity
+        .iter()
+        .find(|(strips, bytes, _)| (*strips, *bytes) == (4, 16 << 10))
+        .map(|(.., rate)| *rate);
+    vec![
+        Check::new(
+            "default over the best static strategy, worst cell",
+            Some(outcome::worst(ratios())),
+            Relation::AtLeast,
+            Some(0.97),
+            "",
+        ),
+        Check::new(
+            "default over the best static strategy, geometric mean",
+            Some(outcome::mean(ratios())),
+            Relation::AtLeast,
+            Some(1.0),
+            "",
+        ),
+        Check::new(
+            "both syndromes of 4 strips of 16 KiB, data a second on a core",
+            in_cache,
+            Relation::AtLeast,
+            Some(50.0),
+            "GB/s",
+        ),
+    ]
+}
+
+/// Strips, bytes of a strip, and GB of data a second, the best of several rounds.
+fn parity() -> Vec<(usize, usize, f64)> {
+    let mut found = Vec::new();
+    for (strips, bytes) in [(4, 4 << 10), (4, 16 << 10), (8, 16 << 10), (4, 4 << 20)] {
+        let data: Vec<Vec<u8>> = (0..strips)
+            .map(|strip| vec![strip as u8 + 1; bytes])
+            .collect();
+        let slices: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+        let (mut p, mut q) = (vec![0; bytes], vec![0; bytes]);
+        let repeats = (256 << 20) / (strips * bytes);
+        let best = (0..7).map(|_| {
+            let start = Instant::now();
+            for _ in 0..repeats {
+                pq(black_box(&slices), black_box(&mut p), black_box(&mut q));
+            }
+            (repeats * strips * bytes) as f64 / start.elapsed().as_secs_f64() / 1e9
+        });
+        found.push((strips, bytes, best.fold(0.0, f64::max)));
+    }
+    found
+}
+
+fn parity_table(parity: &[(usize, usize, f64)]) -> Table {
+    let mut table = Table::new(
+        "Both syndromes, one core",
+        &["strips", "KiB a strip", "GB/s of data"],
+    );
+    for (strips, bytes, rate) in parity {
+        table.rows.push(vec![
+            strips.to_string(),
+            (bytes >> 10).to_string(),
+            short(*rate),
+        ]);
+    }
+    table
+}

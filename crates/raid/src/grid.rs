@@ -1,0 +1,449 @@
+//! The rows of a stripe that are being worked on: what is known of them, what must be read, what is to be written.
+
+use crate::block::Block;
+use crate::code;
+use crate::geometry::Geometry;
+
+/// What an operation costs besides its bytes, in blocks: an NVMe disk reads some 16 blocks in the time that it takes to
+/// answer at all.
+const OPERATION_BLOCKS: u32 = 16;
+
+/// A block of a stripe.
+#[derive(Clone, Debug)]
+struct Cell<B> {
+    /// What the member has.
+    old: Option<B>,
+    /// What it shall have.
+    new: Option<B>,
+    /// The member cannot give it.
+    lost: bool,
+    /// Somebody wants to know it.
+    wanted: bool,
+}
+
+/// Rows `first..first + rows` of a stripe, all columns.
+#[derive(Clone, Debug)]
+pub struct Grid<B> {
+    geometry: Geometry,
+    first: u32,
+    rows: u32,
+    /// Row by row.
+    cells: Vec<Cell<B>>,
+}
+
+/// Blocks that lie one after the other on a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The column.
+    pub column: usize,
+    /// First row.
+    pub row: u32,
+    /// How many rows.
+    pub rows: u32,
+}
+
+/// How new syndromes are made for rows of which only a part is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// From the old ones and the change (read-modify-write).
+    Modify,
+    /// From all data of the row (reconstruct-write), which are decoded where they are lost.
+    Reconstruct,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Read these, then ask again.
+    Read(Method, Vec<Range>),
+    /// All is there.
+    Ready(Method),
+    /// Too much is lost.
+    Impossible,
+}
+
+impl<B: Block> Grid<B> {
+    /// Rows of which nothing is known yet. `lost` says of which columns nothing can be read.
+    pub fn new(geometry: Geometry, first: u32, rows: u32, lost: impl Fn(usize) -> bool) -> Grid<B> {
+        let row = (0..geometry.members()).map(|column| Cell {
+            old: None,
+            new: None,
+            lost: lost(column),
+            wanted: false,
+        });
+        let row: Vec<Cell<B>> = row.collect();
+        let cells = (0..rows).flat_map(|_| row.iter().cloned()).collect();
+        Grid {
+            geometry,
+            first,
+            rows,
+            cells,
+        }
+    }
+
+    fn at(&self, column: usize, row: u32) -> usize {
+        (row - self.first) as usize * self.geometry.members() + column
+    }
+
+    fn cell(&self, column: usize, row: u32) -> &Cell<B> {
+        &self.cells[self.at(column, row)]
+    }
+
+    fn cell_mut(&mut self, column: usize, row: u32) -> &mut Cell<B> {
+        let at = self.at(column, row);
+        &mut self.cells[at]
+    }
+
+    fn row_numbers(&self) -> std::ops::Range<u32> {
+        self.first..self.first + self.rows
+    }
+
+    /// Sets what a block shall hold.
+    pub fn write(&mut self, column: usize, row: u32, block: B) {
+        self.cell_mut(column, row).new = Some(block);
+    }
+
+    /// Asks for what a block holds.
+    pub fn want(&mut self, column: usize, row: u32) {
+        self.cell_mut(column, row).wanted = true;
+    }
+
+    /// What a block was found to hold.
+    pub fn learn(&mut self, column: usize, row: u32, block: B) {
+        self.cell_mut(column, row).old = Some(block);
+    }
+
+    /// A block cannot be read.
+    pub fn lose(&mut self, column: usize, row: u32) {
+        let cell = self.cell_mut(column, row);
+        cell.lost = true;
+        cell.old = None;
+    }
+
+    /// A member has gone: nothing more can be read of its column.
+    pub fn lose_column(&mut self, column: usize) {
+        let lost = self
+            .row_numbers()
+            .filter(|&row| self.cell(column, row).old.is_none())
+            .collect::<Vec<_>>();
+        lost.into_iter()
+            .for_each(|row| self.cell_mut(column, row).lost = true);
+    }
+
+    /// What a block holds or is about to.
+    pub fn known(&self, column: usize, row: u32) -> Option<&B> {
+        if !self.row_numbers().contains(&row) {
+            return None;
+        }
+        self.cell(column, row).new.as_ref()
+    }
+
+    /// What a block was found or computed to hold.
+    pub fn found(&self, column: usize, row: u32) -> Option<&B> {
+        self.cell(column, row).old.as_ref()
+    }
+
+    fn data(&self) -> std::ops::Range<usize> {
+        0..self.geometry.data_columns()
+    }
+
+    fn syndromes(&self) -> std::ops::Range<usize> {
+        self.geometry.data_columns()..self.geometry.members()
+    }
+
+    fn dirty(&self, column: usize, row: u32) -> bool {
+        self.cell(column, row).new.is_some()
+    }
+
+    /// Decides what to read, by the cheaper of both methods. `live` says of which columns a member can be written.
+    pub fn plan(&self, live: impl Fn(usize) -> bool) -> Plan {
+        let mut best: Option<(u32, Method, Vec<Range>)> = None;
+        for method in [Method::Modify, Method::Reconstruct] {
+            let Some(needed) = self.needed(method, &live) else {
+                continue;
+            };
+            let ranges = self.ranges(|column, row| needed[self.at(column, row)]);
+            let blocks: u32 = ranges.iter().map(|range| range.rows).sum();
+            let cost = ranges.len() as u32 * OPERATION_BLOCKS + blocks;
+            if best.as_ref().is_none_or(|(least, ..)| cost < *least) {
+                best = Some((cost, method, ranges));
+            }
+        }
+        match best {
+            None => Plan::Impossible,
+            Some((_, method, ranges)) if ranges.is_empty() => Plan::Ready(method),
+            Some((_, method, ranges)) => Plan::Read(method, ranges),
+        }
+    }
+
+    /// The cells that a method must still read; none if it cannot do.
+    fn needed(&self, method: Method, live: &impl Fn(usize) -> bool) -> Option<Vec<bool>> {
+        let mut needed = vec![false; self.cells.len()];
+        for row in self.row_numbers() {
+            let mut want =
+                |column: usize| needed[self.at(column, row)] = self.cell(column, row).old.is_none();
+            let written = self
+                .data()
+                .filter(|&column| self.dirty(column, row))
+                .count();
+            let partly = 0 < written && written < self.geometry.data_columns();
+            let syndromes: Vec<usize> = self.syndromes().filter(|&column| live(column)).collect();
+            if partly && !syndromes.is_empty() {
+                match method {
+                    Method::Modify => {
+                        let touched: Vec<usize> = self
+                            .data()
+                            .filter(|&column| self.dirty(column, row))
+                            .chain(syndromes)
+                            .collect();
+                        if touched.iter().any(|&column| self.cell(column, row).lost) {
+                            return None;
+                        }
+                        touched.into_iter().for_each(&mut want);
+                    }
+                    Method::Reconstruct => {
+                        let rest = self.data().filter(|&column| !self.dirty(column, row));
+                        self.gather(row, rest.collect(), &mut want)?;
+                    }
+                }
+            }
+            let wanted: Vec<usize> = (0..self.geometry.members())
+                .filter(|&column| self.cell(column, row).wanted)
+                .collect();
+            if !wanted.is_empty() {
+                self.gather(row, wanted, &mut want)?;
+            }
+        }
+        Some(needed)
+    }
+
+    /// Asks for what gives these columns of a row: themselves, or where one is lost, enough to compute it.
+    fn gather(&self, row: u32, columns: Vec<usize>, want: &mut impl FnMut(usize)) -> Option<()> {
+        let lost =
+            |column: usize| self.cell(column, row).lost && self.cell(column, row).old.is_none();
+        if !columns.iter().any(|&column| lost(column)) {
+            columns.into_iter().for_each(want);
+            return Some(());
+        }
+        let (missing, there): (Vec<usize>, Vec<usize>) =
+            self.data().partition(|&column| lost(column));
+        let syndromes: Vec<usize> = self
+            .syndromes()
+            .filter(|&column| !lost(column))
+            .take(missing.len())
+            .collect();
+        if syndromes.len() < missing.len() {
+            return None;
+        }
+        columns
+            .into_iter()
+            .filter(|&column| !lost(column))
+            .chain(there)
+            .chain(syndromes)
+            .for_each(want);
+        Some(())
+    }
+
+    /// The cells of which something holds, as runs on members.
+    fn ranges(&self, holds: impl Fn(usize, u32) -> bool) -> Vec<Range> {
+        let mut ranges: Vec<Range> = Vec::new();
+        for column in 0..self.geometry.members() {
+            for row in self.row_numbers().filter(|&row| holds(column, row)) {
+                match ranges.last_mut() {
+                    Some(last) if last.column == column && last.row + last.rows == row => {
+                        last.rows += 1
+                    }
+                    _ => ranges.push(Range {
+                        column,
+                        row,
+                        rows: 1,
+                    }),
+                }
+            }
+        }
+        ranges
+    }
+
+    /// Computes what was wanted, and the syndromes of the rows that are written.
+    pub fn compute(&mut self, method: Method, live: impl Fn(usize) -> bool) {
+        for row in self.row_numbers() {
+            let wanted: Vec<usize> = (0..self.geometry.members())
+                .filter(|&column| self.cell(column, row).wanted)
+                .collect();
+            self.restore(row, &wanted);
+            let written = self
+                .data()
+                .filter(|&column| self.dirty(column, row))
+                .count();
+            let syndromes: Vec<usize> = self.syndromes().filter(|&column| live(column)).collect();
+            if written == 0 || syndromes.is_empty() {
+                continue;
+            }
+            if method == Method::Modify && written < self.geometry.data_columns() {
+                self.modify(row, &syndromes);
+            } else {
+                self.reconstruct(row);
+            }
+        }
+    }
+
+    /// Computes the lost ones of some columns of a row from the rest of it.
+    fn restore(&mut self, row: u32, columns: &[usize]) {
+        if columns
+            .iter()
+            .all(|&column| self.cell(column, row).old.is_some())
+        {
+            return;
+        }
+        let mut blocks: Vec<Option<B>> = (0..self.geometry.members())
+            .map(|column| self.cell(column, row).old.clone())
+            .collect();
+        assert!(
+            code::decode(&self.geometry, &mut blocks),
+            "the plan saw to it that enough is there"
+        );
+        let first = self.geometry.data_columns();
+        let data: Vec<&B> = blocks[..first].iter().flatten().collect();
+        for (at, syndrome) in code::encode(&self.geometry, &data).into_iter().enumerate() {
+            blocks[first + at].get_or_insert(syndrome);
+        }
+        for (column, block) in blocks.into_iter().enumerate() {
+            let cell = self.cell_mut(column, row);
+            if cell.lost && cell.old.is_none() {
+                cell.old = block;
+            }
+        }
+    }
+
+    fn modify(&mut self, row: u32, syndromes: &[usize]) {
+        let mut values: Vec<B> = syndromes
+            .iter()
+            .map(|&column| self.old(column, row))
+            .collect();
+        for column in self.data().filter(|&column| self.dirty(column, row)) {
+            let mut change = self.old(column, row);
+            change.add(
+                self.cell(column, row)
+                    .new
+                    .as_ref()
+                    .expect("only what is written"),
+            );
+            for (value, &syndrome) in values.iter_mut().zip(syndromes) {
+                code::update(
+                    syndrome - self.geometry.data_columns(),
+                    column,
+                    value,
+                    &change,
+                );
+            }
+        }
+        for (value, &syndrome) in values.into_iter().zip(syndromes) {
+            self.write(syndrome, row, value);
+        }
+    }
+
+    fn reconstruct(&mut self, row: u32) {
+        let rest: Vec<usize> = self
+            .data()
+            .filter(|&column| !self.dirty(column, row))
+            .collect();
+        self.restore(row, &rest);
+        let data = self.data().map(|column| {
+            let cell = self.cell(column, row);
+            cell.new
+                .as_ref()
+                .or(cell.old.as_ref())
+                .expect("the plan saw to it that it is there")
+        });
+        let syndromes = code::encode(&self.geometry, &data.collect::<Vec<_>>());
+        let first = self.geometry.data_columns();
+        for (at, block) in syndromes.into_iter().enumerate() {
+            self.write(first + at, row, block);
+        }
+    }
+
+    fn old(&self, column: usize, row: u32) -> B {
+        self.cell(column, row)
+            .old
+            .clone()
+            .expect("the plan saw to it that it was read")
+    }
+
+    /// Lets lost blocks be written that were computed; which says of what columns. How many there are.
+    pub fn write_back(&mut self, which: impl Fn(usize) -> bool) -> u64 {
+        let columns = self.geometry.members();
+        let lost = self
+            .cells
+            .iter_mut()
+            .enumerate()
+            .filter(|(at, cell)| which(at % columns) && cell.lost && cell.new.is_none());
+        let written = lost.map(|(_, cell)| {
+            cell.new = cell.old.clone();
+            u64::from(cell.new.is_some())
+        });
+        written.sum()
+    }
+
+    /// A block of data cannot be read.
+    pub fn data_is_lost(&self) -> bool {
+        let columns = self.geometry.members();
+        let data = self.geometry.data_columns();
+        self.cells
+            .iter()
+            .enumerate()
+            .any(|(at, cell)| at % columns < data && cell.lost && cell.old.is_none())
+    }
+
+    /// Makes all syndromes anew from the data, which must have been found.
+    pub fn encode_anew(&mut self) {
+        let first = self.geometry.data_columns();
+        for row in self.row_numbers() {
+            let data: Vec<&B> = self
+                .data()
+                .filter_map(|column| self.cell(column, row).old.as_ref())
+                .collect();
+            for (at, block) in code::encode(&self.geometry, &data).into_iter().enumerate() {
+                self.write(first + at, row, block);
+            }
+        }
+    }
+
+    /// Looks for blocks that do not fit the rest of their row, in rows of which everything could be read; what one of them
+    /// should hold is computed from the others. False if a row is wrong and nothing says where.
+    pub fn verify(&mut self) -> bool {
+        let mut sound = true;
+        for row in self.row_numbers() {
+            let cells = (0..self.geometry.members()).map(|column| self.cell(column, row));
+            let read = cells
+                .filter(|cell| !cell.lost)
+                .filter_map(|cell| cell.old.clone());
+            let blocks: Vec<B> = read.collect();
+            if blocks.len() < self.geometry.members() {
+                continue;
+            }
+            match code::verify(&self.geometry, &blocks) {
+                None => {}
+                Some(code::Fault::Unknown) => sound = false,
+                Some(code::Fault::Column(column)) => {
+                    self.lose(column, row);
+                    self.restore(row, &[column]);
+                }
+            }
+        }
+        sound
+    }
+
+    /// What is to be written, as runs on members.
+    pub fn writes(&self, live: impl Fn(usize) -> bool) -> Vec<(Range, Vec<B>)> {
+        let ranges = self.ranges(|column, row| live(column) && self.dirty(column, row));
+        let data = |range: &Range| {
+            (range.row..range.row + range.rows)
+                .filter_map(|row| self.cell(range.column, row).new.clone())
+                .collect()
+        };
+        ranges
+            .into_iter()
+            .map(|range| (range, data(&range)))
+            .collect()
+    }
+}

@@ -1,0 +1,32 @@
+//! A volume made of several devices: RAID 0, 1, 5 and 6, which merges small writes into whole stripes when that pays.
+//!
+//! [`Shard`] is the array as a pure state machine; [`Merging`] chooses when writes are held. [`simulate`] runs it on
+//! modelled members and simulated time.
+//!
+//! The model, its symbols and its algorithm are those of *RAID* (adaptive merging of small sequential writes).
+
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
+
+mod block;
+mod code;
+mod galois;
+mod geometry;
+mod grid;
+mod kernel;
+mod merging;
+mod request;
+mod router;
+mod shard;
+pub mod simulate;
+mod slab;
+mod stripe;
+
+pub use block::{Block, Page, Weightless};
+pub use geometry::{BLOCK_BYTES, Extent, Geometry, GeometryError, Level};
+pub use kernel::{add, add_scaled, pq};
+pub use merging::{Adaptive, AdaptiveSettings, Merging, Paper, PaperSettings};
+pub use request::{
+    Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
+};
+pub use router::{Piece, Router, Sharding};
+pub use shard::{Counters, MemberState, Settings, Shard};

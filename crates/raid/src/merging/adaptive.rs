@@ -1,0 +1,458 @@
+//! Holding where it pays, by what a stream is known to have outstanding and by what was measured.
+//!
+//! A write is acknowledged when it is durable, so whoever waits for acknowledgements can fill a stripe only out of what
+//! it keeps outstanding. Writes are followed as *streams*: each continues where the last one ended, give or take two
+//! stripes, wherever areas begin and end. Of a stream is known, without any timer, how many blocks it has outstanding,
+//! how many of them wait and how many are being written. Writes of no stream go at once, as do all that queue
+//! behind a busy stripe, which costs nothing.
+//!
+//! - **Gathering.** When writes of a stream are acknowledged, those that follow come one shortly after the other. The
+//!   first of them waits for the rest, for a few of the gaps that were seen between them, as long as more is *due*:
+//!   acknowledged, times the share that was followed up so far, less what came.
+//! - **Filling.** Waiting until the stripe is full pays if a write takes less time that way. Let F be the time in which
+//!   the stream passes a stripe: a write waits F/2 in the mean, and then for a full stripe to be written; without
+//!   holding it waits for half of the partial write before its own, and for its own: `F/2 + T_full < 1.5 · T_partial`.
+//!   All three are measured. F is measured anew when filling begins; if it then does not hold, filling ends, and is tried
+//!   again after a pause that doubles. A stream fills only if it and the reads under way come to a stripe of blocks;
+//!   and if all it has is waiting, nothing is due and nothing is read, nobody else can come, and they go.
+//!
+//! A stripe is not waited for of which every block has come once already, nor by a stream that leaves holes.
+
+use super::{Arrival, Look, Mark, Strategy, Verdict};
+use crate::request::Nanos;
+use std::collections::BTreeMap;
+
+/// The parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdaptiveSettings {
+    /// Streams that are followed, at most 256; of more, those are forgotten that wrote least recently.
+    pub streams: usize,
+    /// Writes that must have continued a stream before its writes are held.
+    pub least_run: u32,
+    /// A stream's next write comes within this time of the last one, or of an acknowledgement, or it follows neither.
+    pub longest_gap: Nanos,
+    /// Gaps that are waited for the next write.
+    pub patience_gaps: f64,
+    /// The shortest and the longest pause after filling did not pay.
+    pub pauses: (Nanos, Nanos),
+}
+
+impl Default for AdaptiveSettings {
+    fn default() -> AdaptiveSettings {
+        AdaptiveSettings {
+            streams: 256,
+            least_run: 3,
+            longest_gap: 25_000,
+            patience_gaps: 3.0,
+            pauses: (2_000_000, 40_000_000),
+        }
+    }
+}
+
+/// What is due at the least for a write to wait for it, in blocks.
+const LEAST_DUE: f64 = 0.2;
+/// Stripes that a stream's bitmaps are kept of.
+const REMEMBERED: usize = 4;
+/// Weight of a new value in a mean of times and shares.
+const WEIGHT: f64 = 0.2;
+/// How fast the least time to write a part is forgotten: by a tenth in a hundred writes.
+const FORGETTING: f64 = 1.001;
+/// Stripes that are filled before it is judged whether that pays.
+const TRIAL: u32 = 3;
+
+/// Blocks that were written of a stripe.
+struct Written {
+    stripe: u64,
+    bitmap: Vec<u64>,
+    blocks: u32,
+}
+
+/// Whether a stream fills stripes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Gather,
+    /// And how many stripes it passed since it does.
+    Fill(u32),
+}
+
+/// Writes each of which continues where the last one ended.
+struct Stream {
+    generation: u32,
+    /// The block after the last.
+    front: u64,
+    run: u32,
+    /// Orders streams by their last write.
+    used: u64,
+    /// Blocks not acknowledged, and of these, those that wait.
+    outstanding: u32,
+    waiting: u32,
+    /// The most outstanding at once, lately and before.
+    peaks: [u32; 2],
+    since_peak: u32,
+    /// The last arrival or acknowledgement.
+    last_event: Nanos,
+    gap: f64,
+    due: f64,
+    /// Sums, older ones fading: acknowledged blocks, and those that followed promptly.
+    acknowledged: f64,
+    followed: f64,
+    /// The share of stripes that were written whole in the end.
+    whole: f64,
+    mode: Mode,
+    /// When the present stripe was begun, and the mean time for one (F).
+    begun: Option<Nanos>,
+    period: Option<f64>,
+    pause: Nanos,
+    not_before: Nanos,
+    /// Stripes that wait by our verdict.
+    held: Vec<u64>,
+    written: Vec<Written>,
+}
+
+/// The default strategy.
+pub struct Adaptive {
+    settings: AdaptiveSettings,
+    stripe_blocks: u32,
+    streams: Vec<Stream>,
+    /// The stream that wrote a stripe last.
+    places: BTreeMap<u64, usize>,
+    arrivals: u64,
+    stirred: Vec<u64>,
+    /// Mean times to write a part of a stripe, and a whole one.
+    partial: Option<f64>,
+    full: Option<f64>,
+    /// The least mean time to write a part, lately: what it takes when nobody else wants the members.
+    least_partial: f64,
+}
+
+impl Adaptive {
+    /// For stripes of so many blocks.
+    pub fn new(settings: AdaptiveSettings, stripe_blocks: u32) -> Adaptive {
+        assert!(
+            (1..=256).contains(&settings.streams),
+            "a mark has eight bits for the stream"
+        );
+        Adaptive {
+            settings,
+            stripe_blocks,
+            streams: Vec::new(),
+            places: BTreeMap::new(),
+            arrivals: 0,
+            stirred: Vec::new(),
+            partial: None,
+            full: None,
+            least_partial: f64::INFINITY,
+        }
+    }
+
+    /// The stream that a write continues.
+    fn find(&self, arrival: &Arrival) -> Option<usize> {
+        let reach = 2 * u64::from(self.stripe_blocks);
+        let near = [
+            arrival.stripe,
+            arrival.stripe.wrapping_sub(1),
+            arrival.stripe + 1,
+        ];
+        let mut places = near
+            .into_iter()
+            .filter_map(|stripe| self.places.get(&stripe).copied());
+        places.find(|&at| self.streams[at].front.abs_diff(arrival.start) <= reach)
+    }
+
+    /// A new stream, in place of the least recently used if there are too many.
+    fn open(&mut self, arrival: &Arrival) -> usize {
+        if self.streams.len() < self.settings.streams {
+            self.streams.push(Stream::new(0, arrival, self.settings));
+            return self.streams.len() - 1;
+        }
+        let at = (0..self.streams.len())
+            .min_by_key(|&at| self.streams[at].used)
+            .expect("there is one at least");
+        let stream = &mut self.streams[at];
+        self.stirred.append(&mut stream.held);
+        for written in std::mem::take(&mut stream.written) {
+            if self.places.get(&written.stripe) == Some(&at) {
+                self.places.remove(&written.stripe);
+            }
+        }
+        let generation = stream.generation.wrapping_add(1) & 0xff_ffff;
+        *stream = Stream::new(generation, arrival, self.settings);
+        at
+    }
+
+    fn marked(&mut self, mark: Mark) -> Option<&mut Stream> {
+        let stream = self.streams.get_mut((mark & 0xff) as usize)?;
+        (stream.generation == mark >> 8).then_some(stream)
+    }
+
+    /// Whether it pays to fill stripes that take `period` each.
+    fn filling_pays(&self, period: f64) -> bool {
+        let Some(partial) = self.partial else {
+            return false;
+        };
+        // A whole stripe takes no reads: until one was written, half of a partial write is a fair guess.
+        let full = self.full.unwrap_or(partial / 2.0);
+        // 1 / (1 - load) of the members, and the member time that a whole stripe saves, at the price of the load.
+        let stretched = partial / self.least_partial;
+        let saved = (stretched - 1.0) * self.least_partial;
+        period / 2.0 + full < 1.5 * partial + saved
+    }
+
+    /// Begins to fill, or ends it.
+    fn choose_mode(&mut self, at: usize, now: Nanos, others: u32) {
+        let stream = &self.streams[at];
+        let supply = stream.window() + others;
+        let pays = stream
+            .period
+            .is_some_and(|period| self.filling_pays(period));
+        let pays = pays && supply >= self.stripe_blocks && stream.whole > 0.5;
+        let (shortest, longest) = self.settings.pauses;
+        let stream = &mut self.streams[at];
+        match stream.mode {
+            Mode::Gather if pays && now >= stream.not_before => {
+                stream.mode = Mode::Fill(0);
+                stream.period = None;
+            }
+            Mode::Fill(stripes) if stripes >= TRIAL && !pays => {
+                stream.mode = Mode::Gather;
+                stream.period = None;
+                stream.not_before = now + stream.pause;
+                stream.pause = (2 * stream.pause).min(longest);
+            }
+            Mode::Fill(stripes) if stripes > 8 * TRIAL => stream.pause = shortest,
+            _ => {}
+        }
+    }
+}
+
+impl Stream {
+    fn new(generation: u32, arrival: &Arrival, settings: AdaptiveSettings) -> Stream {
+        Stream {
+            generation,
+            front: arrival.start,
+            run: 0,
+            used: 0,
+            outstanding: 0,
+            waiting: 0,
+            peaks: [0; 2],
+            since_peak: 0,
+            last_event: arrival.now,
+            gap: 2000.0,
+            due: 0.0,
+            acknowledged: 1.0,
+            followed: 1.0,
+            whole: 1.0,
+            mode: Mode::Gather,
+            begun: None,
+            period: None,
+            pause: settings.pauses.0,
+            not_before: 0,
+            held: Vec::new(),
+            written: Vec::new(),
+        }
+    }
+
+    /// The most it had outstanding of late (the papers' block times depth).
+    fn window(&self) -> u32 {
+        self.peaks[0].max(self.peaks[1])
+    }
+
+    fn arrive(&mut self, arrival: &Arrival, settings: &AdaptiveSettings) {
+        if arrival.start == self.front {
+            self.run = (self.run + 1).min(settings.least_run);
+        }
+        self.front = self.front.max(arrival.start + u64::from(arrival.blocks));
+        let gap = arrival.now - self.last_event;
+        if self.due > 0.0 && gap <= settings.longest_gap {
+            self.gap += WEIGHT * (gap as f64 - self.gap);
+            self.followed += f64::from(arrival.blocks);
+        }
+        self.due = (self.due - f64::from(arrival.blocks)).max(0.0);
+        self.last_event = arrival.now;
+        self.outstanding += arrival.blocks;
+        self.waiting += arrival.blocks;
+        self.peaks[0] = self.peaks[0].max(self.outstanding);
+        self.since_peak += arrival.blocks;
+        if self.since_peak > 4 * self.window() {
+            self.since_peak = 0;
+            self.peaks = [self.outstanding, self.peaks[0]];
+        }
+    }
+
+    fn acknowledge(&mut self, now: Nanos, blocks: u32) {
+        self.outstanding -= blocks;
+        self.due += f64::from(blocks) * (self.followed / self.acknowledged).min(1.0);
+        let fade = 0.5f64.powf(f64::from(blocks) / 64.0);
+        self.acknowledged = self.acknowledged * fade + f64::from(blocks);
+        self.followed *= fade;
+        self.due = self
+            .due
+            .min(f64::from(self.window().saturating_sub(self.outstanding)));
+        self.last_event = now;
+    }
+
+    /// Notes the blocks of an arrival; gives the stripe that is forgotten for it.
+    fn note(&mut self, arrival: &Arrival, stripe_blocks: u32) -> Option<u64> {
+        if !self
+            .written
+            .iter()
+            .any(|written| written.stripe == arrival.stripe)
+        {
+            let bitmap = vec![0; stripe_blocks.div_ceil(64) as usize];
+            self.written.push(Written {
+                stripe: arrival.stripe,
+                bitmap,
+                blocks: 0,
+            });
+            self.pass(arrival.now);
+        }
+        let found = self
+            .written
+            .iter_mut()
+            .find(|written| written.stripe == arrival.stripe);
+        found.expect("it was put there").set(
+            (arrival.start % u64::from(stripe_blocks)) as u32,
+            arrival.blocks,
+        );
+        if self.written.len() <= REMEMBERED {
+            return None;
+        }
+        let oldest = (0..self.written.len()).min_by_key(|&at| self.written[at].stripe)?;
+        let oldest = self.written.swap_remove(oldest);
+        let whole = f64::from(u8::from(oldest.blocks == stripe_blocks));
+        self.whole += WEIGHT * (whole - self.whole);
+        Some(oldest.stripe)
+    }
+
+    /// The stream begins a stripe.
+    fn pass(&mut self, now: Nanos) {
+        let Some(begun) = self.begun.replace(now) else {
+            return;
+        };
+        let time = (now - begun) as f64;
+        if let Mode::Fill(stripes) = &mut self.mode {
+            *stripes += 1;
+            // What was begun before filling says nothing about it.
+            if *stripes == 1 {
+                return;
+            }
+        }
+        self.period = Some(
+            self.period
+                .map_or(time, |period| period + WEIGHT * (time - period)),
+        );
+    }
+
+    /// Blocks of a stripe that were not written yet.
+    fn to_come(&self, stripe: u64, stripe_blocks: u32) -> u32 {
+        let written = self.written.iter().find(|written| written.stripe == stripe);
+        stripe_blocks - written.map_or(stripe_blocks, |written| written.blocks)
+    }
+}
+
+impl Written {
+    fn set(&mut self, first: u32, blocks: u32) {
+        for block in first..first + blocks {
+            let (word, bit) = ((block / 64) as usize, 1u64 << (block % 64));
+            self.blocks += u32::from(self.bitmap[word] & bit == 0);
+            self.bitmap[word] |= bit;
+        }
+    }
+}
+
+impl Strategy for Adaptive {
+    fn arrived(&mut self, arrival: &Arrival) -> Mark {
+        self.arrivals += 1;
+        let at = self.find(arrival).unwrap_or_else(|| self.open(arrival));
+        self.places.insert(arrival.stripe, at);
+        let stream = &mut self.streams[at];
+        stream.used = self.arrivals;
+        stream.arrive(arrival, &self.settings);
+        let forgotten = stream.note(arrival, self.stripe_blocks);
+        let others = stream
+            .held
+            .iter()
+            .copied()
+            .filter(|&stripe| stripe != arrival.stripe);
+        self.stirred.extend(others);
+        stream.held.clear();
+        let mark = stream.generation << 8 | at as u32;
+        if let Some(stripe) = forgotten.filter(|stripe| self.places.get(stripe) == Some(&at)) {
+            self.places.remove(&stripe);
+        }
+        mark
+    }
+
+    fn judge(&mut self, look: &Look) -> Verdict {
+        let Some(&at) = self.places.get(&look.stripe).filter(|_| look.missing > 0) else {
+            return Verdict::Together;
+        };
+        self.choose_mode(at, look.now, look.reads);
+        let settings = self.settings;
+        let stream = &mut self.streams[at];
+        if stream.run < settings.least_run || stream.to_come(look.stripe, self.stripe_blocks) == 0 {
+            return Verdict::Together;
+        }
+        let patience = (settings.patience_gaps * stream.gap).max(1000.0) as Nanos;
+        let fills = matches!(stream.mode, Mode::Fill(_));
+        let gathers_until = if stream.due >= LEAST_DUE {
+            stream.last_event + patience
+        } else {
+            0
+        };
+        // A stream that fills and has less outstanding than it had is waited for as long as a partial write takes: at the
+        // worst that doubles what giving up at once would cost.
+        let returns_until = if fills && stream.outstanding < stream.window() {
+            stream.last_event + self.partial.map_or(0, |partial| partial as Nanos)
+        } else {
+            0
+        };
+        let more_can_come = stream.outstanding > stream.waiting || look.reads > 0;
+        let fills_until = if fills && more_can_come {
+            look.deadline
+        } else {
+            0
+        };
+        let until = gathers_until.max(returns_until).max(fills_until);
+        if until <= look.now {
+            return Verdict::Together;
+        }
+        if !stream.held.contains(&look.stripe) {
+            stream.held.push(look.stripe);
+        }
+        Verdict::Hold(until)
+    }
+
+    fn started(&mut self, stripe: u64, mark: Mark, blocks: u32) {
+        if let Some(stream) = self.marked(mark) {
+            stream.waiting -= blocks;
+            stream.held.retain(|&held| held != stripe);
+        }
+    }
+
+    fn ended(&mut self, now: Nanos, mark: Mark, blocks: u32) {
+        if let Some(stream) = self.marked(mark) {
+            stream.acknowledge(now, blocks);
+            let held = std::mem::take(&mut stream.held);
+            self.stirred.extend(held);
+        }
+    }
+
+    fn written(&mut self, now: Nanos, started: Nanos, full: bool) {
+        let time = (now - started) as f64;
+        let mean = if full {
+            &mut self.full
+        } else {
+            &mut self.partial
+        };
+        let value = mean.map_or(time, |mean| mean + WEIGHT * (time - mean));
+        *mean = Some(value);
+        if !full {
+            self.least_partial = (self.least_partial * FORGETTING).min(value);
+        }
+    }
+
+    fn stirred(&mut self) -> Option<u64> {
+        self.stirred.pop()
+    }
+}

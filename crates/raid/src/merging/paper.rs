@@ -1,0 +1,184 @@
+//! The algorithm as it was published (*RAID* §4–5).
+//!
+//! The array is divided into *areas* of consecutive stripes, with one bit each: whether writes to the area are held. A
+//! stripe that has requests has a bitmap of the blocks written while it has any; when that is full, the area is being
+//! written sequentially and its bit is set (`seq_detect`). A bit that was set too long ago is cleared (`bitmap_clear`).
+//! While it is set, writes are held until their stripe is full; they go one by one if it fills too slowly to be full
+//! after the longest wait, or was not full then (`merge_check`). Both are failed waits; when too large a share of an
+//! area's waits has failed, its bit is cleared.
+//!
+//! The paper names the parameters and not their values; the defaults are ours. It draws the speed detector's line
+//! through the origin, so a block is always above it at first: a stripe with `f` of `S` blocks meets the line at
+//! `f/S` of the longest wait, and no polling is needed.
+
+use super::{Arrival, Look, Mark, Strategy, Verdict};
+use crate::request::Nanos;
+use std::collections::BTreeMap;
+
+/// The parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PaperSettings {
+    /// Stripes of an area.
+    pub area_stripes: u64,
+    /// How long an area's bit is believed.
+    pub time_to_live: Nanos,
+    /// The share of failed waits above which merging ends in an area.
+    pub failed_share: f64,
+    /// Waits that are counted before the share is looked at.
+    pub least_waits: u32,
+}
+
+impl Default for PaperSettings {
+    fn default() -> PaperSettings {
+        PaperSettings {
+            area_stripes: 1024,
+            time_to_live: 1_000_000_000,
+            failed_share: 0.3,
+            least_waits: 16,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Area {
+    merges: bool,
+    updated: Nanos,
+    waits: u32,
+    failed: u32,
+}
+
+/// A stripe that has requests.
+#[derive(Clone, Debug)]
+struct Record {
+    bitmap: Vec<u64>,
+    set: u32,
+    /// A wait failed, and its writes go one by one.
+    scattering: bool,
+    waiting: bool,
+}
+
+/// The published algorithm.
+pub struct Paper {
+    settings: PaperSettings,
+    stripe_blocks: u32,
+    longest_hold: Nanos,
+    areas: BTreeMap<u64, Area>,
+    records: BTreeMap<u64, Record>,
+}
+
+impl Paper {
+    /// For stripes of so many blocks.
+    pub fn new(settings: PaperSettings, stripe_blocks: u32, longest_hold: Nanos) -> Paper {
+        Paper {
+            settings,
+            stripe_blocks,
+            longest_hold,
+            areas: BTreeMap::new(),
+            records: BTreeMap::new(),
+        }
+    }
+
+    /// Forgets a bit that was set too long ago.
+    fn bitmap_clear(&mut self, now: Nanos, stripe: u64) -> bool {
+        let area = self
+            .areas
+            .entry(stripe / self.settings.area_stripes)
+            .or_default();
+        if area.merges && now.saturating_sub(area.updated) > self.settings.time_to_live {
+            area.merges = false;
+        }
+        area.merges
+    }
+
+    /// Holds the writes of a stripe, or lets them go.
+    fn merge_check(&mut self, look: &Look) -> Verdict {
+        let share = f64::from(look.filled) / f64::from(self.stripe_blocks);
+        let meets_line = look.oldest + (share * self.longest_hold as f64) as Nanos;
+        let fails = look.missing > 0 && look.now >= meets_line.min(look.deadline);
+        let record = self
+            .records
+            .get_mut(&look.stripe)
+            .expect("a stripe with writes has a record");
+        if look.missing > 0 && !fails {
+            record.waiting = true;
+            return Verdict::Hold(meets_line.min(look.deadline));
+        }
+        record.waiting = false;
+        record.scattering = fails;
+        let settings = self.settings;
+        let area = self
+            .areas
+            .entry(look.stripe / settings.area_stripes)
+            .or_default();
+        area.waits += 1;
+        area.failed += u32::from(fails);
+        if area.waits >= settings.least_waits {
+            if f64::from(area.failed) > settings.failed_share * f64::from(area.waits) {
+                area.merges = false;
+            }
+            (area.waits, area.failed) = (0, 0);
+        }
+        if fails {
+            Verdict::Alone
+        } else {
+            Verdict::Together
+        }
+    }
+
+    /// Sets the bit of an area of which a stripe has been written whole.
+    fn seq_detect(&mut self, now: Nanos, stripe: u64) {
+        let full = self
+            .records
+            .get(&stripe)
+            .is_some_and(|record| record.set == self.stripe_blocks);
+        if full {
+            let area = self
+                .areas
+                .entry(stripe / self.settings.area_stripes)
+                .or_default();
+            area.merges = true;
+            area.updated = now;
+        }
+    }
+}
+
+impl Strategy for Paper {
+    fn arrived(&mut self, arrival: &Arrival) -> Mark {
+        let words = self.stripe_blocks.div_ceil(64) as usize;
+        let record = self
+            .records
+            .entry(arrival.stripe)
+            .or_insert_with(|| Record {
+                bitmap: vec![0; words],
+                set: 0,
+                scattering: false,
+                waiting: false,
+            });
+        let first = (arrival.start % u64::from(self.stripe_blocks)) as u32;
+        for block in first..first + arrival.blocks {
+            let (word, bit) = ((block / 64) as usize, 1u64 << (block % 64));
+            record.set += u32::from(record.bitmap[word] & bit == 0);
+            record.bitmap[word] |= bit;
+        }
+        0
+    }
+
+    fn judge(&mut self, look: &Look) -> Verdict {
+        let merges = self.bitmap_clear(look.now, look.stripe);
+        let record = self
+            .records
+            .get(&look.stripe)
+            .expect("a stripe with writes has a record");
+        let verdict = if (merges && !record.scattering) || record.waiting {
+            self.merge_check(look)
+        } else {
+            Verdict::Alone
+        };
+        self.seq_detect(look.now, look.stripe);
+        verdict
+    }
+
+    fn idle(&mut self, stripe: u64) {
+        self.records.remove(&stripe);
+    }
+}

@@ -1,0 +1,248 @@
+//! Several shards for one array: which of them has a stripe, requests divided among them, and answers put together.
+//!
+//! Areas of consecutive stripes go round the shards, so that a stream stays with one shard for long. Shards share nothing:
+//! each can be run by a thread of its own.
+
+use crate::block::Block;
+use crate::geometry::Geometry;
+use crate::request::{Failure, Reply, Request, Token};
+use crate::slab::Slab;
+
+/// Which shard has a stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharding {
+    /// How many shards there are.
+    pub shards: usize,
+    /// Consecutive stripes that a shard has.
+    pub area_stripes: u64,
+}
+
+impl Sharding {
+    /// One shard has everything.
+    pub const ONE: Sharding = Sharding {
+        shards: 1,
+        area_stripes: u64::MAX,
+    };
+
+    /// The shard of a stripe.
+    pub fn shard(&self, stripe: u64) -> usize {
+        (stripe / self.area_stripes % self.shards as u64) as usize
+    }
+}
+
+/// The part of a request that a shard gets: its number, the piece's name, and what is asked.
+pub type Piece<B> = (usize, Token, Request<B>);
+
+/// A request of which some shards have not answered.
+struct Open<B> {
+    token: Token,
+    left: usize,
+    data: Vec<Option<B>>,
+    failure: Option<Failure>,
+}
+
+/// Divides requests among shards.
+pub struct Router<B> {
+    geometry: Geometry,
+    sharding: Sharding,
+    open: Slab<Open<B>>,
+    /// Of every piece sent to a shard: its request, and where its blocks go.
+    pieces: Slab<(usize, usize)>,
+}
+
+impl<B: Block> Router<B> {
+    /// For an array.
+    pub fn new(geometry: Geometry, sharding: Sharding) -> Router<B> {
+        Router {
+            geometry,
+            sharding,
+            open: Slab::new(),
+            pieces: Slab::new(),
+        }
+    }
+
+    /// The pieces of a request, each for a shard; or the answer, if it must be refused.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub fn divide(&mut self, token: Token, request: Request<B>) -> Result<Vec<Piece<B>>, Reply<B>> {
+        let (start, blocks) = match &request {
+            Request::Flush => return Ok(self.everywhere(token)),
+            Request::Read { start, blocks } => (*start, *blocks),
+            Request::Write { start, data, .. } => (*start, data.len() as u64),
+        };
+        if let Some(failure) = self.geometry.refusal(start, blocks) {
+            return Err(Reply {
+                token,
+                result: Err(failure),
+            });
+        }
+        let runs = self.runs(start, blocks);
+        let data = match &request {
+            Request::Read { blocks, .. } => vec![None; *blocks as usize],
+            _ => Vec::new(),
+        };
+        let open = self.open(token, runs.len(), data);
+        let mut offset = 0;
+        let pieces = runs.into_iter().map(|(shard, blocks)| {
+            let piece = self.pieces.insert((open, offset)) as Token;
+            let first = start + offset as u64;
+            let request = match &request {
+                Request::Write { data, durable, .. } => Request::Write {
+                    start: first,
+                    data: data[offset..offset + blocks as usize].to_vec(),
+                    durable: *durable,
+                },
+                _ => Request::Read {
+                    start: first,
+                    blocks,
+                },
+            };
+            offset += blocks as usize;
+            (shard, piece, request)
+        });
+        Ok(pieces.collect())
+    }
+
+    fn open(&mut self, token: Token, left: usize, data: Vec<Option<B>>) -> usize {
+        self.open.insert(Open {
+            token,
+            left,
+            data,
+            failure: None,
+        })
+    }
+
+    fn everywhere(&mut self, token: Token) -> Vec<Piece<B>> {
+        let open = self.open(token, self.sharding.shards, Vec::new());
+        let shards = 0..self.sharding.shards;
+        let pieces = shards.map(|shard| {
+            let piece = self.pieces.insert((open, 0)) as Token;
+            (shard, piece, Request::Flush)
+        });
+        pieces.collect()
+    }
+
+    /// A run of blocks by shards, as shard and blocks.
+    fn runs(&self, start: u64, blocks: u64) -> Vec<(usize, u64)> {
+        let mut runs: Vec<(usize, u64)> = Vec::new();
+        for extent in self.geometry.extents(start, blocks) {
+            let shard = self.sharding.shard(extent.stripe);
+            match runs.last_mut() {
+                Some((same, blocks)) if *same == shard => *blocks += u64::from(extent.blocks),
+                _ => runs.push((shard, u64::from(extent.blocks))),
+            }
+        }
+        runs
+    }
+
+    /// The answer of a shard to a piece; gives the answer to the request if that was the last.
+    ///
+    /// # Panics
+    /// If the piece is not one of this router's.
+    pub fn join(&mut self, reply: Reply<B>) -> Option<Reply<B>> {
+        let piece = self.pieces.remove(reply.token as usize);
+        let (number, offset) = piece.expect("a shard answers each piece once");
+        let open = self.open.get_mut(number).expect("it has pieces left");
+        match reply.result {
+            Err(failure) => {
+                open.failure.get_or_insert(failure);
+            }
+            Ok(blocks) => {
+                for (at, block) in blocks.into_iter().enumerate() {
+                    open.data[offset + at] = Some(block);
+                }
+            }
+        }
+        open.left -= 1;
+        if open.left > 0 {
+            return None;
+        }
+        let open = self.open.remove(number).expect("seen a moment ago");
+        let result = match open.failure {
+            Some(failure) => Err(failure),
+            None => Ok(open.data.into_iter().flatten().collect()),
+        };
+        Some(Reply {
+            token: open.token,
+            result,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Weightless;
+    use crate::geometry::Level;
+
+    fn router(shards: usize) -> Router<Weightless> {
+        let geometry = Geometry::new(Level::Raid5, 3, 4096, 4096 * 100).unwrap();
+        Router::new(
+            geometry,
+            Sharding {
+                shards,
+                area_stripes: 2,
+            },
+        )
+    }
+
+    #[test]
+    fn pieces_cover_a_request_and_the_last_answer_answers_it() {
+        let mut router = router(3);
+        let request = Request::Read {
+            start: 3,
+            blocks: 10,
+        };
+        let pieces = router.divide(77, request).unwrap();
+        let shown: Vec<_> = pieces
+            .iter()
+            .map(|(shard, _, request)| match request {
+                Request::Read { start, blocks } => (*shard, *start, *blocks),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(shown, [(0, 3, 1), (1, 4, 4), (2, 8, 4), (0, 12, 1)]);
+        let last = pieces.len() - 1;
+        for (at, (_, token, request)) in pieces.into_iter().enumerate().rev() {
+            let Request::Read { blocks, .. } = request else {
+                unreachable!("only reads were asked for");
+            };
+            let result = Ok(vec![Weightless; blocks as usize]);
+            let answer = router.join(Reply { token, result });
+            assert_eq!(answer.is_some(), at == 0, "{at} of {last}");
+            if let Some(answer) = answer {
+                assert_eq!((answer.token, answer.result.unwrap().len()), (77, 10));
+            }
+        }
+    }
+
+    #[test]
+    fn a_flush_goes_everywhere_and_one_failure_fails_it() {
+        let mut router = router(3);
+        let pieces = router.divide(5, Request::Flush).unwrap();
+        assert_eq!(pieces.len(), 3);
+        let mut answers = pieces.into_iter().map(|(shard, token, _)| {
+            let result = if shard == 1 {
+                Err(Failure::Broken)
+            } else {
+                Ok(Vec::new())
+            };
+            router.join(Reply { token, result })
+        });
+        assert!(answers.next().unwrap().is_none() && answers.next().unwrap().is_none());
+        let last = answers.next().unwrap().unwrap();
+        assert_eq!((last.token, last.result.is_err()), (5, true));
+    }
+
+    #[test]
+    fn what_lies_outside_is_refused() {
+        let mut router = router(2);
+        let size = router.geometry.blocks();
+        let request = Request::Read {
+            start: size,
+            blocks: 1,
+        };
+        assert!(router.divide(1, request).is_err());
+    }
+}

@@ -1,0 +1,337 @@
+//! What is done to a stripe by whoever has it: read what is missing, compute, write.
+
+use super::{MemberState, Shard, Ticket};
+use crate::block::Block;
+use crate::geometry::Level;
+use crate::grid::{Grid, Plan, Range};
+use crate::request::{Action, Failure, Nanos, Outcome};
+use crate::stripe::{Execution, Job, Part, Purpose};
+
+impl<B: Block> Shard<B> {
+    /// Gives the stripe to somebody.
+    pub(super) fn begin(
+        &mut self,
+        now: Nanos,
+        since: Nanos,
+        number: u64,
+        purpose: Purpose<B>,
+        full: bool,
+    ) {
+        let rows = match &purpose {
+            Purpose::Write(parts) => self.rows_of(
+                parts
+                    .iter()
+                    .map(|part| (part.first, part.data.len() as u32)),
+            ),
+            Purpose::Job(Job::Read { first, blocks, .. }) => self.rows_of([(*first, *blocks)]),
+            Purpose::Job(_) => 0..self.geometry.rows(),
+        };
+        let mut grid = Grid::new(self.geometry, rows.start, rows.end - rows.start, |column| {
+            !self.readable(number, column)
+        });
+        match &purpose {
+            Purpose::Write(parts) => self.fill_in(&mut grid, parts),
+            Purpose::Job(Job::Read { first, blocks, .. }) => {
+                (*first..first + blocks)
+                    .map(|index| self.geometry.cell(index))
+                    .for_each(|(column, row)| grid.want(column, row));
+            }
+            Purpose::Job(Job::Rebuild { member, .. }) => {
+                let column = self.geometry.column(number, *member);
+                rows.for_each(|row| grid.want(column, row));
+            }
+            Purpose::Job(Job::Scrub { .. }) => {
+                // A column that cannot be read anyway is none of a scrub's business.
+                let columns = 0..self.geometry.members();
+                let columns = columns.filter(|&column| self.readable(number, column));
+                columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
+            }
+            Purpose::Job(Job::Resync { .. }) => {
+                let columns = 0..self.geometry.data_columns();
+                columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
+            }
+        }
+        let careful = matches!(purpose, Purpose::Job(Job::Read { .. }));
+        let execution = Execution {
+            purpose,
+            grid,
+            outstanding: 0,
+            writing: false,
+            full,
+            careful,
+            started: since,
+        };
+        let stripe = self.stripes.get_mut(&number).expect("the caller has it");
+        stripe.running = Some(execution);
+        if self.doubtful.contains(&number) && !full {
+            return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
+        }
+        self.advance(now, number);
+    }
+
+    fn fill_in(&self, grid: &mut Grid<B>, parts: &[Part<B>]) {
+        for part in parts {
+            for (at, block) in part.data.iter().enumerate() {
+                let (column, row) = self.geometry.cell(part.first + at as u32);
+                grid.write(column, row, block.clone());
+            }
+        }
+    }
+
+    /// The rows that blocks of a stripe touch, from the first to the last.
+    fn rows_of(&self, pieces: impl IntoIterator<Item = (u32, u32)>) -> std::ops::Range<u32> {
+        let (mut start, mut end) = (u32::MAX, 0);
+        for (first, blocks) in pieces {
+            let ((left, top), (right, bottom)) = (
+                self.geometry.cell(first),
+                self.geometry.cell(first + blocks - 1),
+            );
+            let (top, bottom) = if left == right {
+                (top, bottom + 1)
+            } else {
+                (0, self.geometry.rows())
+            };
+            start = start.min(top);
+            end = end.max(bottom);
+        }
+        start..end
+    }
+
+    fn running(&mut self, number: u64) -> &mut Execution<B> {
+        let stripe = self
+            .stripes
+            .get_mut(&number)
+            .expect("a stripe stays while somebody has it");
+        stripe.running.as_mut().expect("somebody has it")
+    }
+
+    /// Reads what is missing; when nothing is, computes and writes.
+    fn advance(&mut self, now: Nanos, number: u64) {
+        let live = self.writable(number);
+        let mirror = self.geometry.level() == Level::Raid1;
+        let execution = self.running(number);
+        let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
+        // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
+        if resync && !mirror && execution.grid.data_is_lost() {
+            self.doubtful.insert(number);
+            return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
+        }
+        match execution.grid.plan(|column| live[column]) {
+            Plan::Impossible => self.give_up(now, number),
+            Plan::Read(_, ranges) => {
+                let careful = execution.careful;
+                for range in ranges {
+                    self.read_cells(number, range, careful);
+                }
+            }
+            Plan::Ready(method) => {
+                execution.grid.compute(method, |column| live[column]);
+                if resync {
+                    execution.grid.encode_anew();
+                }
+                let scrub = matches!(execution.purpose, Purpose::Job(Job::Scrub { .. }));
+                let sound = !scrub || execution.grid.verify();
+                if !sound {
+                    let failure = Failure::Inconsistent { stripe: number };
+                    return self.finish(now, number, Some(failure));
+                }
+                let repaired = execution.grid.write_back(|column| live[column]);
+                if !matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. })) {
+                    self.counters.repaired += repaired;
+                }
+                self.deliver(now, number);
+                self.write_cells(now, number, &live);
+            }
+        }
+    }
+
+    fn read_cells(&mut self, number: u64, range: Range, careful: bool) {
+        let member = self.geometry.member(number, range.column);
+        let step = if careful { 1 } else { range.rows };
+        for row in (range.row..range.row + range.rows).step_by(step as usize) {
+            let ticket = Ticket::Cells {
+                stripe: number,
+                range: Range {
+                    row,
+                    rows: step,
+                    ..range
+                },
+                member,
+            };
+            let start = self.geometry.member_block(number, row);
+            self.issue(
+                ticket,
+                member,
+                Action::Read {
+                    start,
+                    blocks: step,
+                },
+            );
+            self.running(number).outstanding += 1;
+        }
+    }
+
+    /// Answers a read with what was found or decoded.
+    fn deliver(&mut self, now: Nanos, number: u64) {
+        let geometry = self.geometry;
+        let execution = self.running(number);
+        if let Purpose::Job(Job::Read {
+            request,
+            offset,
+            first,
+            blocks,
+        }) = execution.purpose
+        {
+            let cells = (first..first + blocks).map(|index| geometry.cell(index));
+            let data = cells.map(|(column, row)| {
+                execution
+                    .grid
+                    .found(column, row)
+                    .expect("it was wanted")
+                    .clone()
+            });
+            let data = data.collect();
+            self.fill(now, request, offset, data);
+        }
+    }
+
+    fn write_cells(&mut self, now: Nanos, number: u64, live: &[bool]) {
+        let execution = self.running(number);
+        execution.writing = true;
+        let durable = match &execution.purpose {
+            Purpose::Write(parts) => parts.iter().any(|part| part.durable),
+            // What is rebuilt or repaired counts as there from now on, so no power cut may take it back.
+            Purpose::Job(_) => true,
+        };
+        let writes = execution.grid.writes(|column| live[column]);
+        execution.outstanding = writes.len() as u32;
+        if writes.is_empty() {
+            return self.finish(now, number, None);
+        }
+        self.note_written(number);
+        for (range, data) in writes {
+            let member = self.geometry.member(number, range.column);
+            let ticket = Ticket::Cells {
+                stripe: number,
+                range,
+                member,
+            };
+            let start = self.geometry.member_block(number, range.row);
+            self.issue(
+                ticket,
+                member,
+                Action::Write {
+                    start,
+                    data,
+                    durable,
+                },
+            );
+        }
+    }
+
+    /// The region of a stripe is not settled until members are flushed after now.
+    pub(super) fn note_written(&mut self, number: u64) {
+        self.written
+            .insert(number / self.settings.region_stripes, self.member_flushes);
+    }
+
+    /// An operation on cells has ended.
+    pub(super) fn cells(
+        &mut self,
+        now: Nanos,
+        number: u64,
+        range: Range,
+        member: usize,
+        outcome: Outcome<B>,
+    ) {
+        let execution = self.running(number);
+        execution.outstanding -= 1;
+        let writing = execution.writing;
+        match outcome {
+            Outcome::Read(data) => {
+                for (row, block) in (range.row..).zip(data) {
+                    execution.grid.learn(range.column, row, block);
+                }
+            }
+            Outcome::Done => {}
+            Outcome::Unreadable if !writing && range.rows > 1 => {
+                self.read_cells(number, range, true)
+            }
+            Outcome::Unreadable if !writing => execution.grid.lose(range.column, range.row),
+            Outcome::Unreadable | Outcome::Gone => self.lose_member(member),
+        }
+        if self.running(number).outstanding > 0 {
+            return;
+        }
+        if writing {
+            self.finish(now, number, None)
+        } else {
+            self.advance(now, number)
+        }
+    }
+
+    /// Too much of the stripe is lost.
+    fn give_up(&mut self, now: Nanos, number: u64) {
+        self.finish(now, number, Some(Failure::Lost { stripe: number }));
+    }
+
+    /// Whoever has the stripe gives it back.
+    fn finish(&mut self, now: Nanos, number: u64, failure: Option<Failure>) {
+        if self.running(number).writing {
+            self.note_written(number);
+        }
+        let unwritten = self.writable(number).iter().filter(|&&live| !live).count();
+        let failure =
+            failure
+                .or((unwritten > self.geometry.syndromes())
+                    .then_some(Failure::Lost { stripe: number }));
+        let stripe = self.stripes.get_mut(&number).expect("the caller has it");
+        let execution = stripe.running.take().expect("the caller has it");
+        match execution.purpose {
+            Purpose::Write(parts) => {
+                if execution.full && failure.is_none() {
+                    self.doubtful.remove(&number);
+                }
+                self.strategy
+                    .written(now, execution.started, execution.full);
+                for part in parts {
+                    self.strategy.ended(now, part.mark, part.data.len() as u32);
+                    self.end(now, part.request, failure);
+                }
+            }
+            // A read is answered as soon as its blocks are known, whatever becomes of writing them back.
+            Purpose::Job(Job::Read { .. }) if execution.writing => {}
+            Purpose::Job(
+                Job::Read { request, .. } | Job::Resync { request } | Job::Scrub { request },
+            ) => self.end(now, request, failure),
+            Purpose::Job(Job::Rebuild { request, member }) => {
+                if failure.is_none() {
+                    self.mark_rebuilt(member, number);
+                }
+                self.end(now, request, failure);
+            }
+        }
+        self.consider(now, number);
+    }
+
+    fn end(&mut self, now: Nanos, request: usize, failure: Option<Failure>) {
+        if let Some(failure) = failure {
+            self.fail(request, failure);
+        }
+        self.answer_part(now, request);
+    }
+
+    fn mark_rebuilt(&mut self, member: usize, number: u64) {
+        let stripes = self.geometry.stripes();
+        let (sharding, own) = (self.sharding, self.number);
+        if let MemberState::Rebuilding { below, done } = &mut self.members[member] {
+            done.insert(number);
+            while *below < stripes && (done.remove(below) || sharding.shard(*below) != own) {
+                *below += 1;
+            }
+            if *below == stripes {
+                self.members[member] = MemberState::Up;
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! Reads: from writes that are not done, from members, or decoded.
+
+use super::{Pending, Shard, Ticket};
+use crate::block::Block;
+use crate::geometry::{Extent, Level};
+use crate::request::{Action, Nanos, Token};
+use crate::stripe::{Job, Stripe};
+
+/// Where a block is to be had.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    /// From the member of a column.
+    Member(usize),
+    /// From other blocks of its row.
+    Decoded,
+}
+
+impl<B: Block> Shard<B> {
+    pub(super) fn read(&mut self, now: Nanos, token: Token, start: u64, blocks: u64) {
+        let data = vec![None; blocks as usize];
+        let request = self.requests.insert(Pending {
+            token,
+            left: 1,
+            data,
+            failure: None,
+            is_read: true,
+            epoch: None,
+            member_flushes: None,
+        });
+        self.reads += 1;
+        let mut offset = 0;
+        for extent in self.geometry.extents(start, blocks) {
+            self.read_extent(now, request, offset, extent);
+            offset += extent.blocks as usize;
+        }
+        self.answer_part(now, request);
+    }
+
+    /// Reads blocks of one stripe: those that are being written from memory, the rest in as few pieces as possible.
+    fn read_extent(&mut self, now: Nanos, request: usize, offset: usize, extent: Extent) {
+        self.turn += 1;
+        let mut piece: Option<(Source, u32, u32)> = None;
+        for index in extent.first..extent.first + extent.blocks {
+            let known = self
+                .stripes
+                .get(&extent.stripe)
+                .and_then(|stripe| stripe.pending(&self.geometry, index))
+                .cloned();
+            if let Some(block) = known {
+                let at = offset + (index - extent.first) as usize;
+                self.pending(request).data[at] = Some(block);
+                continue;
+            }
+            let source = self.source(extent.stripe, index);
+            match &mut piece {
+                Some((same, first, blocks)) if *same == source && *first + *blocks == index => {
+                    *blocks += 1
+                }
+                _ => {
+                    let last = piece.replace((source, index, 1));
+                    self.read_piece(now, request, offset, extent, last);
+                }
+            }
+        }
+        self.read_piece(now, request, offset, extent, piece);
+    }
+
+    fn source(&self, stripe: u64, index: u32) -> Source {
+        let columns = self.geometry.members();
+        let readable = |column: &usize| self.readable(stripe, *column);
+        let column = match self.geometry.level() {
+            Level::Raid1 => (0..columns)
+                .map(|copy| (copy + self.turn) % columns)
+                .find(readable),
+            _ => Some(self.geometry.cell(index).0).filter(readable),
+        };
+        column.map_or(Source::Decoded, Source::Member)
+    }
+
+    fn read_piece(
+        &mut self,
+        now: Nanos,
+        request: usize,
+        offset: usize,
+        extent: Extent,
+        piece: Option<(Source, u32, u32)>,
+    ) {
+        let Some((source, first, blocks)) = piece else {
+            return;
+        };
+        let offset = offset + (first - extent.first) as usize;
+        let stripe = extent.stripe;
+        self.pending(request).left += 1;
+        match source {
+            Source::Decoded => self.add_job(
+                now,
+                stripe,
+                Job::Read {
+                    request,
+                    offset,
+                    first,
+                    blocks,
+                },
+            ),
+            Source::Member(column) => {
+                let member = self.geometry.member(stripe, column);
+                let (_, row) = self.geometry.cell(first);
+                let start = self.geometry.member_block(stripe, row);
+                let ticket = Ticket::Direct {
+                    request,
+                    offset,
+                    stripe,
+                    first,
+                    blocks,
+                    member,
+                };
+                self.issue(ticket, member, Action::Read { start, blocks });
+            }
+        }
+    }
+
+    /// Blocks of a read have come.
+    pub(super) fn fill(&mut self, now: Nanos, request: usize, offset: usize, data: Vec<B>) {
+        let pending = self.pending(request);
+        for (at, block) in data.into_iter().enumerate() {
+            pending.data[offset + at] = Some(block);
+        }
+        self.answer_part(now, request);
+    }
+
+    /// Something wants a stripe for itself.
+    pub(super) fn add_job(&mut self, now: Nanos, stripe: u64, job: Job) {
+        let blocks = self.geometry.stripe_blocks();
+        self.stripes
+            .entry(stripe)
+            .or_insert_with(|| Stripe::new(blocks))
+            .jobs
+            .push_back(job);
+        self.consider(now, stripe);
+    }
+}

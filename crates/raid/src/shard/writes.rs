@@ -1,0 +1,265 @@
+//! Writes and flushes: from their arrival until their stripe takes them.
+
+use super::{Pending, Shard, Ticket};
+use crate::block::Block;
+use crate::merging::{Arrival, Look, Verdict};
+use crate::request::{Action, Failure, Nanos, Outcome, Token};
+use crate::stripe::{Part, Purpose, Stripe};
+
+impl<B: Block> Shard<B> {
+    pub(super) fn write(
+        &mut self,
+        now: Nanos,
+        token: Token,
+        start: u64,
+        data: Vec<B>,
+        durable: bool,
+    ) {
+        let epoch = self.epoch;
+        *self.unfinished.entry(epoch).or_default() += 1;
+        let blocks = data.len() as u64;
+        let pending = Pending {
+            token,
+            left: 1,
+            data: Vec::new(),
+            failure: None,
+            is_read: false,
+            epoch: Some(epoch),
+            member_flushes: None,
+        };
+        let request = self.requests.insert(pending);
+        let (mut data, mut next) = (data.into_iter(), start);
+        for extent in self.geometry.extents(start, blocks) {
+            self.pending(request).left += 1;
+            let part: Vec<B> = data.by_ref().take(extent.blocks as usize).collect();
+            let mark = self.strategy.arrived(&Arrival {
+                now,
+                stripe: extent.stripe,
+                start: next,
+                blocks: extent.blocks,
+            });
+            next += u64::from(extent.blocks);
+            let stripe_blocks = self.geometry.stripe_blocks();
+            let stripe = self
+                .stripes
+                .entry(extent.stripe)
+                .or_insert_with(|| Stripe::new(stripe_blocks));
+            stripe.push(Part {
+                request,
+                first: extent.first,
+                data: part,
+                arrived: now,
+                mark,
+                durable,
+            });
+            stripe.urgent |= durable;
+            self.consider(now, extent.stripe);
+        }
+        self.answer_part(now, request);
+    }
+
+    /// Waits for all writes that came before; what is held goes at once.
+    pub(super) fn flush(&mut self, now: Nanos, token: Token) {
+        let request = self.internal(token);
+        self.epoch += 1;
+        self.flushes.push((self.epoch, request));
+        let waiting: Vec<u64> = self
+            .stripes
+            .iter()
+            .filter(|(_, stripe)| !stripe.waiting.is_empty())
+            .map(|(&number, _)| number)
+            .collect();
+        for number in waiting {
+            if let Some(stripe) = self.stripes.get_mut(&number) {
+                stripe.urgent = true;
+                self.consider(now, number);
+            }
+        }
+        self.flush_members(now);
+    }
+
+    /// A write has ended.
+    pub(super) fn leave_epoch(&mut self, now: Nanos, epoch: u64) {
+        let left = self
+            .unfinished
+            .get_mut(&epoch)
+            .expect("a write is counted once");
+        *left -= 1;
+        if *left == 0 {
+            self.unfinished.remove(&epoch);
+            self.flush_members(now);
+        }
+    }
+
+    /// Flushes the members for every flush that waits for no write any more.
+    fn flush_members(&mut self, now: Nanos) {
+        let oldest = self
+            .unfinished
+            .first_key_value()
+            .map_or(u64::MAX, |(&epoch, _)| epoch);
+        let ready: Vec<usize> = self
+            .flushes
+            .extract_if(.., |(epoch, _)| *epoch <= oldest)
+            .map(|(_, request)| request)
+            .collect();
+        for request in ready {
+            self.member_flushes += 1;
+            self.pending(request).member_flushes = Some(self.member_flushes);
+            for member in 0..self.members.len() {
+                if self.members[member] != super::MemberState::Gone {
+                    self.pending(request).left += 1;
+                    self.issue(Ticket::Flush { request, member }, member, Action::Flush);
+                }
+            }
+            self.answer_part(now, request);
+        }
+    }
+
+    /// A member has flushed, or failed to.
+    pub(super) fn member_flushed(
+        &mut self,
+        now: Nanos,
+        request: usize,
+        member: usize,
+        outcome: Outcome<B>,
+    ) {
+        if !matches!(outcome, Outcome::Done) {
+            self.lose_member(member);
+        }
+        if self.is_broken() {
+            self.fail(request, Failure::Broken);
+        }
+        let pending = self.pending(request);
+        if let (1, None, Some(flushes)) = (pending.left, pending.failure, pending.member_flushes) {
+            self.written.retain(|_, before| *before >= flushes);
+            let writing = |stripe: &Stripe<B>| {
+                stripe
+                    .running
+                    .as_ref()
+                    .is_some_and(|running| running.writing)
+            };
+            let busy: Vec<u64> = self
+                .stripes
+                .iter()
+                .filter(|(_, stripe)| writing(stripe))
+                .map(|(&at, _)| at)
+                .collect();
+            busy.into_iter()
+                .for_each(|number| self.note_written(number));
+        }
+        self.answer_part(now, request);
+    }
+
+    /// Gives an idle stripe to what wants it most, or forgets it.
+    pub(super) fn consider(&mut self, now: Nanos, number: u64) {
+        let Some(stripe) = self.stripes.get_mut(&number) else {
+            return;
+        };
+        if stripe.running.is_some() {
+            return;
+        }
+        if let Some(job) = stripe.jobs.pop_front() {
+            return self.begin(now, now, number, Purpose::Job(job), false);
+        }
+        if stripe.waiting.is_empty() {
+            let stripe = self.stripes.remove(&number).expect("seen a moment ago");
+            if let Some(at) = stripe.wake {
+                self.wakes.remove(&(at, number));
+            }
+            return self.strategy.idle(number);
+        }
+        if stripe.queued.is_some() {
+            return;
+        }
+        let look = self.look(now, number);
+        let all = match self.strategy.judge(&look) {
+            Verdict::Hold(until) if !self.stripes[&number].urgent && now < look.deadline => {
+                return self.wake(number, until.min(look.deadline));
+            }
+            Verdict::Alone => false,
+            Verdict::Together | Verdict::Hold(_) => true,
+        };
+        let held = std::mem::take(
+            &mut self
+                .stripes
+                .get_mut(&number)
+                .expect("seen a moment ago")
+                .held,
+        );
+        self.counters.expired += u64::from(held && now >= look.deadline);
+        if self.has_room() {
+            self.start(now, now, number, all);
+        } else {
+            self.stripes
+                .get_mut(&number)
+                .expect("seen a moment ago")
+                .queued = Some(now);
+            self.queue.push_back(number);
+        }
+    }
+
+    /// Members have room for a stripe that queued for it.
+    pub(super) fn leave_queue(&mut self, now: Nanos, number: u64) {
+        let Some(stripe) = self.stripes.get_mut(&number) else {
+            return;
+        };
+        let Some(since) = stripe.queued.take() else {
+            return;
+        };
+        if stripe.running.is_some() || !stripe.jobs.is_empty() {
+            return self.consider(now, number);
+        }
+        let all = self.strategy.judge(&self.look(now, number)) != Verdict::Alone;
+        self.start(now, since, number, all);
+    }
+
+    fn look(&self, now: Nanos, number: u64) -> Look {
+        let stripe = &self.stripes[&number];
+        let oldest = stripe.waiting[0].arrived;
+        Look {
+            now,
+            stripe: number,
+            requests: stripe.waiting.len() as u32,
+            filled: stripe.filled,
+            missing: self.geometry.stripe_blocks() - stripe.filled,
+            oldest,
+            deadline: oldest + self.settings.longest_hold,
+            reads: self.reads,
+        }
+    }
+
+    fn wake(&mut self, number: u64, at: Nanos) {
+        let stripe = self.stripes.get_mut(&number).expect("the caller has it");
+        stripe.held = true;
+        if let Some(before) = stripe.wake.replace(at) {
+            self.wakes.remove(&(before, number));
+        }
+        self.wakes.insert((at, number));
+    }
+
+    /// The first write that waits gets the stripe, or all do.
+    fn start(&mut self, now: Nanos, since: Nanos, number: u64, all: bool) {
+        let stripe = self.stripes.get_mut(&number).expect("the caller has it");
+        if let Some(at) = stripe.wake.take() {
+            self.wakes.remove(&(at, number));
+        }
+        let filled = stripe.filled;
+        let parts = stripe.take(all);
+        let blocks = if all {
+            filled
+        } else {
+            parts[0].data.len() as u32
+        };
+        let full = blocks == self.geometry.stripe_blocks();
+        for part in &parts {
+            self.strategy
+                .started(number, part.mark, part.data.len() as u32);
+        }
+        if full {
+            self.counters.full += 1;
+        } else {
+            self.counters.partial += 1;
+        }
+        self.begin(now, since, number, Purpose::Write(parts), full);
+    }
+}

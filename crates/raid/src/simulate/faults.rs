@@ -1,0 +1,651 @@
+//! The array under faults, from a seed: members die, lose and tear what was not flushed, have sectors that cannot be read;
+//! power is cut at any step; and every read is checked against what was written.
+//!
+//! Blocks have eight bytes here, which makes a run a fraction of a millisecond; everything else is the array's own code.
+
+use crate::block::Block;
+use crate::galois;
+use crate::geometry::{Geometry, Level};
+use crate::merging::Merging;
+use crate::request::{Action, Nanos, Operation, Outcome, Reply, Request, Token};
+use crate::shard::{MemberState, Settings, Shard};
+use seiner_platform::sim::SimRng;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A block of eight bytes: the write that made it, and which of its blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Word([u8; 8]);
+
+impl Block for Word {
+    fn zero() -> Word {
+        Word::default()
+    }
+
+    fn add(&mut self, other: &Word) {
+        self.0
+            .iter_mut()
+            .zip(other.0)
+            .for_each(|(sum, other)| *sum ^= other);
+    }
+
+    fn add_scaled(&mut self, factor: u8, other: &Word) {
+        for (sum, other) in self.0.iter_mut().zip(other.0) {
+            let product = (0..8).rev().fold(0, |sum, bit| {
+                galois::double(sum) ^ if factor >> bit & 1 == 1 { other } else { 0 }
+            });
+            *sum ^= product;
+        }
+    }
+
+    fn syndromes(data: &[&Word]) -> (Word, Word) {
+        let (mut p, mut q) = (Word::zero(), Word::zero());
+        for (column, block) in data.iter().enumerate() {
+            p.add(block);
+            q.add_scaled(galois::coefficient(column), block);
+        }
+        (p, q)
+    }
+
+    fn same(&self, other: &Word) -> bool {
+        self == other
+    }
+}
+
+/// How hard a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    /// No more is lost at any time than the level bears: nothing may fail.
+    Borne,
+    /// More may be lost: requests may fail, but nothing wrong may be read.
+    Beyond,
+}
+
+/// Something wrong on purpose, which the checks must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Canary {
+    /// Members acknowledge a write now and then, and forget it.
+    ForgottenWrites,
+    /// After a power cut, syndromes are not made to fit.
+    NoResync,
+}
+
+/// What happened in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Requests answered.
+    pub answered: u64,
+    /// Of these, with an error.
+    pub failed: u64,
+    /// Members that died.
+    pub deaths: u64,
+    /// Members rebuilt.
+    pub rebuilt: u64,
+    /// Sectors that became unreadable.
+    pub sectors: u64,
+    /// Power cuts.
+    pub cuts: u64,
+}
+
+/// A member with a cache that forgets.
+struct Disk {
+    cached: Vec<Word>,
+    stable: Vec<Word>,
+    unreadable: BTreeSet<u64>,
+    dead: bool,
+}
+
+/// A write to a block, in the order of arrival.
+#[derive(Clone, Copy, Debug)]
+struct Version {
+    value: Word,
+    acknowledged: Option<u64>,
+}
+
+/// A request on its way.
+enum Flight {
+    Read {
+        start: u64,
+        since: u64,
+    },
+    Write {
+        start: u64,
+        versions: Vec<usize>,
+        durable: bool,
+    },
+    Flush {
+        covered: Vec<usize>,
+    },
+    Internal,
+}
+
+struct World {
+    rng: SimRng,
+    geometry: Geometry,
+    settings: Settings,
+    severity: Severity,
+    canary: Option<Canary>,
+    shard: Shard<Word>,
+    disks: Vec<Disk>,
+    running: Vec<Operation<Word>>,
+    flights: BTreeMap<Token, Flight>,
+    /// Writes of every block.
+    versions: Vec<Vec<Version>>,
+    /// Of every block, the first version that a power cut can bring back.
+    durable: Vec<usize>,
+    next_token: Token,
+    step: u64,
+    now: Nanos,
+    /// The member that may have unreadable sectors in a run that is borne.
+    weak: usize,
+    summary: Summary,
+}
+
+/// Runs a seed.
+///
+/// # Errors
+/// Says what was wrong, and in which step.
+pub fn run(seed: u64, severity: Severity, canary: Option<Canary>) -> Result<Summary, String> {
+    let mut world = World::new(seed, severity, canary);
+    let steps = world.rng.between(30, 300);
+    let done = (0..steps)
+        .try_for_each(|_| world.step())
+        .and_then(|()| world.finish());
+    match done {
+        Ok(()) => Ok(world.summary),
+        Err(wrong) => Err(format!(
+            "seed {seed}, {severity:?}, step {}, {:?} of {} with {}: {wrong}",
+            world.step,
+            world.geometry.level(),
+            world.geometry.members(),
+            world.settings.merging.name()
+        )),
+    }
+}
+
+impl World {
+    fn new(seed: u64, severity: Severity, canary: Option<Canary>) -> World {
+        let mut rng = SimRng::new(seed);
+        let level = *rng.pick(&[
+            Level::Raid0,
+            Level::Raid1,
+            Level::Raid5,
+            Level::Raid5,
+            Level::Raid6,
+            Level::Raid6,
+        ]);
+        let members = match level {
+            Level::Raid0 | Level::Raid1 => rng.between(2, 4),
+            Level::Raid5 => rng.between(3, 6),
+            Level::Raid6 => rng.between(4, 7),
+        } as usize;
+        let strip = 4096 << rng.below(3);
+        let stripes = rng.between(2, 6);
+        let geometry = Geometry::new(level, members, strip, strip * stripes)
+            .expect("within the bounds of every level");
+        let settings = Settings {
+            merging: *rng.pick(&Merging::ALL),
+            longest_hold: rng.between(1, 2000) * 1000,
+            member_depth: rng.between(1, 64) as usize,
+            region_stripes: rng.between(1, 3),
+        };
+        let size = (stripes * u64::from(geometry.rows())) as usize;
+        let disk = || Disk {
+            cached: vec![Word::zero(); size],
+            stable: vec![Word::zero(); size],
+            unreadable: BTreeSet::new(),
+            dead: false,
+        };
+        let blocks = geometry.blocks() as usize;
+        let blank = Version {
+            value: Word::zero(),
+            acknowledged: Some(0),
+        };
+        World {
+            weak: rng.below(members as u64) as usize,
+            rng,
+            geometry,
+            settings,
+            severity,
+            canary,
+            shard: Shard::new(geometry, settings),
+            disks: (0..members).map(|_| disk()).collect(),
+            running: Vec::new(),
+            flights: BTreeMap::new(),
+            versions: vec![vec![blank]; blocks],
+            durable: vec![0; blocks],
+            next_token: 1,
+            step: 0,
+            now: 0,
+            summary: Summary::default(),
+        }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        self.step += 1;
+        match self.rng.below(1000) {
+            0..250 => self.write(),
+            250..350 => self.read(),
+            350..365 => self.flush(),
+            365..375 => self.damage(),
+            375..380 => self.kill(),
+            380..390 => self.replace(),
+            390..394 => self.cut_power()?,
+            394..450 => self.pass_time()?,
+            _ => self.complete()?,
+        }
+        self.collect()
+    }
+
+    fn submit(&mut self, flight: Flight, request: Request<Word>) {
+        let token = self.token(flight);
+        self.shard.request(self.now, token, request);
+    }
+
+    fn token(&mut self, flight: Flight) -> Token {
+        self.next_token += 1;
+        self.flights.insert(self.next_token, flight);
+        self.next_token
+    }
+
+    /// A run of blocks, short ones more often.
+    fn place(&mut self) -> (u64, u64) {
+        let size = self.geometry.blocks();
+        let most = if self.rng.chance(1, 4) {
+            size
+        } else {
+            3.min(size)
+        };
+        let blocks = self.rng.between(1, most);
+        (self.rng.between(0, size - blocks), blocks)
+    }
+
+    fn write(&mut self) {
+        let (start, blocks) = self.place();
+        let durable = self.rng.chance(1, 10);
+        let mut versions = Vec::new();
+        let mut data = Vec::new();
+        for at in 0..blocks {
+            let value = Word(((self.next_token + 1) << 16 | (at + 1)).to_le_bytes());
+            let history = &mut self.versions[(start + at) as usize];
+            history.push(Version {
+                value,
+                acknowledged: None,
+            });
+            versions.push(history.len() - 1);
+            data.push(value);
+        }
+        self.submit(
+            Flight::Write {
+                start,
+                versions,
+                durable,
+            },
+            Request::Write {
+                start,
+                data,
+                durable,
+            },
+        );
+    }
+
+    fn read(&mut self) {
+        let (start, blocks) = self.place();
+        self.submit(
+            Flight::Read {
+                start,
+                since: self.step,
+            },
+            Request::Read { start, blocks },
+        );
+    }
+
+    fn flush(&mut self) {
+        let covered = self
+            .versions
+            .iter()
+            .map(|history| latest_acknowledged(history, self.step))
+            .collect();
+        self.submit(Flight::Flush { covered }, Request::Flush);
+    }
+
+    /// Members that are gone or not yet rebuilt.
+    fn missing(&self) -> usize {
+        (0..self.disks.len())
+            .filter(|&member| {
+                *self.shard.member(member) != MemberState::Up || self.disks[member].dead
+            })
+            .count()
+    }
+
+    /// A sector of a member can no longer be read.
+    fn damage(&mut self) {
+        let spare = self.missing() < self.geometry.syndromes();
+        let member = match self.severity {
+            Severity::Borne if spare => self.weak,
+            Severity::Borne => return,
+            Severity::Beyond => self.rng.below(self.disks.len() as u64) as usize,
+        };
+        let sector = self.rng.below(self.disks[member].cached.len() as u64);
+        self.disks[member].unreadable.insert(sector);
+        self.summary.sectors += 1;
+    }
+
+    /// A member dies; its operations fail.
+    fn kill(&mut self) {
+        let member = self.rng.below(self.disks.len() as u64) as usize;
+        let weak = usize::from(member != self.weak && !self.disks[self.weak].unreadable.is_empty());
+        let bears = self.missing() + weak < self.geometry.syndromes();
+        if self.disks[member].dead || (self.severity == Severity::Borne && !bears) {
+            return;
+        }
+        self.disks[member].dead = true;
+        self.summary.deaths += 1;
+        if self.rng.chance(1, 2) {
+            self.shard.lose_member(member);
+        }
+    }
+
+    /// An empty disk takes the place of a dead one, and is rebuilt.
+    fn replace(&mut self) {
+        let gone = |member: &usize| *self.shard.member(*member) == MemberState::Gone;
+        let busy = |member: usize| {
+            self.running
+                .iter()
+                .any(|operation| operation.member == member)
+        };
+        let Some(member) = (0..self.disks.len()).find(|member| gone(member) && !busy(*member))
+        else {
+            return;
+        };
+        let disk = &mut self.disks[member];
+        let noise = Word(self.rng.next_u64().to_le_bytes());
+        disk.cached.fill(noise);
+        disk.stable.fill(noise);
+        disk.unreadable.clear();
+        disk.dead = false;
+        self.shard.replace_member(member);
+        for stripe in 0..self.geometry.stripes() {
+            let token = self.token(Flight::Internal);
+            self.shard.rebuild(self.now, token, member, stripe);
+        }
+        self.summary.rebuilt += 1;
+    }
+
+    fn pass_time(&mut self) -> Result<(), String> {
+        self.now += self.rng.below(200_000);
+        self.shard.tick(self.now);
+        match self.shard.deadline() {
+            Some(at) if at <= self.now => Err(format!(
+                "something is held beyond {at}, and it is {}",
+                self.now
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Some operation of a member ends.
+    fn complete(&mut self) -> Result<(), String> {
+        if self.running.is_empty() {
+            return self.pass_time();
+        }
+        let at = self.rng.below(self.running.len() as u64) as usize;
+        let operation = self.running.swap_remove(at);
+        let forgets = self.canary == Some(Canary::ForgottenWrites) && self.rng.chance(1, 20);
+        let outcome = self.disks[operation.member].perform(&operation.action, forgets);
+        self.now += self.rng.below(20_000);
+        self.shard.completed(self.now, operation.id, outcome);
+        Ok(())
+    }
+
+    /// Takes what the array wants, and checks its answers.
+    fn collect(&mut self) -> Result<(), String> {
+        let output = std::mem::take(self.shard.output());
+        self.running.extend(output.operations);
+        output
+            .replies
+            .into_iter()
+            .try_for_each(|reply| self.check(reply))
+    }
+
+    fn check(&mut self, reply: Reply<Word>) -> Result<(), String> {
+        let flight = self.flights.remove(&reply.token).ok_or("answered twice")?;
+        self.summary.answered += 1;
+        let data = match reply.result {
+            Ok(data) => data,
+            Err(failure) => {
+                self.summary.failed += 1;
+                return match self.severity {
+                    Severity::Borne => {
+                        Err(format!("refused although the level bears it: {failure}"))
+                    }
+                    Severity::Beyond => Ok(()),
+                };
+            }
+        };
+        match flight {
+            Flight::Internal => {}
+            Flight::Flush { covered } => {
+                for (durable, covered) in self.durable.iter_mut().zip(covered) {
+                    *durable = covered.max(*durable);
+                }
+            }
+            Flight::Write {
+                start,
+                versions,
+                durable,
+            } => {
+                for (at, version) in versions.into_iter().enumerate() {
+                    let block = start as usize + at;
+                    self.versions[block][version].acknowledged = Some(self.step);
+                    if durable {
+                        self.durable[block] = self.durable[block].max(version);
+                    }
+                }
+            }
+            Flight::Read { start, since } => {
+                for (at, value) in data.into_iter().enumerate() {
+                    let history = &self.versions[start as usize + at];
+                    let oldest = latest_acknowledged(history, since);
+                    if !history[oldest..]
+                        .iter()
+                        .any(|version| version.value == value)
+                    {
+                        return Err(format!(
+                            "block {} reads {value:?}, and holds one of {:?}",
+                            start + at as u64,
+                            &history[oldest..]
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Power is cut: what was not flushed may be lost, block by block; what was being written may be there. Then all is
+    /// started again.
+    fn cut_power(&mut self) -> Result<(), String> {
+        // A sector that is lost together with the power is one fault more than a stripe being written bears.
+        let lost = self.missing() > 0 || self.disks.iter().any(|disk| !disk.unreadable.is_empty());
+        if self.severity == Severity::Borne && lost {
+            return Ok(());
+        }
+        self.summary.cuts += 1;
+        for operation in std::mem::take(&mut self.running) {
+            if let (Action::Write { .. }, true) = (&operation.action, self.rng.chance(1, 2)) {
+                self.disks[operation.member].perform(&operation.action, false);
+            }
+        }
+        for disk in &mut self.disks {
+            disk.cut_power(&mut self.rng);
+        }
+        let regions: Vec<u64> = self.shard.unsettled_regions().collect();
+        let gone: Vec<MemberState> = (0..self.disks.len())
+            .map(|member| self.shard.member(member).clone())
+            .collect();
+        let doubtful: Vec<u64> = self.shard.doubtful_stripes().collect();
+        self.flights.clear();
+        self.shard = Shard::new(self.geometry, self.settings);
+        // What was not yet rebuilt counts as gone; who was gone or in doubt before is so still.
+        let lost = gone
+            .iter()
+            .enumerate()
+            .filter(|(_, state)| **state != MemberState::Up);
+        lost.for_each(|(member, _)| {
+            self.disks[member].dead = true;
+            self.shard.lose_member(member);
+        });
+        self.shard.doubt(doubtful);
+        self.resync(&regions)?;
+        self.learn()
+    }
+
+    /// Makes the syndromes of unsettled regions fit.
+    fn resync(&mut self, regions: &[u64]) -> Result<(), String> {
+        if self.canary == Some(Canary::NoResync) {
+            return Ok(());
+        }
+        for stripe in 0..self.geometry.stripes() {
+            if regions.contains(&(stripe / self.settings.region_stripes)) {
+                let token = self.token(Flight::Internal);
+                self.shard.resync(self.now, token, stripe);
+            }
+        }
+        let severity = std::mem::replace(&mut self.severity, Severity::Beyond);
+        let done = self.drain();
+        self.severity = severity;
+        done
+    }
+
+    /// Reads everything after a power cut: each block holds a version that is durable or came later, and keeps it.
+    fn learn(&mut self) -> Result<(), String> {
+        for block in 0..self.geometry.blocks() {
+            let token = self.next_token + 1;
+            self.next_token = token;
+            self.shard.request(
+                self.now,
+                token,
+                Request::Read {
+                    start: block,
+                    blocks: 1,
+                },
+            );
+            let value = loop {
+                let output = std::mem::take(self.shard.output());
+                self.running.extend(output.operations);
+                if let Some(reply) = output
+                    .replies
+                    .into_iter()
+                    .find(|reply| reply.token == token)
+                {
+                    break reply.result;
+                }
+                self.complete()?;
+            };
+            let history = &mut self.versions[block as usize];
+            let candidates = &history[self.durable[block as usize]..];
+            let kept = match value {
+                Ok(value) => match candidates
+                    .iter()
+                    .find(|version| value.contains(&version.value))
+                {
+                    Some(version) => Version {
+                        acknowledged: Some(self.step),
+                        ..*version
+                    },
+                    None => {
+                        return Err(format!(
+                            "after a power cut block {block} reads {value:?}, not one of {candidates:?}"
+                        ));
+                    }
+                },
+                // Not known: any of them may come back when the member does.
+                Err(_) if self.severity == Severity::Beyond => continue,
+                Err(failure) => return Err(format!("after a power cut: {failure}")),
+            };
+            *history = vec![kept];
+            self.durable[block as usize] = 0;
+        }
+        Ok(())
+    }
+
+    /// Lets everything end.
+    fn drain(&mut self) -> Result<(), String> {
+        self.collect()?;
+        while !self.running.is_empty() || self.shard.deadline().is_some() {
+            self.complete()?;
+            self.collect()?;
+        }
+        match self.flights.len() {
+            0 => Ok(()),
+            left => Err(format!("{left} requests are never answered")),
+        }
+    }
+
+    /// Ends everything and reads it all.
+    fn finish(&mut self) -> Result<(), String> {
+        self.drain()?;
+        self.step += 1;
+        for start in 0..self.geometry.blocks() {
+            self.submit(
+                Flight::Read {
+                    start,
+                    since: self.step,
+                },
+                Request::Read { start, blocks: 1 },
+            );
+        }
+        self.drain()
+    }
+}
+
+/// The last version that was acknowledged before a step.
+fn latest_acknowledged(history: &[Version], before: u64) -> usize {
+    let known = |version: &Version| version.acknowledged.is_some_and(|step| step < before);
+    history.iter().rposition(known).unwrap_or(0)
+}
+
+impl Disk {
+    fn perform(&mut self, action: &Action<Word>, forgets: bool) -> Outcome<Word> {
+        if self.dead {
+            return Outcome::Gone;
+        }
+        match action {
+            Action::Read { start, blocks } => {
+                let range = *start..start + u64::from(*blocks);
+                if self.unreadable.range(range.clone()).next().is_some() {
+                    return Outcome::Unreadable;
+                }
+                Outcome::Read(self.cached[range.start as usize..range.end as usize].to_vec())
+            }
+            Action::Write { .. } if forgets => Outcome::Done,
+            Action::Write {
+                start,
+                data,
+                durable,
+            } => {
+                for (at, value) in (*start..).zip(data) {
+                    self.unreadable.remove(&at);
+                    self.cached[at as usize] = *value;
+                    if *durable {
+                        self.stable[at as usize] = *value;
+                    }
+                }
+                Outcome::Done
+            }
+            Action::Flush => {
+                self.stable.clone_from(&self.cached);
+                Outcome::Done
+            }
+        }
+    }
+
+    fn cut_power(&mut self, rng: &mut SimRng) {
+        for (stable, cached) in self.stable.iter_mut().zip(&self.cached) {
+            if stable != cached && rng.chance(1, 2) {
+                *stable = *cached;
+            }
+        }
+        self.cached.clone_from(&self.stable);
+    }
+}

@@ -1,0 +1,107 @@
+//! Members that exist only as times.
+
+use crate::request::{Action, Nanos};
+use seiner_platform::sim::SimRng;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A member, as far as time is concerned.
+pub trait Member {
+    /// When an operation that is given to the member now will have ended.
+    fn submit(&mut self, now: Nanos, action: Action<()>) -> Nanos;
+}
+
+/// The parameters of a modelled solid-state disk.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Model {
+    /// From the start of a read to its first byte.
+    pub read: Nanos,
+    /// From the start of a write to its acknowledgement, its bytes apart.
+    pub write: Nanos,
+    /// How much of these is random, in per cent to either side.
+    pub spread: u64,
+    /// Operations in service at the same time; others wait.
+    pub slots: usize,
+    /// Bytes a second when reading.
+    pub read_rate: u64,
+    /// Bytes a second when writing.
+    pub write_rate: u64,
+    /// A flush.
+    pub flush: Nanos,
+}
+
+impl Model {
+    /// A data-centre NVMe disk of the paper's time: six of them in RAID 6 give about the paper's figures.
+    pub const NVME: Model = Model {
+        read: 80_000,
+        write: 20_000,
+        spread: 20,
+        slots: 32,
+        read_rate: 3_000_000_000,
+        write_rate: 1_500_000_000,
+        flush: 50_000,
+    };
+}
+
+/// A modelled NVMe disk: an operation waits for a slot, is served, and has its bytes sent over a bus that all share.
+pub struct Nvme {
+    model: Model,
+    rng: SimRng,
+    /// When each busy slot becomes free.
+    slots: BinaryHeap<Reverse<Nanos>>,
+    bus_free: Nanos,
+}
+
+impl Nvme {
+    /// A disk whose service times follow from the seed.
+    pub fn new(model: Model, seed: u64) -> Nvme {
+        let slots = (0..model.slots).map(|_| Reverse(0)).collect();
+        Nvme {
+            model,
+            rng: SimRng::new(seed),
+            slots,
+            bus_free: 0,
+        }
+    }
+
+    fn spread(&mut self, time: Nanos) -> Nanos {
+        let percent = self
+            .rng
+            .between(100 - self.model.spread, 100 + self.model.spread);
+        time * percent / 100
+    }
+}
+
+impl Member for Nvme {
+    fn submit(&mut self, now: Nanos, action: Action<()>) -> Nanos {
+        let Reverse(free) = self.slots.pop().unwrap_or(Reverse(0));
+        let start = now.max(free);
+        let (service, blocks, rate) = match action {
+            Action::Read { blocks, .. } => {
+                (self.model.read, u64::from(blocks), self.model.read_rate)
+            }
+            Action::Write { data, .. } => {
+                (self.model.write, data.len() as u64, self.model.write_rate)
+            }
+            Action::Flush => (self.model.flush, 0, self.model.write_rate),
+        };
+        let served = start + self.spread(service);
+        let bytes = blocks * crate::BLOCK_BYTES as u64;
+        let sent = bytes * 1_000_000_000 / rate;
+        self.bus_free = self.bus_free.max(served) + sent;
+        self.slots.push(Reverse(self.bus_free));
+        self.bus_free
+    }
+}
+
+/// A member in memory: every operation takes the same short time.
+pub struct Ram {
+    /// How long.
+    pub latency: Nanos,
+}
+
+impl Member for Ram {
+    fn submit(&mut self, now: Nanos, _: Action<()>) -> Nanos {
+        now + self.latency
+    }
+}

@@ -1,0 +1,358 @@
+//! The array with members in memory: what it costs, what it holds, what it answers.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use seiner_platform::sim::SimRng;
+use seiner_raid::{
+    Action, BLOCK_BYTES, Block, Failure, Geometry, Level, Merging, Nanos, Operation, Outcome, Page,
+    Reply, Request, Settings, Shard,
+};
+
+const HOLD: Nanos = 300_000;
+
+/// An array and its members, which do everything at once when told to.
+struct Array {
+    shard: Shard<Page>,
+    members: Vec<Vec<Page>>,
+    operations: Vec<Operation<Page>>,
+    replies: Vec<Reply<Page>>,
+    token: u64,
+    now: Nanos,
+}
+
+impl Array {
+    fn new(level: Level, members: usize, strip: u64, merging: Merging) -> Array {
+        let geometry = Geometry::new(level, members, strip, 32 * strip).unwrap();
+        let settings = Settings {
+            merging,
+            longest_hold: HOLD,
+            ..Settings::default()
+        };
+        let blocks = (32 * strip) as usize / BLOCK_BYTES;
+        Array {
+            shard: Shard::new(geometry, settings),
+            members: vec![vec![Page::zero(); blocks]; members],
+            operations: Vec::new(),
+            replies: Vec::new(),
+            token: 0,
+            now: 0,
+        }
+    }
+
+    fn ask(&mut self, request: Request<Page>) -> u64 {
+        self.token += 1;
+        self.shard.request(self.now, self.token, request);
+        self.collect();
+        self.token
+    }
+
+    fn write(&mut self, start: u64, blocks: u64, fill: u8) -> u64 {
+        let data = (0..blocks).map(|at| page(fill, start + at)).collect();
+        self.ask(Request::Write {
+            start,
+            data,
+            durable: false,
+        })
+    }
+
+    fn collect(&mut self) {
+        let output = std::mem::take(self.shard.output());
+        self.operations.extend(output.operations);
+        self.replies.extend(output.replies);
+    }
+
+    /// Lets all operations end, in the order in which they came.
+    fn run(&mut self) {
+        while !self.operations.is_empty() {
+            let operation = self.operations.remove(0);
+            let member = &mut self.members[operation.member];
+            let outcome = match operation.action {
+                Action::Read { start, blocks } => {
+                    Outcome::Read(member[start as usize..][..blocks as usize].to_vec())
+                }
+                Action::Write { start, data, .. } => {
+                    member[start as usize..][..data.len()].clone_from_slice(&data);
+                    Outcome::Done
+                }
+                Action::Flush => Outcome::Done,
+            };
+            self.shard.completed(self.now, operation.id, outcome);
+            self.collect();
+        }
+    }
+
+    fn pass(&mut self, time: Nanos) {
+        self.now += time;
+        self.shard.tick(self.now);
+        self.collect();
+    }
+
+    fn answered(&self, token: u64) -> bool {
+        self.replies.iter().any(|reply| reply.token == token)
+    }
+
+    fn read(&mut self, start: u64, blocks: u64) -> Result<Vec<Page>, Failure> {
+        let token = self.ask(Request::Read { start, blocks });
+        self.run();
+        self.replies
+            .iter()
+            .find(|reply| reply.token == token)
+            .unwrap()
+            .result
+            .clone()
+    }
+}
+
+fn page(fill: u8, block: u64) -> Page {
+    let mut page = Page::zero();
+    page.bytes_mut().fill(fill);
+    page.bytes_mut()[..8].copy_from_slice(&block.to_le_bytes());
+    page
+}
+
+fn operations(array: &Array) -> (u64, u64) {
+    let counters = array.shard.counters();
+    (counters.reads, counters.writes)
+}
+
+#[test]
+fn a_lone_block_costs_six_operations_on_raid_6_and_a_whole_stripe_six_for_sixteen_blocks() {
+    let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Never);
+    array.write(5, 1, 1);
+    array.run();
+    assert_eq!(operations(&array), (3, 3));
+    array.write(16, 16, 2);
+    array.run();
+    assert_eq!(operations(&array), (3, 3 + 6));
+    assert_eq!(array.replies.len(), 2);
+}
+
+#[test]
+fn the_cheaper_way_to_new_syndromes_is_taken() {
+    // Three of four strips: one strip is read and not five.
+    let mut array = Array::new(Level::Raid6, 6, 4 << 10, Merging::Never);
+    array.write(0, 3, 1);
+    array.run();
+    assert_eq!(operations(&array), (1, 5));
+    // One of eight: the strip and both syndromes, not seven.
+    let mut array = Array::new(Level::Raid6, 10, 4 << 10, Merging::Never);
+    array.write(0, 1, 1);
+    array.run();
+    assert_eq!(operations(&array), (3, 3));
+    // A whole row of a larger strip needs nothing.
+    let mut array = Array::new(Level::Raid5, 3, 8 << 10, Merging::Batch);
+    array.write(0, 1, 1);
+    array.write(1, 1, 1);
+    array.write(3, 1, 1);
+    array.run();
+    let (reads, _) = operations(&array);
+    assert!(reads <= 3, "{reads}");
+}
+
+#[test]
+fn mirrors_and_plain_stripes_read_nothing_to_write() {
+    for (level, members, writes) in [(Level::Raid0, 3, 1), (Level::Raid1, 3, 3)] {
+        let mut array = Array::new(level, members, 16 << 10, Merging::Batch);
+        array.write(1, 1, 1);
+        array.run();
+        assert_eq!(operations(&array), (0, writes), "{level:?}");
+    }
+}
+
+#[test]
+fn held_writes_are_read_and_go_when_their_time_is_over() {
+    let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Always);
+    let write = array.write(3, 2, 7);
+    array.run();
+    assert!(!array.answered(write), "it is held");
+    let read = array.read(2, 3).unwrap();
+    assert!(read[0].same(&Page::zero()) && read[1].same(&page(7, 3)) && read[2].same(&page(7, 4)));
+    array.pass(HOLD - 1);
+    array.run();
+    assert!(!array.answered(write));
+    array.pass(1);
+    array.run();
+    assert!(array.answered(write));
+    assert!(array.read(4, 1).unwrap()[0].same(&page(7, 4)));
+    assert_eq!(array.shard.counters().expired, 1);
+}
+
+#[test]
+fn a_stripe_that_fills_goes_at_once_and_whole() {
+    let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Always);
+    for block in 0..16 {
+        array.write(block, 1, 9);
+    }
+    array.run();
+    assert_eq!(array.replies.len(), 16);
+    assert_eq!(operations(&array), (0, 6));
+}
+
+#[test]
+fn a_flush_and_a_durable_write_let_go_what_is_held() {
+    let mut array = Array::new(Level::Raid6, 6, 16 << 10, Merging::Always);
+    let (one, other) = (array.write(0, 1, 1), array.write(100, 1, 1));
+    let flush = array.ask(Request::Flush);
+    assert!(!array.answered(flush), "it waits for the writes");
+    array.run();
+    assert!(
+        [one, other, flush]
+            .into_iter()
+            .all(|token| array.answered(token))
+    );
+    let flushed = array
+        .replies
+        .iter()
+        .position(|reply| reply.token == flush)
+        .unwrap();
+    assert_eq!(flushed, 2, "writes first");
+
+    array.write(200, 1, 1);
+    let data = vec![page(1, 201)];
+    array.ask(Request::Write {
+        start: 201,
+        data,
+        durable: true,
+    });
+    let durable = |operation: &Operation<Page>| {
+        matches!(
+            operation.action,
+            Action::Read { .. } | Action::Write { durable: true, .. }
+        )
+    };
+    assert!(!array.operations.is_empty() && array.operations.iter().all(durable));
+    array.run();
+    assert_eq!(array.replies.len(), 5);
+    assert_eq!(array.now, 0, "no time passed");
+}
+
+#[test]
+fn every_level_keeps_what_was_written_whole_or_without_the_members_it_can_spare() {
+    for (level, members) in [
+        (Level::Raid0, 3),
+        (Level::Raid1, 3),
+        (Level::Raid5, 4),
+        (Level::Raid6, 5),
+    ] {
+        for merging in Merging::ALL {
+            let mut array = Array::new(level, members, 8 << 10, merging);
+            let size = array.shard.geometry().blocks();
+            let mut plain: Vec<Page> = vec![Page::zero(); size as usize];
+            let mut rng = SimRng::new(5);
+            for round in 0..200u64 {
+                let blocks = rng.between(1, 9);
+                let start = rng.between(0, size - blocks);
+                array.write(start, blocks, round as u8);
+                (start..start + blocks)
+                    .for_each(|block| plain[block as usize] = page(round as u8, block));
+                if rng.chance(1, 3) {
+                    array.run();
+                    array.pass(HOLD);
+                }
+            }
+            array.ask(Request::Flush);
+            array.run();
+            let spare = array.shard.geometry().syndromes();
+            for lost in 0..=spare {
+                if lost > 0 {
+                    array.shard.lose_member(lost - 1);
+                }
+                let read = array.read(0, size).unwrap();
+                let wrong = read
+                    .iter()
+                    .zip(&plain)
+                    .position(|(read, plain)| !read.same(plain));
+                assert_eq!(
+                    wrong,
+                    None,
+                    "{level:?}, {}, {lost} members lost",
+                    merging.name()
+                );
+            }
+            array.shard.lose_member(spare);
+            assert!(
+                matches!(array.read(0, size), Err(Failure::Lost { .. })),
+                "{level:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_replaced_member_is_rebuilt_and_read_again() {
+    let mut array = Array::new(Level::Raid5, 4, 8 << 10, Merging::Batch);
+    let size = array.shard.geometry().blocks();
+    array.write(0, size, 3);
+    array.run();
+    array.shard.lose_member(2);
+    array.members[2].fill(page(0xee, 0));
+    array.shard.replace_member(2);
+    for stripe in 0..array.shard.geometry().stripes() {
+        array.shard.rebuild(0, 1000 + stripe, 2, stripe);
+    }
+    array.collect();
+    array.run();
+    array.shard.lose_member(0);
+    let read = array.read(0, size).unwrap();
+    assert!(
+        read.iter()
+            .enumerate()
+            .all(|(block, read)| read.same(&page(3, block as u64)))
+    );
+}
+
+#[test]
+fn what_lies_outside_is_refused() {
+    let mut array = Array::new(Level::Raid5, 3, 4 << 10, Merging::Batch);
+    let size = array.shard.geometry().blocks();
+    assert!(matches!(
+        array.read(size, 1),
+        Err(Failure::OutOfRange { .. })
+    ));
+    assert!(matches!(
+        array.read(u64::MAX, 2),
+        Err(Failure::OutOfRange { .. })
+    ));
+    let token = array.write(size - 1, 2, 1);
+    assert!(array.answered(token));
+    assert!(
+        array.read(size - 1, 1).unwrap()[0].same(&Page::zero()),
+        "nothing of it was written"
+    );
+}
+
+#[test]
+fn a_scrub_finds_what_is_wrong_and_repairs_it_where_two_syndromes_tell_what() {
+    for wrong in 0..6 {
+        let mut array = Array::new(Level::Raid6, 6, 8 << 10, Merging::Batch);
+        let size = array.shard.geometry().blocks();
+        array.write(0, size, 3);
+        array.run();
+        array.members[wrong][3] = page(0x55, 77);
+        array.shard.scrub(0, 900, 1);
+        array.collect();
+        array.run();
+        let reply = array.replies.iter().find(|reply| reply.token == 900);
+        assert!(reply.unwrap().result.is_ok());
+        assert_eq!(array.shard.counters().repaired, 1, "member {wrong}");
+        let read = array.read(0, size).unwrap();
+        let sound = |(block, read): (usize, &Page)| read.same(&page(3, block as u64));
+        assert!(read.iter().enumerate().all(sound), "member {wrong}");
+        array.shard.scrub(0, 901, 1);
+        array.collect();
+        array.run();
+        assert_eq!(array.shard.counters().repaired, 1, "nothing is left");
+    }
+    let mut array = Array::new(Level::Raid5, 4, 8 << 10, Merging::Batch);
+    array.members[1][3] = page(0x55, 77);
+    array.shard.scrub(0, 900, 1);
+    array.collect();
+    array.run();
+    let reply = array.replies.iter().find(|reply| reply.token == 900);
+    let expected = Failure::Inconsistent { stripe: 1 };
+    assert_eq!(reply.unwrap().result.as_ref().unwrap_err(), &expected);
+    assert!(
+        array.members[1][3].same(&page(0x55, 77)),
+        "nothing is written"
+    );
+}

@@ -1,0 +1,64 @@
+//! Members die, forget, tear and become unreadable; power is cut at any step. Nothing acknowledged may be lost, and
+//! nothing wrong be read. `SEINER_SIM_RUNS` sets how many seeds are run.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use seiner_raid::simulate::faults::{Canary, Severity, Summary, run};
+
+fn seeds() -> u64 {
+    std::env::var("SEINER_SIM_RUNS").map_or(3000, |runs| {
+        runs.parse().expect("SEINER_SIM_RUNS is a number")
+    })
+}
+
+fn all(severity: Severity) -> Summary {
+    let mut sum = Summary::default();
+    for seed in 0..seeds() {
+        let one = run(seed, severity, None).unwrap_or_else(|wrong| panic!("{wrong}"));
+        sum.answered += one.answered;
+        sum.failed += one.failed;
+        sum.deaths += one.deaths;
+        sum.rebuilt += one.rebuilt;
+        sum.sectors += one.sectors;
+        sum.cuts += one.cuts;
+    }
+    println!("{severity:?}: {sum:?}");
+    sum
+}
+
+#[test]
+fn what_the_level_bears_harms_nobody() {
+    let sum = all(Severity::Borne);
+    assert_eq!(sum.failed, 0);
+    assert!(
+        sum.deaths > 100 && sum.rebuilt > 50 && sum.sectors > 100 && sum.cuts > 100,
+        "{sum:?}"
+    );
+}
+
+#[test]
+fn what_is_beyond_the_level_is_reported_and_nothing_wrong_is_read() {
+    let sum = all(Severity::Beyond);
+    assert!(sum.failed > 100 && sum.failed < sum.answered / 2, "{sum:?}");
+}
+
+#[test]
+fn canaries_are_found() {
+    for canary in [Canary::ForgottenWrites, Canary::NoResync] {
+        let found = (0..500)
+            .filter(|&seed| run(seed, Severity::Borne, Some(canary)).is_err())
+            .count();
+        println!("{canary:?}: found by {found} of 500 seeds");
+        assert!(found > 5, "{canary:?}: found by {found} of 500 seeds");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_run_again() {
+    for seed in 0..20 {
+        assert_eq!(
+            run(seed, Severity::Beyond, None),
+            run(seed, Severity::Beyond, None)
+        );
+    }
+}

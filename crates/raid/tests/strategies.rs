@@ -1,0 +1,132 @@
+//! What each strategy makes of loads on modelled members.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use seiner_raid::simulate::{Address, Job, Load, Measured, Mix, Model, Phase, Run, run};
+use seiner_raid::{Geometry, Level, Merging, Nanos};
+
+const HOLD: Nanos = 1_000_000;
+
+fn measure(merging: Merging, address: Address, depth: usize) -> Measured {
+    let mix = vec![Mix {
+        weight: 1,
+        write: true,
+        blocks: 1,
+        address,
+    }];
+    let load = Load {
+        jobs: vec![Job {
+            mix,
+            threads: 1,
+            depth,
+        }],
+        submit: 1500,
+        jitter: 0,
+    };
+    run(&Run {
+        geometry: Geometry::new(Level::Raid6, 6, 16 << 10, 1 << 30).unwrap(),
+        model: Model::NVME,
+        merging,
+        longest_hold: HOLD,
+        phases: vec![Phase {
+            load,
+            time: 200_000_000,
+        }],
+        warm_up: 10_000_000,
+        most_requests: 4000,
+        sample: 0,
+        seed: 7,
+    })
+}
+
+#[test]
+fn a_run_is_the_same_every_time() {
+    for merging in Merging::ALL {
+        assert_eq!(
+            measure(merging, Address::Sequential, 16),
+            measure(merging, Address::Sequential, 16)
+        );
+    }
+}
+
+#[test]
+fn a_window_of_a_stripe_is_written_whole_by_the_default_and_not_without_merging() {
+    let ours = measure(Merging::Adaptive, Address::Sequential, 16);
+    let (full, partial) = (ours.counters.full, ours.counters.partial);
+    assert!(
+        full > 50 * partial.max(1) || partial == 0,
+        "{full} whole, {partial} in part"
+    );
+    let operations =
+        (ours.counters.reads + ours.counters.writes) as f64 / ours.blocks_written as f64;
+    assert!(
+        (operations - 6.0 / 16.0).abs() < 0.02,
+        "{operations} operations a block"
+    );
+    assert_eq!(
+        measure(Merging::Never, Address::Sequential, 16)
+            .counters
+            .full,
+        0
+    );
+}
+
+#[test]
+fn a_window_smaller_than_a_stripe_is_gathered_and_held_for_microseconds() {
+    let (ours, batch) = (
+        measure(Merging::Adaptive, Address::Sequential, 8),
+        measure(Merging::Batch, Address::Sequential, 8),
+    );
+    assert!(
+        ours.rate() > 1.2 * batch.rate(),
+        "{} against {}",
+        ours.rate(),
+        batch.rate()
+    );
+    assert!(ours.p99 < batch.p99, "{} against {}", ours.p99, batch.p99);
+}
+
+#[test]
+fn random_writes_are_not_held() {
+    let (ours, batch) = (
+        measure(Merging::Adaptive, Address::Random, 8),
+        measure(Merging::Batch, Address::Random, 8),
+    );
+    assert!(ours.rate() > 0.99 * batch.rate());
+    assert_eq!(ours.counters.expired, 0);
+    let always = measure(Merging::Always, Address::Random, 8);
+    assert!(
+        always.longest >= HOLD && always.rate() < 0.5 * batch.rate(),
+        "holding them costs what the paper says"
+    );
+}
+
+#[test]
+fn the_paper_merges_where_depth_times_block_comes_to_more_than_a_stripe_and_nowhere_else() {
+    let deep = measure(Merging::Paper, Address::Sequential, 64);
+    assert!(
+        deep.counters.full > deep.counters.partial,
+        "{:?}",
+        deep.counters
+    );
+    let shallow = measure(Merging::Paper, Address::Sequential, 4);
+    assert_eq!(shallow.counters.full, 0);
+    let random = measure(Merging::Paper, Address::Random, 64);
+    assert_eq!(random.counters.full, 0);
+}
+
+#[test]
+fn nothing_is_held_longer_than_allowed() {
+    for merging in Merging::ALL {
+        for depth in [1, 5, 16] {
+            let measured = measure(merging, Address::Sequential, depth);
+            // A write may also wait for the one before it in its stripe, and then is written itself.
+            assert!(
+                measured.p50 < HOLD + 500_000,
+                "{}: {}",
+                merging.name(),
+                measured.p50
+            );
+        }
+    }
+}
