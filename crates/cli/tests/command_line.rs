@@ -235,7 +235,11 @@ fn a_trace_of_a_store_is_simulated() {
     let lines: String = (0..40_000)
         .map(|row| {
             let noise = (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-            format!("m,k={} x={noise} {}\n", row % 7, i64::from(row) * 1_000_000_000)
+            format!(
+                "m,k={} x={noise} {}\n",
+                row % 7,
+                i64::from(row) * 1_000_000_000
+            )
         })
         .collect();
     fs::write(path.join("a.lp"), lines).unwrap();
@@ -246,7 +250,10 @@ fn a_trace_of_a_store_is_simulated() {
     let mut lines = trace.lines();
     assert_eq!(lines.next(), Some("time,source,bytes,keep"));
     let fields: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
-    assert!(fields.len() > 30 && fields.len().is_multiple_of(3), "{trace}");
+    assert!(
+        fields.len() > 30 && fields.len().is_multiple_of(3),
+        "{trace}"
+    );
     let bytes = |from: usize| -> u64 {
         let lap = fields.iter().skip(from).take(fields.len() / 3);
         lap.map(|line| line[2].parse::<u64>().unwrap()).sum()

@@ -103,8 +103,7 @@ impl Engine {
             // Their room is as good as free.
             let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
             fill.used = fill.used.saturating_sub(gone);
-            let may_shed = !state.is_crowded() && state.first_to_shed().is_some();
-            (now, fill, segments, may_shed)
+            (now, fill, segments, state.may_shed())
         };
         let (now, fill, segments, may_shed) = view;
         let decision = writing.policy.choose(&View {
@@ -144,10 +143,31 @@ impl Engine {
             };
             self.bury(writing, segment, slot)?;
         }
-        let victims: Vec<u64> = decision.merge.iter().map(|victim| victim.number).collect();
+        let mut victims = Vec::with_capacity(decision.merge.len());
+        for victim in &decision.merge {
+            if self.is_worth_it(writing, victim.number)? {
+                victims.push(victim.number);
+            }
+        }
         self.merge(writing, &victims, false)?;
         self.drop_eaten(writing)?;
         Ok(())
+    }
+
+    /// Whether as much is dead in a segment as was foretold. One that turns out to be all dead is
+    /// dropped next, unread.
+    fn is_worth_it(&self, writing: &mut Writing, number: u64) -> Result<bool, Error> {
+        let foretold = {
+            let state = self.lock();
+            let tally = &state.tallies[&number];
+            tally.stat_at(state.retention.now()) != tally.stat
+        };
+        if foretold {
+            self.survey_segment(writing, number)?;
+        }
+        let state = self.lock();
+        let found = state.tallies[&number].stat;
+        Ok(!found.is_dead() && found.dead_share() >= least_dead_share(state.may_shed()))
     }
 
     fn segment(&self, number: u64) -> Arc<Segment> {
@@ -363,10 +383,7 @@ impl Engine {
             let fill = state.fill();
             let eaten = writing.eaten.iter().map(|eaten| eaten.segment.room());
             let coming = state.graveyard_bytes + eaten.sum::<u64>();
-            if fill.room_for_writers() + coming >= fill.budget / AHEAD || state.is_crowded() {
-                return Ok(false);
-            }
-            if state.first_to_shed().is_none() {
+            if fill.room_for_writers() + coming >= fill.budget / AHEAD || !state.may_shed() {
                 return Ok(false);
             }
             // What was let go last is counted first.

@@ -130,6 +130,11 @@ impl State {
             .min_by_key(|&class| (rules(class).priority, class))
     }
 
+    /// Whether there is something to shed, and a reason.
+    pub fn may_shed(&self) -> bool {
+        !self.is_crowded() && self.first_to_shed().is_some()
+    }
+
     /// Whether it is time to count anew what is live in some segment.
     pub fn is_survey_due(&self) -> bool {
         let now = self.retention.now();

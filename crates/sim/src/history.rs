@@ -550,7 +550,9 @@ impl History {
         if self.sheds(rules, source) {
             most = total;
         }
-        least.min(total).max(past.seen)..=most.max(past.seen)
+        // Rows that were seen may be lost since, without a journal.
+        let seen = past.seen.min(total);
+        least.min(total).max(seen)..=most.max(seen)
     }
 
     /// How many of a source's rows rules may have let go of, those before a start or those since.

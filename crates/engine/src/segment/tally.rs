@@ -133,7 +133,7 @@ impl Survey {
             gone += bytes;
             gone >= share
         });
-        let fates = fates(&self.deaths, self.live);
+        let fates = fates(&self.deaths, self.live, now);
         let due = match next {
             Some((Death::At(at), _)) => (*at).max(now + MOMENT),
             // The rate will be known some day.
@@ -163,13 +163,17 @@ impl Survey {
     }
 }
 
-/// Steps of the live bytes, evenly high. `deaths` are in the order of time.
-fn fates(deaths: &[(Death, u64)], live: u64) -> Vec<Fate> {
+/// Steps of the live bytes, evenly high. `deaths` are in the order of time. What should be dead now
+/// and is not says nothing of when it will be.
+fn fates(deaths: &[(Death, u64)], live: u64, now: i64) -> Vec<Fate> {
     let mut fates: Vec<Fate> = Vec::new();
     let mut dead = 0;
     let mut told = 0;
     for (death, bytes) in deaths {
         let Death::At(at) = *death else { break };
+        if at <= now {
+            continue;
+        }
         dead += bytes;
         if (dead - told) * FATES >= live {
             told = dead;
