@@ -301,6 +301,9 @@ fn keeps(class: &ClassReport) -> String {
         true => "all, for ever".to_string(),
         false => format!("the latest {}", rules.join(", ")),
     };
+    if let Some(step) = class.step_ns {
+        return format!("a row every {}: {kept}", duration(step as f64));
+    }
     match class.select.is_empty() {
         true => kept,
         false => format!("{kept}; of {}", class.select),

@@ -5,6 +5,7 @@
 
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
+use crate::ageing::Round;
 use crate::catalog::{Catalog, Frame};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
@@ -105,6 +106,8 @@ pub(crate) struct Writing {
     pub tried: Option<u64>,
     /// How things stood when a merge was decided last.
     pub outlook: Option<Outlook>,
+    /// The next level that is being made.
+    pub round: Option<Round>,
 }
 
 impl Writing {
@@ -187,6 +190,7 @@ impl Engine {
                 asked: None,
                 tried: None,
                 outlook: None,
+                round: None,
             }),
             files: opened.files,
             segment_bytes,
@@ -420,7 +424,7 @@ impl Engine {
     }
 
     /// What precedes the rows of a lock.
-    fn prepare(&self, state: &mut State) -> Result<(), Error> {
+    pub(crate) fn prepare(&self, state: &mut State) -> Result<(), Error> {
         state.writable()?;
         state.tick = self.tick();
         state.advance(self.clock.now());
@@ -719,7 +723,8 @@ impl Engine {
         let memory = self.durability == Durability::Memory;
         let durable = &self.durable;
         let kept = if memory {
-            counters.block_samples
+            // Rows of levels are sealed at once, and nobody sent them.
+            counters.block_samples.saturating_sub(counters.level_samples)
         } else {
             durable.samples.load(Ordering::Relaxed)
         };
@@ -727,7 +732,8 @@ impl Engine {
             (0, since) | (since, _) => since,
         };
         Status {
-            sources: state.buffers.sources() as u64,
+            sources: state.buffers.sources() as u64 - state.retention.levels(),
+            levels: state.retention.levels(),
             series: state.series,
             rows_accepted: counters.rows,
             samples_accepted: counters.samples,
@@ -764,6 +770,9 @@ impl Engine {
             merge_written: counters.merge_written,
             merge_read: counters.merge_read,
             shed_bytes: counters.shed_bytes,
+            aged_samples: counters.aged_samples,
+            level_rows: counters.level_rows,
+            ageing_waits: state.ageing_waits.clone(),
             disk_used: fill.used,
             disk_budget: fill.budget,
             live_bytes: fill.live,

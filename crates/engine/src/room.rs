@@ -116,6 +116,7 @@ impl State {
         classes
             .map(|(number, class)| ClassStatus {
                 class: class.clone(),
+                step_ns: self.retention.rules().level(number as u8).map(|of| of.step),
                 sources: sources[number],
                 live: live.get(&(number as u8)).copied().unwrap_or(0),
                 hidden_before: self.retention.hidden_before(number as u8),

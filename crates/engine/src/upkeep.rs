@@ -74,7 +74,7 @@ impl Engine {
             Next::Chapter => self.end_chapters(writing, |_| true).map(|()| true),
             Next::Idle => {
                 self.ask_for_room(writing)?;
-                Ok(self.seal_idle(writing)? || self.tend(writing)?)
+                Ok(self.seal_idle(writing)? || self.age(writing)? || self.tend(writing)?)
             }
         }
     }

@@ -18,6 +18,7 @@ fn samples() -> Head {
         to: i64::MAX,
         shape: Shape::Samples,
         time_unit: TimeUnit::Ns,
+        levels: Vec::new(),
     }
 }
 
@@ -31,6 +32,7 @@ fn steps(aggregates: &[&str]) -> Head {
             aggregates,
         },
         time_unit: TimeUnit::Ns,
+        levels: Vec::new(),
     }
 }
 
@@ -159,6 +161,7 @@ fn answers_without_series() {
 fn times_in_milliseconds_are_exact() {
     let head = Head {
         time_unit: TimeUnit::Ms,
+        levels: Vec::new(),
         ..samples()
     };
     let times = [
