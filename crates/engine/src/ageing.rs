@@ -15,7 +15,7 @@ use crate::options::Durability;
 use crate::retention::coarser::{FIELDS_A_PART, Figure, step_start};
 use crate::levels::LevelField;
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 /// Sources looked at in a step, and rows after which it ends.
@@ -123,17 +123,7 @@ impl Engine {
 
     /// Makes the next level of a source; answers how many rows that were, or why it cannot be.
     fn age_source(&self, round: &Round, base: u32) -> Result<ControlFlow<Reason, u64>, Error> {
-        let members: Vec<u32> = {
-            let state = self.lock();
-            match state.retention.rules().level(round.class) {
-                None => vec![base],
-                Some(_) => {
-                    let levels = state.levels_of(base);
-                    let own = |level: &u32| state.retention.class_of(*level) == round.class;
-                    levels.into_iter().map(|(_, level)| level).filter(own).collect()
-                }
-            }
-        };
+        let (levels, members) = self.members_of(round, base);
         let mut made = 0;
         let mut at = round.from;
         while at < round.to {
@@ -150,9 +140,9 @@ impl Engine {
             }
             let end = portion(spans, round).min(round.to);
             let part = Interval::new(at, end - 1);
-            let parts = match members.as_slice() {
-                [only] if *only == base => self.figures_of_samples(base, part, round.step)?,
-                levels => self.figures_of_levels(base, levels, part, round.step)?,
+            let parts = match members.contains(&base) {
+                true => self.figures_of_samples(base, &levels, part, round.step)?,
+                false => self.figures_of_levels(base, &levels, part, round.step)?,
             };
             for (part, cells) in parts {
                 let id = LevelId {
@@ -169,19 +159,43 @@ impl Engine {
         Ok(ControlFlow::Continue(made))
     }
 
-    /// The figures of a source's samples, step by step, by the parts of the level.
+    /// The levels of a source that are finer than the one that is made, and what it is made of: some of
+    /// these, or the source itself.
+    fn members_of(&self, round: &Round, base: u32) -> (Vec<(LevelId, u32)>, Vec<u32>) {
+        let state = self.lock();
+        let mut levels = state.levels_of(base);
+        levels.retain(|(id, _)| id.step_ns < round.step);
+        let own = |level: &u32| state.retention.class_of(*level) == round.class;
+        let members = match state.retention.rules().level(round.class) {
+            None => vec![base],
+            Some(_) => levels.iter().map(|(_, level)| *level).filter(own).collect(),
+        };
+        (levels, members)
+    }
+
+    /// The figures of a source's samples, step by step, by the parts of the level. Of a step that began
+    /// under other rules, with what levels of those tell of it.
     fn figures_of_samples(
         &self,
-        source: u32,
+        base: u32,
+        older: &[(LevelId, u32)],
         interval: Interval,
         step: u64,
     ) -> Result<BTreeMap<u32, Cells>, Error> {
-        let found = self.level_of_samples(SourceId(source), interval, step)?;
-        self.lock().counters.aged_samples += found
-            .iter()
-            .flat_map(|(_, field)| &field.buckets)
-            .map(|bucket| bucket.count)
-            .sum::<u64>();
+        let source = SourceId(base);
+        let mut found = self.level_of_samples(source, interval, step)?;
+        let buckets = found.iter().flat_map(|(_, field)| &field.buckets);
+        let samples: u64 = buckets.map(|bucket| bucket.count).sum();
+        self.lock().counters.aged_samples += samples;
+        if !older.is_empty() {
+            let times = self.times(source, interval)?;
+            let touched: BTreeSet<i64> = times.iter().map(|&time| step_start(time, step)).collect();
+            let mut fields = self.level_fields(older, interval, &times)?;
+            for field in &mut fields {
+                field.retain(|time| touched.contains(&step_start(time, step)));
+            }
+            self.put_together(base, &mut found, fields, step);
+        }
         Ok(cells(found))
     }
 
@@ -189,26 +203,36 @@ impl Engine {
     fn figures_of_levels(
         &self,
         base: u32,
-        levels: &[u32],
+        levels: &[(LevelId, u32)],
         interval: Interval,
         step: u64,
     ) -> Result<BTreeMap<u32, Cells>, Error> {
-        let mut found: Vec<(usize, LevelField)> = Vec::new();
-        for &level in levels {
-            for field in self.level_fields(SourceId(level), interval)? {
-                let Some(column) = self.column_of(base, &field.field) else {
-                    continue;
-                };
-                match found.iter_mut().find(|(known, _)| *known == column) {
-                    Some((_, known)) => known.extend(&field),
-                    None => found.push((column, field)),
-                }
+        let mut found = Vec::new();
+        let fields = self.level_fields(levels, interval, &[])?;
+        self.put_together(base, &mut found, fields, step);
+        Ok(cells(found))
+    }
+
+    /// Puts figures of fields to those of the same fields, by their columns.
+    fn put_together(
+        &self,
+        base: u32,
+        found: &mut Vec<(usize, LevelField)>,
+        fields: Vec<LevelField>,
+        step: u64,
+    ) {
+        for field in fields {
+            let Some(column) = self.column_of(base, &field.field) else {
+                continue;
+            };
+            match found.iter_mut().find(|(known, _)| *known == column) {
+                Some((_, known)) => known.extend(&field),
+                None => found.push((column, field)),
             }
         }
-        for (_, field) in &mut found {
+        for (_, field) in found {
             field.join(step);
         }
-        Ok(cells(found))
     }
 
     /// Appends rows to a level of a source, which is registered where it is new. The inner error is a

@@ -1,15 +1,15 @@
 //! Coarser levels in answers: the finest that is left of every part of an interval.
 //!
 //! A source's samples, its levels, and rounds that are under way may tell of the same time. A row of a
-//! level counts only where nothing finer is left in its step, so that nothing is told twice, whatever
-//! the rules were when it was made.
+//! level counts only where what is finer and left in its step tells of fewer samples, so that nothing
+//! is told twice and nothing left out, whatever the rules were when it was made.
 
 use crate::answer::{Bucket, LevelSpan, Query, SeriesData, Step};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::retention::coarser::{Figure, push_stand_in, step_start};
 use crate::select::{Rows, SourceReader, SourceView, add_bucket, bucket_start, within};
-use seiner_model::{Column, FieldType, Interval, SourceId, Strings};
+use seiner_model::{Column, FieldType, Interval, LevelId, SourceId, Strings};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ pub(crate) struct LevelField {
 pub(crate) struct LevelRows {
     /// The length of a step, ns.
     step: u64,
-    /// The rows' times, ascending.
-    times: Vec<i64>,
+    /// The rows' times, ascending, and of how many samples each tells at least.
+    rows: Vec<(i64, u64)>,
     fields: Vec<LevelField>,
 }
 
@@ -46,7 +46,7 @@ impl LevelField {
     /// Puts the rows of longer steps together.
     pub fn join(&mut self, step: u64) {
         let mut order: Vec<usize> = (0..self.buckets.len()).collect();
-        order.sort_by_key(|&at| self.buckets[at].start);
+        order.sort_by_key(|&at| self.buckets[at].first.0);
         let mut joined: Vec<Bucket> = Vec::new();
         let mut texts: Vec<&str> = Vec::new();
         for at in order {
@@ -70,7 +70,7 @@ impl LevelField {
     }
 
     /// Leaves out rows.
-    fn retain(&mut self, keep: impl Fn(i64) -> bool) {
+    pub fn retain(&mut self, keep: impl Fn(i64) -> bool) {
         if let Some(texts) = &self.texts {
             let rows = self.buckets.iter().enumerate();
             let kept = rows.filter(|(_, bucket)| keep(bucket.start));
@@ -88,6 +88,23 @@ fn strings(texts: &[&str]) -> Strings {
 }
 
 impl LevelRows {
+    /// Up to before which time the step of a row lasts.
+    fn end_of(&self, time: i64) -> i64 {
+        step_start(time, self.step).saturating_add(self.step as i64)
+    }
+
+    /// Up to before which time its last row lasts.
+    fn end(&self) -> Option<i64> {
+        self.rows.last().map(|(time, _)| self.end_of(*time))
+    }
+
+    fn retain(&mut self, keep: impl Fn(i64) -> bool) {
+        self.rows.retain(|(time, _)| keep(*time));
+        for field in &mut self.fields {
+            field.retain(&keep);
+        }
+    }
+
     fn field(&self, name: &str) -> Option<&LevelField> {
         self.fields.iter().find(|field| *field.field == *name)
     }
@@ -182,16 +199,29 @@ impl Engine {
         Ok(found)
     }
 
-    /// The rows of a level in an interval.
+    /// What levels of a source tell of an interval where nothing finer does: no samples, by their times,
+    /// and none of these levels. Levels come by their steps.
     pub(crate) fn level_fields(
         &self,
-        level: SourceId,
+        levels: &[(LevelId, u32)],
         interval: Interval,
+        samples: &[i64],
     ) -> Result<Vec<LevelField>, Error> {
-        let view = SourceReader::of(self, Vec::new(), interval).view(level)?;
-        let fields = view.level_rows(0)?.fields;
-        tell_damage(view);
-        Ok(fields)
+        let mut found = Vec::new();
+        for (id, level) in levels {
+            let view = SourceReader::of(self, Vec::new(), interval).view(SourceId(*level))?;
+            put_part(&mut found, view.level_rows(id.step_ns)?);
+            tell_damage(view);
+        }
+        leave_the_finest(&mut found, samples);
+        Ok(found.into_iter().flat_map(|level| level.fields).collect())
+    }
+
+    /// The times of a source's rows.
+    pub(crate) fn times(&self, source: SourceId, interval: Interval) -> Result<Vec<i64>, Error> {
+        SourceReader::of(self, Vec::new(), interval)
+            .view(source)?
+            .times()
     }
 
     /// The column of a source's field.
@@ -227,66 +257,72 @@ impl SourceReader<'_> {
             let level = self.view_in(SourceId(level), wanted, rank + 1)?;
             let rows = level.level_rows(id.step_ns)?;
             view.damage.borrow_mut().extend(level.damage.take());
-            match found.last_mut() {
-                Some(last) if last.step == id.step_ns => last.join_part(rows),
-                _ => found.push(rows),
-            }
+            put_part(&mut found, rows);
         }
-        self.leave_the_finest(view, wanted, &mut found)?;
-        Ok(found)
-    }
-
-    fn leave_the_finest(
-        &mut self,
-        view: &SourceView<'_>,
-        wanted: Interval,
-        levels: &mut [LevelRows],
-    ) -> Result<(), Error> {
         // Samples are left from here on.
         let left = view.veil.start();
-        let reaches = |rows: &LevelRows| {
-            let last = rows.times.last();
-            last.is_some_and(|&last| last.saturating_add(rows.step as i64) > left)
-        };
-        let mut finer: BTreeSet<i64> = BTreeSet::new();
-        if levels.iter().any(reaches) {
-            // The steps of the last rows reach further.
-            let longest = levels.iter().map(|rows| rows.step as i64).max().unwrap_or(0);
-            let end = wanted.end.saturating_add(longest);
-            let samples = self.view_in(view.source, Interval::new(wanted.start, end), 0)?;
-            finer.extend(samples.times()?);
-        }
-        for rows in levels {
-            let step = rows.step;
-            let counts = |time: i64| {
-                let end = step_start(time, step).saturating_add(step as i64);
-                finer.range(time..end).next().is_none()
-            };
-            let dropped: BTreeSet<i64> = rows
-                .times
-                .iter()
-                .copied()
-                .filter(|&time| !counts(time))
-                .collect();
-            if !dropped.is_empty() {
-                rows.times.retain(|time| !dropped.contains(time));
-                for field in &mut rows.fields {
-                    field.retain(|time| !dropped.contains(&time));
-                }
+        let reach = found.iter().filter_map(LevelRows::end).max();
+        let samples = match reach.filter(|&reach| reach > left) {
+            Some(reach) => {
+                let interval = Interval::new(wanted.start, reach - 1);
+                self.view_in(view.source, interval, 0)?.times()?
             }
-            finer.extend(&rows.times);
-        }
-        Ok(())
+            None => Vec::new(),
+        };
+        leave_the_finest(&mut found, &samples);
+        Ok(found)
     }
 }
 
-impl LevelRows {
-    /// Takes in another part of the level: other fields of the source.
-    fn join_part(&mut self, part: LevelRows) {
-        self.times.extend(part.times);
-        self.times.sort_unstable();
-        self.times.dedup();
-        self.fields.extend(part.fields);
+/// Adds the rows of a part of a level; levels come by their steps.
+fn put_part(levels: &mut Vec<LevelRows>, part: LevelRows) {
+    match levels.last_mut() {
+        Some(last) if last.step == part.step => {
+            last.rows.extend(part.rows);
+            last.rows.sort_unstable();
+            // Of two parts of a row, the one that tells of more samples.
+            last.rows.reverse();
+            last.rows.dedup_by_key(|(time, _)| *time);
+            last.rows.reverse();
+            last.fields.extend(part.fields);
+        }
+        _ => levels.push(part),
+    }
+}
+
+/// Leaves out the rows in whose steps finer rows and samples, by their times, tell of as many samples;
+/// and the finer rows, where they do not.
+fn leave_the_finest(levels: &mut [LevelRows], samples: &[i64]) {
+    let apart = |pair: &[LevelRows]| match (pair[0].rows.first(), pair[1].end()) {
+        (Some((finer, _)), Some(end)) => end <= *finer,
+        _ => true,
+    };
+    if samples.is_empty() && levels.windows(2).all(apart) {
+        return;
+    }
+    // Finer rows by their times: of how many samples they tell, and whose level they are.
+    let mut finer: BTreeMap<i64, (u64, Option<usize>)> =
+        samples.iter().map(|&time| (time, (1, None))).collect();
+    let mut left_out: Vec<BTreeSet<i64>> = vec![BTreeSet::new(); levels.len()];
+    for (at, level) in levels.iter().enumerate() {
+        for &(time, count) in &level.rows {
+            let within = time..level.end_of(time);
+            let others: Vec<_> = finer.range(within).map(|(&time, &row)| (time, row)).collect();
+            let told: u64 = others.iter().map(|(_, (count, _))| count).sum();
+            let has_samples = others.iter().any(|(_, (_, level))| level.is_none());
+            if !others.is_empty() && (told >= count || has_samples) {
+                left_out[at].insert(time);
+                continue;
+            }
+            for (time, (_, level)) in others {
+                finer.remove(&time);
+                left_out[level.expect("samples are not left out")].insert(time);
+            }
+            finer.insert(time, (count, Some(at)));
+        }
+    }
+    for (level, out) in levels.iter_mut().zip(left_out) {
+        level.retain(|time| !out.contains(&time));
     }
 }
 
@@ -350,10 +386,16 @@ impl SourceView<'_> {
                 fields.extend(self.level_field(&rows, column, field));
             }
         }
-        let inside = |time: &i64| self.interval.contains(*time);
+        let times = rows.times.iter().copied();
+        let inside = times.filter(|time| self.interval.contains(*time));
+        let mut counts: BTreeMap<i64, u64> = inside.map(|time| (time, 0)).collect();
+        for bucket in fields.iter().flat_map(|field: &LevelField| &field.buckets) {
+            let count = counts.entry(bucket.start).or_default();
+            *count = bucket.count.max(*count);
+        }
         Ok(LevelRows {
             step,
-            times: rows.times.into_iter().filter(inside).collect(),
+            rows: counts.into_iter().collect(),
             fields,
         })
     }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
-    Bucket, Class, Classes, Durability, Engine, Keep, LevelSpan, Options, Query, Step, check,
+    Bucket, Class, Classes, Durability, Engine, Keep, LevelSpan, Options, Query, Step,
     parse_levels,
 };
 use seiner_model::{Column, FieldType, Interval, Selector, SourceId, SourceKey, Value};
@@ -164,8 +164,6 @@ impl Store {
         while self.engine.step().unwrap_or(false) {}
         let disk = Arc::new(self.disk.crash());
         disk.crash_after(None);
-        let report = check(&*disk).unwrap();
-        assert!(report.damage.is_empty(), "{report:?}");
         let clock = Arc::new(self.clock.clone());
         self.engine = Engine::open(disk.clone(), clock, self.options.clone()).unwrap();
         self.disk = disk;
@@ -400,7 +398,10 @@ fn other_rules_keep_what_there_is() {
 
 #[test]
 fn a_source_with_very_many_fields_becomes_coarser_too() {
-    let store = Store::new(Durability::Memory, rules("10s for 1h"));
+    let mut store = Store::new(Durability::Memory, rules("10s for 1h"));
+    // Their long names alone are more than the others have.
+    store.options.memory = 64 << 20;
+    let store = store.reopen(None);
     let source = store.source(0);
     let names: Vec<String> = (0..300).map(|n| format!("{n:0>1024}")).collect();
     let fields: Vec<&str> = names.iter().map(|name| &**name).collect();
