@@ -398,7 +398,8 @@ fn duration(ns: f64) -> String {
     format!("{} {name}", value.strip_suffix(".0").unwrap_or(&value))
 }
 
-fn instant(ns: i64) -> String {
+/// A time for people, to the second.
+pub fn instant(ns: i64) -> String {
     Timestamp::from_nanosecond(i128::from(ns))
         .map_or_else(|_| ns.to_string(), |at| format!("{at:.0}"))
 }

@@ -118,6 +118,23 @@ pub fn levels_text(levels: &[Level]) -> String {
     texts.join(",")
 }
 
+/// Reads what [`levels_text`] writes; what is written otherwise is left out.
+pub fn read_levels(text: &str) -> Vec<Level> {
+    let level = |text: &str| {
+        let (span, step) = text.split_once('/')?;
+        // The minus of a time before 1970 is in brackets.
+        let bare = span.replace("(-", "~").replace(')', "");
+        let (from, to) = bare.split_once('-')?;
+        let time = |text: &str| text.replace('~', "-").parse().ok();
+        Some(Level {
+            from: time(from)?,
+            to: time(to)?,
+            step_ns: step.parse().ok()?,
+        })
+    };
+    text.split(',').filter_map(level).collect()
+}
+
 /// What is true of all series of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
