@@ -74,7 +74,10 @@ impl Remote {
     /// # Errors
     /// If the server cannot be reached, or refuses.
     pub fn get(&self, path: &str, parameters: &[(&str, String)]) -> Result<impl Read + use<>> {
-        Ok(self.get_response(path, parameters)?.into_body().into_reader())
+        Ok(self
+            .get_response(path, parameters)?
+            .into_body()
+            .into_reader())
     }
 
     /// Asks for what `path` names; answers with a header's text, too, if it is there.

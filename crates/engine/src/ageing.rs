@@ -11,18 +11,19 @@
 use crate::answer::Bucket;
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, Reason};
+use crate::levels::LevelField;
 use crate::options::Durability;
 use crate::retention::coarser::{FIELDS_A_PART, Figure, step_start};
-use crate::levels::LevelField;
+use crate::room::ageing_room;
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-/// Sources looked at in a step, and rows after which it ends.
-const SOURCES_A_STEP: u32 = 4096;
+/// Sources of which a level is made in a step, and rows after which it ends.
+const SOURCES_A_STEP: usize = 64;
 const ROWS_A_STEP: u64 = 8192;
 /// Sources looked at under one lock.
-const LOOK_AHEAD: u32 = 1024;
+const LOOK_AHEAD: u32 = 4096;
 /// Rows of a source that are made coarser at once.
 const ROWS_AT_ONCE: u64 = 1 << 16;
 /// Rows appended under one lock.
@@ -61,32 +62,55 @@ impl Engine {
         let Some(mut round) = writing.round else {
             return Ok(false);
         };
-        let (mut looked, mut rows) = (0, 0);
-        while looked < SOURCES_A_STEP && rows < ROWS_A_STEP {
-            let Some((sources, next)) = self.members(&round) else {
-                self.end_round(writing, &round)?;
-                writing.round = None;
-                return Ok(true);
-            };
-            for source in sources {
-                match self.age_source(&round, source)? {
-                    ControlFlow::Continue(made) => rows += made,
-                    ControlFlow::Break(reason) => {
-                        self.stall(writing, &reason);
-                        return Ok(false);
-                    }
+        if !self.has_room_to_age() {
+            return Ok(false);
+        }
+        let Some((sources, next)) = self.members(&round) else {
+            self.end_round(writing, &round)?;
+            writing.round = None;
+            return Ok(true);
+        };
+        let mut rows = 0;
+        let mut waits = None;
+        for source in sources {
+            round.hand = source;
+            if rows >= ROWS_A_STEP {
+                break;
+            }
+            match self.age_source(&round, source)? {
+                ControlFlow::Continue(made) => rows += made,
+                ControlFlow::Break(reason) => {
+                    waits = Some(reason.to_string());
+                    break;
                 }
             }
-            looked += next - round.hand;
+            round.hand = source + 1;
+        }
+        if rows < ROWS_A_STEP && waits.is_none() {
             round.hand = next;
         }
         writing.round = Some(round);
+        let goes_on = waits.is_none();
         let mut state = self.lock();
         state.counters.level_rows += rows;
-        state.ageing_waits = None;
+        if let Some(why) = waits.as_ref().filter(|_| waits != state.ageing_waits) {
+            tracing::error!(
+                "samples stay beyond their age, for no coarser steps can be made of them: {why}"
+            );
+        }
+        state.ageing_waits = waits;
         drop(state);
         self.write_journal(false)?;
-        Ok(true)
+        Ok(goes_on)
+    }
+
+    /// Whether there is room for more rows. Writers leave some, so that what is too old can go although
+    /// they wait for room.
+    fn has_room_to_age(&self) -> bool {
+        let state = self.lock();
+        let fill = state.fill();
+        let others = fill.reserved - ageing_room(&state.options);
+        fill.used + others < fill.budget
     }
 
     /// The round that is due, classes before their levels.
@@ -118,7 +142,13 @@ impl Engine {
         let own = |source: &u32| {
             !state.retention.is_level(*source) && state.retention.class_of(*source) == named
         };
-        Some(((round.hand..end).filter(own).collect(), end))
+        let own = (round.hand..end).filter(own).take(SOURCES_A_STEP);
+        let sources: Vec<u32> = own.collect();
+        let end = match sources.last() {
+            Some(last) if sources.len() == SOURCES_A_STEP => last + 1,
+            _ => end,
+        };
+        Some((sources, end))
     }
 
     /// Makes the next level of a source; answers how many rows that were, or why it cannot be.
@@ -294,23 +324,16 @@ impl Engine {
         self.write_catalog(writing)?;
         let mut state = self.lock();
         state.retention.let_go_of_made(round.class, round.to);
-        for tally in state.tallies.values_mut() {
-            if tally.shares.iter().any(|share| share.class == round.class) {
+        let sealed = state.sealed.clone();
+        for segment in sealed.iter().filter(|one| one.span().start < round.to) {
+            let tally = state.tallies.get_mut(&segment.trailer.number);
+            if let Some(tally) = tally
+                && tally.shares.iter().any(|share| share.class == round.class)
+            {
                 tally.due = i64::MIN;
             }
         }
         Ok(())
-    }
-
-    /// A level cannot be made: what it is made of stays until it can.
-    fn stall(&self, writing: &mut Writing, reason: &Reason) {
-        writing.round = None;
-        let why = reason.to_string();
-        let mut state = self.lock();
-        if state.ageing_waits.as_ref() != Some(&why) {
-            tracing::error!("samples stay beyond their age, for coarser steps cannot be made: {why}");
-            state.ageing_waits = Some(why);
-        }
     }
 }
 

@@ -3,9 +3,9 @@
 //! Locks, always taken in this order: `writing` (segments), `journal`, `state`, the dictionary.
 //! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
 
+use crate::ageing::Round;
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
-use crate::ageing::Round;
 use crate::catalog::{Catalog, Frame};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
@@ -724,7 +724,9 @@ impl Engine {
         let durable = &self.durable;
         let kept = if memory {
             // Rows of levels are sealed at once, and nobody sent them.
-            counters.block_samples.saturating_sub(counters.level_samples)
+            counters
+                .block_samples
+                .saturating_sub(counters.level_samples)
         } else {
             durable.samples.load(Ordering::Relaxed)
         };

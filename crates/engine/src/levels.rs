@@ -307,7 +307,10 @@ fn leave_the_finest(levels: &mut [LevelRows], samples: &[i64]) {
     for (at, level) in levels.iter().enumerate() {
         for &(time, count) in &level.rows {
             let within = time..level.end_of(time);
-            let others: Vec<_> = finer.range(within).map(|(&time, &row)| (time, row)).collect();
+            let others: Vec<_> = finer
+                .range(within)
+                .map(|(&time, &row)| (time, row))
+                .collect();
             let told: u64 = others.iter().map(|(_, (count, _))| count).sum();
             let has_samples = others.iter().any(|(_, (_, level))| level.is_none());
             if !others.is_empty() && (told >= count || has_samples) {
@@ -370,7 +373,8 @@ impl SourceView<'_> {
             }) = self.one_series(&rows, column)
             {
                 let times = times.into_iter().enumerate();
-                let last = times.map(|(at, time)| (step_start(time, step), texts.get(at).to_string()));
+                let last =
+                    times.map(|(at, time)| (step_start(time, step), texts.get(at).to_string()));
                 found.insert(column, last.collect());
             }
         }

@@ -8,6 +8,7 @@
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, io_error};
 use crate::options::{Durability, Options};
+use crate::retention::class::Class;
 use crate::segment::Entry;
 use crate::segment::open::{Horizon, OpenSegment};
 use crate::segment::sealed::Segment;
@@ -52,10 +53,20 @@ fn merge_room(options: &Options) -> u64 {
     2 * options.segment_bytes + u64::from(options.lanes) * 8192
 }
 
+/// The bytes that writers leave to rounds that make coarser levels: what these let go is more.
+pub fn ageing_room(options: &Options) -> u64 {
+    let levels = |class: &Class| !class.coarser.is_empty();
+    match options.classes.named().iter().any(levels) {
+        true => options.segment_bytes.max(options.disk.unwrap_or(0) / 64),
+        false => 0,
+    }
+}
+
 /// The least budget with which a store can work: beside journal and merge, some segments a lane
 /// would be too many for, and as many again to be dead.
 pub fn least_budget(options: &Options) -> u64 {
-    SUNDRY + journal_room(options) + merge_room(options) + 8 * options.segment_bytes
+    let levels = ageing_room(options);
+    SUNDRY + journal_room(options) + merge_room(options) + levels + 8 * options.segment_bytes
 }
 
 impl State {
@@ -70,7 +81,7 @@ impl State {
         let open_live: u64 = self.open.iter().map(OpenSegment::len).sum();
         let live: u64 = self.tallies.values().map(|tally| tally.stat.live).sum();
         let budget = self.budget();
-        let reserved = merge_room(&self.options) + self.pending();
+        let reserved = merge_room(&self.options) + ageing_room(&self.options) + self.pending();
         // In a small store, or one with much in memory, writers would stop before merging began.
         let writers = budget.saturating_sub(reserved + 2 * self.options.segment_bytes);
         let latest = (writers as f64 / budget as f64).max(LEAST_UM);

@@ -241,7 +241,10 @@ impl<'a> SourceReader<'a> {
             if self.pages.len() > PAGES_KEPT {
                 self.pages.clear();
             }
-            let last = self.pages.entry((rank, segment.trailer.number)).or_default();
+            let last = self
+                .pages
+                .entry((rank, segment.trailer.number))
+                .or_default();
             note(&mut damage, segment.blocks_of(source.0, last, &mut entries))?;
             older.extend(
                 entries
@@ -472,11 +475,7 @@ impl SourceView<'_> {
 
     // ---- aggregates
 
-    pub fn summaries(
-        &self,
-        step: Step,
-        levels: &[LevelRows],
-    ) -> Result<Vec<SeriesSummary>, Error> {
+    pub fn summaries(&self, step: Step, levels: &[LevelRows]) -> Result<Vec<SeriesSummary>, Error> {
         let mut buckets: Vec<Vec<Bucket>> = vec![Vec::new(); self.layout.columns()];
         for cluster in self.clusters() {
             let blocks = &self.blocks[cluster.range];
@@ -788,7 +787,11 @@ fn append(to: &mut Column, from: &Column) {
 }
 
 /// The samples of a column that lie in an interval; `None` where there are none.
-pub(crate) fn within(times: &[i64], field: &FieldColumn, interval: Interval) -> Option<(Vec<i64>, Column)> {
+pub(crate) fn within(
+    times: &[i64],
+    field: &FieldColumn,
+    interval: Interval,
+) -> Option<(Vec<i64>, Column)> {
     let (start, end) = (
         times.partition_point(|&time| time < interval.start),
         times.partition_point(|&time| time <= interval.end),

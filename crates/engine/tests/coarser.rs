@@ -2,8 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
-    Bucket, Class, Classes, Durability, Engine, Keep, LevelSpan, Options, Query, Step,
-    parse_levels,
+    Bucket, Class, Classes, Durability, Engine, Keep, LevelSpan, Options, Query, Step, parse_levels,
 };
 use seiner_model::{Column, FieldType, Interval, Selector, SourceId, SourceKey, Value};
 use seiner_model::{Columns, FieldColumn};
@@ -171,7 +170,9 @@ impl Store {
     }
 
     fn buckets(&self, n: usize, field: &str, step: i64, interval: Interval) -> Vec<Bucket> {
-        let found = self.engine.aggregate(&query(n, field, interval), Step::Every(step));
+        let found = self
+            .engine
+            .aggregate(&query(n, field, interval), Step::Every(step));
         let mut found: Vec<_> = found.unwrap().map(Result::unwrap).collect();
         assert!(found.len() <= 1);
         found.pop().map_or_else(Vec::new, |summary| summary.buckets)
@@ -212,6 +213,28 @@ impl Store {
         }
     }
 
+    /// Deletes some time of a source; of what is coarser by then, whole steps.
+    fn delete_some(&mut self) {
+        let n = self.rng.below(3) as usize;
+        let start = self.now() - self.rng.below(4000) as i64 * SECOND;
+        let interval = Interval::new(start, start + self.rng.below(500) as i64 * SECOND);
+        let all = query(n, "temp", Interval::new(i64::MIN, i64::MAX));
+        let levels = self.engine.levels(&all);
+        self.engine.delete(&all.selector, interval).unwrap();
+        let gone = |sample: &Sample| {
+            let level = levels
+                .iter()
+                .find(|level| (level.from..=level.to).contains(&sample.time));
+            let Some(level) = level else {
+                return interval.contains(sample.time);
+            };
+            let step = level.step_ns as i64;
+            let start = sample.time - sample.time.rem_euclid(step);
+            interval.overlaps(&Interval::new(start, start + step - 1))
+        };
+        self.sent[n].retain(|sample| !gone(sample));
+    }
+
     /// Nothing is older than the longest that anything is kept.
     fn oldest(&self) -> i64 {
         self.now() - 2 * 3600 * SECOND + MINUTE
@@ -234,7 +257,11 @@ fn same(found: &[Bucket], expected: &[Bucket], what: &str) {
         let figures = |b: &Bucket| {
             [b.count as f64, b.sum, b.min, b.max, b.first.1, b.last.1].map(f64::to_bits)
         };
-        assert_eq!(figures(found), figures(expected), "{what}: {found:?} {expected:?}");
+        assert_eq!(
+            figures(found),
+            figures(expected),
+            "{what}: {found:?} {expected:?}"
+        );
     }
 }
 
@@ -251,7 +278,10 @@ fn answers_of_what_became_coarser_are_those_of_the_samples() {
         }
         let status = store.engine.status();
         assert_eq!((status.sources, status.series), (3, 12));
-        assert!(status.levels == 6 && status.aged_samples > 90_000, "{status:?}");
+        assert!(
+            status.levels == 6 && status.aged_samples > 90_000,
+            "{status:?}"
+        );
         // Fewer rows than samples, and the samples are gone.
         assert!(status.segments_dropped > 0);
         let all = Interval::new(i64::MIN, i64::MAX);
@@ -279,7 +309,10 @@ fn answers_say_where_they_are_coarser() {
     let all = Interval::new(i64::MIN, i64::MAX);
     let levels = store.engine.levels(&query(0, "temp", all));
     let [fine, coarse]: [LevelSpan; 2] = levels.try_into().unwrap();
-    assert_eq!((fine.step_ns, coarse.step_ns), (10_000_000_000, 60_000_000_000));
+    assert_eq!(
+        (fine.step_ns, coarse.step_ns),
+        (10_000_000_000, 60_000_000_000)
+    );
     assert_eq!(coarse.to + 1, fine.from);
     // A round is a 32nd of the age, in whole steps.
     let samples_from = fine.to + 1;
@@ -359,14 +392,44 @@ fn what_is_deleted_is_in_no_level_and_the_rest_of_a_round_is_made_anew() {
     // Steps that it overlaps go as a whole.
     let start = deep.start - deep.start.rem_euclid(10 * SECOND);
     let end = deep.end - deep.end.rem_euclid(10 * SECOND) + 10 * SECOND - 1;
-    store.sent[1].retain(|sample| {
-        !(start..=end).contains(&sample.time) && !shallow.contains(sample.time)
-    });
+    store.sent[1]
+        .retain(|sample| !(start..=end).contains(&sample.time) && !shallow.contains(sample.time));
     store.assert_answers(now - 3000 * SECOND);
     let mut store = store.reopen(None);
     store.assert_answers(now - 3000 * SECOND);
     store.run(2000);
     store.assert_answers(now - 3000 * SECOND);
+}
+
+/// Rows, silence, deletes, power cuts and starts in an order that a seed draws; the model knows the
+/// samples, and which steps a delete took as a whole.
+fn live_through(seed: u64) {
+    let mut store = Store::new(Durability::Sync, rules(LEVELS));
+    store.rng = SimRng::new(seed);
+    store.run(700);
+    for _ in 0..30 {
+        match store.rng.below(6) {
+            0 => store.clock.advance(store.rng.below(300) * SECOND as u64),
+            1 => {
+                let operations = store.rng.below(40);
+                store.clock.advance(store.rng.below(60) * SECOND as u64);
+                store = store.cut(operations);
+            }
+            2 => store.delete_some(),
+            3 => store = store.reopen(None),
+            _ => {}
+        }
+        let seconds = store.rng.between(1, 150) as i64;
+        store.run(seconds);
+        store.assert_answers(store.oldest());
+    }
+}
+
+#[test]
+fn whatever_happens_answers_are_those_of_the_samples() {
+    for seed in 0..12 {
+        live_through(seed);
+    }
 }
 
 #[test]

@@ -124,7 +124,9 @@ impl Dictionary {
         }
         let members = members_of(&self.ends, &self.members, source);
         let tags = members[1..].iter().map(|&pair| self.pairs.text(pair));
-        Some(SourceKey::stored(self.pairs.text(members[0]).1, tags).expect("only keys are interned"))
+        Some(
+            SourceKey::stored(self.pairs.text(members[0]).1, tags).expect("only keys are interned"),
+        )
     }
 
     /// The measurement of a source, and its tags with their values: texts, as bytes.
