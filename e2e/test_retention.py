@@ -178,16 +178,17 @@ def test_a_class_that_sheds_keeps_accepting(serve):
 
     told = run("log", "status", "--server", server.url)
     assert told.returncode == 0, told.stderr
-    for part in ("of 24.0 MiB", "U 0.", "Um ", "planing", "per byte stored", "lane 0", "default", "shed 100"):
+    for part in ("of 24.0 MiB", "U 0.", "Um ", "planing", "per byte stored", "lane ", "default", "shed 100"):
         assert part in told.stdout, told.stdout
     listed = run("log", "status", "--segments", "--server", server.url).stdout
     report = json.loads(run("log", "status", "--json", "--server", server.url).stdout)
     assert report["room"]["budget"] == 24 * MIB and report["segment_bytes"] == 256 << 10
     assert sum("█" in line for line in listed.splitlines()) > len(report["segments"]) / 2
-    assert report["written"]["start"]["per_byte"] >= 1
+    # What is all live is not merged over and over before something is shed.
+    assert 1 <= report["written"]["start"]["per_byte"] < 1.2
     why = run("log", "why", "--server", server.url).stdout
     decisions = json.loads(run("log", "why", "--json", "--server", server.url).stdout)
-    assert decisions and (decisions[-1]["drop"] or decisions[-1]["merge"])
+    assert any(decision["drop"] for decision in decisions)
     assert ("dropped, all dead:" in why or "written again" in why) and "U 0." in why
     metrics = requests.get(server.url + "/metrics", timeout=60).text
     assert 'seiner_class_live_bytes{class="default"}' in metrics

@@ -9,6 +9,7 @@
 use crate::bytes::{Cursor, Short, put_bytes, put_text};
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::error::{Error, io_error, sync_error};
+use crate::room::on_disk;
 use seiner_codec::{checksum, varint};
 use seiner_model::{FieldType, SourceKey};
 use seiner_platform::{Disk, File};
@@ -236,9 +237,9 @@ impl Catalog {
         })
     }
 
-    /// Bytes of both files.
-    pub fn bytes(&self) -> u64 {
-        2 * self.len
+    /// What both files take on the disk, in bytes.
+    pub fn room(&self) -> u64 {
+        2 * on_disk(self.len)
     }
 
     /// Adds a frame; durable on return.

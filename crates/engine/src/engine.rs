@@ -11,7 +11,7 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
-use crate::merging::{Eaten, Outlook, Record};
+use crate::merging::{Decisions, Eaten, Record};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::segment::files::Files;
@@ -26,7 +26,7 @@ use seiner_model::{
     Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
 };
 use seiner_platform::{Clock, Directory, Disk, SystemClock};
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -55,8 +55,7 @@ pub struct Engine {
     pub(crate) files: Arc<Files>,
     /// R.
     pub(crate) segment_bytes: u64,
-    /// What was dropped and merged lately, and why.
-    pub(crate) decisions: Mutex<VecDeque<Record>>,
+    pub(crate) decisions: Mutex<Decisions>,
     durable: Durable,
     recovery: Recovery,
     keeper: Mutex<Option<Keeper>>,
@@ -104,10 +103,10 @@ pub(crate) struct Writing {
     /// clock's monotone ns.
     pub asked: Option<u64>,
     pub tried: Option<u64>,
-    /// How things stood when a merge was decided last.
-    pub outlook: Option<Outlook>,
     /// The next level that is being made.
     pub round: Option<Round>,
+    /// The bytes of blocks that had been sealed when everything was counted anew before shedding.
+    pub surveyed: u64,
 }
 
 impl Writing {
@@ -159,6 +158,7 @@ impl Engine {
         options: Options,
     ) -> Result<Engine, Error> {
         options.check()?;
+        let _span = tracing::trace_span!("start").entered();
         let durability = options.durability;
         let idle_tick_ns = (options.idle_seal.as_nanos() as u64 / u64::from(IDLE_TICKS)).max(1);
         let (policy, segment_bytes) = (options.policy.policy(), options.segment_bytes);
@@ -189,8 +189,8 @@ impl Engine {
                 graveyard: Vec::new(),
                 asked: None,
                 tried: None,
-                outlook: None,
                 round: None,
+                surveyed: 0,
             }),
             files: opened.files,
             segment_bytes,
@@ -204,8 +204,10 @@ impl Engine {
         if engine.recovery.needs_settling {
             engine.settle()?;
         }
+        engine.count_set_aside(&*engine.writing().disk)?;
         // What new rules hide must stay hidden.
         if engine.lock().retention.has_news() {
+            let _span = tracing::trace_span!("rules").entered();
             engine.write_catalog(&mut engine.writing())?;
         }
         Ok(engine)
@@ -510,6 +512,7 @@ impl Engine {
                 .clone()
                 .map_or(Ok(()), |why| Err(Error::Poisoned(why)));
         }
+        let _span = tracing::trace_span!("commit").entered();
         let mut journal = self.journal();
         let result = self.write_record(&mut journal, sync);
         if let Err(error) = &result {
@@ -701,17 +704,15 @@ impl Engine {
 
     /// The log: room, lanes, segments, classes.
     pub fn log(&self) -> LogStatus {
-        let policy = self.writing().policy.memory();
+        let memory = self.decided().memory;
         let mut state = self.lock();
         state.advance(self.clock.now());
-        LogStatus::of(&state, policy)
+        LogStatus::of(&state, memory)
     }
 
     /// What was dropped and merged lately and why, the latest last.
     pub fn decisions(&self) -> Vec<Record> {
-        let records = self.decisions.lock();
-        let records = records.expect("nobody panics with the records");
-        records.iter().cloned().collect()
+        self.decided().records.iter().cloned().collect()
     }
 
     /// The state of the store.

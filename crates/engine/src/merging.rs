@@ -11,16 +11,15 @@ use crate::block::Block;
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
 use crate::retention::Tombstone;
-use crate::retention::class::WhenFull;
 use crate::retention::coarser::step_start;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::{Share, Tally};
 use crate::volume::SlotState;
-use seiner_merge::{Decision, Fill, SegmentStat, View};
+use seiner_merge::{Decision, Memory, SegmentStat, View, least_dead_share};
 use seiner_model::{Interval, Selector};
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, MutexGuard};
 
 /// Segments surveyed at a time.
 const SURVEYS: usize = 8;
@@ -33,6 +32,11 @@ const READ: u64 = 1 << 20;
 /// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
 /// budget: seldom enough to be worth a note in the catalog.
 const STEP: u64 = 64;
+/// Shedding begins when writers have less than this part of the budget left: before they are slowed.
+const AHEAD: u64 = 32;
+/// Everything is counted anew before something is shed, but no more often than this while as much is
+/// written as the budget holds.
+const SURVEYS_A_BUDGET: u64 = 16;
 /// Decisions kept for whoever asks why.
 const DECISIONS: usize = 64;
 
@@ -45,17 +49,6 @@ pub(crate) struct Eaten {
     damaged: bool,
 }
 
-/// How things stood at a decision.
-#[derive(Clone, Copy)]
-pub(crate) struct Outlook {
-    /// Bytes of blocks sealed so far.
-    written: u64,
-    /// Live bytes.
-    live: u64,
-    /// Used bytes.
-    used: u64,
-}
-
 /// What was decided, when, and what came of it.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -63,6 +56,15 @@ pub struct Record {
     pub at: i64,
     /// Victims and drops, and why.
     pub decision: Decision,
+}
+
+/// What was decided lately, for whoever asks without waiting for a merge.
+#[derive(Default)]
+pub(crate) struct Decisions {
+    /// The latest last.
+    pub records: VecDeque<Record>,
+    /// What the policy remembers.
+    pub memory: Memory,
 }
 
 /// A run of blocks that are read at once.
@@ -82,7 +84,7 @@ impl Engine {
         self.bring_down_quotas(writing)?;
         let decision = self.decide(writing);
         if decision.is_empty() {
-            return Ok(done);
+            return Ok(self.shed_ahead(writing)? || done);
         }
         self.carry_out(writing, &decision)?;
         Ok(true)
@@ -104,27 +106,24 @@ impl Engine {
             // Their room is as good as free.
             let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
             fill.used = fill.used.saturating_sub(gone);
-            (state.retention.now(), fill, segments)
+            let may_shed = !state.is_crowded() && state.first_to_shed().is_some();
+            (state.retention.now(), fill, segments, may_shed)
         };
-        let (now, fill, segments) = view;
-        let mut decision = writing.policy.choose(&View {
+        let (now, fill, segments, may_shed) = view;
+        let decision = writing.policy.choose(&View {
             now,
             fill,
             output_limit: self.segment_bytes,
+            least_dead_share: least_dead_share(may_shed),
             segments: &segments,
         });
-        if !self.has_changed(writing, &fill) {
-            decision.merge.clear();
-        }
+        let mut decided = self.decided();
+        decided.memory = writing.policy.memory();
         if !decision.is_empty() {
-            let mut records = self
-                .decisions
-                .lock()
-                .expect("nobody panics with the records");
-            if records.len() == DECISIONS {
-                records.pop_front();
+            if decided.records.len() == DECISIONS {
+                decided.records.pop_front();
             }
-            records.push_back(Record {
+            decided.records.push_back(Record {
                 at: now,
                 decision: decision.clone(),
             });
@@ -132,32 +131,10 @@ impl Engine {
         decision
     }
 
-    /// Whether a merge may find what the last one did not: something was written, something died, or
-    /// there never was so much room since. Where all is live, merging goes in circles.
-    fn has_changed(&self, writing: &mut Writing, fill: &Fill) -> bool {
-        let written = self.lock().counters.block_bytes;
-        let worth = self.segment_bytes / STEP;
-        let now = Outlook {
-            written,
-            live: fill.live,
-            used: fill.used,
-        };
-        match &mut writing.outlook {
-            Some(last) if last.written == written => {
-                let died = fill.live + worth < last.live;
-                let emptier = fill.used + worth < last.used;
-                last.live = last.live.min(fill.live);
-                last.used = match died {
-                    true => fill.used,
-                    false => last.used.min(fill.used),
-                };
-                died || emptier
-            }
-            outlook => {
-                *outlook = Some(now);
-                true
-            }
-        }
+    pub(crate) fn decided(&self) -> MutexGuard<'_, Decisions> {
+        self.decisions
+            .lock()
+            .expect("nobody panics with the records")
     }
 
     fn carry_out(&self, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
@@ -220,7 +197,7 @@ impl Engine {
         let trailer = &segment.trailer;
         let mut state = self.lock();
         let now = state.retention.now();
-        let tally = survey.tally(trailer.lane, segment.bytes(), trailer.born, now);
+        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, now);
         if tally.stat.live == 0 {
             state.retention.note_past(&entries);
         }
@@ -263,6 +240,7 @@ impl Engine {
         segment: Arc<Segment>,
         slot: SlotState,
     ) -> Result<(), Error> {
+        let _span = tracing::trace_span!("drop").entered();
         // What lets rings forget must not go with the block that tells it.
         self.write_catalog(writing)?;
         let number = segment.trailer.number;
@@ -271,7 +249,7 @@ impl Engine {
         }
         let mut state = self.lock();
         state.remove_sealed(number);
-        state.graveyard_bytes += segment.bytes();
+        state.graveyard_bytes += segment.room();
         drop(state);
         writing.graveyard.push((segment, slot));
         self.empty_graveyard(writing)
@@ -287,11 +265,14 @@ impl Engine {
             let number = segment.trailer.number;
             self.files.forget(number);
             match slot {
-                SlotState::Damaged => self.volume.turn(number, SlotState::Merging, slot)?,
+                SlotState::Damaged => {
+                    self.volume.turn(number, SlotState::Merging, slot)?;
+                    self.lock().aside_bytes += segment.room();
+                }
                 slot => self.volume.discard(number, slot)?,
             }
             let mut state = self.lock();
-            state.graveyard_bytes -= segment.bytes();
+            state.graveyard_bytes -= segment.room();
             state.counters.segments_dropped += 1;
         }
         writing.graveyard = waiting;
@@ -304,11 +285,7 @@ impl Engine {
         if writing.eaten.is_empty() {
             return Ok(false);
         }
-        let bytes: u64 = writing
-            .eaten
-            .iter()
-            .map(|eaten| eaten.segment.bytes())
-            .sum();
+        let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room()).sum();
         let waiting = self.waiting(writing);
         let fill = self.lock().fill();
         let wanted = bytes >= (fill.room() / 2).min(4 * self.segment_bytes);
@@ -350,6 +327,7 @@ impl Engine {
     // ---- merging
 
     fn merge(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+        let _span = tracing::trace_span!("merge").entered();
         let segment = self.segment(number);
         let Some(entries) = self.entries(writing, &segment)? else {
             return Ok(());
@@ -451,34 +429,55 @@ impl Engine {
         Ok(())
     }
 
+    /// Sheds before writers are slowed for want of room, when nothing is worth a merge; answers whether
+    /// there was need to.
+    fn shed_ahead(&self, writing: &mut Writing) -> Result<bool, Error> {
+        let written = {
+            let state = self.lock();
+            let fill = state.fill();
+            let eaten = writing.eaten.iter().map(|eaten| eaten.segment.room());
+            let coming = state.graveyard_bytes + eaten.sum::<u64>();
+            if fill.room_for_writers() + coming >= fill.budget / AHEAD || state.is_crowded() {
+                return Ok(false);
+            }
+            if state.first_to_shed().is_none() {
+                return Ok(false);
+            }
+            // What was let go last is counted first.
+            if state.is_survey_due() {
+                return Ok(true);
+            }
+            state.counters.block_bytes
+        };
+        let budget = self.lock().fill().budget;
+        if written - writing.surveyed >= budget / SURVEYS_A_BUDGET {
+            writing.surveyed = written;
+            self.survey_all(writing)?;
+            return Ok(true);
+        }
+        self.shed(writing)
+    }
+
     /// Sheds the oldest blocks of the class of the lowest priority that may be shed; answers
     /// whether there were any.
     pub(crate) fn shed(&self, writing: &mut Writing) -> Result<bool, Error> {
         let (class, bytes) = {
-            let state = self.lock();
-            let mut shed: Vec<(u8, u8)> = Vec::new();
-            for (class, live) in state.live_by_class() {
-                let rules = &state.retention.classes()[class as usize];
-                if live > 0 && rules.when_full == WhenFull::Shed {
-                    shed.push((rules.priority, class));
-                }
-            }
-            let Some(&(_, class)) = shed.iter().min() else {
+            let mut state = self.lock();
+            let Some(class) = state.first_to_shed() else {
                 return Ok(false);
             };
-            (
-                class,
-                (state.fill().budget / STEP).max(2 * self.segment_bytes),
-            )
+            let bytes = (state.fill().budget / STEP).max(2 * self.segment_bytes);
+            // Counted first: if the disk fails now, they may be gone or not.
+            state.counters.shed_bytes += bytes;
+            (class, bytes)
         };
         self.let_go(writing, class, bytes)?;
-        let mut state = self.lock();
-        state.counters.shed_bytes += bytes;
         Ok(true)
     }
 
     /// Raises a class's floor so that about so many bytes die.
     fn let_go(&self, writing: &mut Writing, class: u8, bytes: u64) -> Result<(), Error> {
+        let _span = tracing::trace_span!("let_go").entered();
         let floor = {
             let mut state = self.lock();
             let floor = floor_for(&state.tallies, class, bytes);
@@ -505,6 +504,7 @@ impl Engine {
     /// # Errors
     /// When the disk fails: then the samples may or may not be deleted.
     pub fn delete(&self, selector: &Selector, interval: Interval) -> Result<u64, Error> {
+        let _span = tracing::trace_span!("delete").entered();
         let mut writing = self.writing();
         let sources = self.dictionary(|dictionary| dictionary.select(selector));
         let levels = self.dictionary(|dictionary| dictionary.select_levels(selector));

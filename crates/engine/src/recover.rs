@@ -52,7 +52,7 @@ pub(crate) fn open(
     let mut recovery = Recovery::default();
     let mut state = State::new(options, volume, names_seed);
     let catalog = read_catalog(&*disk, clock, &mut state, &mut recovery)?;
-    state.catalog_bytes = catalog.bytes();
+    state.catalog_bytes = catalog.room();
     let mut found = Found::new(state.volume.clone(), catalog.store);
     found.open_segments(&mut state, &mut recovery)?;
     let resumed = std::mem::take(&mut found.resumed);
@@ -359,7 +359,7 @@ impl Found {
         self.find_copies(&all, &open)?;
         for (segment, survey) in all {
             let trailer = &segment.trailer;
-            let mut tally = survey.tally(trailer.lane, segment.bytes(), trailer.born, i64::MIN);
+            let mut tally = survey.tally(trailer.lane, segment.room(), trailer.born, i64::MIN);
             // What rings let go of is known only now that all is counted.
             tally.due = i64::MIN;
             state.add_sealed(segment, tally);
@@ -480,6 +480,12 @@ impl<'a> Replay<'a> {
         }
         self.lose_unnamed();
         for (source, rows) in self.rows.drain() {
+            let buffered = u64::from(self.state.buffers.line(source).rows);
+            // A file that had been let go came back, and what a ring had let go of with it: it is no
+            // beginning for the rows that are to come.
+            if self.state.retention.rows(source) + buffered < rows {
+                self.state.seal(source)?;
+            }
             self.state.retention.had(source, rows);
         }
         let resumed = std::mem::take(&mut self.resumed);

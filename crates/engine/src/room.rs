@@ -7,15 +7,17 @@
 
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, io_error};
+use crate::journal::DAMAGED;
 use crate::options::{Durability, Options};
-use crate::retention::class::Class;
-use crate::segment::Entry;
+use crate::retention::class::{Class, WhenFull};
 use crate::segment::open::{Horizon, OpenSegment};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
+use crate::segment::{ALIGNMENT, Entry};
 use crate::state::State;
 use crate::status::ClassStatus;
 use seiner_merge::{Fill, Throttle};
+use seiner_platform::Disk;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,13 +71,18 @@ pub fn least_budget(options: &Options) -> u64 {
     SUNDRY + journal_room(options) + merge_room(options) + levels + 8 * options.segment_bytes
 }
 
+/// What a file of so many bytes takes: file systems give out whole blocks.
+pub(crate) fn on_disk(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGNMENT as u64)
+}
+
 impl State {
     /// How full the store is.
     pub fn fill(&self) -> Fill {
         let open: u64 = self
             .open
             .iter()
-            .map(|open| open.reserved.max(open.len()))
+            .map(|open| on_disk(open.reserved.max(open.len())))
             .sum();
         let journal = journal_room(&self.options).max(self.pins.bytes());
         let open_live: u64 = self.open.iter().map(OpenSegment::len).sum();
@@ -92,6 +99,7 @@ impl State {
                 + self.catalog_bytes
                 + self.sealed_bytes
                 + self.graveyard_bytes
+                + self.aside_bytes
                 + open,
             live: live + open_live,
             reserved,
@@ -103,6 +111,30 @@ impl State {
     fn budget(&self) -> u64 {
         let setting = self.options.disk.unwrap_or(u64::MAX);
         setting.min(self.room_on_disk)
+    }
+
+    /// Whether others have filled the disk so far that the budget cannot be used, or, where there is
+    /// none, that no store could work in what is left: that is no reason to let go of anything.
+    pub fn is_crowded(&self) -> bool {
+        let budget = self.options.disk;
+        self.room_on_disk < budget.unwrap_or_else(|| least_budget(&self.options))
+    }
+
+    /// The class of the lowest priority among those that have something that may be shed.
+    pub fn first_to_shed(&self) -> Option<u8> {
+        let classes = self.retention.classes();
+        let rules = |class: u8| &classes[class as usize];
+        self.live_by_class()
+            .into_iter()
+            .filter(|&(class, live)| live > 0 && rules(class).when_full == WhenFull::Shed)
+            .map(|(class, _)| class)
+            .min_by_key(|&class| (rules(class).priority, class))
+    }
+
+    /// Whether it is time to count anew what is live in some segment.
+    pub fn is_survey_due(&self) -> bool {
+        let now = self.retention.now();
+        self.tallies.values().any(|tally| tally.due <= now)
     }
 
     /// What rows in memory may take once they are sealed.
@@ -154,7 +186,7 @@ impl State {
     /// A segment serves.
     pub fn add_sealed(&mut self, segment: Arc<Segment>, tally: Tally) {
         self.fence_bytes += segment.memory();
-        self.sealed_bytes += segment.bytes();
+        self.sealed_bytes += segment.room();
         self.tallies.insert(tally.stat.number, tally);
         let mut sealed = self.sealed.to_vec();
         sealed.push(segment);
@@ -171,7 +203,7 @@ impl State {
         let segment = sealed.remove(at);
         self.sealed = Arc::new(sealed);
         self.fence_bytes -= segment.memory();
-        self.sealed_bytes -= segment.bytes();
+        self.sealed_bytes -= segment.room();
         self.tallies.remove(&number);
         let lowest = self.tallies.values().map(|tally| tally.first_block).min();
         let open = self
@@ -253,7 +285,7 @@ impl Engine {
             if self.room().0 {
                 return Ok(());
             }
-            if self.is_crowded() || !self.shed(writing)? {
+            if self.lock().is_crowded() || !self.shed(writing)? {
                 break;
             }
         }
@@ -264,12 +296,18 @@ impl Engine {
         })
     }
 
-    /// Whether others have filled the disk so far that the budget cannot be used: that is no reason to
-    /// let go of anything.
-    fn is_crowded(&self) -> bool {
-        let state = self.lock();
-        let budget = state.options.disk;
-        budget.is_some_and(|budget| state.room_on_disk < budget)
+    /// Counts what files take that were set aside: they are in nobody's way, but in the budget.
+    pub(crate) fn count_set_aside(&self, disk: &dyn Disk) -> Result<(), Error> {
+        let context = || "counting what was set aside".to_string();
+        let mut aside = 0;
+        for name in disk.list().map_err(io_error(context))? {
+            if name.ends_with(DAMAGED) {
+                let file = disk.open(&name).map_err(io_error(context))?;
+                aside += on_disk(file.len().map_err(io_error(context))?);
+            }
+        }
+        self.lock().aside_bytes = aside;
+        Ok(())
     }
 
     /// Asks the file system how much is free, now and then.

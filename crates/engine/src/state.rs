@@ -138,9 +138,10 @@ pub struct State {
     pub ageing_waits: Option<String>,
     /// What is known of sealed segments, by number.
     pub tallies: BTreeMap<u64, Tally>,
-    /// Bytes of sealed segments, of segments that are out of service, and of the catalog.
+    /// What sealed segments, segments that are out of service, files set aside, and the catalog take.
     pub sealed_bytes: u64,
     pub graveyard_bytes: u64,
+    pub aside_bytes: u64,
     pub catalog_bytes: u64,
     /// What the store could take if the file system were its own.
     pub room_on_disk: u64,
@@ -167,7 +168,7 @@ impl State {
                 segment_bytes: options.segment_bytes,
                 least_bytes: options.segment_bytes / LEAST_SHARE,
             }),
-            retention: Retention::new(options.classes.clone()),
+            retention: Retention::new(options.classes.clone(), options.disk),
             skips: HashMap::new(),
             chapter_due: false,
             sealed: Arc::default(),
@@ -195,6 +196,7 @@ impl State {
             tallies: BTreeMap::new(),
             sealed_bytes: 0,
             graveyard_bytes: 0,
+            aside_bytes: 0,
             catalog_bytes: 0,
             room_on_disk: u64::MAX,
             owed: 0.0,

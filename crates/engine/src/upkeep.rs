@@ -142,6 +142,7 @@ impl Engine {
 
     /// Makes a closed segment count: catalog, footer, sync, name; then lets the journal go.
     fn seal_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+        let _span = tracing::trace_span!("seal").entered();
         // Chapters that could not be written for want of room may be this segment's.
         if !writing.chapters.is_empty() {
             self.end_chapters(writing, |_| false)?;
@@ -179,7 +180,7 @@ impl Engine {
         let open = state.take_open(number);
         state.counters.segment_written += bytes.len() as u64;
         state.retention.vouch(born);
-        let tally = survey.tally(lane, total, born, state.retention.now());
+        let tally = survey.tally(lane, segment.room(), born, state.retention.now());
         state.add_sealed(segment, tally);
         state.note_durable(&open.pins, &entries);
         let fill = state.fill();
@@ -201,6 +202,7 @@ impl Engine {
         if writing.chapters.is_empty() {
             return Ok(());
         }
+        let _span = tracing::trace_span!("chapter").entered();
         // As before sealing.
         self.write_journal(true)?;
         self.write_catalog(writing)?;
@@ -281,7 +283,7 @@ impl Engine {
             // It stays until it is written: there may be no room now.
             writing.catalog.add(&writing.frame)?;
             writing.frame = Frame::default();
-            self.lock().catalog_bytes = writing.catalog.bytes();
+            self.lock().catalog_bytes = writing.catalog.room();
         }
     }
 

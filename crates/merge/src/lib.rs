@@ -28,6 +28,6 @@ pub use life::{Death, Rate};
 pub use output::gather;
 pub use policy::{
     CostBenefit, Decision, Fifo, Fisherman, Greedy, Kind, Memory, Patient, Policy, Victim, View,
-    Why,
+    Why, least_dead_share,
 };
 pub use segment::SegmentStat;

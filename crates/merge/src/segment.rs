@@ -42,9 +42,10 @@ impl SegmentStat {
         now.saturating_sub(self.born).max(0)
     }
 
-    /// Bytes that come back when its live blocks are written elsewhere.
+    /// Bytes that come back when its live blocks are written elsewhere: their index comes with
+    /// them, so what is all live gains nothing.
     pub fn gain(&self) -> u64 {
-        self.bytes.saturating_sub(self.live)
+        (self.dead_share() * self.bytes as f64) as u64
     }
 }
 
@@ -64,7 +65,16 @@ mod tests {
             dies: Death::Never,
         };
         assert_eq!(segment.dead_share(), 0.75);
-        assert_eq!(segment.gain(), 103);
+        assert_eq!(segment.gain(), 96);
+        assert_eq!(
+            SegmentStat {
+                live: 100,
+                dead: 0,
+                ..segment
+            }
+            .gain(),
+            0
+        );
         assert_eq!((segment.age(15), segment.age(5)), (5, 0));
         segment.live = 0;
         assert!(segment.is_dead());

@@ -57,6 +57,10 @@ impl Disk for Liar {
         self.disk.rename(from, to)
     }
 
+    fn free(&self) -> io::Result<Option<u64>> {
+        self.disk.free()
+    }
+
     fn sync_names(&self) -> io::Result<()> {
         if self.lie == Lie::SyncNames {
             Ok(())

@@ -152,8 +152,13 @@ impl History {
         self.durable = self.durable.max(accepted.min(self.accepted));
     }
 
-    /// What the clock says.
+    /// What the clock says. An engine that has not looked at it meanwhile does not know.
     pub(crate) fn pass(&mut self, now: i64) {
+        self.now = *self.now.start()..=(*self.now.end()).max(now);
+    }
+
+    /// What the clock says to an engine that is looking at it.
+    pub(crate) fn look(&mut self, now: i64) {
         self.now = (*self.now.start()).max(now)..=(*self.now.end()).max(now);
     }
 
@@ -188,9 +193,11 @@ impl History {
         }
     }
 
-    /// The next start brings other rules.
-    pub(crate) fn change_rules(&mut self, rules: Rules) {
+    /// The next start brings rules; answers whether they are others.
+    pub(crate) fn change_rules(&mut self, rules: Rules) -> bool {
+        let changes = !rules.is_same(&self.rules);
         self.coming = Some(rules);
+        changes
     }
 
     /// Holds what a running store shows against what it should.
@@ -234,7 +241,7 @@ impl History {
             self.bury_aged();
             self.rules = new;
         }
-        self.settle_doubts(&by_source)?;
+        self.settle_doubts(&by_source, &before)?;
         if crashed && self.holes {
             self.make_holes(&by_source);
         } else if crashed {
@@ -254,31 +261,29 @@ impl History {
 
     /// The rows after the last that survived are lost, of all sources alike.
     fn cut(&mut self, found: &BTreeMap<usize, Found<'_>>, before: &Rules) -> Result<(), String> {
-        let (mut least, mut most) = (self.durable, self.accepted);
+        let last_shown: Vec<Option<u64>> = (0..self.sources.len())
+            .map(|source| {
+                let found = found.get(&source);
+                let rows = self.sources[source].rows.iter();
+                rows.rev().find(|row| is_there(row, found)).map(|row| row.at)
+            })
+            .collect();
+        let shown = last_shown.iter().flatten().map(|at| at + 1).max();
+        let least = self.durable.max(shown.unwrap_or(0));
+        let mut most = self.accepted;
         for (source, past) in self.sources.iter().enumerate() {
-            let durable = past.rows.partition_point(|row| row.at < self.durable);
-            let shown = past
-                .rows
-                .iter()
-                .rposition(|row| is_there(row, found.get(&source)));
-            let mut kept = durable.max(shown.map_or(0, |at| at + 1));
-            if let Some(last) = kept.checked_sub(1) {
-                least = least.max(past.rows[last].at + 1);
-            }
             let rules = [before, &self.rules];
             let all_may_be_gone = rules.iter().any(|rules| self.sheds(rules, source));
-            if shown.is_none() && all_may_be_gone {
+            if last_shown[source].is_none() && all_may_be_gone {
                 continue;
             }
-            // The next that would be seen if it were there.
-            while let Some(row) = past.rows.get(kept) {
-                let may_be_gone = shown.is_none() && (past.gone + kept as u64) < past.may;
-                if self.sight(source, row) == Sight::Shown && !may_be_gone {
-                    most = most.min(row.at);
-                    break;
-                }
-                kept += 1;
-            }
+            // The next that would be seen if it were there. Earlier ones are there, seen or not.
+            let kept = past.rows.partition_point(|row| row.at < least);
+            let next = (kept..past.rows.len()).find(|&at| {
+                let may_be_gone = last_shown[source].is_none() && past.gone + (at as u64) < past.may;
+                !may_be_gone && self.sight(source, &past.rows[at]) == Sight::Shown
+            });
+            most = next.map_or(most, |at| most.min(past.rows[at].at));
         }
         if least > most {
             return Err(format!(
@@ -286,9 +291,15 @@ impl History {
                 self.accepted, self.durable
             ));
         }
-        for past in &mut self.sources {
+        for source in 0..self.sources.len() {
+            let past = &self.sources[source];
             let kept = past.rows.partition_point(|row| row.at < most);
             let sure = past.rows.partition_point(|row| row.at < least);
+            // They are not shown: whether they were lost or let go of, they are gone.
+            let is_gone = |at: &usize| self.sight(source, &past.rows[*at]) == Sight::Shown;
+            let gone: Vec<usize> = (sure..kept).filter(is_gone).collect();
+            let past = &mut self.sources[source];
+            gone.into_iter().for_each(|at| past.rows[at].cells.clear());
             past.doubt += (kept - sure) as u64;
             past.rows.truncate(kept);
         }
@@ -336,7 +347,11 @@ impl History {
     }
 
     /// A delete came to pass for all that it meant, or for nothing.
-    fn settle_doubts(&mut self, found: &BTreeMap<usize, Found<'_>>) -> Result<(), String> {
+    fn settle_doubts(
+        &mut self,
+        found: &BTreeMap<usize, Found<'_>>,
+        before: &Rules,
+    ) -> Result<(), String> {
         let doubts: HashSet<u64> = self
             .sources
             .iter()
@@ -354,16 +369,19 @@ impl History {
                 };
                 let mut without = past.clone();
                 let grave = without.graves.remove(at);
-                let first = self.bounds(source, past.rows.len() as u64 + past.gone);
-                let first = first.end().saturating_sub(past.gone) as usize;
-                for row in past.rows.iter().skip(first) {
+                let total = past.rows.len() as u64 + past.gone;
+                let ends = [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
+                // Earlier rows may be hidden for other reasons.
+                let first = ends[0].max(ends[1]).saturating_sub(past.gone) as usize;
+                for (at, row) in past.rows.iter().enumerate() {
                     let meant = row.at < grave.before && grave.maybe.contains(row.time);
                     if !meant || row.cells.is_empty() {
                         continue;
                     }
                     if is_there(row, found.get(&source)) {
                         shown += 1;
-                    } else if row.at < self.durable
+                    } else if at >= first
+                        && row.at < self.durable
                         && self.sight_of(&without, source, row) == Sight::Shown
                         && !is_overwritten(past, row)
                     {

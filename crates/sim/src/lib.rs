@@ -20,10 +20,12 @@ mod names;
 mod oracle;
 mod plan;
 mod runner;
+mod witness;
 mod world;
 
 pub use canary::{Liar, Lie};
 pub use oracle::Oracle;
 pub use plan::{Plan, Trouble};
 pub use runner::{Campaign, Outcome};
+pub use witness::{Count, Work, Works};
 pub use world::{Report, Violation, World, Wrap};

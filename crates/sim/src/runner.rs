@@ -23,7 +23,7 @@ pub struct Campaign {
 /// What came of a [`Campaign`].
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// How many runs were made.
+    /// How many seeds were run.
     pub runs: u64,
     /// What they did, added up.
     pub total: Report,
@@ -104,21 +104,18 @@ impl Outcome {
     /// What was done, in one line.
     pub fn summary(&self, seeds: &Range<u64>) -> String {
         format!(
-            "{} runs, seeds {}..{}: {}",
+            "{} seeds of {}..{}: {}",
             self.runs, seeds.start, seeds.end, self.total
         )
     }
 }
 
-/// One run; a panic of the engine is a violation like any other. With `SEINER_SIM_FORGET` set, a
-/// run of a store that lets go of data follows. It is asked for, for it does not pass yet: some of
-/// its seeds find rows hidden or shown against what its history says.
+/// The runs of a seed: one of a store that keeps everything, and one of a store that lets go of data.
+/// A panic of the engine is a violation like any other.
 fn run_one(seed: u64, wrap: Wrap, tell: bool) -> Result<Report, Violation> {
     let run = || {
         let mut report = World::new(seed, wrap, tell).run()?;
-        if std::env::var_os("SEINER_SIM_FORGET").is_some() {
-            report.add(&World::forgetful(seed, wrap, tell).run()?);
-        }
+        report.add(&World::forgetful(seed, wrap, tell).run()?);
         Ok(report)
     };
     match catch_unwind(AssertUnwindSafe(run)) {

@@ -9,6 +9,7 @@ use crate::answers::{self, Amiss, Places};
 use crate::cast::Cast;
 use crate::oracle::Oracle;
 use crate::plan::{Plan, Trouble};
+use crate::witness::{Target, Witness, Work, Works};
 use seiner_engine::{Engine, Error, Query, Step};
 use seiner_model::SourceId;
 use seiner_platform::Disk;
@@ -73,6 +74,10 @@ pub struct Report {
     pub refusals: u64,
     /// Blocks sealed.
     pub blocks: u64,
+    /// Times that a start brought other rules.
+    pub rule_changes: u64,
+    /// What the engine was about, and what of it ended halfway.
+    pub works: Works,
     /// Operations on the disk.
     pub operations: u64,
     /// A digest of everything that happened: the same for the same seed.
@@ -91,6 +96,8 @@ impl Report {
         self.damages += other.damages;
         self.refusals += other.refusals;
         self.blocks += other.blocks;
+        self.rule_changes += other.rule_changes;
+        self.works.add(&other.works);
         self.operations += other.operations;
         self.trace = self.trace.wrapping_add(other.trace);
     }
@@ -98,9 +105,11 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let begun = |work: Work| self.works.of(work).begun;
         write!(
             f,
-            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} refusals, {} blocks, {} disk operations",
+            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} refusals, {} blocks, \
+             {} seals, {} merges, {} drops, {} deletes, {} changes of rules, {} disk operations",
             self.steps,
             self.rows,
             self.checks,
@@ -110,6 +119,11 @@ impl fmt::Display for Report {
             self.damages,
             self.refusals,
             self.blocks,
+            begun(Work::Seal),
+            begun(Work::Merge),
+            begun(Work::Drop),
+            begun(Work::Delete),
+            self.rule_changes,
             self.operations
         )
     }
@@ -125,6 +139,7 @@ pub struct World {
     oracle: Oracle,
     disk: SimDisk,
     wrap: Wrap,
+    witness: Witness,
     clock: SimClock,
     /// `None` only until the first start.
     engine: Option<Arc<Engine>>,
@@ -187,6 +202,7 @@ impl World {
             plan,
             cast,
             wrap,
+            witness: Witness::new(),
             engine: None,
             ids: HashMap::new(),
             positions: Vec::new(),
@@ -220,7 +236,7 @@ impl World {
         }
         self.set_faults(Faults::default());
         self.disk.set_capacity(None);
-        self.disk.crash_after(None);
+        self.call_off_end();
         let how = if self.plan.crashes() {
             How::PowerCut
         } else {
@@ -231,6 +247,7 @@ impl World {
         self.report.steps = self.step;
         self.report.operations = self.disk.operations();
         self.report.trace = self.report.trace.wrapping_add(self.disk.trace());
+        self.report.works = self.witness.works();
         Ok(self.report)
     }
 
@@ -269,12 +286,39 @@ impl World {
     }
 
     fn schedule_end(&mut self) -> Done {
+        self.call_off_end();
+        if self.plan.forgetful && self.rng.chance(1, 2) {
+            let works = match self.engine {
+                Some(_) => &Work::ALL[2..],
+                None => &Work::ALL[..2],
+            };
+            return self.schedule_end_of_work(works);
+        }
         let most = *self.rng.pick(&[4, 20, 60, 200]);
         let operations = self.rng.between(1, most);
         self.end = *self.rng.pick(&[How::PowerCut, How::PowerCut, How::Killed]);
         self.event(format!("in {operations} operations: {:?}", self.end));
         self.disk.crash_after(Some(operations));
         Ok(())
+    }
+
+    /// All ends in the midst of some work of the engine.
+    fn schedule_end_of_work(&mut self, works: &[Work]) -> Done {
+        let work = *self.rng.pick(works);
+        let most = *self.rng.pick(&[4, 16, 60]);
+        let target = Target {
+            work,
+            operation: self.rng.between(1, most),
+        };
+        self.end = *self.rng.pick(&[How::PowerCut, How::PowerCut, How::Killed]);
+        self.event(format!("{target:?}: {:?}", self.end));
+        self.witness.aim(Some(target));
+        Ok(())
+    }
+
+    fn call_off_end(&mut self) {
+        self.disk.crash_after(None);
+        self.witness.aim(None);
     }
 
     fn raise_faults(&mut self) -> Done {

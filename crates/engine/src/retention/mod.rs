@@ -17,7 +17,7 @@ mod pace;
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::segment::Entry;
-use class::{Class, Classes, Keep, get_classes, put_classes};
+use class::{Class, Classes, Keep, WhenFull, get_classes, put_classes};
 use counts::Counts;
 use pace::Pace;
 use roaring::RoaringBitmap;
@@ -69,6 +69,7 @@ const NO_FLOOR: Floor = Floor {
 /// See the module.
 pub struct Retention {
     classes: Classes,
+    budget: Option<u64>,
     /// How many sources there are.
     sources: u32,
     /// The class of each, if there is more than one.
@@ -108,13 +109,15 @@ pub struct Retention {
 
 impl Retention {
     /// Nothing has died yet.
-    pub fn new(classes: Classes) -> Retention {
+    /// `budget`: what the disk may hold, in bytes, if it is known.
+    pub fn new(classes: Classes, budget: Option<u64>) -> Retention {
         let count = classes.list().len();
         let rings = classes.list().iter().any(|class| class.keep.rows.is_some());
         let next = (0..count).map(|class| classes.next_step(class as u8));
         Retention {
             next: next.collect(),
             classes,
+            budget,
             of: Vec::new(),
             levels: RoaringBitmap::new(),
             rows: Counts::default(),
@@ -372,10 +375,11 @@ impl Retention {
     pub fn death(&mut self, source: u32, number: u64, rows: u32, bytes: u64, last: i64) -> Death {
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
-        if keep == Keep::default() {
+        let quota = self.quota(class);
+        if keep == Keep::default() && quota.is_none() {
             return Death::Never;
         }
-        if keep.bytes.is_some() {
+        if quota.is_some() {
             self.rates[class as usize].add(bytes as f64, self.now, RATE_WINDOW);
         }
         let ring = keep.rows.map_or(Death::Never, |ring| {
@@ -404,6 +408,16 @@ impl Retention {
         self.expect(class, entry.last).or_sooner(ring)
     }
 
+    /// The bytes that a class has at most. What may be shed stays no longer than until as much has
+    /// come as the disk holds.
+    fn quota(&self, class: u8) -> Option<u64> {
+        let Class {
+            keep, when_full, ..
+        } = &self.classes.list()[class as usize];
+        let budget = self.budget.filter(|_| *when_full == WhenFull::Shed);
+        keep.bytes.or(budget)
+    }
+
     /// What age and quota say.
     fn expect(&self, class: u8, last: i64) -> Death {
         let keep = self.classes.list()[class as usize].keep;
@@ -417,7 +431,7 @@ impl Retention {
                 None => Death::by_age(last, age),
             }
         });
-        let quota = keep.bytes.map_or(Death::Never, |bytes| {
+        let quota = self.quota(class).map_or(Death::Never, |bytes| {
             let rate = self.rates[class as usize].per_second();
             Death::by_amount(self.now, bytes, rate)
         });

@@ -4,6 +4,7 @@ use super::Entry;
 use super::files::Files;
 use super::footer::{self, Page, TRAILER_BYTES, Trailer};
 use crate::error::{Error, io_error};
+use crate::room::on_disk;
 use crate::status::SegmentInfo;
 use seiner_model::Interval;
 use seiner_platform::File;
@@ -148,6 +149,11 @@ impl Segment {
     /// Its bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What it takes on the disk, in bytes: file systems give out whole blocks.
+    pub fn room(&self) -> u64 {
+        on_disk(self.bytes)
     }
 
     /// Its file's name.

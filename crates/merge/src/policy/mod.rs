@@ -29,6 +29,8 @@ pub struct View<'a> {
     /// Live bytes that one decision may rewrite at most, besides what fits into the room. A
     /// segment or two: small enough that the next decision knows better.
     pub output_limit: u64,
+    /// Segments of which less is dead are left alone, 0 to 1, see [`least_dead_share`].
+    pub least_dead_share: f64,
     /// The sealed segments that may be taken, in the order of their numbers; none that is being
     /// merged already.
     pub segments: &'a [SegmentStat],
@@ -45,7 +47,7 @@ pub struct Victim {
     pub live: u64,
     /// Bytes that come back.
     pub gain: u64,
-    /// What the policy ranked it by; higher is taken sooner.
+    /// What the policy ranked it by; higher is taken sooner. Its unit is the policy's.
     pub score: f64,
 }
 
@@ -185,8 +187,15 @@ impl FromStr for Kind {
     }
 }
 
-/// Less than one part in so many of a segment is not worth reading it.
-const LEAST_GAIN: u64 = 64;
+/// The dead share from which a segment is worth a merge. A byte of room costs `(1 − D)/D` bytes
+/// written: up to 63 where the store would have to refuse writers otherwise, up to 7 where something
+/// `may_shed`, which is let go sooner than disks are worn and writers slowed for it.
+pub fn least_dead_share(may_shed: bool) -> f64 {
+    match may_shed {
+        true => 1.0 / 8.0,
+        false => 1.0 / 64.0,
+    }
+}
 
 /// A decision in the making: the drops are in it, and how full the store will be after each step.
 struct Deciding<'a> {
@@ -235,7 +244,7 @@ impl<'a> Deciding<'a> {
     /// the older of equals first.
     fn ranked(&self, score: impl Fn(&SegmentStat) -> f64) -> Vec<(f64, &'a SegmentStat)> {
         let living = |segment: &&SegmentStat| {
-            !segment.is_dead() && segment.gain() >= segment.bytes / LEAST_GAIN
+            !segment.is_dead() && segment.dead_share() >= self.view.least_dead_share
         };
         let segments = self.view.segments.iter().filter(living);
         let mut ranked: Vec<_> = segments.map(|one| (score(one), one)).collect();

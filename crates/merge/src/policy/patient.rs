@@ -54,11 +54,15 @@ fn doubt(view: &View) -> f64 {
 /// One in so many live bytes overdue, and predictions are worth nothing.
 const OVERDUE_LIMIT: f64 = 32.0;
 
+/// Days for which a byte of room is bought, per byte written.
 fn score(segment: &SegmentStat, now: i64, doubt: f64) -> f64 {
-    segment.gain() as f64 / segment.live as f64 * wait(segment, now, doubt)
+    segment.gain() as f64 / segment.live as f64 * wait(segment, now, doubt) / DAY
 }
 
-/// For how long the segment would still hold its room if it were left alone.
+/// In nanoseconds.
+const DAY: f64 = 86_400e9;
+
+/// For how long the segment would still hold its room if it were left alone, in nanoseconds.
 ///
 /// What has outlived its prediction is expected to go on for as long as it is overdue; what
 /// nobody predicted, for as long as it lasted so far; what never dies, for ever. A share `doubt`

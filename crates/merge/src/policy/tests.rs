@@ -2,6 +2,9 @@ use super::*;
 use crate::Death;
 use proptest::prelude::*;
 
+/// In nanoseconds.
+const DAY: f64 = 86_400e9;
+
 /// A segment of 100 bytes with so many dead, sealed at `born`.
 fn segment(number: u64, dead: u64, born: i64, dies: Death) -> SegmentStat {
     SegmentStat {
@@ -27,6 +30,7 @@ fn view(segments: &[SegmentStat], used: u64) -> View<'_> {
             um: 0.8,
         },
         output_limit: 1000,
+        least_dead_share: least_dead_share(false),
         segments,
     }
 }
@@ -148,8 +152,8 @@ fn the_patient_leaves_what_dies_anyway() {
     // Gain × wait / live: 20·8000/80 = 2000; 60·10/40 = 15; 50·4000/50 = 4000.
     let decision = Patient.choose(&view(&segments, 860));
     assert_eq!(merged(&decision), [4, 1]);
-    assert_eq!(decision.merge[0].score, 4000.0);
-    assert_eq!(decision.merge[1].score, 2000.0);
+    assert!((decision.merge[0].score - 4000.0 / DAY).abs() < 1e-15);
+    assert!((decision.merge[1].score - 2000.0 / DAY).abs() < 1e-15);
 }
 
 #[test]
@@ -174,7 +178,31 @@ fn the_patient_doubts_predictions_that_failed() {
     let decision = Patient.choose(&view(&overdue, 880));
     // Both are worth what their predicted lives say: 60·990/40 and 40·1010/60.
     assert_eq!(merged(&decision), [1, 2]);
-    assert!((decision.merge[0].score - 60.0 * 990.0 / 40.0).abs() < 1e-6);
+    assert!((decision.merge[0].score - 60.0 * 990.0 / 40.0 / DAY).abs() < 1e-15);
+}
+
+#[test]
+fn what_gains_next_to_nothing_is_left_alone() {
+    // Full of live blocks, with an index: 8 bytes of a hundred are none of theirs.
+    let full = SegmentStat {
+        bytes: 108,
+        ..segment(1, 0, 0, Death::Never)
+    };
+    let little = segment(2, 10, 0, Death::Never);
+    let segments = [full, little];
+    for kind in Kind::ALL {
+        let mut view = view(&segments, 850);
+        view.fill.um = 0.1;
+        // Hungry enough for the fisherman to take anything.
+        for _ in 0..3 {
+            assert!(!merged(&kind.policy().choose(&view)).contains(&1), "{kind}");
+        }
+        view.least_dead_share = least_dead_share(true);
+        assert_eq!(merged(&kind.policy().choose(&view)), [], "{kind}");
+    }
+    let mut view = view(&segments, 850);
+    view.fill.um = 0.1;
+    assert_eq!(merged(&Greedy.choose(&view)), [2]);
 }
 
 #[test]
@@ -233,7 +261,7 @@ proptest! {
             reserved: 0,
             um,
         };
-        let view = View { now, fill, output_limit, segments: &segments };
+        let view = View { now, fill, output_limit, least_dead_share: least_dead_share(false), segments: &segments };
         for kind in Kind::ALL {
             let mut policy = kind.policy();
             let decision = policy.choose(&view);

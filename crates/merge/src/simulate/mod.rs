@@ -9,7 +9,10 @@ mod workload;
 pub use store::{Counts, Full, Store};
 pub use workload::{Arrival, Arrivals, Class, ClassKeep, Keep, Stream, Workload};
 
-use crate::{Fill, Kind, Lane, LaneId, LaneSettings, Lanes, Policy, SegmentStat, Throttle, View};
+use crate::{
+    Fill, Kind, Lane, LaneId, LaneSettings, Lanes, Policy, SegmentStat, Throttle, View,
+    least_dead_share,
+};
 
 /// What to simulate.
 #[derive(Clone, Debug, PartialEq)]
@@ -175,6 +178,7 @@ impl<'a> Running<'a> {
                 now: self.store.now(),
                 fill: self.store.fill(),
                 output_limit: self.settings.segment_bytes,
+                least_dead_share: least_dead_share(false),
                 segments: self.store.stats(),
             };
             let decision = self.policy.choose(&view);

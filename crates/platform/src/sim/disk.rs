@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// What a file's room is a multiple of, in bytes.
+const BLOCK: u64 = 4096;
+
 /// A disk in memory, deterministic from a seed; clones are the same disk.
 ///
 /// It keeps the promise of [`Disk`] to the letter and not a bit more. After a power cut
@@ -230,12 +233,14 @@ impl State {
         self.cut_at = None;
     }
 
+    /// In whole blocks, as file systems give room out.
     fn used(&self) -> u64 {
-        self.names
-            .live()
-            .values()
-            .map(|id| self.files[id].room())
-            .sum()
+        let room = |id| self.room(id);
+        self.names.live().values().copied().map(room).sum()
+    }
+
+    fn room(&self, id: FileId) -> u64 {
+        self.files[&id].room().next_multiple_of(BLOCK)
     }
 
     fn note_used(&mut self) {
@@ -244,7 +249,7 @@ impl State {
 
     /// Room for a file to grow to `len` bytes: how long it can get.
     fn grown(&self, id: FileId, len: u64) -> u64 {
-        let room = self.files[&id].room();
+        let room = self.room(id);
         let free = self
             .capacity
             .map_or(u64::MAX, |capacity| capacity.saturating_sub(self.used()));

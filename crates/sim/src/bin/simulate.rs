@@ -23,12 +23,13 @@ fn main() -> ExitCode {
     let outcome = campaign.run(|done, total| {
         if live && done % 20 == 0 {
             // The cursor stays at the line's beginning, so that what follows writes over it.
-            eprint!("\x1b[2K{done}/{asked} runs: {total}\r");
+            eprint!("\x1b[2K{done}/{asked} seeds: {total}\r");
         } else if done % 1000 == 0 {
-            eprintln!("{done}/{asked} runs: {total}");
+            eprintln!("{done}/{asked} seeds: {total}");
         }
     });
     println!("{}", outcome.summary(&campaign.seeds));
+    print!("{}", outcome.total.works);
     outcome
         .violations
         .iter()

@@ -4,7 +4,7 @@ use super::{Done, Violation, World};
 use crate::answers::{self, Amiss};
 use crate::cast::Cast;
 use crate::history::{History, Rules};
-use crate::plan::Plan;
+use crate::plan::{Plan, Trouble};
 use seiner_engine::{Engine, Error};
 use seiner_model::{Interval, Selector};
 use seiner_platform::{Clock, Disk};
@@ -23,7 +23,8 @@ fn rules(plan: &Plan, cast: &Cast) -> Rules {
     Rules {
         classes: classes.list().to_vec(),
         of: of.collect(),
-        budget: plan.options.disk.is_some(),
+        // Without a budget of its own, a store has what the file system has.
+        budget: plan.options.disk.is_some() || plan.trouble == Trouble::Full,
     }
 }
 
@@ -88,7 +89,7 @@ impl World {
             return Ok(true);
         }
         self.note_shed(&self.engine());
-        self.pass();
+        let now = self.clock.now();
         let found = match answers::select(&self.engine(), &self.places, &answers::everything()) {
             Ok(found) => found,
             Err(Amiss::Wrong(what)) => return self.violation(what),
@@ -96,6 +97,7 @@ impl World {
         };
         self.report.checks += 1;
         let history = self.oracle.history.as_mut().expect("kept for such plans");
+        history.look(now);
         let result = history.observe(&found);
         self.oracle.set_live(found);
         result.or_else(|what| self.violation(what))?;
@@ -138,7 +140,7 @@ impl World {
         self.event(format!("from now on {:?}", self.plan.options));
         let rules = rules(&self.plan, &self.cast);
         let history = self.oracle.history.as_mut().expect("kept for such plans");
-        history.change_rules(rules);
+        self.report.rule_changes += u64::from(history.change_rules(rules));
     }
 
     /// A store whose budget is used up refuses rows, if that is what its classes say. Then

@@ -54,6 +54,7 @@ impl World {
             self.disk = self.disk.restart();
         }
         self.disk.set_faults(Faults::default());
+        self.witness.aim(None);
         if let Some(engine) = self.engine.take() {
             self.note_shed(&engine);
             self.report.blocks += engine.status().blocks_sealed;
@@ -72,6 +73,7 @@ impl World {
                 self.schedule_end()?;
             }
             let disk = (self.wrap)(self.disk.clone());
+            let disk = self.witness.watch(disk, &self.disk);
             let error = match Engine::open(
                 disk,
                 Arc::new(self.clock.clone()),
@@ -100,7 +102,7 @@ impl World {
                 return self.violation(format!("start fails: {error}"));
             }
         };
-        self.disk.crash_after(None);
+        self.call_off_end();
         self.adopt(found, how)?;
         // What was found after a kill may not be durable, but a commit says that it is.
         if how == How::Killed && self.rng.chance(1, 2) {
@@ -140,6 +142,7 @@ impl World {
     pub(super) fn imagine_power_cut(&mut self) -> Done {
         self.event("imagine a power cut".to_string());
         self.report.crashes += 1;
+        self.note_shed(&self.engine());
         let fork = self.disk.fork(self.rng.next_u64()).crash();
         fork.set_faults(Faults::default());
         fork.set_capacity(None);

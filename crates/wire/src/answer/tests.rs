@@ -501,6 +501,7 @@ fn answers_tell_where_they_are_coarser() {
             {"from": "0", "to": "99", "step_ns": 1_000_000_000},
         ])
     );
-    let arrow = arrow_ipc::reader::StreamReader::try_new(end(Format::Arrow).as_slice(), None);
-    assert_eq!(arrow.unwrap().schema().metadata()["levels"], text);
+    let bytes = end(Format::Arrow);
+    let arrow = arrow_ipc::reader::StreamReader::try_new(bytes.as_slice(), None).unwrap();
+    assert_eq!(arrow.schema().metadata()["levels"], text);
 }

@@ -255,25 +255,26 @@ fn errors_of_reads_and_writes() {
 #[test]
 fn a_full_disk_refuses_what_has_no_room_and_takes_what_was_reserved() {
     let disk = SimDisk::new(6);
-    disk.set_capacity(Some(1000));
+    // Ten blocks of 4 KiB.
+    disk.set_capacity(Some(40_960));
     let reserved = disk.create("reserved").unwrap();
-    reserved.reserve(800).unwrap();
+    reserved.reserve(32_000).unwrap();
     let other = disk.create("other").unwrap();
-    other.write_at(0, &[0; 200]).unwrap();
+    other.write_at(0, &[0; 8192]).unwrap();
     assert_eq!(
-        other.write_at(200, &[0; 1]).unwrap_err().kind(),
+        other.write_at(8192, &[0; 1]).unwrap_err().kind(),
         io::ErrorKind::StorageFull
     );
     assert_eq!(
-        other.reserve(300).unwrap_err().kind(),
+        other.reserve(12_000).unwrap_err().kind(),
         io::ErrorKind::StorageFull
     );
-    reserved.write_at(0, &[0; 800]).unwrap();
-    assert_eq!(disk.used(), 1000);
+    reserved.write_at(0, &[0; 32_000]).unwrap();
+    assert_eq!(disk.used(), 40_960);
     disk.remove("other").unwrap();
-    reserved.write_at(800, &[0; 100]).unwrap();
+    reserved.write_at(32_000, &[0; 4000]).unwrap();
     disk.set_capacity(None);
-    reserved.write_at(900, &[0; 4000]).unwrap();
+    reserved.write_at(36_000, &[0; 40_000]).unwrap();
 }
 
 #[test]

@@ -1,0 +1,385 @@
+//! Sees in the midst of which works of the engine its operations on the disk fall, and can end it all
+//! there.
+//!
+//! The engine says by spans what it is about. A work may be part of another: the catalog that a seal
+//! writes is an operation of the seal, and so is what it merges in between.
+
+use seiner_platform::sim::SimDisk;
+use seiner_platform::{Disk, File};
+use std::cell::RefCell;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// How many operations of the disk there are.
+const OPERATIONS: usize = 12;
+
+/// What an engine is about, by the names of its spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// A start.
+    Start,
+    /// The part of a start that makes other rules count.
+    Rules,
+    /// A record of the journal.
+    Commit,
+    /// A segment is sealed.
+    Seal,
+    /// Chapters end.
+    Chapter,
+    /// A victim's live blocks are written again.
+    Merge,
+    /// A segment goes.
+    Drop,
+    /// A class lets go of its oldest blocks.
+    LetGo,
+    /// Samples are deleted.
+    Delete,
+}
+
+impl Work {
+    /// All of them.
+    pub const ALL: [Work; 9] = [
+        Work::Start,
+        Work::Rules,
+        Work::Commit,
+        Work::Seal,
+        Work::Chapter,
+        Work::Merge,
+        Work::Drop,
+        Work::LetGo,
+        Work::Delete,
+    ];
+
+    /// The name of the engine's span.
+    pub fn name(self) -> &'static str {
+        match self {
+            Work::Start => "start",
+            Work::Rules => "rules",
+            Work::Commit => "commit",
+            Work::Seal => "seal",
+            Work::Chapter => "chapter",
+            Work::Merge => "merge",
+            Work::Drop => "drop",
+            Work::LetGo => "let_go",
+            Work::Delete => "delete",
+        }
+    }
+
+    fn named(name: &str) -> Option<Work> {
+        Work::ALL.into_iter().find(|work| work.name() == name)
+    }
+}
+
+/// An operation on the disk.
+#[derive(Clone, Copy, Debug)]
+enum Operation {
+    List,
+    Open,
+    Create,
+    Remove,
+    Rename,
+    SyncNames,
+    Read,
+    Write,
+    Sync,
+    SetLen,
+    Reserve,
+    Len,
+}
+
+impl Operation {
+    const NAMES: [&str; OPERATIONS] = [
+        "list", "open", "create", "remove", "rename", "sync_names", "read", "write", "sync", "set_len",
+        "reserve", "len",
+    ];
+}
+
+/// How often a work was begun; its operations on the disk, and those during which all ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Times that it was begun.
+    pub begun: u64,
+    operations: [u64; OPERATIONS],
+    ends: [u64; OPERATIONS],
+}
+
+impl Count {
+    /// How often the power failed, or the program was killed, in the midst of it.
+    pub fn ends(&self) -> u64 {
+        self.ends.iter().sum()
+    }
+
+    /// The operations that it did, and during which none of all these times fell.
+    pub fn spared(&self) -> Vec<&'static str> {
+        let spared = |&at: &usize| self.operations[at] > 0 && self.ends[at] == 0;
+        let at = (0..OPERATIONS).filter(spared);
+        at.map(|at| Operation::NAMES[at]).collect()
+    }
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Works([Count; Work::ALL.len()]);
+
+impl Works {
+    /// What was seen of one.
+    pub fn of(&self, work: Work) -> &Count {
+        &self.0[work as usize]
+    }
+
+    /// Adds another's counts.
+    pub fn add(&mut self, other: &Works) {
+        for (count, other) in self.0.iter_mut().zip(&other.0) {
+            count.begun += other.begun;
+            let operations = count.operations.iter_mut().zip(other.operations);
+            let ends = count.ends.iter_mut().zip(other.ends);
+            operations.chain(ends).for_each(|(sum, more)| *sum += more);
+        }
+    }
+}
+
+impl fmt::Display for Works {
+    /// A line for each work.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for work in Work::ALL {
+            let count = self.of(work);
+            let (begun, ends) = (count.begun, count.ends());
+            write!(f, "{:8}{begun:>9} begun, {ends:>6} ended by a crash, by operation:", work.name())?;
+            for (at, name) in Operation::NAMES.into_iter().enumerate() {
+                if count.operations[at] > 0 {
+                    write!(f, " {name} {}/{}", count.ends[at], count.operations[at])?;
+                }
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+thread_local! {
+    /// The works that the engine on this thread is in the midst of, and all that were begun.
+    static AT_WORK: RefCell<AtWork> = RefCell::default();
+}
+
+#[derive(Default)]
+struct AtWork {
+    now: Vec<Work>,
+    begun: [u64; Work::ALL.len()],
+}
+
+/// Hears of the engine's spans.
+struct Listener;
+
+impl Listener {
+    fn work(id: &Id) -> Work {
+        Work::ALL[id.into_u64() as usize - 1]
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && Work::named(metadata.name()).is_some()
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        let work = Work::named(span.metadata().name()).expect("only spans of works are enabled");
+        Id::from_u64(work as u64 + 1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, id: &Id) {
+        let work = Listener::work(id);
+        AT_WORK.with_borrow_mut(|at| {
+            at.now.push(work);
+            at.begun[work as usize] += 1;
+        });
+    }
+
+    fn exit(&self, id: &Id) {
+        let work = Listener::work(id);
+        AT_WORK.with_borrow_mut(|at| {
+            let last = at.now.iter().rposition(|&one| one == work);
+            last.map(|last| at.now.remove(last));
+        });
+    }
+}
+
+/// Where all is to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    /// In the midst of this work.
+    pub(crate) work: Work,
+    /// During this operation of all such works from now on, 1 being the next.
+    pub(crate) operation: u64,
+}
+
+#[derive(Default)]
+struct Seen {
+    works: Works,
+    target: Option<Target>,
+}
+
+/// See the module. Clones see the same.
+#[derive(Clone)]
+pub(crate) struct Witness(Arc<Mutex<Seen>>);
+
+impl Witness {
+    /// Has seen nothing yet.
+    pub(crate) fn new() -> Witness {
+        static LISTENING: Once = Once::new();
+        LISTENING.call_once(|| {
+            tracing::subscriber::set_global_default(Listener).expect("nobody else listens");
+        });
+        AT_WORK.with_borrow_mut(|at| *at = AtWork::default());
+        Witness(Arc::default())
+    }
+
+    /// Stands between the engine and `disk`, which is `sim` or stands before it.
+    pub(crate) fn watch(&self, disk: Arc<dyn Disk>, sim: &SimDisk) -> Arc<dyn Disk> {
+        let (sim, witness) = (sim.clone(), self.clone());
+        Arc::new(Watched { disk, sim, witness })
+    }
+
+    /// Ends all at some operation, or calls that off.
+    pub(crate) fn aim(&self, target: Option<Target>) {
+        self.seen().target = target;
+    }
+
+    /// What was seen so far, on this thread.
+    pub(crate) fn works(&self) -> Works {
+        let mut works = self.seen().works;
+        let begun = AT_WORK.with_borrow(|at| at.begun);
+        for (count, begun) in works.0.iter_mut().zip(begun) {
+            count.begun = begun;
+        }
+        works
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does an operation, which may be the last.
+    fn see<T>(&self, sim: &SimDisk, operation: Operation, act: impl FnOnce() -> T) -> T {
+        let now = AT_WORK.with_borrow(|at| at.now.clone());
+        let was_off = sim.is_off();
+        let mut seen = self.seen();
+        if let Some(target) = seen.target.as_mut().filter(|target| now.contains(&target.work)) {
+            target.operation -= 1;
+            if target.operation == 0 {
+                seen.target = None;
+                sim.crash_after(Some(1));
+            }
+        }
+        drop(seen);
+        let result = act();
+        if was_off {
+            return result;
+        }
+        let ended = sim.is_off();
+        let mut seen = self.seen();
+        for work in Work::ALL.into_iter().filter(|work| now.contains(work)) {
+            let count = &mut seen.works.0[work as usize];
+            count.operations[operation as usize] += 1;
+            count.ends[operation as usize] += u64::from(ended);
+        }
+        result
+    }
+}
+
+struct Watched {
+    disk: Arc<dyn Disk>,
+    sim: SimDisk,
+    witness: Witness,
+}
+
+impl Watched {
+    fn see<T>(&self, operation: Operation, act: impl FnOnce(&dyn Disk) -> T) -> T {
+        self.witness.see(&self.sim, operation, || act(&*self.disk))
+    }
+
+    fn file(&self, file: io::Result<Arc<dyn File>>) -> io::Result<Arc<dyn File>> {
+        let (sim, witness) = (self.sim.clone(), self.witness.clone());
+        Ok(Arc::new(WatchedFile {
+            file: file?,
+            sim,
+            witness,
+        }))
+    }
+}
+
+impl Disk for Watched {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.see(Operation::List, |disk| disk.list())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.file(self.see(Operation::Open, |disk| disk.open(name)))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.file(self.see(Operation::Create, |disk| disk.create(name)))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.see(Operation::Remove, |disk| disk.remove(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.see(Operation::Rename, |disk| disk.rename(from, to))
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.see(Operation::SyncNames, |disk| disk.sync_names())
+    }
+
+    fn free(&self) -> io::Result<Option<u64>> {
+        self.disk.free()
+    }
+}
+
+struct WatchedFile {
+    file: Arc<dyn File>,
+    sim: SimDisk,
+    witness: Witness,
+}
+
+impl WatchedFile {
+    fn see<T>(&self, operation: Operation, act: impl FnOnce(&dyn File) -> T) -> T {
+        self.witness.see(&self.sim, operation, || act(&*self.file))
+    }
+}
+
+impl File for WatchedFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.see(Operation::Read, |file| file.read_at(offset, buffer))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.see(Operation::Write, |file| file.write_at(offset, bytes))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.see(Operation::Sync, |file| file.sync())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.see(Operation::SetLen, |file| file.set_len(len))
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.see(Operation::Reserve, |file| file.reserve(len))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.see(Operation::Len, |file| file.len())
+    }
+}
