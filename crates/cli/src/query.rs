@@ -105,7 +105,9 @@ impl Query {
                 self.tell(&read_levels(&levels.unwrap_or_default()));
                 match format {
                     Format::Table => table(answer, &mut out)?,
-                    _ => drop(io::copy(&mut answer, &mut out)?),
+                    _ => {
+                        io::copy(&mut answer, &mut out)?;
+                    }
                 }
             }
         }

@@ -392,7 +392,10 @@ fn what_a_ring_let_go_of_stays_gone_when_a_journal_file_comes_back() {
     store.engine.settle().unwrap();
     store.settle_steps();
     let names = store.disk.list().unwrap();
-    assert!(!names.contains(&"segment-00000001.log".to_string()), "{names:?}");
+    assert!(
+        !names.contains(&"segment-00000001.log".to_string()),
+        "{names:?}"
+    );
     let shown = store.times(source);
 
     store.engine.close().unwrap();

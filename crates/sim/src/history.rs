@@ -265,7 +265,9 @@ impl History {
             .map(|source| {
                 let found = found.get(&source);
                 let rows = self.sources[source].rows.iter();
-                rows.rev().find(|row| is_there(row, found)).map(|row| row.at)
+                rows.rev()
+                    .find(|row| is_there(row, found))
+                    .map(|row| row.at)
             })
             .collect();
         let shown = last_shown.iter().flatten().map(|at| at + 1).max();
@@ -280,7 +282,8 @@ impl History {
             // The next that would be seen if it were there. Earlier ones are there, seen or not.
             let kept = past.rows.partition_point(|row| row.at < least);
             let next = (kept..past.rows.len()).find(|&at| {
-                let may_be_gone = last_shown[source].is_none() && past.gone + (at as u64) < past.may;
+                let may_be_gone =
+                    last_shown[source].is_none() && past.gone + (at as u64) < past.may;
                 !may_be_gone && self.sight(source, &past.rows[at]) == Sight::Shown
             });
             most = next.map_or(most, |at| most.min(past.rows[at].at));
@@ -370,7 +373,8 @@ impl History {
                 let mut without = past.clone();
                 let grave = without.graves.remove(at);
                 let total = past.rows.len() as u64 + past.gone;
-                let ends = [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
+                let ends =
+                    [before, &self.rules].map(|rules| *self.bounds_by(rules, source, total).end());
                 // Earlier rows may be hidden for other reasons.
                 let first = ends[0].max(ends[1]).saturating_sub(past.gone) as usize;
                 for (at, row) in past.rows.iter().enumerate() {

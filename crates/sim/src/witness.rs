@@ -92,8 +92,18 @@ enum Operation {
 
 impl Operation {
     const NAMES: [&str; OPERATIONS] = [
-        "list", "open", "create", "remove", "rename", "sync_names", "read", "write", "sync", "set_len",
-        "reserve", "len",
+        "list",
+        "open",
+        "create",
+        "remove",
+        "rename",
+        "sync_names",
+        "read",
+        "write",
+        "sync",
+        "set_len",
+        "reserve",
+        "len",
     ];
 }
 
@@ -147,7 +157,11 @@ impl fmt::Display for Works {
         for work in Work::ALL {
             let count = self.of(work);
             let (begun, ends) = (count.begun, count.ends());
-            write!(f, "{:8}{begun:>9} begun, {ends:>6} ended by a crash, by operation:", work.name())?;
+            write!(
+                f,
+                "{:8}{begun:>9} begun, {ends:>6} ended by a crash, by operation:",
+                work.name()
+            )?;
             for (at, name) in Operation::NAMES.into_iter().enumerate() {
                 if count.operations[at] > 0 {
                     write!(f, " {name} {}/{}", count.ends[at], count.operations[at])?;
@@ -272,7 +286,11 @@ impl Witness {
         let now = AT_WORK.with_borrow(|at| at.now.clone());
         let was_off = sim.is_off();
         let mut seen = self.seen();
-        if let Some(target) = seen.target.as_mut().filter(|target| now.contains(&target.work)) {
+        if let Some(target) = seen
+            .target
+            .as_mut()
+            .filter(|target| now.contains(&target.work))
+        {
             target.operation -= 1;
             if target.operation == 0 {
                 seen.target = None;
