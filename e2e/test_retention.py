@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import time
 
 import requests
@@ -211,3 +212,46 @@ def test_settings_that_leave_no_room_are_refused(tmp_path):
     (tmp_path / "again.toml").write_text(done.stdout)
     again = run("config", "--config", "again.toml", cwd=tmp_path)
     assert again.returncode == 0 and 'sources = "b{c=\\"d\\"}"' in again.stdout, again.stderr
+
+
+def test_samples_become_coarser_and_stay_so(serve):
+    server = serve(**{"class": "name=raw,age=2s,coarser=1s for 1h then 2s for ever"})
+    now = time.time_ns()
+    lines = "".join(f'm,n={n % 3} v={n},ok={"tf"[n % 2]},s="a{n}" {now - n * 1_000_000}\n' for n in range(300))
+    assert server.write(lines).status_code == 204
+    question = {"select": "m", "from_": now - 10 * SECOND, "step": "1h", "aggregate": "count,sum,min,max,first,last"}
+
+    def aged():
+        engine = requests.get(server.url + "/status", timeout=60).json()["engine"]
+        return engine["aged_samples"] >= 900 and "levels" in server.ask("query", **question).json()
+
+    before = server.ask("query", **question).json()["series"]
+    deadline = time.monotonic() + 60
+    while not aged():
+        assert time.monotonic() < deadline, requests.get(server.url + "/status", timeout=60).text
+        time.sleep(0.1)
+    for leave in (server.stop, server.kill):
+        leave()
+        server.start()
+        after = server.ask("query", **question)
+        assert after.json()["series"] == before
+        assert after.json()["levels"][0]["step_ns"] == SECOND
+        assert re.match(r"\d+-\d+/1000000000\b", after.headers["Seiner-Levels"]), after.headers
+    listed = run("log", "status", "--server", server.url).stdout
+    assert "raw/1s" in listed and "raw/2s" in listed and "a row every" in listed, listed
+    for source in (["--server", server.url], ["--data", server.data]):
+        if source[0] == "--data":
+            server.stop()
+        told = run("query", "m", "--from", str(now - 10 * SECOND), *source)
+        assert told.returncode == 0 and "rows of 1s stand for samples" in told.stderr, told.stderr
+    assert run("check", server.data).returncode == 0
+
+
+def test_levels_that_cannot_be_are_refused_with_those_that_can():
+    for coarser, tells in (
+        ("3s for ever", "say steps of 2s or shorter"),
+        ("1s", "write 1m for 365d"),
+        ("1s for 1s", "say more than 2s"),
+    ):
+        refused = run("config", "--class", f"name=raw,age=2s,coarser={coarser}")
+        assert refused.returncode == 2 and tells in refused.stderr, refused.stderr

@@ -4,7 +4,7 @@ use crate::failure::{Failure, invalid};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use seiner_engine::merge::Death;
-use seiner_engine::{Class, Classes, Keep, LogStatus, Record, WhenFull};
+use seiner_engine::{Class, Classes, Keep, LogStatus, Record, WhenFull, parse_levels};
 use seiner_model::parse_duration;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub enum Span {
 }
 
 /// A class as the Python side hands it over: name, sources, age, rows, bytes, priority, and what
-/// happens when the store is full.
+/// happens when the store is full, and what samples become that are too old.
 pub type Given = (
     String,
     String,
@@ -25,6 +25,7 @@ pub type Given = (
     Option<u64>,
     u8,
     String,
+    Option<String>,
 );
 
 /// Reads classes.
@@ -33,7 +34,8 @@ pub fn classes(given: Vec<Given>) -> Result<Classes, Failure> {
     Ok(Classes::new(list)?)
 }
 
-fn class((name, sources, age, rows, bytes, priority, when_full): Given) -> Result<Class, Failure> {
+fn class(given: Given) -> Result<Class, Failure> {
+    let (name, sources, age, rows, bytes, priority, when_full, coarser) = given;
     let ns = match age {
         None => None,
         Some(Span::Ns(ns)) => Some(ns),
@@ -56,12 +58,17 @@ fn class((name, sources, age, rows, bytes, priority, when_full): Given) -> Resul
             ));
         }
     };
+    let coarser = match coarser.as_deref().map(parse_levels).transpose() {
+        Ok(levels) => levels.unwrap_or_default(),
+        Err(error) => return invalid(format!("class {name:?}: coarser: {error}")),
+    };
     Ok(Class {
         name,
         sources,
         keep: Keep { age, rows, bytes },
         priority,
         when_full,
+        coarser,
     })
 }
 
@@ -98,7 +105,7 @@ pub fn log_dict<'py>(py: Python<'py>, log: &LogStatus) -> PyResult<Bound<'py, Py
         let (class, hidden) = (&status.class, status.hidden_before);
         Ok(dict!(py,
             "name": &class.name, "select": &class.sources,
-            "sources": status.sources, "live": status.live,
+            "step_ns": status.step_ns, "sources": status.sources, "live": status.live,
             "hidden_before": (hidden != i64::MIN).then_some(hidden),
         ))
     });

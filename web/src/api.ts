@@ -31,10 +31,18 @@ export interface Raw extends SeriesKey {
   values: (WireNumber | boolean | string)[];
 }
 
+export interface Level {
+  from: string;
+  to: string;
+  step_ns: number;
+}
+
 export interface Answer<S> {
   from: string;
   to: string;
   step_ns?: number;
+  /** Where rows of steps stand for samples that were let go; times in ns. */
+  levels?: Level[];
   series: S[];
   truncated: boolean;
 }
@@ -110,6 +118,8 @@ export interface LogClass {
   age_ns: number | null;
   rows: number | null;
   bytes: number | null;
+  /** Where it is a coarser level of the class that its name begins with. */
+  step_ns?: number;
   priority: number;
   when_full: string;
   sources: number;

@@ -21,9 +21,9 @@ export function spacing(times: readonly number[]): number {
   return distances[distances.length >> 1]!;
 }
 
-/** Inserts a null where a series is silent for much longer than it usually is. */
-export function breakAtSilence(column: Column): Column {
-  const usual = spacing(column.times);
+/** Inserts a null where a series is silent for much longer than it usually is, or than `least`. */
+export function breakAtSilence(column: Column, least = 0): Column {
+  const usual = Math.max(spacing(column.times), least);
   if (usual <= 0) return column;
   const times: number[] = [];
   const values: Value[][] = column.values.map(() => []);

@@ -356,6 +356,9 @@ fn keeps(class: &ClassReport) -> String {
         true => "all, for ever".to_string(),
         false => format!("the latest {}", rules.join(", ")),
     };
+    if let Some(step) = class.step_ns {
+        return format!("a row every {}: {kept}", duration(step as f64));
+    }
     match class.select.is_empty() {
         true => kept,
         false => format!("{kept}; of {}", class.select),
@@ -450,7 +453,8 @@ fn duration(ns: f64) -> String {
     format!("{} {name}", value.strip_suffix(".0").unwrap_or(&value))
 }
 
-fn instant(ns: i64) -> String {
+/// A time for people, to the second.
+pub fn instant(ns: i64) -> String {
     Timestamp::from_nanosecond(i128::from(ns))
         .map_or_else(|_| ns.to_string(), |at| format!("{at:.0}"))
 }

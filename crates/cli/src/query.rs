@@ -1,11 +1,14 @@
 //! `seiner query`: samples from a server or a directory.
 
 use crate::failure::Failure;
+use crate::log::instant;
 use crate::remote::Remote;
 use crate::target::{DEFAULT_SERVER, open_directory};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use seiner_server::query::{Parameters, Plan, write_answer};
+use seiner_model::duration_text;
+use seiner_server::query::{LEVELS, Parameters, Plan, levels, write_answer};
+use seiner_wire::answer::{Level, read_levels};
 use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
 use std::path::PathBuf;
 
@@ -16,6 +19,10 @@ use std::path::PathBuf;
 ///   seiner query 'cpu{core="all"}' --from -5m --fields usage
 ///
 ///   seiner query 'cpu{host=~"web.*"}' --from -1d --step 10m --aggregate mean,max --format csv
+///
+/// Where samples were let go for their age, rows of coarser steps stand in their place, if the retention
+/// class has some (`seiner help serve`, `--class`): the mean of each step, at its beginning. A note tells
+/// where.
 #[derive(Args)]
 pub struct Query {
     /// Which sources: a measurement and conditions on tags, which are =, !=, =~ and !~ (regular
@@ -88,13 +95,40 @@ impl Query {
                 table(csv.as_slice(), &mut out)?;
             }
             (Some(_), _) => self.ask_directory(&mut out)?,
-            (None, Format::Table) => table(self.ask_server()?, &mut out)?,
-            (None, _) => {
-                io::copy(&mut self.ask_server()?, &mut out)?;
+            (None, format) => {
+                let path = "/api/v1/query";
+                let (levels, mut answer) = Remote::new(&self.server).get_with(
+                    path,
+                    &self.parameters().pairs(),
+                    LEVELS.as_str(),
+                )?;
+                self.tell(&read_levels(&levels.unwrap_or_default()));
+                match format {
+                    Format::Table => table(answer, &mut out)?,
+                    _ => {
+                        io::copy(&mut answer, &mut out)?;
+                    }
+                }
             }
         }
         out.flush()?;
         Ok(())
+    }
+
+    /// Says where there is less than samples, beside the answer. Others have a place for it inside.
+    fn tell(&self, levels: &[Level]) {
+        if matches!(self.format, Format::Json | Format::Arrow) {
+            return;
+        }
+        for level in levels {
+            let to = instant(level.to);
+            let step = duration_text(level.step_ns);
+            let from = match level.from {
+                i64::MIN => String::new(),
+                from => format!("from {} ", instant(from)),
+            };
+            eprintln!("note: {from}to {to} rows of {step} stand for samples that were let go");
+        }
     }
 
     fn parameters(&self) -> Parameters {
@@ -121,10 +155,6 @@ impl Query {
         }
     }
 
-    fn ask_server(&self) -> anyhow::Result<impl Read + use<>> {
-        Remote::new(&self.server).get("/api/v1/query", &self.parameters().pairs())
-    }
-
     fn ask_directory(&self, out: &mut impl Write) -> Result<(), Failure> {
         let plan = Plan::read(&self.parameters(), seiner_server::ingest::now())
             .map_err(|refusal| Failure::Usage(refusal.to_string()))?;
@@ -133,6 +163,7 @@ impl Query {
                 .as_deref()
                 .expect("a directory is asked only if one is given"),
         )?;
+        self.tell(&levels(&engine, &plan));
         write_answer(&engine, &plan, out)?;
         engine.close()?;
         Ok(())

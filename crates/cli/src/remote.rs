@@ -74,6 +74,29 @@ impl Remote {
     /// # Errors
     /// If the server cannot be reached, or refuses.
     pub fn get(&self, path: &str, parameters: &[(&str, String)]) -> Result<impl Read + use<>> {
+        Ok(self
+            .get_response(path, parameters)?
+            .into_body()
+            .into_reader())
+    }
+
+    /// Asks for what `path` names; answers with a header's text, too, if it is there.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or refuses.
+    pub fn get_with(
+        &self,
+        path: &str,
+        parameters: &[(&str, String)],
+        header: &str,
+    ) -> Result<(Option<String>, impl Read + use<>)> {
+        let response = self.get_response(path, parameters)?;
+        let text = response.headers().get(header);
+        let text = text.and_then(|text| Some(text.to_str().ok()?.to_string()));
+        Ok((text, response.into_body().into_reader()))
+    }
+
+    fn get_response(&self, path: &str, parameters: &[(&str, String)]) -> Result<Response<Body>> {
         let request = self.agent.get(format!("{}{path}", self.address));
         let parameters = parameters.iter().map(|(name, text)| (*name, text.as_str()));
         self.answered(request.query_pairs(parameters).call())
@@ -86,13 +109,14 @@ impl Remote {
     pub fn post(&self, path: &str, parameters: &[(&str, String)]) -> Result<impl Read + use<>> {
         let request = self.agent.post(format!("{}{path}", self.address));
         let parameters = parameters.iter().map(|(name, text)| (*name, text.as_str()));
-        self.answered(request.query_pairs(parameters).send_empty())
+        let response = self.answered(request.query_pairs(parameters).send_empty())?;
+        Ok(response.into_body().into_reader())
     }
 
-    fn answered(&self, asked: Result<Response<Body>, ureq::Error>) -> Result<impl Read + use<>> {
+    fn answered(&self, asked: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>> {
         let mut response = asked.with_context(|| self.unreachable())?;
         match response.status() {
-            StatusCode::OK => Ok(response.into_body().into_reader()),
+            StatusCode::OK => Ok(response),
             status => {
                 let message = message(&mut response);
                 let reason: serde_json::Value = serde_json::from_str(&message).unwrap_or_default();

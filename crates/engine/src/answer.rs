@@ -23,6 +23,17 @@ pub enum Step {
     Every(i64),
 }
 
+/// A part of an interval in which a coarser level stands for samples that were let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelSpan {
+    /// The first time, ns.
+    pub from: i64,
+    /// The last time, ns.
+    pub to: i64,
+    /// The length of a step, ns.
+    pub step_ns: u64,
+}
+
 /// The samples of one series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SeriesData {
@@ -98,7 +109,9 @@ impl Bucket {
         self.sum += later.sum;
         self.min = self.min.min(later.min);
         self.max = self.max.max(later.max);
-        self.last = later.last;
+        if later.last.0 >= self.last.0 {
+            self.last = later.last;
+        }
     }
 }
 

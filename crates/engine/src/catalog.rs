@@ -79,7 +79,7 @@ pub fn get_key(cursor: &mut Cursor<'_>) -> Result<SourceKey, Short> {
     for _ in 0..count {
         tags.push((cursor.text()?, cursor.text()?));
     }
-    SourceKey::new(measurement, tags).map_err(|_| Short)
+    SourceKey::stored(measurement, tags).map_err(|_| Short)
 }
 
 /// Stands in place of a type where the layout was lost in damage before.

@@ -3,6 +3,7 @@
 //! Locks, always taken in this order: `writing` (segments), `journal`, `state`, the dictionary.
 //! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
 
+use crate::ageing::Round;
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::catalog::{Catalog, Frame};
@@ -108,6 +109,8 @@ pub(crate) struct Writing {
     /// clock's monotone ns.
     pub asked: Option<u64>,
     pub tried: Option<u64>,
+    /// The next level that is being made.
+    pub round: Option<Round>,
     /// The bytes of blocks that had been sealed when everything was counted anew before shedding.
     pub surveyed: u64,
 }
@@ -195,6 +198,7 @@ impl Engine {
                 graveyard: Vec::new(),
                 asked: None,
                 tried: None,
+                round: None,
                 surveyed: 0,
             }),
             files: opened.files,
@@ -431,7 +435,7 @@ impl Engine {
     }
 
     /// What precedes the rows of a lock.
-    fn prepare(&self, state: &mut State) -> Result<(), Error> {
+    pub(crate) fn prepare(&self, state: &mut State) -> Result<(), Error> {
         state.writable()?;
         state.tick = self.tick();
         state.advance(self.clock.now());
@@ -729,7 +733,10 @@ impl Engine {
         let memory = self.durability == Durability::Memory;
         let durable = &self.durable;
         let kept = if memory {
-            counters.block_samples
+            // Rows of levels are sealed at once, and nobody sent them.
+            counters
+                .block_samples
+                .saturating_sub(counters.level_samples)
         } else {
             durable.samples.load(Ordering::Relaxed)
         };
@@ -737,7 +744,8 @@ impl Engine {
             (0, since) | (since, _) => since,
         };
         Status {
-            sources: state.buffers.sources() as u64,
+            sources: state.buffers.sources() as u64 - state.retention.levels(),
+            levels: state.retention.levels(),
             series: state.series,
             rows_accepted: counters.rows,
             samples_accepted: counters.samples,
@@ -779,6 +787,9 @@ impl Engine {
             overwritten_rows: counters.overwritten_rows,
             squeezed_bytes: counters.squeezed_bytes,
             shed_bytes: counters.shed_bytes,
+            aged_samples: counters.aged_samples,
+            level_rows: counters.level_rows,
+            ageing_waits: state.ageing_waits.clone(),
             disk_used: fill.used,
             disk_budget: fill.budget,
             live_bytes: fill.live,

@@ -7,6 +7,7 @@
 //! The engine is synchronous and knows no sockets. Everything outside comes through
 //! `seiner-platform`, so the simulator runs the same code with power cuts.
 
+mod ageing;
 mod answer;
 mod block;
 mod buffer;
@@ -22,6 +23,7 @@ pub mod fuzzing;
 pub mod inspect;
 mod journal;
 mod keeper;
+mod levels;
 mod merging;
 mod options;
 mod prefetch;
@@ -36,13 +38,13 @@ mod trace;
 mod upkeep;
 mod volume;
 
-pub use answer::{Bucket, Query, SeriesData, SeriesSummary, Step};
+pub use answer::{Bucket, LevelSpan, Query, SeriesData, SeriesSummary, Step};
 pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
 pub use error::{Error, Reason, Receipt};
 pub use merging::Record;
 pub use options::{Durability, Options};
-pub use retention::class::{Class, Classes, Keep, WhenFull};
+pub use retention::class::{Class, Classes, Keep, Level, WhenFull, levels_text, parse_levels};
 pub use seiner_merge as merge;
 pub use seiner_merge::Kind as MergePolicy;
 pub use select::{Aggregates, Select};

@@ -17,6 +17,7 @@ pub(crate) use rewriting::{Half, Unfinished};
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
 use crate::retention::Tombstone;
+use crate::retention::coarser::step_start;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::{Share, Tally};
@@ -450,6 +451,7 @@ impl Engine {
         let _span = tracing::trace_span!("delete").entered();
         let mut writing = self.writing();
         let sources = self.dictionary(|dictionary| dictionary.select(selector));
+        let levels = self.dictionary(|dictionary| dictionary.select_levels(selector));
         let count = sources.len();
         if count == 0 || interval.is_empty() {
             return Ok(count);
@@ -460,12 +462,28 @@ impl Engine {
             for source in &sources {
                 state.seal(source)?;
             }
+            // Figures that tell of what is deleted go with it: of a step that it overlaps, all.
+            for (_, levels) in &levels {
+                for level in levels {
+                    state.seal(level)?;
+                }
+            }
             let before = state.next_block;
             state.retention.bury(Tombstone {
                 sources,
                 interval,
                 before,
             });
+            for (step, sources) in levels {
+                let start = step_start(interval.start, step);
+                state.retention.bury(Tombstone {
+                    sources,
+                    interval: Interval::new(start, interval.end),
+                    before,
+                });
+            }
+            // And what it made of them is made anew.
+            writing.round = None;
         }
         let result = self.write_catalog(&mut writing);
         if let Err(error) = &result {

@@ -195,7 +195,9 @@ fn add_source(state: &mut State, key: &SourceKey) {
         .intern(&mut state.names, key);
     if new {
         state.buffers.add_source();
-        state.retention.add_source(|| key.clone());
+        state
+            .retention
+            .add_source(key.level_id().is_some(), || key.clone());
     }
 }
 

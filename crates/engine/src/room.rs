@@ -9,7 +9,7 @@ use crate::engine::{Engine, Writing};
 use crate::error::{Error, io_error};
 use crate::journal::DAMAGED;
 use crate::options::{Durability, Options};
-use crate::retention::class::WhenFull;
+use crate::retention::class::{Class, WhenFull};
 use crate::segment::open::{Horizon, OpenSegment};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
@@ -57,10 +57,20 @@ fn merge_room(options: &Options) -> u64 {
     2 * options.segment_bytes + u64::from(options.lanes) * 8192
 }
 
+/// The bytes that writers leave to rounds that make coarser levels: what these let go is more.
+pub fn ageing_room(options: &Options) -> u64 {
+    let levels = |class: &Class| !class.coarser.is_empty();
+    match options.classes.named().iter().any(levels) {
+        true => options.segment_bytes.max(options.disk.unwrap_or(0) / 64),
+        false => 0,
+    }
+}
+
 /// The least budget with which a store can work: beside journal and merge, some segments a lane
 /// would be too many for, and as many again to be dead.
 pub fn least_budget(options: &Options) -> u64 {
-    SUNDRY + journal_room(options) + merge_room(options) + 8 * options.segment_bytes
+    let levels = ageing_room(options);
+    SUNDRY + journal_room(options) + merge_room(options) + levels + 8 * options.segment_bytes
 }
 
 /// What a file of so many bytes takes: file systems give out whole blocks.
@@ -103,7 +113,7 @@ impl State {
 
     /// What writers leave alone.
     fn reserved(&self) -> u64 {
-        merge_room(&self.options) + self.pending()
+        merge_room(&self.options) + ageing_room(&self.options) + self.pending()
     }
 
     /// What the store may take: its setting, or less where the file system has less.
@@ -163,6 +173,7 @@ impl State {
         classes
             .map(|(number, class)| ClassStatus {
                 class: class.clone(),
+                step_ns: self.retention.rules().level(number as u8).map(|of| of.step),
                 sources: sources[number],
                 live: live.get(&(number as u8)).copied().unwrap_or(0),
                 hidden_before: self.retention.hidden_before(number as u8),

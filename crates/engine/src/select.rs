@@ -14,7 +14,9 @@ use crate::buffer::row;
 use crate::dictionary::layouts::Layout;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::levels::LevelRows;
 use crate::retention::Veil;
+use crate::retention::coarser::field_of;
 use crate::segment::sealed::{LastPage, Segment, read_block};
 use crate::segment::{Entry, uncover};
 use seiner_model::{
@@ -81,7 +83,8 @@ impl Iterator for Select<'_> {
             }
             let source = self.reader.next_source()?;
             match source.and_then(|source| {
-                let found = source.series()?;
+                let levels = self.reader.levels_of(&source)?;
+                let found = source.series(&levels)?;
                 Ok((source.damage.into_inner(), found))
             }) {
                 Ok((damage, found)) => {
@@ -104,7 +107,8 @@ impl Iterator for Aggregates<'_> {
             }
             let source = self.reader.next_source()?;
             match source.and_then(|source| {
-                let found = source.summaries(self.step)?;
+                let levels = self.reader.levels_of(&source)?;
+                let found = source.summaries(self.step, &levels)?;
                 Ok((source.damage.into_inner(), found))
             }) {
                 Ok((damage, found)) => {
@@ -119,18 +123,18 @@ impl Iterator for Aggregates<'_> {
 
 // ---- one source at a time
 
-struct SourceReader<'a> {
-    engine: &'a Engine,
+pub(crate) struct SourceReader<'a> {
+    pub engine: &'a Engine,
     sources: std::vec::IntoIter<SourceId>,
     fields: Option<Vec<String>>,
-    interval: Interval,
-    /// The footer pages read last, by the segment's number. Sources come in order, so that each
-    /// page is read once.
-    pages: HashMap<u64, LastPage>,
+    pub interval: Interval,
+    /// The footer pages read last, by the segment's number. Sources come in order, and so do their
+    /// levels of each rank, so that each page is read once.
+    pages: HashMap<(usize, u64), LastPage>,
 }
 
 /// Where a block's bytes are.
-enum Place {
+pub(crate) enum Place {
     /// A segment that is being written: its file, its name, and the end of the block, which may
     /// not be written yet.
     Open(Arc<dyn File>, String, Vec<u8>),
@@ -138,22 +142,22 @@ enum Place {
 }
 
 /// A source as it was at one moment.
-struct SourceView<'a> {
+pub(crate) struct SourceView<'a> {
     engine: &'a Engine,
-    source: SourceId,
-    key: Arc<SourceKey>,
+    pub source: SourceId,
+    pub key: Arc<SourceKey>,
     /// All its columns.
-    layout: Arc<Layout>,
+    pub layout: Arc<Layout>,
     /// Which of them are wanted.
-    wanted: Vec<bool>,
-    interval: Interval,
+    pub wanted: Vec<bool>,
+    pub interval: Interval,
     /// What is hidden of it.
-    veil: Veil,
+    pub veil: Veil,
     /// Blocks that overlap the interval, oldest first.
-    blocks: Vec<(Entry, Place)>,
-    open: Option<OpenBlock>,
+    pub blocks: Vec<(Entry, Place)>,
+    pub open: Option<OpenBlock>,
     /// What could not be read.
-    damage: RefCell<Vec<Error>>,
+    pub damage: RefCell<Vec<Error>>,
 }
 
 impl<'a> SourceReader<'a> {
@@ -164,10 +168,18 @@ impl<'a> SourceReader<'a> {
             engine.sources(&query.selector)
         };
         SourceReader {
+            fields: query.fields.clone(),
+            ..SourceReader::of(engine, sources, query.interval)
+        }
+    }
+
+    /// Of some sources, all fields.
+    pub fn of(engine: &'a Engine, sources: Vec<SourceId>, interval: Interval) -> SourceReader<'a> {
+        SourceReader {
             engine,
             sources: sources.into_iter(),
-            fields: query.fields.clone(),
-            interval: query.interval,
+            fields: None,
+            interval,
             pages: HashMap::new(),
         }
     }
@@ -176,8 +188,18 @@ impl<'a> SourceReader<'a> {
         self.sources.next().map(|source| self.view(source))
     }
 
-    fn view(&mut self, source: SourceId) -> Result<SourceView<'a>, Error> {
-        let (layout, open, mut blocks, sealed, veil) = {
+    pub fn view(&mut self, source: SourceId) -> Result<SourceView<'a>, Error> {
+        self.view_in(source, self.interval, 0)
+    }
+
+    /// A source, or a level of one, in an interval. Those of one rank come in order.
+    pub fn view_in(
+        &mut self,
+        source: SourceId,
+        interval: Interval,
+        rank: usize,
+    ) -> Result<SourceView<'a>, Error> {
+        let (layout, open, mut blocks, sealed, veil, is_level) = {
             let mut state = self.engine.lock();
             state.advance(self.engine.clock.now());
             let line = state.buffers.line(source.0);
@@ -206,19 +228,23 @@ impl<'a> SourceReader<'a> {
                 blocks,
                 state.sealed.clone(),
                 veil,
+                state.retention.is_level(source.0),
             )
         };
         let mut damage = Vec::new();
         let mut older = Vec::new();
         for segment in sealed
             .iter()
-            .filter(|segment| segment.span().overlaps(&self.interval))
+            .filter(|segment| segment.span().overlaps(&interval))
         {
             let mut entries = Vec::new();
             if self.pages.len() > PAGES_KEPT {
                 self.pages.clear();
             }
-            let last = self.pages.entry(segment.trailer.number).or_default();
+            let last = self
+                .pages
+                .entry((rank, segment.trailer.number))
+                .or_default();
             note(&mut damage, segment.blocks_of(source.0, last, &mut entries))?;
             older.extend(
                 entries
@@ -229,7 +255,7 @@ impl<'a> SourceReader<'a> {
         older.append(&mut blocks);
         // A block that is being merged may lie in two segments.
         uncover(&mut older, |(entry, _)| entry);
-        let interval = Interval::new(self.interval.start.max(veil.start()), self.interval.end);
+        let interval = Interval::new(interval.start.max(veil.start()), interval.end);
         older.retain(|(entry, _)| {
             interval.overlaps(&Interval::new(entry.first, entry.last)) && !veil.hides(entry)
         });
@@ -237,9 +263,13 @@ impl<'a> SourceReader<'a> {
             .names()
             .iter()
             .map(|name| {
+                let name = match is_level {
+                    true => field_of(name),
+                    false => name,
+                };
                 self.fields
                     .as_ref()
-                    .is_none_or(|fields| fields.iter().any(|field| **field == **name))
+                    .is_none_or(|fields| fields.iter().any(|field| **field == *name))
             })
             .collect();
         let key = self
@@ -321,15 +351,15 @@ impl Rows {
 }
 
 impl SourceView<'_> {
-    fn series(&self) -> Result<Vec<SeriesData>, Error> {
+    fn series(&self, levels: &[LevelRows]) -> Result<Vec<SeriesData>, Error> {
         let rows = self.rows(&self.blocks, true)?;
         Ok(self
             .wanted_columns()
-            .filter_map(|column| self.one_series(&rows, column))
+            .filter_map(|column| self.with_levels(levels, column, self.one_series(&rows, column)))
             .collect())
     }
 
-    fn wanted_columns(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn wanted_columns(&self) -> impl Iterator<Item = usize> + '_ {
         self.wanted
             .iter()
             .enumerate()
@@ -337,7 +367,7 @@ impl SourceView<'_> {
             .map(|(column, _)| column)
     }
 
-    fn one_series(&self, rows: &Rows, column: usize) -> Option<SeriesData> {
+    pub fn one_series(&self, rows: &Rows, column: usize) -> Option<SeriesData> {
         let field = rows.fields[column].as_ref()?;
         let (times, values) = within(&rows.times, field, self.interval)?;
         let name = self.layout.names()[column].clone();
@@ -351,7 +381,7 @@ impl SourceView<'_> {
     }
 
     /// The rows of blocks, and of the open block if it is asked for, as one.
-    fn rows(&self, blocks: &[(Entry, Place)], open: bool) -> Result<Rows, Error> {
+    pub fn rows(&self, blocks: &[(Entry, Place)], open: bool) -> Result<Rows, Error> {
         let mut runs = Vec::with_capacity(blocks.len() + 1);
         for (entry, place) in blocks {
             runs.extend(note(
@@ -400,7 +430,7 @@ impl SourceView<'_> {
         Ok(self.lift(entry.number, rows))
     }
 
-    fn decode_open(&self, open: &OpenBlock) -> Rows {
+    pub fn decode_open(&self, open: &OpenBlock) -> Rows {
         let layout = self
             .layout_of(open.layout)
             .expect("lines bear layouts of the store");
@@ -448,7 +478,7 @@ impl SourceView<'_> {
 
     // ---- aggregates
 
-    fn summaries(&self, step: Step) -> Result<Vec<SeriesSummary>, Error> {
+    pub fn summaries(&self, step: Step, levels: &[LevelRows]) -> Result<Vec<SeriesSummary>, Error> {
         let mut buckets: Vec<Vec<Bucket>> = vec![Vec::new(); self.layout.columns()];
         for cluster in self.clusters() {
             let blocks = &self.blocks[cluster.range];
@@ -475,6 +505,7 @@ impl SourceView<'_> {
         let mut summaries = Vec::new();
         for column in self.wanted_columns() {
             let buckets = std::mem::take(&mut buckets[column]);
+            let buckets = self.buckets_with_levels(levels, column, step, buckets);
             if !buckets.is_empty() {
                 let field = self.layout.names()[column].clone();
                 let field_type = self.layout.types()[column];
@@ -598,7 +629,7 @@ struct Cluster {
     open: bool,
 }
 
-fn bucket_start(time: i64, step: Step) -> i64 {
+pub(crate) fn bucket_start(time: i64, step: Step) -> i64 {
     match step {
         Step::Whole => 0,
         // The lowest bucket may begin before the lowest time there is.
@@ -652,7 +683,7 @@ fn add_numbers(
     }
 }
 
-fn add_bucket(bucket: Bucket, step: Step, buckets: &mut Vec<Bucket>) {
+pub(crate) fn add_bucket(bucket: Bucket, step: Step, buckets: &mut Vec<Bucket>) {
     match buckets.last_mut() {
         Some(last) if step == Step::Whole || last.start == bucket.start => last.absorb(&bucket),
         _ => buckets.push(bucket),
@@ -759,7 +790,11 @@ fn append(to: &mut Column, from: &Column) {
 }
 
 /// The samples of a column that lie in an interval; `None` where there are none.
-fn within(times: &[i64], field: &FieldColumn, interval: Interval) -> Option<(Vec<i64>, Column)> {
+pub(crate) fn within(
+    times: &[i64],
+    field: &FieldColumn,
+    interval: Interval,
+) -> Option<(Vec<i64>, Column)> {
     let (start, end) = (
         times.partition_point(|&time| time < interval.start),
         times.partition_point(|&time| time <= interval.end),

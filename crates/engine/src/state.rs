@@ -25,7 +25,7 @@ use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
-use seiner_model::{Cell, Columns, FieldType, Notation, SourceKey, Value};
+use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
@@ -82,6 +82,11 @@ pub struct Counters {
     pub shed_bytes: u64,
     /// Blocks that a merge found damaged.
     pub damaged_blocks: u64,
+    /// Samples that went into a coarser level.
+    pub aged_samples: u64,
+    /// Rows of coarser levels, and the values in them.
+    pub level_rows: u64,
+    pub level_samples: u64,
 }
 
 /// See the module.
@@ -137,6 +142,8 @@ pub struct State {
     pub series: u64,
     pub poisoned: Option<String>,
     pub closed: bool,
+    /// Why coarser levels cannot be made.
+    pub ageing_waits: Option<String>,
     /// What is known of sealed segments, by number.
     pub tallies: BTreeMap<u64, Tally>,
     /// What sealed segments, segments that are out of service, files set aside, and the catalog take.
@@ -193,6 +200,7 @@ impl State {
             series: 0,
             poisoned: None,
             closed: false,
+            ageing_waits: None,
             tallies: BTreeMap::new(),
             sealed_bytes: 0,
             graveyard_bytes: 0,
@@ -262,8 +270,10 @@ impl State {
     /// Makes room for a source that was just registered, and notes it for the journal.
     fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
         self.buffers.add_source();
-        self.retention
-            .add_source(|| dictionary.key(source).expect("it was just registered"));
+        let is_level = dictionary.is_level(source);
+        self.retention.add_source(is_level, || {
+            dictionary.key(source).expect("it was just registered")
+        });
         if self.journalled {
             if self.staging.new_sources == 0 {
                 self.staging.first_source = u64::from(source);
@@ -296,7 +306,10 @@ impl State {
                 .get(number)
                 .map_or(0, |layout| layout.columns()) as u64
         };
-        self.series += columns(layout).saturating_sub(columns(line.layout));
+        // Levels have columns that are nobody's series.
+        if !self.retention.is_level(source) {
+            self.series += columns(layout).saturating_sub(columns(line.layout));
+        }
         line.layout = layout;
         if source < self.catalogued.0 {
             self.relinked.push(source);
@@ -340,6 +353,33 @@ impl State {
         receipt.rows += 1;
         receipt.samples += cells.len();
         Ok(Ok(()))
+    }
+
+    /// Appends a row of a level: figures that the store made itself.
+    pub fn append_level<'a>(
+        &mut self,
+        source: u32,
+        time: i64,
+        cells: &[Cell<'a>],
+        values: &mut Vec<Option<Value<'a>>>,
+    ) -> Result<Result<(), Reason>, Error> {
+        let layout = self.layouts.get(self.buffers.line(source).layout);
+        let layout = layout.expect("lines bear layouts of the store").clone();
+        let number = match self.arrange(source, layout, cells, values)? {
+            Ok(number) => number,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let bound = row::row_bound(values.len()) + row::text_bytes(cells);
+        self.put_row(source, number, time, values.drain(..), bound)?;
+        self.counters.level_samples += cells.len() as u64;
+        Ok(Ok(()))
+    }
+
+    /// The levels of a source that there are, with their numbers, by their steps.
+    pub fn levels_of(&self, source: u32) -> Vec<(LevelId, u32)> {
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        dictionary.levels_of(&self.names, source)
     }
 
     /// The source's layout, if the field is its only one.

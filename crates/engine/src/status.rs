@@ -9,6 +9,8 @@ use seiner_merge::{Death, Fill, Kind as MergePolicy, Lane, Memory, SegmentStat};
 pub struct Status {
     /// Sources registered, ever.
     pub sources: u64,
+    /// Levels of sources registered, ever: each takes the room in memory of a source.
+    pub levels: u64,
     /// Series (source, field) registered, ever.
     pub series: u64,
     /// Rows accepted.
@@ -75,6 +77,12 @@ pub struct Status {
     pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
+    /// Samples that were too old and went into a coarser level.
+    pub aged_samples: u64,
+    /// Rows that were written to coarser levels.
+    pub level_rows: u64,
+    /// Why samples stay beyond their age, if coarser levels cannot be made of them.
+    pub ageing_waits: Option<String>,
     /// What the store takes on the disk now, reserves included.
     pub disk_used: u64,
     /// What it may take; [`u64::MAX`] if nobody knows.
@@ -99,6 +107,8 @@ pub struct SegmentStatus {
 pub struct ClassStatus {
     /// Its rules.
     pub class: Class,
+    /// The length of a step, ns, where it is a level of the class that its name begins with.
+    pub step_ns: Option<u64>,
     /// Its sources.
     pub sources: u64,
     /// Bytes of its live blocks in sealed segments.

@@ -74,7 +74,12 @@ impl Engine {
             Next::Chapter => self.end_chapters(writing, |_| true).map(|()| true),
             Next::Idle => {
                 self.ask_for_room(writing)?;
-                Ok(self.seal_idle(writing)? || self.tend(writing)?)
+                if self.seal_idle(writing)? {
+                    return Ok(true);
+                }
+                // A round may be long, and what is dead by now should not wait for its end.
+                let more = self.age(writing)?;
+                Ok(self.tend(writing)? || more)
             }
         }
     }

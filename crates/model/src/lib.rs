@@ -13,6 +13,6 @@ mod value;
 pub use batch::{Batch, Cell, Notation, Row};
 pub use columns::{Bitmap, Column, Columns, FieldColumn, Strings};
 pub use selector::{Condition, Matcher, Selector, SelectorError};
-pub use source::{KeyError, SourceId, SourceKey};
-pub use time::{Interval, TimeError, parse_duration, parse_time};
+pub use source::{KeyError, LevelId, SourceId, SourceKey};
+pub use time::{Interval, TimeError, duration_text, parse_duration, parse_time};
 pub use value::{FieldType, Value};

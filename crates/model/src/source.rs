@@ -30,6 +30,19 @@ pub enum KeyError {
     Notation(String),
 }
 
+/// The tag of the sources that hold what has become of older samples: the step of a level. It begins
+/// with a byte that no name from outside may have, so nobody's source is ever taken for one.
+const STEP_TAG: &str = "\0step";
+
+/// Which level of a source another source is: the figures of its samples, a row a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LevelId {
+    /// The length of a step in ns.
+    pub step_ns: u64,
+    /// Sources with many fields need several sources a level: which of them this is, from 0.
+    pub part: u32,
+}
+
 /// The identity of a source: measurement, and tags sorted by name.
 ///
 /// Tags with an empty value are dropped: an absent tag and an empty one are the same.
@@ -66,6 +79,58 @@ impl SourceKey {
         let key = SourceKey { measurement, tags };
         key.check()?;
         Ok(key)
+    }
+
+    /// A key that comes from the store itself: as [`SourceKey::new`], and it may be a level's.
+    pub fn stored<'t>(
+        measurement: &str,
+        tags: impl IntoIterator<Item = (&'t str, &'t str)>,
+    ) -> Result<SourceKey, KeyError> {
+        let mut level = None;
+        let tags: Vec<(&str, &str)> = tags
+            .into_iter()
+            .filter(|(tag, value)| match *tag == STEP_TAG {
+                true => {
+                    level = LevelId::parse(value);
+                    level.is_none()
+                }
+                false => true,
+            })
+            .collect();
+        let base = SourceKey::new(measurement, tags)?;
+        Ok(match level {
+            Some(level) => base.level(level),
+            None => base,
+        })
+    }
+
+    /// The key of a level of this source.
+    pub fn level(&self, level: LevelId) -> SourceKey {
+        let mut tags = self.base().tags;
+        // The first of all tags, as its first byte is the lowest.
+        tags.insert(0, (STEP_TAG.to_string(), level.to_string()));
+        SourceKey {
+            measurement: self.measurement.clone(),
+            tags,
+        }
+    }
+
+    /// Which level this is, if it is one.
+    pub fn level_id(&self) -> Option<LevelId> {
+        let (tag, value) = self.tags.first()?;
+        (tag == STEP_TAG).then(|| LevelId::parse(value)).flatten()
+    }
+
+    /// The source of which this is a level; itself, if it is none.
+    pub fn base(&self) -> SourceKey {
+        let mut base = self.clone();
+        base.tags.retain(|(tag, _)| tag != STEP_TAG);
+        base
+    }
+
+    /// The name of the tag that tells levels from other sources.
+    pub fn step_tag() -> &'static str {
+        STEP_TAG
     }
 
     fn check(&self) -> Result<(), KeyError> {
@@ -126,6 +191,27 @@ impl SourceKey {
     }
 }
 
+impl LevelId {
+    /// Reads what [`fmt::Display`] writes.
+    pub fn parse(text: &str) -> Option<LevelId> {
+        let (step, part) = text.split_once('/').unwrap_or((text, "0"));
+        Some(LevelId {
+            step_ns: step.parse().ok()?,
+            part: part.parse().ok()?,
+        })
+    }
+}
+
+/// As the tag writes it: `60000000000`, and `60000000000/1` for the second part.
+impl fmt::Display for LevelId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.part {
+            0 => write!(f, "{}", self.step_ns),
+            part => write!(f, "{}/{part}", self.step_ns),
+        }
+    }
+}
+
 fn put_escaped(text: &str, escaped: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     let mut rest = text.as_bytes();
     while let Some(at) = rest.iter().position(|&byte| escaped(byte)) {
@@ -145,7 +231,8 @@ impl fmt::Display for SourceKey {
         }
         for (index, (key, value)) in self.tags.iter().enumerate() {
             let lead = if index == 0 { '{' } else { ',' };
-            write!(f, "{lead}{key}={value:?}")?;
+            // What no name may have, nobody's terminal should get.
+            write!(f, "{lead}{}={value:?}", key.trim_start_matches('\0'))?;
         }
         f.write_str("}")
     }
@@ -179,6 +266,28 @@ mod tests {
             name("a=b,c", &[("d", "1=2 3"), ("e,=", "\\")]),
             r"a=b\,c,d=1\=2 3,e\,\==\\"
         );
+    }
+
+    #[test]
+    fn levels_are_told_from_sources_and_cannot_be_named_from_outside() {
+        let key = SourceKey::new("cpu", [("host", "a")]).unwrap();
+        for part in [0, 3] {
+            let level = LevelId {
+                step_ns: 60_000_000_000,
+                part,
+            };
+            let of = key.level(level);
+            assert_eq!((of.level_id(), of.base()), (Some(level), key.clone()));
+            let tags = || of.tags().iter().map(|(tag, value)| (&**tag, &**value));
+            assert_eq!(SourceKey::stored("cpu", tags()), Ok(of.clone()));
+            assert!(matches!(
+                SourceKey::new("cpu", tags()),
+                Err(KeyError::Nul(_))
+            ));
+            assert!(of.tags().is_sorted());
+        }
+        assert_eq!(key.level_id(), None);
+        assert!(SourceKey::stored("cpu", [("\0step", "x")]).is_err());
     }
 
     #[test]

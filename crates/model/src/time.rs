@@ -102,6 +102,31 @@ pub fn parse_duration(text: &str) -> Result<i64, TimeError> {
     Ok(total)
 }
 
+/// A duration in the longest units that tell it exactly, as [`parse_duration`] reads it: `1h30m`.
+pub fn duration_text(ns: u64) -> String {
+    const UNITS: [(&str, u64); 7] = [
+        ("d", 86_400_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("m", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ];
+    let mut rest = ns;
+    let mut text = String::new();
+    for (unit, length) in UNITS {
+        if rest >= length {
+            text.push_str(&format!("{}{unit}", rest / length));
+            rest %= length;
+        }
+    }
+    match text.is_empty() {
+        true => "0s".to_string(),
+        false => text,
+    }
+}
+
 /// A time: integer ns, `now`, `now-1h`, `-1h` (before now), or RFC 3339
 /// (`2026-11-21`, `2026-11-21T08:00:00Z`, `2026-11-21T08:00:00.5+01:00`). `now` is in ns.
 pub fn parse_time(text: &str, now: i64) -> Result<i64, TimeError> {
@@ -229,6 +254,19 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_read_as_they_are_written() {
+        for (ns, text) in [
+            (0, "0s"),
+            (60_000_000_000, "1m"),
+            (31_536_000_000_000_000, "365d"),
+            (5_400_000_000_001, "1h30m1ns"),
+        ] {
+            assert_eq!(duration_text(ns), text);
+            assert_eq!(parse_duration(text), Ok(ns as i64));
+        }
+    }
 
     #[test]
     fn durations() {

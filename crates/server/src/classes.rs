@@ -3,7 +3,7 @@
 //! refused with the same words in both.
 
 use crate::settings::parse_size;
-use seiner_engine::{Class, WhenFull};
+use seiner_engine::{Class, WhenFull, parse_levels};
 use seiner_model::parse_duration;
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub struct ClassKey {
 }
 
 /// Every key of a class.
-pub static KEYS: [ClassKey; 7] = [
+pub static KEYS: [ClassKey; 8] = [
     ClassKey {
         name: "name",
         form: "TEXT",
@@ -61,6 +61,18 @@ pub static KEYS: [ClassKey; 7] = [
                 )
             })?;
             class.keep.age = Some(Duration::from_nanos(ns));
+            Ok(())
+        },
+    },
+    ClassKey {
+        name: "coarser",
+        form: "STEP for DURATION then …",
+        help: "What samples older than `age` become instead of going: a row of figures (count, sum, least, largest, \
+               first and last) for each step. `1m for 365d then 1h for ever`: of every minute, and when that is a year \
+               old, of every hour. Each step is a whole number of those before it, and kept longer. Costs a row a step \
+               and field figure; spares the rest. Samples stay up to a 32nd of `age` longer, until they are in.",
+        assign: |class, text| {
+            class.coarser = parse_levels(text)?;
             Ok(())
         },
     },
@@ -221,6 +233,7 @@ fn split(text: &str, separator: char) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seiner_engine::levels_text;
 
     #[test]
     fn a_flag_says_what_a_table_says() {
@@ -242,6 +255,14 @@ mod tests {
     }
 
     #[test]
+    fn levels_are_read_as_they_are_written() {
+        for text in ["1m for 365d then 1h for ever", "10s for 2d"] {
+            let class = ClassText::parse(&format!("name=a, age=1d, coarser={text}"));
+            assert_eq!(levels_text(&class.unwrap().class().unwrap().coarser), text);
+        }
+    }
+
+    #[test]
     fn every_bad_text_is_refused_with_a_remedy() {
         for (text, words) in [
             ("raw", "write name=raw"),
@@ -253,6 +274,9 @@ mod tests {
             ("name=a,bytes=much", "such as 256 MiB"),
             ("name=a,priority=256", "from 0 to 255"),
             ("name=a,when_full=panic", "neither refuse nor shed"),
+            ("name=a,coarser=1m", "write 1m for 365d"),
+            ("name=a,coarser=1m for long", "coarser: "),
+            ("name=a,coarser=-1m for ever", "coarser: "),
         ] {
             let read = ClassText::parse(text).and_then(|class| class.class().map(drop));
             let error = read.expect_err(text);

@@ -66,6 +66,9 @@ pub const FIGURES: &[Figure] = figures! {
     squeezed_bytes Counter "Bytes that merges saved by compressing harder";
     merge_read Counter "Bytes that merges read";
     shed_bytes Counter "Bytes let go because the disk budget was used up, about";
+    levels Gauge "Levels of sources registered: coarser steps that samples became of age";
+    aged_samples Counter "Samples that were too old and went into a coarser level";
+    level_rows Counter "Rows written to coarser levels";
     disk_used Gauge "Bytes that the store takes on the disk, reserves included";
     disk_budget Gauge "Bytes that the store may take on the disk; 18446744073709551615 if nobody knows";
     live_bytes Gauge "Bytes of live blocks";

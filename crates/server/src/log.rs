@@ -150,6 +150,9 @@ pub struct ClassReport {
     pub priority: u8,
     /// `refuse` or `shed`.
     pub when_full: String,
+    /// The length of a step, ns, where it is a coarser level of the class that its name begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_ns: Option<u64>,
     /// How many sources are in it.
     pub sources: u64,
     /// Bytes of its live blocks in sealed segments.
@@ -342,6 +345,7 @@ impl ClassReport {
                 WhenFull::Refuse => "refuse".to_string(),
                 WhenFull::Shed => "shed".to_string(),
             },
+            step_ns: status.step_ns,
             sources: status.sources,
             live: status.live,
             hidden_before: (status.hidden_before != i64::MIN).then_some(status.hidden_before),

@@ -73,6 +73,11 @@ pub fn warnings(status: &Status, classes: &[ClassStatus]) -> Vec<String> {
             status.damaged_segments
         ));
     }
+    if let Some(why) = &status.ageing_waits {
+        warnings.push(format!(
+            "samples stay beyond their age, for no coarser steps can be made of them: {why}"
+        ));
+    }
     warnings.extend(idle_classes(classes));
     warnings
 }
@@ -81,8 +86,11 @@ pub fn warnings(status: &Status, classes: &[ClassStatus]) -> Vec<String> {
 pub fn idle_classes(classes: &[ClassStatus]) -> Vec<String> {
     let sources: u64 = classes.iter().map(|class| class.sources).sum();
     // The last class has the rest, which may be nothing.
-    let rules = classes.split_last().map_or(classes, |(_, rules)| rules);
+    let rules = classes.iter().filter(|class| class.step_ns.is_none());
+    let rules: Vec<&ClassStatus> = rules.collect();
     let idle = rules
+        .split_last()
+        .map_or(&[] as &[_], |(_, rules)| rules)
         .iter()
         .filter(|class| sources > 0 && class.sources == 0);
     idle.map(|ClassStatus { class, .. }| {

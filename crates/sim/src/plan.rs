@@ -152,6 +152,7 @@ fn draw_classes(rng: &mut SimRng) -> Classes {
             keep,
             priority: rng.below(3) as u8,
             when_full: *rng.pick(&[WhenFull::Refuse, WhenFull::Shed, WhenFull::Shed]),
+            coarser: Vec::new(),
         });
     }
     if rng.chance(1, 2) {

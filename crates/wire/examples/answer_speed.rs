@@ -53,6 +53,7 @@ fn measure(
         to: i64::MAX,
         shape: Shape::Samples,
         time_unit: TimeUnit::Ns,
+        levels: Vec::new(),
     };
     let (mut quickest, mut out) = (Duration::MAX, Vec::new());
     for _ in 0..ROUNDS {

@@ -25,6 +25,8 @@ class Class:
     """A selector such as ``accel{axis="x"}``; empty for all sources that no class before it has."""
     age: Duration | None = None
     """Samples older than this go."""
+    coarser: str | None = None
+    """What samples older than ``age`` become instead of going: ``"1m for 365d then 1h for ever"``."""
     rows: int | None = None
     """The latest rows of each source that are kept, at least (a ring)."""
     bytes: Size | None = None
@@ -34,13 +36,13 @@ class Class:
     when_full: Literal["refuse", "shed"] = "refuse"
     """Whether new samples are refused, or the oldest of the class are let go."""
 
-    def _native(self) -> tuple[str, str, int | str | None, int | None, int | None, int, str]:
+    def _native(self) -> tuple[str, str, int | str | None, int | None, int | None, int, str, str | None]:
         if not 0 <= self.priority <= 255:
             raise Invalid(f"class {self.name!r}: priority = {self.priority} is not from 0 to 255")
         if self.rows is not None and self.rows < 1:
             raise Invalid(f"class {self.name!r}: a ring of {self.rows} rows keeps nothing; say 1 or more")
         quota = None if self.bytes is None else byte_count("bytes", self.bytes)
-        return (self.name, self.sources, duration(self.age), self.rows, quota, self.priority, self.when_full)
+        return (self.name, self.sources, duration(self.age), self.rows, quota, self.priority, self.when_full, self.coarser)
 
 
 def share_of_disk(disk: int | None, share: int, least: int, most: int) -> int:

@@ -245,6 +245,7 @@ export class Explorer {
       result.stepNs !== null && `step ${format.step(result.stepNs)}`,
       result.stepNs !== null && `${format.count(result.points)} points`,
       `${format.count(result.samples)} samples`,
+      ...result.levels.map((level) => `up to ${format.moment(Number(level.to) / 1e6, false)} from rows of ${format.step(level.step_ns)}`),
       `${format.count(result.traces.length + result.states.length)} series`,
       `answered in ${format.duration(Math.max(took, 0.1) * 1e6)}`,
     ].filter((fact): fact is string => fact !== false);

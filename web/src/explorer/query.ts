@@ -50,6 +50,8 @@ export interface Result {
   /** Since when states are shown, when not since the beginning of the window. */
   statesSince: number | null;
   stepNs: number | null;
+  /** Where there is less than samples. */
+  levels: api.Level[];
   samples: number;
   points: number;
   truncated: boolean;
@@ -110,13 +112,14 @@ export async function ask(question: Question, signal: AbortSignal): Promise<Resu
     numbers.length > 0 ? api.stepped(numeric(question), signal) : null,
     texts.length > 0 ? askStates(question, texts, signal) : null,
   ]);
-  const drawn = traces(stepped?.series ?? [], question.fields);
+  const drawn = traces(stepped?.series ?? [], question.fields, stepped?.levels ?? []);
   const samples = sum(drawn.traces.map((trace) => trace.summary.samples)) + sum((text?.states ?? []).map((one) => one.samples));
   return {
     ...drawn,
     states: text?.states ?? [],
     statesSince: text?.since ?? null,
     stepNs: stepped?.step_ns ?? null,
+    levels: stepped?.levels ?? [],
     samples,
     points: sum((stepped?.series ?? []).map((series) => series.times.length)),
     truncated: (stepped?.truncated ?? false) || (text?.truncated ?? false),
@@ -124,13 +127,15 @@ export async function ask(question: Question, signal: AbortSignal): Promise<Resu
 }
 
 /** Makes drawable traces of stepped series. */
-export function traces(series: readonly api.Stepped[], fields: readonly api.Field[]): { times: number[]; traces: Trace[]; labels: Labels } {
+export function traces(series: readonly api.Stepped[], fields: readonly api.Field[], levels: readonly api.Level[] = []): { times: number[]; traces: Trace[]; labels: Labels } {
   const bands = series.length <= MOST_BANDS;
   const named = labels(series);
   const columns: Column[] = series.map((one) => {
     const mean = one.times.map((_, i) => api.number(one.mean?.[i]));
     const edges = bands && one.min !== undefined && one.max !== undefined ? [one.min, one.max] : [];
-    return breakAtSilence({ times: one.times, values: [mean, ...edges.map((edge) => edge.map((value) => api.number(value)))] });
+    // A sensor is not silent between the rows of a level.
+    const coarsest = Math.max(0, ...levels.map((level) => level.step_ns / 1e6));
+    return breakAtSilence({ times: one.times, values: [mean, ...edges.map((edge) => edge.map((value) => api.number(value)))] }, coarsest);
   });
   const aligned = align(columns);
   let at = 0;

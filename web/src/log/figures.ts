@@ -72,7 +72,8 @@ export function keeps(one: LogClass): string {
     one.rows === null ? null : `${format.count(one.rows)} rows of each source`,
     one.bytes === null ? null : format.bytes(one.bytes),
   ].filter((rule) => rule !== null);
-  return rules.length === 0 ? 'for ever' : `the latest ${rules.join(', ')}`;
+  const kept = rules.length === 0 ? 'for ever' : `the latest ${rules.join(', ')}`;
+  return one.step_ns === undefined ? kept : `a row every ${format.step(one.step_ns)}, ${kept}`;
 }
 
 /** Bytes of blocks written for each byte stored. */

@@ -16,7 +16,7 @@ mod spelling;
 use names::{NameHash, Names, hash_name};
 use pairs::Pairs;
 use roaring::RoaringBitmap;
-use seiner_model::{Condition, Matcher, Selector, SourceKey};
+use seiner_model::{Condition, LevelId, Matcher, Selector, SourceKey};
 use spelling::Spelling;
 
 /// The tag name under which pairs keep the measurement. No tag is named so: empty names are refused.
@@ -124,7 +124,9 @@ impl Dictionary {
         }
         let members = members_of(&self.ends, &self.members, source);
         let tags = members[1..].iter().map(|&pair| self.pairs.text(pair));
-        Some(SourceKey::new(self.pairs.text(members[0]).1, tags).expect("only keys are interned"))
+        Some(
+            SourceKey::stored(self.pairs.text(members[0]).1, tags).expect("only keys are interned"),
+        )
     }
 
     /// The measurement of a source, and its tags with their values: texts, as bytes.
@@ -134,8 +136,56 @@ impl Dictionary {
         (self.pairs.bytes(members[0]).1, tags)
     }
 
-    /// The numbers of the sources that a selector means, ascending.
+    /// The numbers of the sources that a selector means, ascending. Levels are none.
     pub fn select(&self, selector: &Selector) -> RoaringBitmap {
+        let mut found = self.select_all(selector);
+        for pair in self.pairs.of_tag(SourceKey::step_tag()) {
+            found -= self.pairs.sources(pair);
+        }
+        found
+    }
+
+    /// The levels of the sources that a selector means, with their steps in ns.
+    pub fn select_levels(&self, selector: &Selector) -> Vec<(u64, RoaringBitmap)> {
+        if !self.has_levels() {
+            return Vec::new();
+        }
+        let all = self.select_all(selector);
+        let levels = self.pairs.of_tag(SourceKey::step_tag());
+        let levels = levels.filter_map(|pair| {
+            let found = &all & self.pairs.sources(pair);
+            let step = LevelId::parse(self.pairs.text(pair).1)?.step_ns;
+            (!found.is_empty()).then_some((step, found))
+        });
+        levels.collect()
+    }
+
+    /// Whether a source is a level of another.
+    pub fn is_level(&self, source: u32) -> bool {
+        let first = self.texts(source).1.next();
+        first.is_some_and(|(tag, _)| tag == SourceKey::step_tag().as_bytes())
+    }
+
+    /// Whether any source has a level.
+    pub fn has_levels(&self) -> bool {
+        self.pairs.of_tag(SourceKey::step_tag()).next().is_some()
+    }
+
+    /// The levels of a source that there are, with their numbers, by their steps.
+    pub fn levels_of(&self, names: &Names, source: u32) -> Vec<(LevelId, u32)> {
+        let Some(key) = self.key(source).filter(|_| self.has_levels()) else {
+            return Vec::new();
+        };
+        let ids = self.pairs.of_tag(SourceKey::step_tag());
+        let ids = ids.filter_map(|pair| LevelId::parse(self.pairs.text(pair).1));
+        let mut found: Vec<(LevelId, u32)> = ids
+            .filter_map(|id| Some((id, self.find(names, &key.level(id))?)))
+            .collect();
+        found.sort_unstable();
+        found
+    }
+
+    fn select_all(&self, selector: &Selector) -> RoaringBitmap {
         let mut found = match &selector.measurement {
             Some(measurement) => self
                 .pairs
@@ -207,7 +257,7 @@ impl Dictionary {
         let mut names: Vec<String> = self
             .pairs
             .tags()
-            .filter(|tag| *tag != MEASUREMENT)
+            .filter(|tag| *tag != MEASUREMENT && *tag != SourceKey::step_tag())
             .filter(|tag| {
                 self.pairs
                     .of_tag(tag)
@@ -221,7 +271,7 @@ impl Dictionary {
 
     /// The first `limit` values that a tag has among the selected sources, sorted.
     pub fn tag_values(&self, selector: &Selector, tag: &str, limit: usize) -> Vec<String> {
-        if tag == MEASUREMENT {
+        if tag == MEASUREMENT || tag == SourceKey::step_tag() {
             return Vec::new();
         }
         let selected = self.select(selector);

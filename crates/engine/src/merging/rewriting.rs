@@ -96,6 +96,7 @@ impl Engine {
         if numbers.is_empty() {
             return Ok(());
         }
+        let _span = tracing::trace_span!("merge").entered();
         let before = self.lock().counters.merge_written;
         let result = self.merge_some(writing, numbers);
         let mut state = self.lock();

@@ -3,7 +3,7 @@
 use crate::bytes::{Cursor, Short, put_text};
 use crate::error::Error;
 use seiner_codec::varint;
-use seiner_model::{Selector, SourceKey};
+use seiner_model::{Selector, SourceKey, duration_text, parse_duration};
 use std::time::Duration;
 
 /// How long the blocks of a class are kept: as long as all rules that are set allow. None set:
@@ -28,6 +28,16 @@ pub enum WhenFull {
     Shed,
 }
 
+/// What becomes of samples that are too old for their class: a row of figures a step (count, sum,
+/// least, largest, first and last value of each field).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// The length of a step.
+    pub step: Duration,
+    /// How long it is kept, measured from the beginning of the step; `None`: for ever.
+    pub keep: Option<Duration>,
+}
+
 /// A retention class.
 #[derive(Clone, Debug)]
 pub struct Class {
@@ -42,6 +52,56 @@ pub struct Class {
     pub priority: u8,
     /// What happens when the budget is used up.
     pub when_full: WhenFull,
+    /// What samples become that are older than [`Keep::age`], finest first; none: they go.
+    pub coarser: Vec<Level>,
+}
+
+/// Reads levels as people write them: `1m for 365d then 1h for ever`.
+///
+/// # Errors
+/// A sentence with the remedy.
+pub fn parse_levels(text: &str) -> Result<Vec<Level>, String> {
+    let duration = |text: &str| {
+        let ns = parse_duration(text.trim()).map_err(|error| error.to_string())?;
+        u64::try_from(ns).map(Duration::from_nanos).map_err(|_| {
+            format!("{text:?} is less than nothing; give a duration such as 1m or 365d")
+        })
+    };
+    let level = |text: &str| {
+        let (step, keep) = text.split_once(" for ").ok_or_else(|| {
+            format!("{text:?} does not say how long; write 1m for 365d, or 1h for ever")
+        })?;
+        Ok(Level {
+            step: duration(step)?,
+            keep: match keep.trim() {
+                "ever" => None,
+                keep => Some(duration(keep)?),
+            },
+        })
+    };
+    text.split(" then ").map(str::trim).map(level).collect()
+}
+
+/// Levels as [`parse_levels`] reads them.
+pub fn levels_text(levels: &[Level]) -> String {
+    let text = |duration: Duration| duration_text(duration.as_nanos() as u64);
+    let texts: Vec<String> = levels
+        .iter()
+        .map(|level| {
+            let keep = level.keep.map_or("ever".to_string(), text);
+            format!("{} for {keep}", text(level.step))
+        })
+        .collect();
+    texts.join(" then ")
+}
+
+/// Which class a level belongs to, and which of its levels it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelOf {
+    /// The number of the class.
+    pub class: u8,
+    /// The length of a step, ns.
+    pub step: u64,
 }
 
 /// The name of the class of sources that no rule means.
@@ -50,6 +110,8 @@ pub const DEFAULT: &str = "default";
 const CLASSES: usize = 254;
 /// A ring of fewer rows would be gone before it is a block.
 const LEAST_ROWS: u64 = 1;
+/// Shorter steps would hardly be fewer than the samples.
+const LEAST_STEP: Duration = Duration::from_secs(1);
 /// Two blocks of the default size; fewer bytes cannot be kept apart.
 const LEAST_BYTES: u64 = 8192;
 
@@ -63,16 +125,20 @@ impl Class {
             keep: Keep::default(),
             priority: u8::MAX,
             when_full: WhenFull::default(),
+            coarser: Vec::new(),
         }
     }
 }
 
-/// The rules of a store: the first class that means a source has it.
+/// The rules of a store: the first class that means a source has it. Behind the classes come their
+/// levels, each a class of its own: the sources in it hold the rows of steps.
 #[derive(Clone, Debug)]
 pub struct Classes {
     list: Vec<Class>,
-    /// What each class's text says.
+    /// What each class's text says; levels have none.
     selectors: Vec<Selector>,
+    /// Of every level, whose it is.
+    levels: Vec<LevelOf>,
 }
 
 impl Default for Classes {
@@ -80,6 +146,7 @@ impl Default for Classes {
         Classes {
             list: vec![Class::forever()],
             selectors: vec![Selector::all()],
+            levels: Vec::new(),
         }
     }
 }
@@ -117,24 +184,110 @@ impl Classes {
             list.push(Class::forever());
             selectors.push(Selector::all());
         }
+        let levels = add_levels(&mut list)?;
         if list.len() > CLASSES {
-            let what = format!("{} retention classes are more than {CLASSES}", list.len());
+            let what = format!(
+                "{} retention classes, levels included, are more than {CLASSES}",
+                list.len()
+            );
             return Err(Error::Options(what));
         }
-        Ok(Classes { list, selectors })
+        Ok(Classes {
+            list,
+            selectors,
+            levels,
+        })
     }
 
-    /// All, in the order in which they are asked.
+    /// All, in the order in which they are asked; then their levels.
     pub fn list(&self) -> &[Class] {
         &self.list
     }
 
+    /// The classes without their levels.
+    pub fn named(&self) -> &[Class] {
+        &self.list[..self.selectors.len()]
+    }
+
     /// The number of the class of a source.
     pub fn of(&self, key: &SourceKey) -> u8 {
+        match key.level_id() {
+            Some(level) => self.of_level(self.of_base(&key.base()), level.step_ns),
+            None => self.of_base(key),
+        }
+    }
+
+    fn of_base(&self, key: &SourceKey) -> u8 {
         let holds = |selector: &Selector| selector.holds(key);
         let found = self.selectors.iter().position(holds);
         found.expect("the last class means every source") as u8
     }
+
+    /// The class of rows of a step. Steps that the class has no more, for its rules are others now, go
+    /// with the next longer ones, or the longest; in a class without any, with its samples.
+    fn of_level(&self, class: u8, step: u64) -> u8 {
+        let levels = self.levels_of(class);
+        let longer = levels.iter().find(|(_, level)| *level >= step);
+        let found = longer.or(levels.last());
+        found.map_or(class, |(number, _)| *number)
+    }
+
+    /// Whose level a class is, if it is one.
+    pub fn level(&self, class: u8) -> Option<LevelOf> {
+        let at = (class as usize).checked_sub(self.selectors.len())?;
+        self.levels.get(at).copied()
+    }
+
+    /// The levels of a class, finest first: their own numbers, and the lengths of their steps in ns.
+    pub fn levels_of(&self, class: u8) -> Vec<(u8, u64)> {
+        let own = |(at, level): (usize, &LevelOf)| {
+            let number = (self.selectors.len() + at) as u8;
+            (level.class == class).then_some((number, level.step))
+        };
+        self.levels.iter().enumerate().filter_map(own).collect()
+    }
+
+    /// What rows of a class, or of a level, become when they are too old: the length of a step in ns.
+    pub fn next_step(&self, class: u8) -> Option<u64> {
+        match self.level(class) {
+            None => Some(self.levels_of(class).first()?.1),
+            Some(level) => {
+                let levels = self.levels_of(level.class);
+                let mut longer = levels.iter().filter(|(_, step)| *step > level.step);
+                Some(longer.next()?.1)
+            }
+        }
+    }
+}
+
+/// Puts the levels of all classes behind them.
+fn add_levels(list: &mut Vec<Class>) -> Result<Vec<LevelOf>, Error> {
+    let mut levels = Vec::new();
+    for at in 0..list.len() {
+        let class = list[at].clone();
+        for level in &class.coarser {
+            let step = level.step.as_nanos() as u64;
+            let name = format!("{}/{}", class.name, duration_text(step));
+            if list.iter().any(|other| other.name == name) {
+                let what = format!("its level would be called {name:?}, as another class is");
+                return Err(refuse(&class, &what));
+            }
+            list.push(Class {
+                name,
+                keep: Keep {
+                    age: level.keep,
+                    ..Keep::default()
+                },
+                coarser: Vec::new(),
+                ..class.clone()
+            });
+            levels.push(LevelOf {
+                class: at as u8,
+                step,
+            });
+        }
+    }
+    Ok(levels)
 }
 
 /// Writes what decides which sources are kept how long.
@@ -144,6 +297,7 @@ pub fn put_classes(classes: &[Class], out: &mut Vec<u8>) {
         name,
         sources,
         keep,
+        coarser,
         ..
     } in classes
     {
@@ -153,6 +307,11 @@ pub fn put_classes(classes: &[Class], out: &mut Vec<u8>) {
         varint::put_u64(keep.age.map_or(0, |age| age.as_nanos() as u64), out);
         varint::put_u64(keep.rows.unwrap_or(0), out);
         varint::put_u64(keep.bytes.unwrap_or(0), out);
+        varint::put_u64(coarser.len() as u64, out);
+        for level in coarser {
+            varint::put_u64(level.step.as_nanos() as u64, out);
+            varint::put_u64(level.keep.map_or(0, |keep| keep.as_nanos() as u64), out);
+        }
     }
 }
 
@@ -161,7 +320,7 @@ pub fn get_classes(cursor: &mut Cursor<'_>) -> Result<Classes, Short> {
     let some = |limit: u64| (limit != 0).then_some(limit);
     let mut list = Vec::new();
     for _ in 0..cursor.count(CLASSES)? {
-        list.push(Class {
+        let mut class = Class {
             name: cursor.text()?.to_string(),
             sources: cursor.text()?.to_string(),
             keep: Keep {
@@ -170,7 +329,14 @@ pub fn get_classes(cursor: &mut Cursor<'_>) -> Result<Classes, Short> {
                 bytes: some(cursor.varint()?),
             },
             ..Class::forever()
-        });
+        };
+        for _ in 0..cursor.count(CLASSES)? {
+            class.coarser.push(Level {
+                step: Duration::from_nanos(cursor.varint()?),
+                keep: some(cursor.varint()?).map(Duration::from_nanos),
+            });
+        }
+        list.push(class);
     }
     Classes::new(list).map_err(|_| Short)
 }
@@ -210,6 +376,68 @@ fn check(class: &Class) -> Result<(), Error> {
             "a quota below {LEAST_BYTES} bytes is less than two blocks; say {LEAST_BYTES} or more"
         );
         return Err(refuse(class, &what));
+    }
+    check_levels(class).map_err(|what| refuse(class, &what))
+}
+
+/// Whether the levels of a class can follow one another; the error says which ones could.
+fn check_levels(class: &Class) -> Result<(), String> {
+    if class.coarser.is_empty() {
+        return Ok(());
+    }
+    let text = |duration: Duration| duration_text(duration.as_nanos() as u64);
+    let Some(age) = class.keep.age else {
+        return Err(
+            "coarser steps come when samples are too old, and it has no age; say age = \"7d\", or leave coarser out"
+                .to_string(),
+        );
+    };
+    if class.keep.rows.is_some() || class.keep.bytes.is_some() {
+        return Err(
+            "a ring or a quota lets samples go before coarser steps are made of them; leave rows and bytes out, or \
+             coarser"
+                .to_string(),
+        );
+    }
+    let mut step_before = None;
+    let mut kept_before = Some(age);
+    for level in &class.coarser {
+        let step = text(level.step);
+        if level.step < LEAST_STEP {
+            return Err(format!("a step of {step} is too short; say 1s or more"));
+        }
+        let Some(before) = kept_before else {
+            return Err(format!(
+                "nothing comes after steps that are kept for ever; leave {step} out, or say how long those before it \
+                 are kept"
+            ));
+        };
+        if level.step > before {
+            return Err(format!(
+                "steps of {step} are longer than what they are made of is kept ({}); say steps of {} or shorter, or \
+                 keep that for {step} or longer",
+                text(before),
+                text(before)
+            ));
+        }
+        if let Some(finer) = step_before
+            && (level.step <= finer || level.step.as_nanos() % finer.as_nanos() != 0)
+        {
+            let times = (level.step.as_nanos() as f64 / finer.as_nanos() as f64).round();
+            return Err(format!(
+                "steps of {step} are no whole number of steps of {}; say {}",
+                text(finer),
+                text(finer * (times as u32).max(2))
+            ));
+        }
+        if level.keep.is_some_and(|keep| keep <= before) {
+            return Err(format!(
+                "steps of {step} are kept no longer than what they are made of ({}); say more than {}, or `ever`",
+                text(before),
+                text(before)
+            ));
+        }
+        (step_before, kept_before) = (Some(level.step), level.keep);
     }
     Ok(())
 }
@@ -257,5 +485,78 @@ mod tests {
         assert!(refused(vec![class("a", ""), class("b", "cpu")]).contains("put \"b\" first"));
         assert!(refused(vec![class("a", "x"), class("a", "y")]).contains("two classes"));
         assert!(refused(vec![class("a", "x{")]).contains("\"a\""));
+    }
+
+    fn levels(age: u64, levels: &[(u64, u64)]) -> Class {
+        let level = |&(step, keep): &(u64, u64)| Level {
+            step: Duration::from_secs(step),
+            keep: (keep > 0).then(|| Duration::from_secs(keep)),
+        };
+        Class {
+            keep: Keep {
+                age: (age > 0).then(|| Duration::from_secs(age)),
+                ..Keep::default()
+            },
+            coarser: levels.iter().map(level).collect(),
+            ..class("raw", "cpu")
+        }
+    }
+
+    #[test]
+    fn levels_are_classes_of_their_own_behind_the_others() {
+        let rules = Classes::new(vec![levels(600, &[(60, 3600), (600, 0)])]).unwrap();
+        let names: Vec<&str> = rules.list().iter().map(|class| &*class.name).collect();
+        assert_eq!(names, ["raw", DEFAULT, "raw/1m", "raw/10m"]);
+        assert_eq!(rules.named().len(), 2);
+        let key = SourceKey::new("cpu", [("host", "a")]).unwrap();
+        let of = |seconds: u64| {
+            rules.of(&key.level(seiner_model::LevelId {
+                step_ns: seconds * 1_000_000_000,
+                part: 0,
+            }))
+        };
+        assert_eq!((rules.of(&key), of(60), of(600)), (0, 2, 3));
+        // Of rules that were.
+        assert_eq!((of(1), of(300), of(3600)), (2, 3, 3));
+        let next = |class| rules.next_step(class).map(|ns| ns / 1_000_000_000);
+        assert_eq!(
+            (next(0), next(1), next(2), next(3)),
+            (Some(60), None, Some(600), None)
+        );
+        let mut bytes = Vec::new();
+        put_classes(rules.named(), &mut bytes);
+        let again = get_classes(&mut Cursor(&bytes)).unwrap();
+        assert_eq!(again.list()[0].coarser, rules.list()[0].coarser);
+        assert_eq!(again.list().len(), 4);
+    }
+
+    #[test]
+    fn levels_that_cannot_follow_one_another_are_refused_with_those_that_can() {
+        let refused = |class| Classes::new(vec![class]).unwrap_err().to_string();
+        for (class, words) in [
+            (levels(0, &[(60, 0)]), "say age = \"7d\""),
+            (levels(600, &[(0, 0)]), "say 1s or more"),
+            (levels(600, &[(3600, 0)]), "say steps of 10m or shorter"),
+            (levels(600, &[(60, 1200), (90, 0)]), "say 2m"),
+            (levels(600, &[(60, 1200), (60, 0)]), "say 2m"),
+            (levels(600, &[(60, 1200), (220, 0)]), "say 4m"),
+            (levels(600, &[(60, 600)]), "say more than 10m"),
+            (levels(600, &[(60, 0), (120, 0)]), "leave 2m out"),
+        ] {
+            let error = refused(class);
+            assert!(error.contains(words), "{error}");
+        }
+        let ring = Class {
+            keep: Keep {
+                age: Some(Duration::from_secs(600)),
+                rows: Some(10),
+                ..Keep::default()
+            },
+            ..levels(600, &[(60, 0)])
+        };
+        assert!(refused(ring).contains("leave rows and bytes out"));
+        let twin = class("raw/1m", "mem");
+        let error = Classes::new(vec![levels(600, &[(60, 0)]), twin]).unwrap_err();
+        assert!(error.to_string().contains("as another class is"));
     }
 }

@@ -7,9 +7,11 @@
 //!
 //! Invariant: what was dead stays dead, after any crash. Age is measured against a clock that does
 //! not go back, and drops by a time that the disk can tell; floors and tombstones are on disk before
-//! they count; and a ring drops by rows that are on disk alone.
+//! they count; and a ring drops by rows that are on disk alone. Where a class has coarser levels, age
+//! hides nothing before it is in the next level, on disk, and the catalog says so.
 
 pub mod class;
+pub mod coarser;
 mod counts;
 mod pace;
 
@@ -22,7 +24,7 @@ use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_merge::{Death, Rate};
 use seiner_model::{Interval, SourceKey};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Over how many bytes a class's rate is averaged.
 const RATE_WINDOW: f64 = (16 << 20) as f64;
@@ -33,6 +35,11 @@ const FLOOR: u8 = 2;
 const RULES: u8 = 3;
 const PAST: u8 = 4;
 const TIME: u8 = 5;
+const MADE: u8 = 6;
+const OLDER: u8 = 7;
+/// A round makes the next level of this part of what a class keeps: fewer rounds read blocks of the
+/// source fewer times, and keep more beyond its age.
+const ROUNDS: i64 = 32;
 
 /// What a delete hides: the rows of some sources in an interval, in blocks that were begun before it.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +74,10 @@ pub struct Retention {
     sources: u32,
     /// The class of each, if there is more than one.
     of: Vec<u8>,
+    /// Which of them are levels of others.
+    levels: RoaringBitmap,
+    /// Of every class, what becomes of rows that are too old: the length of a step in ns.
+    next: Vec<Option<u64>>,
     /// Whether any class is a ring.
     rings: bool,
     /// Rows of each source in sealed blocks, ever.
@@ -83,6 +94,10 @@ pub struct Retention {
     known_rules: Option<Classes>,
     /// And how far it knows them to have let go.
     known_floors: HashMap<String, u64>,
+    /// And up to when it knows their rows to be in the next level.
+    known_made: HashMap<String, i64>,
+    /// Levels that other rules made, by the lengths of their steps, and up to when.
+    older: BTreeMap<u64, i64>,
     pace: Pace,
     /// Wall time in ns; does not go back.
     now: i64,
@@ -98,10 +113,13 @@ impl Retention {
     pub fn new(classes: Classes, budget: Option<u64>) -> Retention {
         let count = classes.list().len();
         let rings = classes.list().iter().any(|class| class.keep.rows.is_some());
+        let next = (0..count).map(|class| classes.next_step(class as u8));
         Retention {
+            next: next.collect(),
             classes,
             budget,
             of: Vec::new(),
+            levels: RoaringBitmap::new(),
             rows: Counts::default(),
             durable_rows: Counts::default(),
             sources: 0,
@@ -112,6 +130,8 @@ impl Retention {
             past: HashMap::new(),
             known_rules: None,
             known_floors: HashMap::new(),
+            known_made: HashMap::new(),
+            older: BTreeMap::new(),
             pace: Pace::default(),
             now: i64::MIN,
             vouched: i64::MIN,
@@ -132,13 +152,17 @@ impl Retention {
             .map(|tombstone| tombstone.sources.serialized_size())
             .sum();
         let rows = self.rows.memory() + self.durable_rows.memory();
-        self.of.capacity() + rows + 16 * self.past.capacity() + graves
+        let levels = self.levels.serialized_size();
+        self.of.capacity() + rows + 16 * self.past.capacity() + graves + levels
     }
 
     // ---- what happens
 
-    /// A source was registered.
-    pub fn add_source(&mut self, key: impl FnOnce() -> SourceKey) {
+    /// A source was registered, or the level of one.
+    pub fn add_source(&mut self, is_level: bool, key: impl FnOnce() -> SourceKey) {
+        if is_level {
+            self.levels.insert(self.sources);
+        }
         // Most stores have one class, and then need no key.
         if self.classes.list().len() > 1 {
             self.of.push(self.classes.of(&key()));
@@ -150,8 +174,10 @@ impl Retention {
     pub fn advance(&mut self, now: i64, next_block: u64) {
         self.now = self.now.max(now);
         self.pace.note(next_block, self.now);
-        for (class, floor) in self.classes.list().iter().zip(&mut self.floors) {
-            if let Some(age) = class.keep.age {
+        let rules = self.classes.list().iter().zip(&self.next);
+        for ((class, next), floor) in rules.zip(&mut self.floors) {
+            // What has a next level stays until it is in it.
+            if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
                 floor.time = floor
                     .time
                     .max(self.now.saturating_sub(age.as_nanos() as i64));
@@ -251,16 +277,23 @@ impl Retention {
 
     /// The class of a source; the last for one whose name is lost, as long as it has no other.
     pub fn class_of(&self, source: u32) -> u8 {
-        let last = self.classes.list().len() - 1;
+        let last = self.classes.named().len() - 1;
         self.of.get(source as usize).copied().unwrap_or(last as u8)
     }
 
     /// Sources by class.
     pub fn sources_by_class(&self) -> Vec<u64> {
         let mut count = vec![0; self.classes.list().len()];
-        match count.as_mut_slice() {
-            [only] => *only = u64::from(self.sources),
-            _ => self.of.iter().for_each(|&class| count[class as usize] += 1),
+        if let [only] = count.as_mut_slice() {
+            *only = u64::from(self.sources) - self.levels.len();
+            return count;
+        }
+        self.of.iter().for_each(|&class| count[class as usize] += 1);
+        let named = self.classes.named().len();
+        for level in &self.levels {
+            let class = self.class_of(level) as usize;
+            // Of rules that were; they are kept with samples, but are none.
+            count[class] -= u64::from(class < named);
         }
         count
     }
@@ -311,9 +344,13 @@ impl Retention {
         }
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
-        let too_old = keep
-            .age
-            .is_some_and(|age| entry.last < self.vouched.saturating_sub(age.as_nanos() as i64));
+        let made = self.next[class as usize].map(|_| self.floors[class as usize].time);
+        let too_old = match made {
+            Some(made) => entry.last < made,
+            None => keep
+                .age
+                .is_some_and(|age| entry.last < self.vouched.saturating_sub(age.as_nanos() as i64)),
+        };
         if too_old || entry.number < self.floors[class as usize].number {
             return true;
         }
@@ -402,7 +439,14 @@ impl Retention {
     fn expect(&self, class: u8, last: i64) -> Death {
         let keep = self.classes.list()[class as usize].keep;
         let age = keep.age.map_or(Death::Never, |age| {
-            Death::by_age(last, age.as_nanos().min(i64::MAX as u128) as i64)
+            let age = age.as_nanos().min(i64::MAX as u128) as i64;
+            match self.round(class) {
+                // It dies with the round after it, which may be late.
+                Some(round) => Death::At(
+                    (last.saturating_add(age).saturating_add(round)).max(self.now + round / 8),
+                ),
+                None => Death::by_age(last, age),
+            }
         });
         let quota = self.quota(class).map_or(Death::Never, |bytes| {
             let rate = self.rates[class as usize].per_second();
@@ -490,6 +534,16 @@ impl Retention {
                     self.known_rules = Some(get_classes(&mut cursor)?);
                     // Those of other rules were turned into deletes.
                     self.known_floors.clear();
+                    self.known_made.clear();
+                }
+                MADE => {
+                    let name = cursor.text()?.to_string();
+                    let made = self.known_made.entry(name).or_insert(i64::MIN);
+                    *made = cursor.signed()?.max(*made);
+                }
+                OLDER => {
+                    let older = self.older.entry(cursor.varint()?).or_insert(i64::MIN);
+                    *older = cursor.signed()?.max(*older);
                 }
                 PAST => {
                     for _ in 0..cursor.count(u32::MAX as usize)? {
@@ -517,7 +571,7 @@ impl Retention {
     pub fn rules_change(&self) -> bool {
         let bytes = |classes: &Classes| {
             let mut bytes = Vec::new();
-            put_classes(classes.list(), &mut bytes);
+            put_classes(classes.named(), &mut bytes);
             bytes
         };
         let new = bytes(&self.classes);
@@ -530,7 +584,7 @@ impl Retention {
     /// it is noted in terms that no rule changes. Every source is known, and what is on disk of it.
     pub fn change_rules(&mut self, key_of: impl Fn(u32) -> SourceKey, next_block: u64) {
         let mut new = Vec::new();
-        put_classes(self.classes.list(), &mut new);
+        put_classes(self.classes.named(), &mut new);
         let Some(old) = self.known_rules.take() else {
             // A store without rules has nothing to tell: nothing of it ever dies.
             if matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
@@ -541,11 +595,16 @@ impl Retention {
             return;
         };
         let mut known = Vec::new();
-        put_classes(old.list(), &mut known);
+        put_classes(old.named(), &mut known);
         let floors = std::mem::take(&mut self.known_floors);
+        let made = std::mem::take(&mut self.known_made);
         if known == new {
-            for (class, floor) in self.classes.list().iter().zip(&mut self.floors) {
+            let rules = self.classes.list().iter().zip(&self.next);
+            for ((class, next), floor) in rules.zip(&mut self.floors) {
                 floor.number = floors.get(&class.name).copied().unwrap_or(0);
+                if let (Some(_), Some(&made)) = (next, made.get(&class.name)) {
+                    floor.time = made;
+                }
             }
             return;
         }
@@ -563,12 +622,20 @@ impl Retention {
                 past.push((source, ordinal));
             }
         }
-        for (class, sources) in old.list().iter().zip(members) {
+        for ((number, class), sources) in (0_u8..).zip(old.list()).zip(members) {
             let time = |age: std::time::Duration| self.now.saturating_sub(age.as_nanos() as i64);
+            let made = made.get(&class.name).copied().unwrap_or(i64::MIN);
+            let next = old.next_step(number);
             let floor = Floor {
                 number: floors.get(&class.name).copied().unwrap_or(0),
-                time: class.keep.age.map_or(i64::MIN, time),
+                time: match next {
+                    Some(_) => made,
+                    None => class.keep.age.map_or(i64::MIN, time),
+                },
             };
+            if let Some(step) = next {
+                self.note_older(step, made);
+            }
             self.bury_below(sources, floor, next_block);
         }
         self.put_past(&past);

@@ -6,14 +6,17 @@ use crate::outflow;
 use crate::refusal::Refusal;
 use crate::station::Station;
 use axum::extract::{Query, State};
-use axum::http::header;
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use seiner_engine::{Engine, SeriesData, SeriesSummary, Step};
+use seiner_engine::{Engine, LevelSpan, SeriesData, SeriesSummary, Step};
 use seiner_model::Column;
-use seiner_wire::answer::{Answer, Format, Head, Series, Shape, one_type};
+use seiner_wire::answer::{Answer, Format, Head, Level, Series, Shape, levels_text, one_type};
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Tells the levels of an answer where its notation has no place for it.
+pub const LEVELS: HeaderName = HeaderName::from_static("seiner-levels");
 
 /// `GET /api/v1/query`
 pub async fn query(
@@ -25,11 +28,29 @@ pub async fn query(
     station.meters.queries.fetch_add(1, Relaxed);
     let content_type = plan.format.content_type();
     let engine = station.engine.clone();
+    let asked = plan.clone();
+    let levels = tokio::task::spawn_blocking({
+        let engine = engine.clone();
+        move || levels(&engine, &asked)
+    });
+    let levels = levels_text(&levels.await?);
     let body = outflow::body(move |out| {
         let _place = place;
         write_answer(&engine, &plan, out)
     });
-    Ok(([(header::CONTENT_TYPE, content_type)], body.await?).into_response())
+    let mut response = ([(header::CONTENT_TYPE, content_type)], body.await?).into_response();
+    if !levels.is_empty() {
+        let levels = HeaderValue::try_from(levels).expect("digits and punctuation");
+        response.headers_mut().insert(LEVELS, levels);
+    }
+    Ok(response)
+}
+
+/// Where there is less than samples: from the rules of the classes, before anything is read.
+pub fn levels(engine: &Engine, plan: &Plan) -> Vec<Level> {
+    let levels = engine.levels(&plan.query).into_iter();
+    let levels = levels.map(|LevelSpan { from, to, step_ns }| Level { from, to, step_ns });
+    levels.collect()
 }
 
 /// Runs a plan and writes the answer in its notation, series by series.
@@ -42,7 +63,7 @@ pub fn write_answer(engine: &Engine, plan: &Plan, out: &mut impl Write) -> io::R
             check_types(engine, plan)?;
         }
         let all = engine.select(&plan.query).map_err(Refusal::from)?;
-        return write_series(plan, all, Shape::Samples, out, samples);
+        return write_series(engine, plan, all, Shape::Samples, out, samples);
     };
     let names = plan
         .aggregates
@@ -55,13 +76,14 @@ pub fn write_answer(engine: &Engine, plan: &Plan, out: &mut impl Write) -> io::R
     let all = engine
         .aggregate(&plan.query, Step::Every(step))
         .map_err(Refusal::from)?;
-    write_series(plan, all, shape, out, |answer, summary| {
+    write_series(engine, plan, all, shape, out, |answer, summary| {
         summaries(answer, summary, &plan.aggregates)
     })
 }
 
 /// Writes what the store finds, up to the limit.
 fn write_series<'o, T, W: Write>(
+    engine: &Engine,
     plan: &Plan,
     found: impl Iterator<Item = Result<T, seiner_engine::Error>>,
     shape: Shape,
@@ -74,6 +96,7 @@ fn write_series<'o, T, W: Write>(
         to: interval.end,
         shape,
         time_unit: plan.time_unit,
+        levels: levels(engine, plan),
     };
     let mut answer = Answer::begin(plan.format, out, &head);
     let mut truncated = false;

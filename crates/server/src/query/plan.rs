@@ -105,7 +105,7 @@ impl Aggregate {
 }
 
 /// A query that can be run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     /// Which samples.
     pub query: Query,

@@ -1,9 +1,11 @@
 //! Deletes, budgets, and what is told of the log.
 
 use crate::site::Site;
+use seiner_engine::{Class, Classes, Keep, parse_levels};
 use seiner_server::log::{DecisionReport, LogReport};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::time::{Duration, SystemTime};
 
 /// Lines of values that do not compress.
 fn noise(measurement: &str, first: u64, count: u64) -> String {
@@ -115,4 +117,94 @@ fn a_full_store_says_507_and_tells_of_its_log() {
     ] {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
+}
+
+#[test]
+fn older_samples_become_coarser_and_answers_say_so() {
+    let site = Site::with(|settings| {
+        settings.classes = Classes::new(vec![Class {
+            name: "raw".to_string(),
+            keep: Keep {
+                age: Some(Duration::from_secs(2)),
+                ..Keep::default()
+            },
+            coarser: parse_levels("1s for 1h then 2s for ever").unwrap(),
+            ..Class::forever()
+        }])
+        .unwrap();
+    });
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+    let mut lines = String::new();
+    for n in 0..100 {
+        writeln!(lines, "m,n=1 v={n},i={n}i {}", now - n * 1_000_000).unwrap();
+    }
+    site.write(&lines);
+    let from = (now - 10_000_000_000).to_string();
+    let asked = [
+        ("select", "m"),
+        ("from", from.as_str()),
+        ("step", "1h"),
+        ("aggregate", "count,sum,min,max,last"),
+    ];
+    let figures = |answer: &serde_json::Value| {
+        let series = answer["series"].as_array().unwrap().iter();
+        let figures = ["count", "sum", "min", "max", "last"];
+        // The hour may end in between.
+        let sum = |series: &serde_json::Value, name: &str| {
+            let values = series[name].as_array().unwrap().iter();
+            values
+                .map(|value| value.as_f64().unwrap())
+                .collect::<Vec<f64>>()
+        };
+        series
+            .map(|series| figures.map(|name| sum(series, name)))
+            .collect::<Vec<_>>()
+    };
+    let before = site.query(&asked);
+    assert_eq!(before.json()["levels"], json!(null));
+    assert!(!before.headers.contains_key("seiner-levels"));
+    let aged = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        site.get("/status").json()["engine"]["aged_samples"] == json!(200)
+            && site.query(&asked).json()["levels"].is_array()
+    });
+    assert!(aged, "{}", site.get("/status").text);
+    let after = site.query(&asked);
+    assert_eq!(figures(&before.json()), figures(&after.json()));
+    let levels = &after.json()["levels"][0];
+    assert_eq!(levels["step_ns"], json!(1_000_000_000));
+    let to: i64 = levels["to"].as_str().unwrap().parse().unwrap();
+    assert_eq!(to % 1_000_000_000, 999_999_999);
+    assert!(to > now - 1_000_000_000);
+    let csv = site.query(&[("select", "m"), ("from", &from), ("format", "csv")]);
+    assert!(
+        csv.headers["seiner-levels"]
+            .to_str()
+            .unwrap()
+            .ends_with("/1000000000")
+    );
+    // A header and one or two seconds of two fields, of which one is still whole numbers.
+    assert!((3..=5).contains(&csv.text.lines().count()), "{}", csv.text);
+    let log: LogReport = serde_json::from_str(&site.get("/api/v1/log").text).unwrap();
+    let classes = log
+        .classes
+        .iter()
+        .map(|class| (&*class.name, class.step_ns));
+    let expected = [
+        ("raw", None),
+        ("raw/1s", Some(1_000_000_000)),
+        ("raw/2s", Some(2_000_000_000)),
+    ];
+    assert!(classes.eq(expected), "{:?}", log.classes);
+    assert!(log.warnings.is_empty(), "{:?}", log.warnings);
+    let metrics = site.get("/metrics").text;
+    for line in [
+        "seiner_class_sources{class=\"raw/1s\"} 1",
+        "seiner_aged_samples_total 200",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    // No line can name what a level is kept in.
+    let answer = site.post("/write", &[], b"m,\0step=1000000000 v=1");
+    assert_eq!(answer.status, 400, "{}", answer.text);
 }

@@ -4,7 +4,7 @@
 //! batches of their own. The schema goes out with the first batch, as the first series says
 //! what types the columns have; all others must agree.
 
-use super::{Head, Series, Shape, one_type, tags_text};
+use super::{Head, Series, Shape, levels_text, one_type, tags_text};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array,
@@ -27,6 +27,8 @@ pub struct ArrowAnswer<W: Write> {
     /// From then on.
     stream: Option<StreamWriter<BufWriter<W>>>,
     shape: Shape,
+    /// `levels` in the schema's metadata, where there are any.
+    metadata: HashMap<String, String>,
     rows: Rows,
 }
 
@@ -36,6 +38,10 @@ impl<W: Write> ArrowAnswer<W> {
             out: Some(out),
             stream: None,
             shape: head.shape.clone(),
+            metadata: match head.levels.is_empty() {
+                true => HashMap::new(),
+                false => HashMap::from([("levels".to_string(), levels_text(&head.levels))]),
+            },
             rows: Rows::default(),
         }
     }
@@ -71,7 +77,8 @@ impl<W: Write> ArrowAnswer<W> {
         let fields = columns
             .iter()
             .map(|(name, array)| Field::new(*name, array.data_type().clone(), false));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let schema = Schema::new(fields.collect::<Vec<_>>()).with_metadata(self.metadata.clone());
+        let schema = Arc::new(schema);
         if let Some(out) = self.out.take() {
             self.stream = Some(StreamWriter::try_new_buffered(out, &schema)?);
         }

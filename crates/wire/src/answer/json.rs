@@ -1,7 +1,7 @@
 //! `{"from":"0","to":"9","series":[{..,"times":[..],"values":[..]}],"truncated":false}`
 
 use super::text::{Gathering, push_integer, push_time, push_value};
-use super::{Head, Series, Shape, TimeUnit};
+use super::{Head, Level, Series, Shape, TimeUnit};
 use seiner_model::Column;
 use std::io::{self, Write};
 
@@ -21,13 +21,13 @@ impl<W: Write> JsonAnswer<W> {
         push_integer(&mut out.bytes, head.from);
         push_text(&mut out.bytes, "\",\"to\":\"");
         push_integer(&mut out.bytes, head.to);
+        out.bytes.push(b'"');
         if let Shape::Steps { step_ns, .. } = &head.shape {
-            push_text(&mut out.bytes, "\",\"step_ns\":");
+            push_text(&mut out.bytes, ",\"step_ns\":");
             push_integer(&mut out.bytes, *step_ns);
-            push_text(&mut out.bytes, ",\"series\":[");
-        } else {
-            push_text(&mut out.bytes, "\",\"series\":[");
         }
+        push_levels(&mut out.bytes, &head.levels);
+        push_text(&mut out.bytes, ",\"series\":[");
         JsonAnswer {
             out,
             shape: head.shape.clone(),
@@ -113,6 +113,22 @@ impl<W: Write> JsonAnswer<W> {
         }
         self.out.bytes.push(b'}');
         self.out.finish()
+    }
+}
+
+/// Left out where all is samples, or made of them.
+fn push_levels(bytes: &mut Vec<u8>, levels: &[Level]) {
+    for (index, level) in levels.iter().enumerate() {
+        push_text(bytes, if index == 0 { ",\"levels\":[" } else { "," });
+        let (from, to) = (level.from, level.to);
+        let text = format!(
+            "{{\"from\":\"{from}\",\"to\":\"{to}\",\"step_ns\":{}}}",
+            level.step_ns
+        );
+        push_text(bytes, &text);
+    }
+    if !levels.is_empty() {
+        bytes.push(b']');
     }
 }
 

@@ -93,6 +93,48 @@ impl Shape {
     }
 }
 
+/// A part of the answer's interval in which rows of steps stand for samples that are no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Level {
+    /// The first time, ns.
+    pub from: i64,
+    /// The last time, ns.
+    pub to: i64,
+    /// The length of a step, ns.
+    pub step_ns: u64,
+}
+
+/// Levels in one line, as a header of HTTP and the metadata of Arrow have them: `from-to/step`, in ns,
+/// separated by commas; times before 1970 in brackets.
+pub fn levels_text(levels: &[Level]) -> String {
+    let time = |time: i64| match time < 0 {
+        true => format!("({time})"),
+        false => time.to_string(),
+    };
+    let texts: Vec<String> = levels
+        .iter()
+        .map(|level| format!("{}-{}/{}", time(level.from), time(level.to), level.step_ns))
+        .collect();
+    texts.join(",")
+}
+
+/// Reads what [`levels_text`] writes; what is written otherwise is left out.
+pub fn read_levels(text: &str) -> Vec<Level> {
+    let level = |text: &str| {
+        let (span, step) = text.split_once('/')?;
+        // The minus of a time before 1970 is in brackets.
+        let bare = span.replace("(-", "~").replace(')', "");
+        let (from, to) = bare.split_once('-')?;
+        let time = |text: &str| text.replace('~', "-").parse().ok();
+        Some(Level {
+            from: time(from)?,
+            to: time(to)?,
+            step_ns: step.parse().ok()?,
+        })
+    };
+    text.split(',').filter_map(level).collect()
+}
+
 /// What is true of all series of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
@@ -104,6 +146,8 @@ pub struct Head {
     pub shape: Shape,
     /// How times are written.
     pub time_unit: TimeUnit,
+    /// Where there is less than samples.
+    pub levels: Vec<Level>,
 }
 
 /// A series, or a piece of one that is too long for the memory.

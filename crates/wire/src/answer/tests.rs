@@ -18,6 +18,7 @@ fn samples() -> Head {
         to: i64::MAX,
         shape: Shape::Samples,
         time_unit: TimeUnit::Ns,
+        levels: Vec::new(),
     }
 }
 
@@ -31,6 +32,7 @@ fn steps(aggregates: &[&str]) -> Head {
             aggregates,
         },
         time_unit: TimeUnit::Ns,
+        levels: Vec::new(),
     }
 }
 
@@ -159,6 +161,7 @@ fn answers_without_series() {
 fn times_in_milliseconds_are_exact() {
     let head = Head {
         time_unit: TimeUnit::Ms,
+        levels: Vec::new(),
         ..samples()
     };
     let times = [
@@ -465,4 +468,40 @@ proptest! {
         }
         prop_assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
     }
+}
+
+#[test]
+fn answers_tell_where_they_are_coarser() {
+    let level = |from: i64, to: i64, seconds: u64| Level {
+        from,
+        to,
+        step_ns: seconds * 1_000_000_000,
+    };
+    let levels = vec![level(i64::MIN, -1, 60), level(0, 99, 1)];
+    let text = levels_text(&levels);
+    assert_eq!(
+        text,
+        "(-9223372036854775808)-(-1)/60000000000,0-99/1000000000"
+    );
+    assert_eq!(read_levels(&text), levels);
+    assert_eq!((levels_text(&[]), read_levels("")), (String::new(), vec![]));
+    let head = Head {
+        levels,
+        ..samples()
+    };
+    let end = |format| {
+        let answer = Answer::begin(format, Vec::new(), &head);
+        answer.end(false, &[]).unwrap()
+    };
+    let json: serde_json::Value = serde_json::from_slice(&end(Format::Json)).unwrap();
+    assert_eq!(
+        json["levels"],
+        serde_json::json!([
+            {"from": "-9223372036854775808", "to": "-1", "step_ns": 60_000_000_000_u64},
+            {"from": "0", "to": "99", "step_ns": 1_000_000_000},
+        ])
+    );
+    let bytes = end(Format::Arrow);
+    let arrow = arrow_ipc::reader::StreamReader::try_new(bytes.as_slice(), None).unwrap();
+    assert_eq!(arrow.schema().metadata()["levels"], text);
 }

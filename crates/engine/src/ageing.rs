@@ -1,0 +1,386 @@
+//! Rounds: before samples are let go for their age, the next coarser level is made of them.
+//!
+//! A round takes a class, or a level, up to some time, source by source, a portion a step, and appends
+//! rows to the sources of the next level as if somebody had sent them: the journal has them, buffers and
+//! segments take them, and of two rows of a step the later counts. When all of them are on disk, the
+//! catalog notes up to when the round went, and only then does what they were made of die.
+//!
+//! Invariant: a row is a function of what is left of its step. So a round that a crash or a delete cuts
+//! off is begun again, and changes nothing where it had been.
+
+use crate::answer::Bucket;
+use crate::engine::{Engine, Writing};
+use crate::error::{Error, Reason};
+use crate::levels::LevelField;
+use crate::options::Durability;
+use crate::retention::coarser::{FIELDS_A_PART, Figure, step_start};
+use crate::room::ageing_room;
+use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+/// Sources of which a level is made in a step, and rows after which it ends.
+const SOURCES_A_STEP: usize = 64;
+const ROWS_A_STEP: u64 = 8192;
+/// Sources looked at under one lock.
+const LOOK_AHEAD: u32 = 4096;
+/// Rows of a source that are made coarser at once.
+const ROWS_AT_ONCE: u64 = 1 << 16;
+/// Rows appended under one lock.
+const ROWS_A_LOCK: usize = 256;
+
+/// A round that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    /// The class whose rows go into the next level.
+    class: u8,
+    /// From this time on, ns.
+    from: i64,
+    /// Up to before this time.
+    to: i64,
+    /// The length of a step, ns.
+    step: u64,
+    /// The source that is next.
+    hand: u32,
+}
+
+/// A column of a row to be.
+type Cells = BTreeMap<i64, Vec<(String, Owned)>>;
+
+/// What a cell holds.
+enum Owned {
+    Figure(Figure, Bucket),
+    Text(String),
+}
+
+impl Engine {
+    /// Makes a portion of the next level of what is too old; answers whether more is waiting.
+    pub(crate) fn age(&self, writing: &mut Writing) -> Result<bool, Error> {
+        if writing.round.is_none() {
+            writing.round = self.next_round();
+        }
+        let Some(mut round) = writing.round else {
+            return Ok(false);
+        };
+        if !self.has_room_to_age() {
+            return Ok(false);
+        }
+        let Some((sources, next)) = self.members(&round) else {
+            self.end_round(writing, &round)?;
+            writing.round = None;
+            return Ok(true);
+        };
+        let mut rows = 0;
+        let mut waits = None;
+        for source in sources {
+            round.hand = source;
+            if rows >= ROWS_A_STEP {
+                break;
+            }
+            match self.age_source(&round, source)? {
+                ControlFlow::Continue(made) => rows += made,
+                ControlFlow::Break(reason) => {
+                    waits = Some(reason.to_string());
+                    break;
+                }
+            }
+            round.hand = source + 1;
+        }
+        if rows < ROWS_A_STEP && waits.is_none() {
+            round.hand = next;
+        }
+        writing.round = Some(round);
+        let goes_on = waits.is_none();
+        let mut state = self.lock();
+        state.counters.level_rows += rows;
+        if let Some(why) = waits.as_ref().filter(|_| waits != state.ageing_waits) {
+            tracing::error!(
+                "samples stay beyond their age, for no coarser steps can be made of them: {why}"
+            );
+        }
+        state.ageing_waits = waits;
+        drop(state);
+        self.write_journal(false)?;
+        Ok(goes_on)
+    }
+
+    /// Whether there is room for more rows. Writers leave some, so that what is too old can go although
+    /// they wait for room.
+    fn has_room_to_age(&self) -> bool {
+        let state = self.lock();
+        let fill = state.fill();
+        let others = fill.reserved - ageing_room(&state.options);
+        fill.used + others < fill.budget
+    }
+
+    /// The round that is due, classes before their levels.
+    fn next_round(&self) -> Option<Round> {
+        let mut state = self.lock();
+        state.advance(self.clock.now());
+        let retention = &state.retention;
+        (0..retention.classes().len() as u8).find_map(|class| {
+            Some(Round {
+                class,
+                from: retention.made(class),
+                to: retention.due(class)?,
+                step: retention.rules().next_step(class)?,
+                hand: 0,
+            })
+        })
+    }
+
+    /// The next sources of a round, and where it goes on behind them; `None` at its end.
+    fn members(&self, round: &Round) -> Option<(Vec<u32>, u32)> {
+        let state = self.lock();
+        let all = state.buffers.sources() as u32;
+        if round.hand >= all {
+            return None;
+        }
+        let rules = state.retention.rules();
+        let named = rules.level(round.class).map_or(round.class, |of| of.class);
+        let end = all.min(round.hand + LOOK_AHEAD);
+        let own = |source: &u32| {
+            !state.retention.is_level(*source) && state.retention.class_of(*source) == named
+        };
+        let own = (round.hand..end).filter(own).take(SOURCES_A_STEP);
+        let sources: Vec<u32> = own.collect();
+        let end = match sources.last() {
+            Some(last) if sources.len() == SOURCES_A_STEP => last + 1,
+            _ => end,
+        };
+        Some((sources, end))
+    }
+
+    /// Makes the next level of a source; answers how many rows that were, or why it cannot be.
+    fn age_source(&self, round: &Round, base: u32) -> Result<ControlFlow<Reason, u64>, Error> {
+        let (levels, members) = self.members_of(round, base);
+        let mut made = 0;
+        let mut at = round.from;
+        while at < round.to {
+            let rest = Interval::new(at, round.to - 1);
+            let mut spans = Vec::new();
+            for &member in &members {
+                spans.extend(self.spans(SourceId(member), rest)?);
+            }
+            if spans.is_empty() {
+                break;
+            }
+            for (span, _) in &mut spans {
+                span.start = span.start.max(at);
+            }
+            let end = portion(spans, round).min(round.to);
+            let part = Interval::new(at, end - 1);
+            let parts = match members.contains(&base) {
+                true => self.figures_of_samples(base, &levels, part, round.step)?,
+                false => self.figures_of_levels(base, &levels, part, round.step)?,
+            };
+            for (part, cells) in parts {
+                let id = LevelId {
+                    step_ns: round.step,
+                    part,
+                };
+                match self.append_level(base, id, &cells)? {
+                    Ok(rows) => made += rows,
+                    Err(reason) => return Ok(ControlFlow::Break(reason)),
+                }
+            }
+            at = end;
+        }
+        Ok(ControlFlow::Continue(made))
+    }
+
+    /// The levels of a source that are finer than the one that is made, and what it is made of: some of
+    /// these, or the source itself.
+    fn members_of(&self, round: &Round, base: u32) -> (Vec<(LevelId, u32)>, Vec<u32>) {
+        let state = self.lock();
+        let mut levels = state.levels_of(base);
+        levels.retain(|(id, _)| id.step_ns < round.step);
+        let own = |level: &u32| state.retention.class_of(*level) == round.class;
+        let members = match state.retention.rules().level(round.class) {
+            None => vec![base],
+            Some(_) => levels.iter().map(|(_, level)| *level).filter(own).collect(),
+        };
+        (levels, members)
+    }
+
+    /// The figures of a source's samples, step by step, by the parts of the level. Of a step that began
+    /// under other rules, with what levels of those tell of it.
+    fn figures_of_samples(
+        &self,
+        base: u32,
+        older: &[(LevelId, u32)],
+        interval: Interval,
+        step: u64,
+    ) -> Result<BTreeMap<u32, Cells>, Error> {
+        let source = SourceId(base);
+        let mut found = self.level_of_samples(source, interval, step)?;
+        let buckets = found.iter().flat_map(|(_, field)| &field.buckets);
+        let samples: u64 = buckets.map(|bucket| bucket.count).sum();
+        self.lock().counters.aged_samples += samples;
+        if !older.is_empty() {
+            let times = self.times(source, interval)?;
+            let touched: BTreeSet<i64> = times.iter().map(|&time| step_start(time, step)).collect();
+            let mut fields = self.level_fields(older, interval, &times)?;
+            for field in &mut fields {
+                field.retain(|time| touched.contains(&step_start(time, step)));
+            }
+            self.put_together(base, &mut found, fields, step);
+        }
+        Ok(cells(found))
+    }
+
+    /// The figures of a source's finer levels, put together.
+    fn figures_of_levels(
+        &self,
+        base: u32,
+        levels: &[(LevelId, u32)],
+        interval: Interval,
+        step: u64,
+    ) -> Result<BTreeMap<u32, Cells>, Error> {
+        let mut found = Vec::new();
+        let fields = self.level_fields(levels, interval, &[])?;
+        self.put_together(base, &mut found, fields, step);
+        Ok(cells(found))
+    }
+
+    /// Puts figures of fields to those of the same fields, by their columns.
+    fn put_together(
+        &self,
+        base: u32,
+        found: &mut Vec<(usize, LevelField)>,
+        fields: Vec<LevelField>,
+        step: u64,
+    ) {
+        for field in fields {
+            let Some(column) = self.column_of(base, &field.field) else {
+                continue;
+            };
+            match found.iter_mut().find(|(known, _)| *known == column) {
+                Some((_, known)) => known.extend(&field),
+                None => found.push((column, field)),
+            }
+        }
+        for (_, field) in found {
+            field.join(step);
+        }
+    }
+
+    /// Appends rows to a level of a source, which is registered where it is new. The inner error is a
+    /// refusal.
+    fn append_level(
+        &self,
+        base: u32,
+        id: LevelId,
+        cells: &Cells,
+    ) -> Result<Result<u64, Reason>, Error> {
+        let rows: Vec<(i64, Vec<Cell<'_>>)> = cells
+            .iter()
+            .map(|(&time, cells)| (time, cells.iter().map(cell).collect()))
+            .collect();
+        let key = self.source_key(SourceId(base));
+        let key = key.expect("members are registered").level(id);
+        let mut values = Vec::new();
+        let mut source = None;
+        for some in rows.chunks(ROWS_A_LOCK) {
+            let mut state = self.lock();
+            self.prepare(&mut state)?;
+            let source = match source {
+                Some(source) => source,
+                None => {
+                    let dictionary = state.dictionary.clone();
+                    let mut dictionary = dictionary
+                        .write()
+                        .expect("no panic while the dictionary is locked");
+                    match state.register(&mut dictionary, &key) {
+                        Ok(new) => *source.insert(new),
+                        Err(reason) => return Ok(Err(reason)),
+                    }
+                }
+            };
+            for (time, cells) in some {
+                if let Err(reason) = state.append_level(source, *time, cells, &mut values)? {
+                    return Ok(Err(reason));
+                }
+            }
+            if self.durability() == Durability::Memory {
+                // Nothing else would have it after a crash.
+                state.seal(source)?;
+            }
+            if state.staging.since == 0 && !state.staging.is_empty() {
+                state.staging.since = self.clock.monotonic().max(1);
+            }
+        }
+        Ok(Ok(rows.len() as u64))
+    }
+
+    /// The next level is whole up to the end of the round: now the catalog says so, and then what it was
+    /// made of dies.
+    fn end_round(&self, writing: &mut Writing, round: &Round) -> Result<(), Error> {
+        match self.durability() {
+            Durability::Memory => self.end_chapters(writing, |_| true)?,
+            _ => self.write_journal(true)?,
+        }
+        self.lock().retention.note_made(round.class, round.to);
+        self.write_catalog(writing)?;
+        let mut state = self.lock();
+        state.retention.let_go_of_made(round.class, round.to);
+        let sealed = state.sealed.clone();
+        for segment in sealed.iter().filter(|one| one.span().start < round.to) {
+            let tally = state.tallies.get_mut(&segment.trailer.number);
+            if let Some(tally) = tally
+                && tally.shares.iter().any(|share| share.class == round.class)
+            {
+                tally.due = i64::MIN;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a level, by parts, of fields by their columns in the source.
+fn cells(fields: Vec<(usize, LevelField)>) -> BTreeMap<u32, Cells> {
+    let mut parts: BTreeMap<u32, Cells> = BTreeMap::new();
+    for (column, field) in fields {
+        let rows = parts.entry((column / FIELDS_A_PART) as u32).or_default();
+        let kind = match field.texts {
+            Some(_) => FieldType::Str,
+            None => FieldType::F64,
+        };
+        for (at, bucket) in field.buckets.iter().enumerate() {
+            let row = rows.entry(bucket.start).or_default();
+            for &figure in Figure::of(kind) {
+                let value = match (&field.texts, figure) {
+                    (Some(texts), Figure::Last) => Owned::Text(texts.get(at).to_string()),
+                    _ => Owned::Figure(figure, *bucket),
+                };
+                row.push((figure.column(&field.field), value));
+            }
+        }
+    }
+    parts
+}
+
+fn cell((name, value): &(String, Owned)) -> Cell<'_> {
+    Cell {
+        field: name.as_bytes(),
+        value: match value {
+            Owned::Figure(figure, bucket) => figure.value(bucket, None),
+            Owned::Text(text) => Figure::Last.value(&Bucket::of(0, 0, 0.0), Some(text)),
+        },
+    }
+}
+
+/// Up to where a source's rows are made coarser at once: until there are many, but whole steps.
+fn portion(mut spans: Vec<(Interval, u64)>, round: &Round) -> i64 {
+    spans.sort_unstable_by_key(|(span, _)| span.start);
+    let first = spans.first().map_or(round.to, |(span, _)| span.start);
+    let least = step_start(first, round.step).saturating_add(round.step as i64);
+    let mut rows = 0;
+    for (span, more) in spans {
+        if rows > 0 && rows + more > ROWS_AT_ONCE && span.start > least {
+            return step_start(span.start, round.step).max(least);
+        }
+        rows += more;
+    }
+    round.to
+}

@@ -1,0 +1,187 @@
+//! Coarser levels: up to when what is too old is in the next one, and the rows that levels consist of.
+//!
+//! A level of a source is another source, which nobody can name from outside
+//! ([`seiner_model::SourceKey::level`]). Its rows are stamped with the beginning of their step, and have a
+//! few columns for each field of the source: `count:`, `sum:`, `min:`, `max:`, `first:` and `last:`
+//! before the field's name; for texts `count:` and `last:`. To everything that writes, merges, checks
+//! and drops they are rows like others.
+
+use super::{MADE, OLDER, ROUNDS, Retention};
+use crate::answer::{Bucket, number};
+use crate::bytes::put_text;
+use seiner_codec::varint;
+use seiner_model::{Column, FieldType, Value};
+
+/// Fields of a source that one source of a level has figures of; of others, the next part has them.
+pub const FIELDS_A_PART: usize = 128;
+
+/// A figure of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Figure {
+    Count,
+    Sum,
+    Min,
+    Max,
+    First,
+    Last,
+}
+
+use Figure::{Count, First, Last, Max, Min, Sum};
+
+impl Figure {
+    /// Those of a field.
+    pub fn of(field_type: FieldType) -> &'static [Figure] {
+        match field_type {
+            FieldType::Str => &[Count, Last],
+            _ => &[Count, Sum, Min, Max, First, Last],
+        }
+    }
+
+    fn prefix(self) -> &'static str {
+        match self {
+            Count => "count:",
+            Sum => "sum:",
+            Min => "min:",
+            Max => "max:",
+            First => "first:",
+            Last => "last:",
+        }
+    }
+
+    /// The name of the column of a field.
+    pub fn column(self, field: &str) -> String {
+        format!("{}{field}", self.prefix())
+    }
+
+    /// Its value; of texts the last is not a number, and told apart.
+    pub fn value<'a>(self, bucket: &Bucket, last: Option<&'a str>) -> Value<'a> {
+        match self {
+            Count => Value::U64(bucket.count),
+            Sum => Value::F64(bucket.sum),
+            Min => Value::F64(bucket.min),
+            Max => Value::F64(bucket.max),
+            First => Value::F64(bucket.first.1),
+            Last => last.map_or(Value::F64(bucket.last.1), Value::Str),
+        }
+    }
+
+    /// Puts a value back.
+    pub fn set(self, bucket: &mut Bucket, value: Value<'_>) {
+        match (self, value) {
+            (Count, Value::U64(count)) => bucket.count = count,
+            (Sum, value) => bucket.sum = number(value),
+            (Min, value) => bucket.min = number(value),
+            (Max, value) => bucket.max = number(value),
+            (First, value) => bucket.first.1 = number(value),
+            (Last, value) => bucket.last.1 = number(value),
+            (Count, _) => {}
+        }
+    }
+}
+
+/// The field of a column's name.
+pub fn field_of(column: &str) -> &str {
+    column.split_once(':').map_or(column, |(_, field)| field)
+}
+
+/// What stands for the samples of a step where samples are asked for, in the type that they had: the
+/// mean of floats; the mean of integers, rounded; the last of others.
+pub fn push_stand_in(values: &mut Column, bucket: &Bucket, last: Option<&str>) {
+    match values {
+        Column::F64(values) => values.push(bucket.mean()),
+        Column::F32(values) => values.push(bucket.mean() as f32),
+        Column::I64(values) => values.push(bucket.mean().round() as i64),
+        Column::U64(values) => values.push(bucket.mean().round() as u64),
+        Column::Bool(values) => values.push(bucket.last.1 != 0.0),
+        Column::Str(values) => values.push(last.unwrap_or("")),
+    }
+}
+
+/// The beginning of the step that a time lies in.
+pub fn step_start(time: i64, step: u64) -> i64 {
+    time.saturating_sub(time.rem_euclid(step as i64))
+}
+
+impl Retention {
+    /// Whether a source is a level of another.
+    pub fn is_level(&self, source: u32) -> bool {
+        self.levels.contains(source)
+    }
+
+    /// How many levels there are.
+    pub fn levels(&self) -> u64 {
+        self.levels.len()
+    }
+
+    /// The classes, and which level each is.
+    pub fn rules(&self) -> &super::Classes {
+        &self.classes
+    }
+
+    /// How long a round of a class is that has a next level, ns: a whole number of its steps.
+    pub fn round(&self, class: u8) -> Option<i64> {
+        let step = self.next[class as usize]? as i64;
+        let age = self.classes.list()[class as usize].keep.age?;
+        let part = (age.as_nanos() as i64 / ROUNDS).max(1);
+        Some((part + step - 1) / step * step)
+    }
+
+    /// Up to when rows of a class should be in its next level, if it is time for a round.
+    pub fn due(&self, class: u8) -> Option<i64> {
+        let round = self.round(class)?;
+        let step = self.next[class as usize]?;
+        let age = self.classes.list()[class as usize].keep.age?;
+        let mut to = self.now.saturating_sub(age.as_nanos() as i64);
+        if let Some(level) = self.classes.level(class) {
+            // What is not in this level yet cannot be in the next.
+            let levels = self.classes.levels_of(level.class);
+            let finer = levels.iter().take_while(|(_, step)| *step < level.step);
+            let finer = finer.last().map_or(level.class, |(number, _)| *number);
+            to = to.min(self.made(finer));
+        }
+        let to = step_start(to, step);
+        let made = self.made(class);
+        let late = to.checked_sub(made).is_none_or(|late| late >= round);
+        (to > made && late).then_some(to)
+    }
+
+    /// Up to when rows of a class are in its next level.
+    pub fn made(&self, class: u8) -> i64 {
+        self.floors[class as usize].time
+    }
+
+    /// Lets the catalog know that rows of a class up to a time are in its next level.
+    pub fn note_made(&mut self, class: u8, to: i64) {
+        self.news.push(MADE);
+        put_text(&self.classes.list()[class as usize].name, &mut self.news);
+        varint::put_i64(to, &mut self.news);
+    }
+
+    /// It does: now they die.
+    pub fn let_go_of_made(&mut self, class: u8, to: i64) {
+        let floor = &mut self.floors[class as usize].time;
+        *floor = (*floor).max(to);
+    }
+
+    /// Rows of levels of a source may be wanted before this time.
+    pub fn levels_until(&self, source: u32) -> i64 {
+        let class = self.class_of(source);
+        let own = self.next[class as usize].map_or(i64::MIN, |_| self.made(class));
+        self.older.values().copied().fold(own, i64::max)
+    }
+
+    /// Levels that other rules made, by the lengths of their steps, and up to when.
+    pub fn older(&self) -> impl Iterator<Item = (u64, i64)> + '_ {
+        self.older.iter().map(|(&step, &to)| (step, to))
+    }
+
+    pub(super) fn note_older(&mut self, step: u64, to: i64) {
+        let older = self.older.entry(step).or_insert(i64::MIN);
+        if to > *older {
+            *older = to;
+            self.news.push(OLDER);
+            varint::put_u64(step, &mut self.news);
+            varint::put_i64(to, &mut self.news);
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! What samples become as they age, and what answers make of it.
+#![allow(clippy::unwrap_used)]
+
+use seiner_engine::{
+    Bucket, Class, Classes, Durability, Engine, Keep, LevelSpan, Options, Query, Step, parse_levels,
+};
+use seiner_model::{Column, FieldType, Interval, Selector, SourceId, SourceKey, Value};
+use seiner_model::{Columns, FieldColumn};
+use seiner_platform::Clock;
+use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: i64 = 1_000_000_000;
+const MINUTE: i64 = 60 * SECOND;
+const FIELDS: [&str; 4] = ["temp", "count", "ok", "state"];
+
+/// 1 s for 10 min, 10 s for an hour, a minute for two hours.
+const LEVELS: &str = "10s for 1h then 1m for 2h";
+
+fn rules(levels: &str) -> Classes {
+    Classes::new(vec![Class {
+        name: "raw".to_string(),
+        sources: "m".to_string(),
+        keep: Keep {
+            age: Some(Duration::from_secs(600)),
+            ..Keep::default()
+        },
+        coarser: parse_levels(levels).unwrap(),
+        ..Class::forever()
+    }])
+    .unwrap()
+}
+
+fn options(durability: Durability, classes: Classes) -> Options {
+    Options {
+        durability,
+        memory: 1 << 20,
+        block_bytes: 512,
+        segment_bytes: 64 << 10,
+        journal_bytes: 64 << 10,
+        idle_seal: Duration::from_secs(60),
+        lanes: 4,
+        classes,
+        ..Options::default()
+    }
+}
+
+/// A sample of each field, as it was sent.
+#[derive(Clone, Debug)]
+struct Sample {
+    time: i64,
+    temp: f64,
+    count: i64,
+    ok: bool,
+    state: String,
+}
+
+struct Store {
+    disk: Arc<SimDisk>,
+    clock: SimClock,
+    rng: SimRng,
+    options: Options,
+    engine: Engine,
+    /// All that was ever sent, by source.
+    sent: Vec<Vec<Sample>>,
+}
+
+impl Store {
+    fn new(durability: Durability, classes: Classes) -> Store {
+        // A minute that is not the first of an hour.
+        let clock = SimClock::new(1_700_000_000 * SECOND);
+        let disk = Arc::new(SimDisk::new(1));
+        let options = options(durability, classes);
+        let engine = Engine::open(disk.clone(), Arc::new(clock.clone()), options.clone());
+        Store {
+            engine: engine.unwrap(),
+            disk,
+            clock,
+            rng: SimRng::new(7),
+            options,
+            sent: vec![Vec::new(); 3],
+        }
+    }
+
+    fn now(&self) -> i64 {
+        self.clock.now()
+    }
+
+    fn source(&self, n: usize) -> SourceId {
+        let key = SourceKey::new("m", [("n", n.to_string())]).unwrap();
+        self.engine.register(&key).unwrap().unwrap()
+    }
+
+    /// A row of each source at about every second, some late, some twice; the last of those counts.
+    fn run(&mut self, seconds: i64) {
+        for _ in 0..seconds {
+            self.clock.advance(SECOND as u64);
+            for n in 0..self.sent.len() {
+                let late = i64::from(self.rng.chance(1, 50)) * self.rng.below(5) as i64 * SECOND;
+                let time = self.now() - late - self.rng.below(1000) as i64 * 1_000_000;
+                self.send(n, time);
+                if self.rng.chance(1, 100) {
+                    self.send(n, time);
+                }
+            }
+            self.engine.commit().unwrap();
+            while self.engine.step().unwrap() {}
+        }
+    }
+
+    fn send(&mut self, n: usize, time: i64) {
+        let sample = Sample {
+            time,
+            temp: self.rng.below(1000) as f64 / 8.0,
+            count: self.rng.below(100) as i64,
+            ok: self.rng.chance(1, 2),
+            state: format!("s{}", self.rng.below(5)),
+        };
+        let values = [
+            Value::F64(sample.temp),
+            Value::I64(sample.count),
+            Value::Bool(sample.ok),
+            Value::Str(&sample.state),
+        ];
+        let fields = values.map(|value| {
+            let mut values = Column::new(value.field_type());
+            values.push(value);
+            FieldColumn {
+                present: None,
+                values,
+            }
+        });
+        let columns = Columns {
+            times: vec![time],
+            fields: fields.to_vec(),
+        };
+        let receipt = self
+            .engine
+            .append_columns(self.source(n), &FIELDS, &columns)
+            .unwrap();
+        assert_eq!(receipt.rows, 1);
+        self.sent[n].retain(|other| other.time != time);
+        self.sent[n].push(sample);
+        self.sent[n].sort_by_key(|sample| sample.time);
+    }
+
+    fn reopen(mut self, classes: Option<Classes>) -> Store {
+        self.engine.close().unwrap();
+        if let Some(classes) = classes {
+            self.options.classes = classes;
+        }
+        let clock = Arc::new(self.clock.clone());
+        self.engine = Engine::open(self.disk.clone(), clock, self.options.clone()).unwrap();
+        self
+    }
+
+    /// The power goes after so many operations of the disk while the store goes on with what is due, and
+    /// comes back.
+    fn cut(mut self, operations: u64) -> Store {
+        self.disk.crash_after(Some(operations));
+        while self.engine.step().unwrap_or(false) {}
+        let disk = Arc::new(self.disk.crash());
+        disk.crash_after(None);
+        let clock = Arc::new(self.clock.clone());
+        self.engine = Engine::open(disk.clone(), clock, self.options.clone()).unwrap();
+        self.disk = disk;
+        self
+    }
+
+    fn buckets(&self, n: usize, field: &str, step: i64, interval: Interval) -> Vec<Bucket> {
+        let found = self
+            .engine
+            .aggregate(&query(n, field, interval), Step::Every(step));
+        let mut found: Vec<_> = found.unwrap().map(Result::unwrap).collect();
+        assert!(found.len() <= 1);
+        found.pop().map_or_else(Vec::new, |summary| summary.buckets)
+    }
+
+    /// What a sample that was never let go would make of the same question.
+    fn expected(&self, n: usize, field: &str, step: i64, interval: Interval) -> Vec<Bucket> {
+        let mut buckets: BTreeMap<i64, Bucket> = BTreeMap::new();
+        let sent = self.sent[n].iter();
+        for sample in sent.filter(|sample| interval.contains(sample.time)) {
+            let value = match field {
+                "temp" => sample.temp,
+                "count" => sample.count as f64,
+                "ok" => f64::from(u8::from(sample.ok)),
+                _ => f64::NAN,
+            };
+            let start = sample.time - sample.time.rem_euclid(step);
+            let bucket = Bucket::of(start, sample.time, value);
+            buckets
+                .entry(start)
+                .and_modify(|known| known.absorb(&bucket))
+                .or_insert(bucket);
+        }
+        buckets.into_values().collect()
+    }
+
+    /// Asks for everything from some time on, in steps that are whole numbers of all levels'.
+    fn assert_answers(&self, from: i64) {
+        let interval = Interval::new(from - from.rem_euclid(MINUTE), i64::MAX);
+        for n in 0..self.sent.len() {
+            for field in FIELDS {
+                for step in [MINUTE, 10 * MINUTE] {
+                    let found = self.buckets(n, field, step, interval);
+                    let expected = self.expected(n, field, step, interval);
+                    same(&found, &expected, &format!("source {n}, {field}"));
+                }
+            }
+        }
+    }
+
+    /// Deletes some time of a source; of what is coarser by then, whole steps.
+    fn delete_some(&mut self) {
+        let n = self.rng.below(3) as usize;
+        let start = self.now() - self.rng.below(4000) as i64 * SECOND;
+        let interval = Interval::new(start, start + self.rng.below(500) as i64 * SECOND);
+        let all = query(n, "temp", Interval::new(i64::MIN, i64::MAX));
+        let levels = self.engine.levels(&all);
+        self.engine.delete(&all.selector, interval).unwrap();
+        let gone = |sample: &Sample| {
+            let level = levels
+                .iter()
+                .find(|level| (level.from..=level.to).contains(&sample.time));
+            let Some(level) = level else {
+                return interval.contains(sample.time);
+            };
+            let step = level.step_ns as i64;
+            let start = sample.time - sample.time.rem_euclid(step);
+            interval.overlaps(&Interval::new(start, start + step - 1))
+        };
+        self.sent[n].retain(|sample| !gone(sample));
+    }
+
+    /// Nothing is older than the longest that anything is kept.
+    fn oldest(&self) -> i64 {
+        self.now() - 2 * 3600 * SECOND + MINUTE
+    }
+}
+
+fn query(n: usize, field: &str, interval: Interval) -> Query {
+    Query {
+        selector: Selector::parse(&format!("m{{n=\"{n}\"}}")).unwrap(),
+        fields: Some(vec![field.to_string()]),
+        interval,
+    }
+}
+
+fn same(found: &[Bucket], expected: &[Bucket], what: &str) {
+    let starts = |buckets: &[Bucket]| buckets.iter().map(|b| b.start).collect::<Vec<_>>();
+    assert_eq!(starts(found), starts(expected), "{what}");
+    for (found, expected) in found.iter().zip(expected) {
+        // Sums of eighths are exact in any order.
+        let figures = |b: &Bucket| {
+            [b.count as f64, b.sum, b.min, b.max, b.first.1, b.last.1].map(f64::to_bits)
+        };
+        assert_eq!(
+            figures(found),
+            figures(expected),
+            "{what}: {found:?} {expected:?}"
+        );
+    }
+}
+
+#[test]
+fn answers_of_what_became_coarser_are_those_of_the_samples() {
+    for durability in [
+        Durability::Interval(Duration::from_millis(100)),
+        Durability::Memory,
+    ] {
+        let mut store = Store::new(durability, rules(LEVELS));
+        for _ in 0..9 {
+            store.run(1000);
+            store.assert_answers(store.oldest());
+        }
+        let status = store.engine.status();
+        assert_eq!((status.sources, status.series), (3, 12));
+        assert!(
+            status.levels == 6 && status.aged_samples > 90_000,
+            "{status:?}"
+        );
+        // Fewer rows than samples, and the samples are gone.
+        assert!(status.segments_dropped > 0);
+        let all = Interval::new(i64::MIN, i64::MAX);
+        let series = store.engine.select(&query(0, "temp", all)).unwrap();
+        let series: Vec<_> = series.map(Result::unwrap).collect();
+        assert_eq!(series.len(), 1);
+        assert!(series[0].times.is_sorted_by(|a, b| a < b));
+        let rows = series[0].times.len();
+        assert!((900..2000).contains(&rows), "{rows}");
+        // Of every class and level, some is left.
+        let log = store.engine.log();
+        let names: Vec<&str> = log.classes.iter().map(|class| &*class.class.name).collect();
+        assert_eq!(names, ["raw", "default", "raw/10s", "raw/1m"]);
+        let store = store.reopen(None);
+        store.assert_answers(store.oldest());
+        assert_eq!(store.engine.status().levels, 6);
+    }
+}
+
+#[test]
+fn answers_say_where_they_are_coarser() {
+    let mut store = Store::new(Durability::Memory, rules(LEVELS));
+    store.run(5000);
+    let now = store.now();
+    let all = Interval::new(i64::MIN, i64::MAX);
+    let levels = store.engine.levels(&query(0, "temp", all));
+    let [fine, coarse]: [LevelSpan; 2] = levels.try_into().unwrap();
+    assert_eq!(
+        (fine.step_ns, coarse.step_ns),
+        (10_000_000_000, 60_000_000_000)
+    );
+    assert_eq!(coarse.to + 1, fine.from);
+    // A round is a 32nd of the age, in whole steps.
+    let samples_from = fine.to + 1;
+    assert_eq!(samples_from % (10 * SECOND), 0);
+    assert!((600..=632).contains(&((now - samples_from) / SECOND)));
+    let recent = query(0, "temp", Interval::new(samples_from, now));
+    assert_eq!(store.engine.levels(&recent), []);
+    let series = store.engine.select(&query(0, "temp", all)).unwrap();
+    let series: Vec<_> = series.map(Result::unwrap).collect();
+    let Column::F64(values) = &series[0].values else {
+        panic!("the type changed");
+    };
+    for (time, value) in series[0].times.iter().zip(values) {
+        let step = match *time {
+            time if time <= coarse.to => MINUTE,
+            time if time <= fine.to => 10 * SECOND,
+            _ => continue,
+        };
+        assert_eq!(time % step, 0);
+        let part = store.expected(0, "temp", step, Interval::new(*time, time + step - 1));
+        assert_eq!((part.len(), *value), (1, part[0].mean()));
+    }
+    // Types stay what they were.
+    for (field, expected) in [
+        ("count", FieldType::I64),
+        ("ok", FieldType::Bool),
+        ("state", FieldType::Str),
+    ] {
+        let series = store.engine.select(&query(0, field, all)).unwrap();
+        let series: Vec<_> = series.map(Result::unwrap).collect();
+        assert_eq!(series[0].values.field_type(), expected);
+        let last = store.sent[0]
+            .iter()
+            .rfind(|sample| sample.time < series[0].times[1])
+            .unwrap();
+        match series[0].values.get(0) {
+            Value::Bool(ok) => assert_eq!(ok, last.ok),
+            Value::Str(state) => assert_eq!(state, last.state),
+            _ => {}
+        }
+    }
+    // Nobody sees what they are kept in.
+    assert_eq!(store.engine.tag_names(&Selector::all()), ["n"]);
+    assert_eq!(store.engine.sources(&Selector::all()).len(), 3);
+    assert_eq!(store.engine.fields(&Selector::all()).len(), 4);
+}
+
+#[test]
+fn a_round_that_a_power_cut_ends_loses_nothing() {
+    let mut store = Store::new(Durability::Sync, rules(LEVELS));
+    store.run(700);
+    let mut cuts = 0;
+    for turn in 0..60 {
+        store.run(60);
+        // A round is due at about every third of these.
+        store.clock.advance(21 * SECOND as u64);
+        store = store.cut(turn % 12);
+        cuts += 1;
+        store.assert_answers(store.oldest());
+    }
+    assert_eq!(cuts, 60);
+    assert!(store.engine.status().levels > 0);
+}
+
+#[test]
+fn what_is_deleted_is_in_no_level_and_the_rest_of_a_round_is_made_anew() {
+    let mut store = Store::new(Durability::Memory, rules(LEVELS));
+    store.run(3000);
+    let now = store.now();
+    // A step of the level, and some of the samples.
+    let deep = Interval::new(now - 1000 * SECOND + 1, now - 900 * SECOND);
+    let shallow = Interval::new(now - 300 * SECOND, now - 200 * SECOND);
+    let selector = Selector::parse("m{n=\"1\"}").unwrap();
+    for interval in [deep, shallow] {
+        assert_eq!(store.engine.delete(&selector, interval).unwrap(), 1);
+    }
+    // Steps that it overlaps go as a whole.
+    let start = deep.start - deep.start.rem_euclid(10 * SECOND);
+    let end = deep.end - deep.end.rem_euclid(10 * SECOND) + 10 * SECOND - 1;
+    store.sent[1]
+        .retain(|sample| !(start..=end).contains(&sample.time) && !shallow.contains(sample.time));
+    store.assert_answers(now - 3000 * SECOND);
+    let mut store = store.reopen(None);
+    store.assert_answers(now - 3000 * SECOND);
+    store.run(2000);
+    store.assert_answers(now - 3000 * SECOND);
+}
+
+/// Rows, silence, deletes, power cuts and starts in an order that a seed draws; the model knows the
+/// samples, and which steps a delete took as a whole.
+fn live_through(seed: u64) {
+    let mut store = Store::new(Durability::Sync, rules(LEVELS));
+    store.rng = SimRng::new(seed);
+    store.run(700);
+    for _ in 0..30 {
+        match store.rng.below(6) {
+            0 => store.clock.advance(store.rng.below(300) * SECOND as u64),
+            1 => {
+                let operations = store.rng.below(40);
+                store.clock.advance(store.rng.below(60) * SECOND as u64);
+                store = store.cut(operations);
+            }
+            2 => store.delete_some(),
+            3 => store = store.reopen(None),
+            _ => {}
+        }
+        let seconds = store.rng.between(1, 150) as i64;
+        store.run(seconds);
+        store.assert_answers(store.oldest());
+    }
+}
+
+#[test]
+fn whatever_happens_answers_are_those_of_the_samples() {
+    for seed in 0..12 {
+        live_through(seed);
+    }
+}
+
+#[test]
+fn other_rules_keep_what_there_is() {
+    let mut store = Store::new(Durability::Memory, rules(LEVELS));
+    store.run(3000);
+    let start = store.now() - 2900 * SECOND;
+    // No levels any more, longer ones, shorter ones, and a class that keeps samples longer.
+    for levels in ["1m for 3h", "5s for 1h then 1m for 2h", LEVELS] {
+        store = store.reopen(Some(rules(levels)));
+        store.assert_answers(start);
+        store.run(100);
+        store.assert_answers(start);
+    }
+    let longer = Class {
+        keep: Keep {
+            age: Some(Duration::from_secs(1800)),
+            ..Keep::default()
+        },
+        ..rules(LEVELS).list()[0].clone()
+    };
+    store = store.reopen(Some(Classes::new(vec![longer]).unwrap()));
+    store.run(100);
+    store.assert_answers(start);
+    store = store.reopen(Some(Classes::default()));
+    store.run(10);
+    store.assert_answers(start);
+}
+
+#[test]
+fn a_source_with_very_many_fields_becomes_coarser_too() {
+    let mut store = Store::new(Durability::Memory, rules("10s for 1h"));
+    // Their long names alone are more than the others have.
+    store.options.memory = 64 << 20;
+    let store = store.reopen(None);
+    let source = store.source(0);
+    let names: Vec<String> = (0..300).map(|n| format!("{n:0>1024}")).collect();
+    let fields: Vec<&str> = names.iter().map(|name| &**name).collect();
+    for second in 0..700 {
+        store.clock.advance(SECOND as u64);
+        let field = |n: usize| FieldColumn {
+            present: None,
+            values: Column::F64(vec![(n + second) as f64]),
+        };
+        let columns = Columns {
+            times: vec![store.now()],
+            fields: (0..300).map(field).collect(),
+        };
+        let receipt = store.engine.append_columns(source, &fields, &columns);
+        assert_eq!(receipt.unwrap().rows, 1);
+        while store.engine.step().unwrap() {}
+    }
+    let before = Interval::new(i64::MIN, store.now() - 630 * SECOND);
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: before,
+    };
+    let series = store.engine.select(&query).unwrap();
+    let series: Vec<_> = series.map(Result::unwrap).collect();
+    assert_eq!(series.len(), 300);
+    assert!(series.iter().all(|one| one.times == series[0].times));
+    assert_eq!(store.engine.status().levels, 3);
+}
