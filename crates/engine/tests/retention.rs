@@ -297,6 +297,43 @@ fn what_was_set_aside_counts_in_the_budget() {
 }
 
 #[test]
+fn a_sealed_segment_with_chapters_is_found_sound() {
+    let quick = || Options {
+        idle_seal: Duration::from_secs(10),
+        durability: Durability::Sync,
+        lanes: 2,
+        ..options(Classes::default())
+    };
+    let store = Store::new(quick());
+    for _ in 0..4 {
+        for _ in 0..50 {
+            store.tick(&store.ids).unwrap();
+        }
+        // All fall silent, and a chapter ends.
+        for _ in 0..20 {
+            store.clock.advance(SECOND as u64);
+            store.settle_steps();
+        }
+    }
+    let chapters = |name: &String| name.ends_with(".open") && name.matches('.').count() == 2;
+    let names = store.disk.list().unwrap();
+    assert!(names.iter().any(chapters), "{names:?}");
+    let store = store.reopen(quick());
+    store.engine.close().unwrap();
+    let report = seiner_engine::check(&*store.disk, &mut |_, _| {}).unwrap();
+    assert!(report.is_sound() && report.blocks > 20, "{report:?}");
+    let sealed = store.disk.list().unwrap();
+    let sealed = sealed.iter().find(|name| name.ends_with(".log")).unwrap();
+    let len = store.disk.open(sealed).unwrap().len().unwrap();
+    for at in (0..len).step_by(61) {
+        let disk = store.disk.fork(at);
+        assert!(disk.flip_bit(sealed, at * 8 + at % 8));
+        let report = seiner_engine::check(&disk, &mut |_, _| {}).unwrap();
+        assert!(!report.is_sound(), "byte {at} of {len}");
+    }
+}
+
+#[test]
 fn a_quota_keeps_the_latest_bytes() {
     let keep = Keep {
         bytes: Some(256 << 10),

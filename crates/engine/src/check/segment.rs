@@ -69,19 +69,24 @@ impl Reading<'_, '_> {
         entries.sort_unstable_by_key(|entry| entry.offset);
         let mut at = 0;
         for entry in &entries {
-            if whole && u64::from(entry.offset) != at {
+            let begin = u64::from(entry.offset);
+            if whole && begin != at && !self.chapter(at, begin) {
                 let what = format!(
                     "block {} begins here, the one before ends at {at}",
                     entry.number
                 );
-                self.damage(u64::from(entry.offset), what);
+                self.damage(begin, what);
             }
             at = u64::from(entry.offset) + u64::from(entry.len);
             self.block(entry);
             self.check.advance(u64::from(entry.len));
         }
-        let blocks_end = trailer.block_bytes;
-        self.zeros(blocks_end, aligned(blocks_end));
+        let end = self.blocks_end();
+        if whole && aligned(at) != end && !self.chapter(at, end) {
+            let what = format!("the footer begins here, the last block ends at {at}");
+            self.damage(end, what);
+        }
+        self.zeros(at, aligned(at));
         self.zeros(
             trailer.fence_offset + u64::from(trailer.fence_len),
             self.segment.bytes() - TRAILER_BYTES as u64,
@@ -99,11 +104,42 @@ impl Reading<'_, '_> {
         self.check.damage(self.name, offset, what);
     }
 
+    /// Where the blocks and chapters end: the footer begins there.
+    fn blocks_end(&self) -> u64 {
+        let first = self.segment.fence().first();
+        first.map_or(self.segment.trailer.fence_offset, |page| {
+            u64::from(page.offset)
+        })
+    }
+
+    /// Whether a chapter's index, and nothing else, lies between the end of a block and `end`.
+    fn chapter(&mut self, from: u64, end: u64) -> bool {
+        if end <= aligned(from) || end != aligned(end) {
+            return false;
+        }
+        let Ok((trailer, fence)) = self.segment.chapter(end) else {
+            return false;
+        };
+        let mut at = aligned(from);
+        for page in &fence {
+            if u64::from(page.offset) != at || self.segment.page(page).is_err() {
+                return false;
+            }
+            at += u64::from(page.len);
+        }
+        self.zeros(from, aligned(from));
+        self.zeros(
+            trailer.fence_offset + u64::from(trailer.fence_len),
+            end - TRAILER_BYTES as u64,
+        );
+        at == trailer.fence_offset && trailer.previous <= from
+    }
+
     /// Reads all pages; answers the entries, and whether all were read.
     fn pages(&mut self) -> (Vec<Entry>, bool) {
         let mut entries: Vec<Entry> = Vec::new();
         let mut whole = true;
-        let mut at = aligned(self.segment.trailer.block_bytes);
+        let mut at = self.blocks_end();
         for page in self.segment.fence().to_vec() {
             let offset = u64::from(page.offset);
             if offset != at {
@@ -237,9 +273,9 @@ impl Reading<'_, '_> {
     }
 
     fn block(&mut self, entry: &Entry) {
-        if u64::from(entry.offset) + u64::from(entry.len) > self.segment.trailer.block_bytes {
+        if u64::from(entry.offset) + u64::from(entry.len) > self.blocks_end() {
             let what = format!(
-                "block {} of {} bytes reaches past the last block's end",
+                "block {} of {} bytes reaches into the footer",
                 entry.number, entry.len
             );
             return self.damage(u64::from(entry.offset), what);

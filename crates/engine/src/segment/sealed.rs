@@ -232,6 +232,11 @@ impl Segment {
         self.fence.iter().map(|page| self.page(page))
     }
 
+    /// The index of the chapter that ends at `end`.
+    pub fn chapter(&self, end: u64) -> Result<(Trailer, Vec<Page>), Error> {
+        read_index(&*self.file()?, &self.name, self.trailer.store, end)
+    }
+
     /// Bytes at a place, whatever they are.
     pub fn bytes_at(&self, offset: u64, len: u64) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; len as usize];
