@@ -4,7 +4,8 @@ use crate::failure::Failure;
 use crate::remote::Remote;
 use anyhow::Context;
 use clap::Args;
-use seiner_engine::{Engine, Options};
+use seiner_engine::Engine;
+use seiner_server::Layers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ pub struct Target {
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     to: String,
     /// Write straight into this directory instead, which is made if it is missing. Faster, and no
-    /// server is needed; none may have the directory open.
+    /// server is needed; none may have the directory open. Settings are those that a server started
+    /// here would have: of ./seiner.toml and the environment.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -41,8 +43,10 @@ impl Target {
     }
 }
 
-/// Opens the store in a directory.
+/// Opens the store in a directory, with the budget and the classes that a server started here would
+/// have: with others it would keep more, or less.
 pub fn open_directory(directory: &Path) -> anyhow::Result<Arc<Engine>> {
-    Engine::open_directory(directory, Options::default())
+    let settings = Layers::gather(None, |_| None, &[])?.settings()?;
+    Engine::open_directory(directory, settings.options())
         .with_context(|| format!("the directory {} was not opened", directory.display()))
 }

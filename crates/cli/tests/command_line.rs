@@ -229,6 +229,39 @@ fn csv_is_imported_exactly() {
 }
 
 #[test]
+fn a_directory_is_opened_with_the_settings_of_a_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let classes = "[[class]]\nname = \"young\"\nsources = \"m\"\nage = \"1h\"\n";
+    fs::write(path.join("seiner.toml"), classes).unwrap();
+    fs::write(
+        path.join("a.lp"),
+        "m x=1 1000000000\nother x=1 1000000000\n",
+    )
+    .unwrap();
+    let (status, _, err) = run(path, &["write", "--data", "d", "a.lp"]);
+    assert_eq!(status, 0, "{err}");
+    let (status, found, err) = run(
+        path,
+        &[
+            "query",
+            "{}",
+            "--from",
+            "1970-01-01",
+            "--data",
+            "d",
+            "--format",
+            "csv",
+        ],
+    );
+    assert_eq!(status, 0, "{err}");
+    assert!(found.contains("other") && !found.contains("m,"), "{found}");
+    fs::write(path.join("seiner.toml"), "disk = \"1 KiB\"\n").unwrap();
+    let (status, _, err) = run(path, &["write", "--data", "d", "a.lp"]);
+    assert!(status != 0 && err.contains("disk"), "{status}: {err}");
+}
+
+#[test]
 fn a_trace_of_a_store_is_simulated() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
