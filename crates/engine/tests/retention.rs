@@ -456,14 +456,14 @@ fn nothing_is_shed_in_vain_where_others_filled_the_disk() {
         ..class("shed", "m", Keep::default())
     };
     let store = Store::new(options(Classes::new(vec![shed]).unwrap()));
-    (0..5000).for_each(|_| store.tick(&store.ids).unwrap());
+    (0..1500).for_each(|_| store.tick(&store.ids).unwrap());
     store.engine.settle().unwrap();
     store.disk.set_capacity(Some(store.used() + (64 << 10)));
     store.clock.advance(2 * SECOND as u64);
     store.settle_steps();
     let refused = store.tick(&store.ids);
     assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
-    assert_eq!(store.times(store.ids[0]).len(), 5000);
+    assert_eq!(store.times(store.ids[0]).len(), 1500);
     store.disk.set_capacity(None);
     store.clock.advance(2 * SECOND as u64);
     store.tick(&store.ids).unwrap();

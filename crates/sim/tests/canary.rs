@@ -58,7 +58,7 @@ fn writes_without_their_last_page_are_found_out() {
 
 /// The run of a store that lets go of data that finds a lie out; it passes without the lie.
 fn found_out_by_forgetting(lie: &str, wrap: Wrap) {
-    const WITHIN: u64 = 100;
+    const WITHIN: u64 = 500;
     let found = (0..WITHIN).find_map(|seed| World::forgetful(seed, wrap, false).run().err());
     let violation = found.unwrap_or_else(|| panic!("{WITHIN} runs and {lie} was not found out"));
     println!("{lie}: {violation}");
@@ -80,7 +80,8 @@ fn files_that_are_not_removed_are_found_out() {
     found_out_by_forgetting("a removal that does nothing", removes_nothing);
 }
 
-/// But for a merge's: without the victim's name its blocks are only counted twice.
+/// But for a merge's: without the victim's name its blocks are only counted twice. And but for a
+/// drop's: what the catalog is told then is lost only with a power cut that the removal outlasts.
 #[test]
 fn syncs_that_a_work_leaves_out_are_found_out() {
     let lies: [Wrap; Work::ALL.len()] = [
@@ -95,7 +96,7 @@ fn syncs_that_a_work_leaves_out_are_found_out() {
         leaves_out_syncs_in::<8>,
     ];
     for (work, wrap) in Work::ALL.into_iter().zip(lies) {
-        if work != Work::Merge {
+        if !matches!(work, Work::Merge | Work::Drop) {
             found_out_by_forgetting(&format!("no sync in {work:?}"), wrap);
         }
     }
