@@ -295,8 +295,10 @@ pub struct Places {
     pub page: PathBuf,
 }
 
-/// Makes the page from the JSON files that are there.
+/// Makes the page from the JSON files that are there. Where one is not, as in a fresh clone, what the
+/// page said so far stays.
 pub fn summarise(places: &Places) -> Result<()> {
+    let before = fs::read_to_string(&places.page).unwrap_or_default();
     let mut text = String::from(
         "# Results\n\nMade by the benchmarks (`make bench-NAME`); edits by hand are lost. \
          Figures that were missed stand here as well.\n",
@@ -306,14 +308,27 @@ pub fn summarise(places: &Places) -> Result<()> {
             Some(report) => {
                 let _ = write!(text, "\n{}", report.markdown());
             }
-            None => {
-                let _ = write!(text, "\n## {name}\n\nNot run yet: `make bench-{name}`.\n");
-            }
+            None => match section(&before, name) {
+                Some(section) => {
+                    let _ = write!(text, "\n{section}");
+                }
+                None => {
+                    let _ = write!(text, "\n## {name}\n\nNot run yet: `make bench-{name}`.\n");
+                }
+            },
         }
     }
     fs::write(&places.page, text).with_context(|| format!("writing {}", places.page.display()))?;
     println!("The page: {}", places.page.display());
     Ok(())
+}
+
+/// A benchmark's section of the page, up to the next one's.
+fn section<'a>(page: &'a str, name: &str) -> Option<&'a str> {
+    let begin = page.find(&format!("\n## {name}\n"))? + 1;
+    let section = &page[begin..];
+    let end = section.find("\n\n## ").map_or(section.len(), |end| end + 1);
+    Some(&section[..end])
 }
 
 fn read(path: &Path) -> Result<Option<Report>> {
@@ -393,6 +408,13 @@ mod tests {
         );
         assert!(page.contains("| seiner | 0.75 |"), "{page}");
         assert!(page.contains("Not run yet: `make bench-peers`"), "{page}");
+        // In a fresh clone there is the page alone.
+        let clone = Places {
+            output: directory.path().join("clone"),
+            page: places.page.clone(),
+        };
+        summarise(&clone).unwrap();
+        assert_eq!(fs::read_to_string(&places.page).unwrap(), page);
         let json: Value =
             serde_json::from_slice(&fs::read(places.output.join("restart.json")).unwrap()).unwrap();
         assert_eq!(json["checks"][0]["holds"], false);
