@@ -42,6 +42,9 @@ export class Picker {
   private shown: Choice[] = [];
   private active = 0;
   private flight: AbortController | null = null;
+  private loading = false;
+  /** Enter was pressed before the list was there. */
+  private wanted = false;
   private timer: number | undefined;
   private readonly id = `picker-${(serial += 1)}`;
 
@@ -77,6 +80,7 @@ export class Picker {
   close(take: boolean): void {
     if (this.panel === null) return;
     this.flight?.abort();
+    this.loading = this.wanted = false;
     window.clearTimeout(this.timer);
     document.removeEventListener('mousedown', this.outside);
     window.removeEventListener('resize', this.place);
@@ -107,12 +111,18 @@ export class Picker {
     this.flight?.abort();
     const flight = new AbortController();
     this.flight = flight;
+    this.loading = true;
     if (this.loaded.choices.length === 0) put(this.list, h('li', { class: 'quiet' }, 'Loading…'));
     try {
       this.loaded = await this.options.load(this.input.value, flight.signal);
+      this.loading = false;
       this.filter();
+      if (this.wanted) this.choose(this.active);
+      this.wanted = false;
     } catch (error) {
-      if (!flight.signal.aborted) put(this.list, h('li', { class: 'quiet error' }, error instanceof Error ? error.message : String(error)));
+      if (flight.signal.aborted) return;
+      this.loading = this.wanted = false;
+      put(this.list, h('li', { class: 'quiet error' }, error instanceof Error ? error.message : String(error)));
     }
   }
 
@@ -172,6 +182,8 @@ export class Picker {
     else if (event.key === 'Enter') {
       event.preventDefault();
       if (event.ctrlKey || event.metaKey) this.close(true);
+      // Fingers are faster than networks: what is chosen is known when the list is there.
+      else if (this.loading) this.wanted = true;
       else this.choose(this.active);
       return;
     } else if (event.key === 'Escape' || event.key === 'Tab') {

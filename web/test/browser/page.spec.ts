@@ -211,6 +211,19 @@ test.describe('explorer', () => {
     await expect(page.locator('.legend tbody tr')).toHaveCount(20);
   });
 
+  test('takes an Enter that comes before the list', async ({ page }) => {
+    await page.route('**/api/v1/measurements*', async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 700));
+      await route.continue();
+    });
+    await page.goto('/');
+    await page.keyboard.press('/');
+    await page.keyboard.type('cp');
+    await page.keyboard.press('Enter');
+    await expect(page.locator('.legend tbody tr')).toHaveCount(10);
+    expect(params(page).get('select')).toBe('cpu');
+  });
+
   test('drag zooms and asks again; double click, Esc and the back button go back', async ({ page }) => {
     const seen = queries(page);
     await page.goto(ONE);
