@@ -1,7 +1,7 @@
 //! How cells went under every strategy, as tables and checks.
 
 use super::cell::Cell;
-use crate::report::{Table, short};
+use crate::report::{Check, Relation, Table, short};
 use seiner_raid::Merging;
 use seiner_raid::simulate::Measured;
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ fn bytes(one: &Measured) -> f64 {
 }
 
 /// The geometric mean.
-pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| {
         (sum + value.ln(), count + 1)
     });
@@ -114,7 +114,7 @@ pub fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// The smallest.
-pub fn worst(values: impl Iterator<Item = f64>) -> f64 {
+fn worst(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::INFINITY, f64::min)
 }
 
@@ -206,4 +206,28 @@ pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
         row[0] = format!("{}, {}", outcome.cell.group, row[0]);
     }
     table
+}
+
+/// What is demanded of the default; `least` is for the cell in which it does worst.
+pub fn checks(outcomes: &[Outcome], least: f64) -> Vec<Check> {
+    let ratios = || {
+        outcomes
+            .iter()
+            .map(|outcome| outcome.of_best(Merging::Adaptive))
+    };
+    let at_least = |name: &str, value, bound| {
+        Check::new(name, Some(value), Relation::AtLeast, Some(bound), "")
+    };
+    vec![
+        at_least(
+            "default over the best static strategy, worst cell",
+            worst(ratios()),
+            least,
+        ),
+        at_least(
+            "default over the best static strategy, geometric mean",
+            mean(ratios()),
+            1.0,
+        ),
+    ]
 }

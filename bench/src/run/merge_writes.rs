@@ -1,6 +1,7 @@
 //! `merge-writes`: bytes written for each byte stored, and the rate at which a nearly full store
 //! takes more.
 
+use crate::latency::median;
 use crate::log::load::{Load, Running, Served, Stretch};
 use crate::report::{Check, Places, Relation, Report, Table, cell};
 use anyhow::Result;
@@ -265,12 +266,8 @@ impl Sustained {
     /// The median of the rounds' ratios.
     fn kept(&self) -> Option<f64> {
         let rounds = self.full.iter().zip(&self.empty);
-        let mut ratios: Vec<f64> = rounds.map(|(full, empty)| full / empty).collect();
-        ratios.sort_by(f64::total_cmp);
-        ratios
-            .get(ratios.len() / 2)
-            .copied()
-            .filter(|_| self.refused.is_none())
+        let ratios = rounds.map(|(full, empty)| full / empty);
+        median(ratios).filter(|_| self.refused.is_none())
     }
 }
 
@@ -322,11 +319,7 @@ fn sustained_table(sustained: &[Sustained]) -> Table {
         "kept",
     ];
     let mut table = Table::new(title, &columns);
-    let median = |rates: &[f64]| {
-        let mut rates = rates.to_vec();
-        rates.sort_by(f64::total_cmp);
-        cell(rates.get(rates.len() / 2).copied())
-    };
+    let median = |rates: &[f64]| cell(median(rates.iter().copied()));
     for one in sustained {
         let kept = match &one.refused {
             Some(_) => "refused".to_string(),

@@ -2,10 +2,9 @@
 
 use crate::raid::outcome::{self, Outcome};
 use crate::raid::{cell, heldout};
-use crate::report::{Check, Places, Relation, Report};
+use crate::report::{Places, Report};
 use anyhow::Result;
 use clap::Args;
-use seiner_raid::Merging;
 use serde_json::json;
 
 /// What `raid-heldout` runs.
@@ -25,27 +24,7 @@ pub fn run(_: &Settings, places: &Places) -> Result<()> {
     let outcomes = outcome::measure(heldout::cells());
     report.tables.push(outcome::groups(&outcomes));
     report.tables.push(outcome::worst_cells(&outcomes, 12));
-    let ratios = || {
-        outcomes
-            .iter()
-            .map(|outcome| outcome.of_best(Merging::Adaptive))
-    };
-    report.checks = vec![
-        Check::new(
-            "default over the best static strategy, worst cell",
-            Some(outcome::worst(ratios())),
-            Relation::AtLeast,
-            Some(0.95),
-            "",
-        ),
-        Check::new(
-            "default over the best static strategy, geometric mean",
-            Some(outcome::mean(ratios())),
-            Relation::AtLeast,
-            Some(1.0),
-            "",
-        ),
-    ];
+    report.checks = outcome::checks(&outcomes, 0.95);
     report.measured = json!(outcomes.iter().map(Outcome::json).collect::<Vec<_>>());
     report.finish(places)
 }

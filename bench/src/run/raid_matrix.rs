@@ -6,7 +6,7 @@ use crate::raid::{cell, tuning};
 use crate::report::{Check, Places, Relation, Report, Table, short};
 use anyhow::Result;
 use clap::Args;
-use seiner_raid::{Merging, pq};
+use seiner_raid::pq;
 use serde_json::json;
 use std::hint::black_box;
 use std::time::Instant;
@@ -60,38 +60,19 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 }
 
 fn checks(outcomes: &[Outcome], parity: &[(usize, usize, f64)]) -> Vec<Check> {
-    let ratios = || {
-        outcomes
-            .iter()
-            .map(|outcome| outcome.of_best(Merging::Adaptive))
-    };
     let in_cache = parity
         .iter()
         .find(|(strips, bytes, _)| (*strips, *bytes) == (4, 16 << 10))
         .map(|(.., rate)| *rate);
-    vec![
-        Check::new(
-            "default over the best static strategy, worst cell",
-            Some(outcome::worst(ratios())),
-            Relation::AtLeast,
-            Some(0.97),
-            "",
-        ),
-        Check::new(
-            "default over the best static strategy, geometric mean",
-            Some(outcome::mean(ratios())),
-            Relation::AtLeast,
-            Some(1.0),
-            "",
-        ),
-        Check::new(
-            "both syndromes of 4 strips of 16 KiB, data a second on a core",
-            in_cache,
-            Relation::AtLeast,
-            Some(50.0),
-            "GB/s",
-        ),
-    ]
+    let mut checks = outcome::checks(outcomes, 0.97);
+    checks.push(Check::new(
+        "both syndromes of 4 strips of 16 KiB, data a second on a core",
+        in_cache,
+        Relation::AtLeast,
+        Some(50.0),
+        "GB/s",
+    ));
+    checks
 }
 
 /// Strips, bytes of a strip, and GB of data a second, the best of several rounds.

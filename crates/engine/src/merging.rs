@@ -22,7 +22,7 @@ use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::{Share, Tally};
 use crate::volume::SlotState;
-use seiner_merge::{Decision, Memory, SegmentStat, View, least_dead_share};
+use seiner_merge::{Decision, Memory, SegmentStat, View};
 use seiner_model::{Interval, Selector};
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, MutexGuard};
@@ -104,14 +104,14 @@ impl Engine {
             // Their room is as good as free.
             let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
             fill.used = fill.used.saturating_sub(gone);
-            (now, fill, segments, state.may_shed())
+            (now, fill, segments, state.least_dead_share())
         };
-        let (now, fill, segments, may_shed) = view;
+        let (now, fill, segments, least_dead_share) = view;
         let decision = writing.policy.choose(&View {
             now,
             fill,
             output_limit: self.segment_bytes,
-            least_dead_share: least_dead_share(may_shed),
+            least_dead_share,
             segments: &segments,
         });
         let mut decided = self.decided();
@@ -168,7 +168,7 @@ impl Engine {
         }
         let state = self.lock();
         let found = state.tallies[&number].stat;
-        Ok(!found.is_dead() && found.dead_share() >= least_dead_share(state.may_shed()))
+        Ok(!found.is_dead() && found.dead_share() >= state.least_dead_share())
     }
 
     fn segment(&self, number: u64) -> Arc<Segment> {
@@ -379,21 +379,20 @@ impl Engine {
     /// Sheds before writers are slowed for want of room, when nothing is worth a merge; answers whether
     /// there was need to.
     fn shed_ahead(&self, writing: &mut Writing) -> Result<bool, Error> {
-        let written = {
+        let (written, budget) = {
             let state = self.lock();
-            let fill = state.fill();
+            let budget = state.budget();
             let eaten = writing.eaten.iter().map(|eaten| eaten.segment.room());
             let coming = state.graveyard_bytes + eaten.sum::<u64>();
-            if fill.room_for_writers() + coming >= fill.budget / AHEAD || !state.may_shed() {
+            if state.room_for_writers() + coming >= budget / AHEAD || !state.may_shed() {
                 return Ok(false);
             }
             // What was let go last is counted first.
             if state.is_survey_due() {
                 return Ok(true);
             }
-            state.counters.block_bytes
+            (state.counters.block_bytes, budget)
         };
-        let budget = self.lock().fill().budget;
         if written - writing.surveyed >= budget / SURVEYS_A_BUDGET {
             writing.surveyed = written;
             self.survey_all(writing)?;
@@ -410,7 +409,7 @@ impl Engine {
             let Some(class) = state.first_to_shed() else {
                 return Ok(false);
             };
-            let bytes = (state.fill().budget / STEP).max(2 * self.segment_bytes);
+            let bytes = (state.budget() / STEP).max(2 * self.segment_bytes);
             // Counted first: if the disk fails now, they may be gone or not.
             state.counters.shed_bytes += bytes;
             (class, bytes)

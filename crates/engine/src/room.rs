@@ -111,13 +111,19 @@ impl State {
             + open.sum::<u64>()
     }
 
+    /// What writers may take of the room, as [`Fill::room_for_writers`], without looking at what is live.
+    pub fn room_for_writers(&self) -> u64 {
+        let taken = self.used() + self.reserved();
+        self.budget().saturating_sub(taken)
+    }
+
     /// What writers leave alone.
     fn reserved(&self) -> u64 {
         merge_room(&self.options) + ageing_room(&self.options) + self.pending()
     }
 
     /// What the store may take: its setting, or less where the file system has less.
-    fn budget(&self) -> u64 {
+    pub fn budget(&self) -> u64 {
         let setting = self.options.disk.unwrap_or(u64::MAX);
         setting.min(self.room_on_disk)
     }
@@ -143,6 +149,11 @@ impl State {
     /// Whether there is something to shed, and a reason.
     pub fn may_shed(&self) -> bool {
         !self.is_crowded() && self.first_to_shed().is_some()
+    }
+
+    /// The dead share from which a segment is worth a merge.
+    pub fn least_dead_share(&self) -> f64 {
+        seiner_merge::least_dead_share(self.may_shed())
     }
 
     /// Whether it is time to count anew what is live in some segment.

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::levels::LevelRows;
 use crate::retention::Veil;
-use crate::retention::coarser::field_of;
+use crate::retention::coarser::{field_of, step_start};
 use crate::segment::sealed::{LastPage, Segment, read_block};
 use crate::segment::{Entry, uncover};
 use seiner_model::{
@@ -633,7 +633,7 @@ pub(crate) fn bucket_start(time: i64, step: Step) -> i64 {
     match step {
         Step::Whole => 0,
         // The lowest bucket may begin before the lowest time there is.
-        Step::Every(step) => time.saturating_sub(time.rem_euclid(step)),
+        Step::Every(step) => step_start(time, step as u64),
     }
 }
 

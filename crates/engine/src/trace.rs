@@ -5,10 +5,10 @@
 //! `docs/format/merge-trace.md` says how the lines are to be read.
 
 use crate::engine::Engine;
-use crate::error::{Error, io_error};
+use crate::error::Error;
 use crate::inspect::registry::{Registry, open_catalog};
 use crate::inspect::{FileKind, files};
-use crate::retention::class::{Classes, Keep};
+use crate::retention::class::{Class, Keep};
 use crate::retention::rules_of;
 use crate::segment::sealed::Segment;
 use crate::segment::{Entry, uncover};
@@ -127,9 +127,7 @@ pub fn trace(disk: &dyn Disk) -> Result<Vec<Arrival>, Error> {
     let mut blocks = Blocks::default();
     for file in files(disk)? {
         if file.kind == FileKind::Segment {
-            let opened = disk.open(&file.file);
-            let opened = opened.map_err(io_error(|| format!("opening {}", file.file)))?;
-            blocks.add_segment(&Segment::of_file(opened, file.file, catalog.store)?)?;
+            blocks.add_segment(&Segment::on(disk, &file.file, catalog.store)?)?;
         }
     }
     let class_of = |source: u32| {
@@ -138,11 +136,11 @@ pub fn trace(disk: &dyn Disk) -> Result<Vec<Arrival>, Error> {
             .key(source)
             .map_or(0, |key| classes.of(&key))
     };
-    Ok(blocks.arrivals(&keeps(&classes), class_of))
+    Ok(blocks.arrivals(&keeps(classes.list()), class_of))
 }
 
-fn keeps(classes: &Classes) -> Vec<Keep> {
-    classes.list().iter().map(|class| class.keep).collect()
+fn keeps(classes: &[Class]) -> Vec<Keep> {
+    classes.iter().map(|class| class.keep).collect()
 }
 
 impl Engine {
@@ -158,9 +156,7 @@ impl Engine {
             for open in &state.open {
                 blocks.add(&open.entries(0), now);
             }
-            let classes = state.retention.classes().iter();
-            let keeps: Vec<Keep> = classes.map(|class| class.keep).collect();
-            (state.sealed.clone(), keeps)
+            (state.sealed.clone(), keeps(state.retention.classes()))
         };
         for segment in sealed.iter() {
             blocks.add_segment(segment)?;

@@ -12,6 +12,7 @@ use crate::catalog::{self, ReadCatalog};
 use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
+use crate::segment::sealed::Segment;
 use crate::volume;
 use seiner_platform::Disk;
 
@@ -263,7 +264,7 @@ impl Check<'_> {
     /// Segments tell how much the catalog must know.
     fn claims(&mut self, files: &[FileView], catalog: &ReadCatalog, registry: &Registry) {
         for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
-            let Ok(segment) = segment::open(self.disk, file, catalog.store) else {
+            let Ok(segment) = Segment::on(self.disk, &file.file, catalog.store) else {
                 continue;
             };
             let (sources, layouts) = (segment.trailer.sources, segment.trailer.layouts);

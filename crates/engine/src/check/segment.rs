@@ -4,28 +4,18 @@ use super::{Check, segment_number};
 use crate::answer::Bucket;
 use crate::block::{self, Block};
 use crate::catalog;
-use crate::error::{Error, io_error};
 use crate::inspect::FileView;
 use crate::inspect::registry::Registry;
 use crate::segment::footer::TRAILER_BYTES;
 use crate::segment::sealed::Segment;
 use crate::segment::{ALIGNMENT, Entry};
 use seiner_model::{FieldColumn, FieldType, Interval};
-use seiner_platform::Disk;
-
-/// Opens a segment.
-pub(super) fn open(disk: &dyn Disk, file: &FileView, store: u64) -> Result<Segment, Error> {
-    let opened = disk
-        .open(&file.file)
-        .map_err(io_error(|| format!("opening {}", file.file)))?;
-    Segment::of_file(opened, file.file.clone(), store)
-}
 
 /// Checks a segment.
 pub(super) fn check(check: &mut Check<'_>, file: &FileView, store: u64, registry: &Registry) {
     check.report.segments += 1;
     let before = check.done;
-    match open(check.disk, file, store) {
+    match Segment::on(check.disk, &file.file, store) {
         Ok(segment) => Reading {
             check,
             segment,

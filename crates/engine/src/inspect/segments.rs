@@ -3,7 +3,7 @@
 use super::FileKind;
 use super::registry::{Registry, open_catalog};
 use crate::block::Block;
-use crate::error::{Error, io_error};
+use crate::error::Error;
 use crate::segment::Entry;
 use crate::segment::sealed::{LastPage, Segment};
 use crate::volume;
@@ -133,7 +133,7 @@ pub fn segments(disk: &dyn Disk) -> Result<Vec<SegmentView>, Error> {
             damage: None,
         };
         if view.kind == FileKind::Segment {
-            match open(disk, &view.file, store) {
+            match Segment::on(disk, &view.file, store) {
                 Ok(segment) => view.trailer = Some(trailer(&segment)),
                 Err(error) => view.damage = Some(error.to_string()),
             }
@@ -142,13 +142,6 @@ pub fn segments(disk: &dyn Disk) -> Result<Vec<SegmentView>, Error> {
     }
     views.sort_by_key(|view| view.number);
     Ok(views)
-}
-
-fn open(disk: &dyn Disk, name: &str, store: u64) -> Result<Segment, Error> {
-    let file = disk
-        .open(name)
-        .map_err(io_error(|| format!("opening {name}")))?;
-    Segment::of_file(file, name.to_string(), store)
 }
 
 fn trailer(segment: &Segment) -> TrailerView {
@@ -178,7 +171,7 @@ fn sealed(disk: &dyn Disk, number: u64) -> Result<Segment, Error> {
             && volume::parse(&file.file).is_some_and(|(n, _)| n == number)
     });
     let file = file.ok_or_else(|| Error::Query(format!("there is no sealed segment {number}")))?;
-    open(disk, &file.file, store)
+    Segment::on(disk, &file.file, store)
 }
 
 /// The footer pages of a sealed segment.

@@ -335,7 +335,7 @@ impl Engine {
 
     /// How hard to compress: not while writers may have to wait for it.
     fn effort(&self) -> Effort {
-        let room = self.lock().fill().room_for_writers();
+        let room = self.lock().room_for_writers();
         match room < PRESSED * self.segment_bytes {
             true => Effort::Fast,
             false => Effort::Best,

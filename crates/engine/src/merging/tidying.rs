@@ -77,7 +77,7 @@ impl State {
             .collect();
         tallies.sort_by_key(|tally| (tally.stat.lane, tally.stat.number));
         // Another merge may want as much room, and writers go on meanwhile.
-        let room = self.fill().room_for_writers() / 4;
+        let room = self.room_for_writers() / 4;
         let most = self.extra_left().min(room);
         let list = self.options.memory / LIST_SHARE / size_of::<Live>() as u64;
         (1..=TOGETHER)

@@ -142,7 +142,9 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
         entry.ordinal.wrapping_sub(before.ordinal) as i64
     });
     // Mostly no block was gathered, and nothing more is said.
-    let rows = |entry: &Entry| entry.ordinal.wrapping_sub(entry.before);
+    fn rows(entry: &Entry) -> u64 {
+        entry.ordinal.wrapping_sub(entry.before)
+    }
     if entries
         .iter()
         .all(|entry| entry.since == entry.number && rows(entry) == u64::from(entry.rows))
@@ -153,8 +155,7 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
         entry.number.wrapping_sub(entry.since) as i64
     });
     column(out, |entry, _| {
-        let rows = entry.ordinal.wrapping_sub(entry.before);
-        rows.wrapping_sub(u64::from(entry.rows)) as i64
+        rows(entry).wrapping_sub(u64::from(entry.rows)) as i64
     });
 }
 

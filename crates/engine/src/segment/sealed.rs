@@ -7,7 +7,7 @@ use crate::error::{Error, io_error};
 use crate::room::on_disk;
 use crate::status::SegmentInfo;
 use seiner_model::Interval;
-use seiner_platform::File;
+use seiner_platform::{Disk, File};
 use std::sync::Arc;
 
 /// A footer page as it was read.
@@ -121,6 +121,13 @@ impl Segment {
             access: Access::Asked(files),
             ..segment
         })
+    }
+
+    /// Reads trailer and fence of a segment in a directory that no engine has open.
+    pub fn on(disk: &dyn Disk, name: &str, store: u64) -> Result<Segment, Error> {
+        let file = disk.open(name);
+        let file = file.map_err(io_error(|| format!("opening {name}")))?;
+        Segment::of_file(file, name.to_string(), store)
     }
 
     /// Reads trailer and fence of a file that stays open.
