@@ -17,6 +17,7 @@ use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
+use crate::room;
 use crate::segment::Entry;
 use crate::segment::open::{Link, NO_BLOCK, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
@@ -80,6 +81,8 @@ pub struct Counters {
     pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
+    /// Time that writers were made to wait for room, ns.
+    pub waited_ns: u64,
     /// Blocks that a merge found damaged.
     pub damaged_blocks: u64,
     /// Samples that went into a coarser level.
@@ -174,7 +177,8 @@ impl State {
             lanes: Lanes::new(LaneSettings {
                 lanes: options.lanes,
                 segment_bytes: options.segment_bytes,
-                least_bytes: options.segment_bytes / LEAST_SHARE,
+                least_bytes: (options.segment_bytes / LEAST_SHARE)
+                    .max(room::thrifty_segment(&options)),
             }),
             retention: Retention::new(options.classes.clone(), options.disk),
             skips: HashMap::new(),

@@ -77,6 +77,9 @@ pub struct Status {
     pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
+    /// Time that writers were made to wait because the budget was nearly used up, or until there was
+    /// room, ns.
+    pub waited_ns: u64,
     /// Samples that were too old and went into a coarser level.
     pub aged_samples: u64,
     /// Rows that were written to coarser levels.
