@@ -43,9 +43,9 @@ impl Store {
             let time = self.sent.len() as i64 * 1_000_000_000;
             let value = f64::from_bits(self.rng.next_u64() >> 2);
             self.sent.insert(time, value);
-            let receipt = self
-                .engine
-                .append_samples("value", &ids, &[time; SOURCES], &[value; SOURCES]);
+            let receipt =
+                self.engine
+                    .append_samples("value", &ids, &[time; SOURCES], &[value; SOURCES]);
             assert_eq!(receipt.unwrap().rows, SOURCES);
         }
         self.engine.commit().unwrap();
