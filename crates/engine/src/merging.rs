@@ -71,9 +71,9 @@ impl Engine {
     /// Drops, merges and lets go as far as there is need; answers whether anything was done.
     pub(crate) fn tend(&self, writing: &mut Writing) -> Result<bool, Error> {
         self.lock().advance(self.clock.now());
-        let mut done = self.drop_eaten(writing)?;
+        let done = self.drop_eaten(writing)?;
         self.empty_graveyard(writing)?;
-        done |= self.survey_due(writing, SURVEYS)?;
+        self.survey_due(writing, SURVEYS)?;
         self.bring_down_quotas(writing)?;
         if let Some(Unfinished { victims, extra }) = writing.unfinished.take() {
             self.merge(writing, &victims, extra)?;
@@ -184,26 +184,17 @@ impl Engine {
     // ---- surveys
 
     /// Counts anew what is live in segments of which it is time to.
-    fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<bool, Error> {
+    fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<(), Error> {
         let due: Vec<u64> = {
             let state = self.lock();
             let now = state.retention.now();
             let due = state.tallies.values().filter(|tally| tally.due <= now);
             due.take(most).map(|tally| tally.stat.number).collect()
         };
-        // A write to the catalog, so that what is too old may go though nothing new comes.
-        let vouch = !due.is_empty() && self.lock().retention.needs_vouching();
-        if vouch {
-            self.lock().retention.note_time();
-            self.write_catalog(writing)?;
-            let mut state = self.lock();
-            let now = state.retention.now();
-            state.retention.vouch(now);
-        }
         for &number in &due {
             self.survey_segment(writing, number)?;
         }
-        Ok(vouch)
+        Ok(())
     }
 
     fn survey_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
@@ -510,7 +501,7 @@ impl Engine {
         for tally in self.lock().tallies.values_mut() {
             tally.due = i64::MIN;
         }
-        self.survey_due(writing, usize::MAX).map(|_| ())
+        self.survey_due(writing, usize::MAX)
     }
 }
 

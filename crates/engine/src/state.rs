@@ -26,7 +26,7 @@ use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
-use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value};
+use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value, duration_text};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
@@ -53,6 +53,8 @@ pub struct Counters {
     pub samples: u64,
     /// Rows refused.
     pub rejected: u64,
+    /// Those of them that were too old for their class as they came.
+    pub too_old: u64,
     /// Blocks sealed.
     pub blocks: u64,
     /// Their bytes.
@@ -332,6 +334,11 @@ impl State {
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
     ) -> Result<Result<(), Reason>, Error> {
+        if time < self.retention.late_before()
+            && let Some(reason) = self.too_old(source, time)
+        {
+            return Ok(Err(reason));
+        }
         let layout = self
             .layouts
             .get(self.buffers.line(source).layout)
@@ -357,6 +364,19 @@ impl State {
         receipt.rows += 1;
         receipt.samples += cells.len();
         Ok(Ok(()))
+    }
+
+    /// Why a row would be hidden as it comes, if it would.
+    #[cold]
+    fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
+        let class = self.retention.too_old(source, time)?;
+        let age = class.keep.age.unwrap_or_default().as_nanos() as u64;
+        let reason = Reason::TooOld {
+            class: class.name.clone(),
+            age: duration_text(age),
+        };
+        self.counters.too_old += 1;
+        Some(reason)
     }
 
     /// Appends a row of a level: figures that the store made itself.

@@ -19,6 +19,8 @@ pub struct Status {
     pub samples_accepted: u64,
     /// Rows refused.
     pub rows_rejected: u64,
+    /// Those of them that were too old for their class as they came.
+    pub rows_too_old: u64,
     /// Samples accepted that a crash now would lose.
     pub unsynced_samples: u64,
     /// Their bytes in the journal's staging area or, without a journal, in buffers.

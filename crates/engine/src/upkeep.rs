@@ -87,6 +87,11 @@ impl Engine {
     }
 
     fn take_step(&self, writing: &mut Writing) -> Result<bool, Error> {
+        match self.tell_time(true) {
+            // What is too old stays, for want of a few bytes.
+            Err(error) if !error.is_want_of_room() => return Err(error),
+            _ => {}
+        }
         match self.next()? {
             Next::Write(number) => self.write_piece(number),
             Next::Seal => self.seal_segments(writing).map(|()| true),

@@ -37,6 +37,7 @@ pub const FIGURES: &[Figure] = figures! {
     rows_accepted Counter "Rows accepted";
     samples_accepted Counter "Samples accepted";
     rows_rejected Counter "Rows refused by the store";
+    rows_too_old Counter "Rows refused because they were too old for their retention class as they came";
     unsynced_samples Gauge "Samples accepted that a crash now would lose";
     unsynced_bytes Gauge "Bytes of the samples that a crash now would lose";
     unsynced_age_ns Gauge "Age of the oldest sample that a crash now would lose, nanoseconds";
