@@ -688,6 +688,10 @@ impl Engine {
         }
         // What came since is on disk, too, before the store refuses.
         self.settle()?;
+        let ready = std::mem::take(&mut self.lock().ready);
+        for (number, _) in ready {
+            self.volume.discard(number, SlotState::Open(0))?;
+        }
         self.lock().closed = true;
         self.commit()?;
         let mut timekeeper = self.timekeeper();
