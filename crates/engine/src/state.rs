@@ -15,7 +15,6 @@ use crate::dictionary::names::{NameHash, Names};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
-use crate::merging::Squeezes;
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
 use crate::room;
@@ -167,8 +166,6 @@ pub struct State {
     /// Seconds that writers owe to the throttle, and the bytes that they paid for.
     pub owed: f64,
     pub paid: u64,
-    /// Whether merges should compress harder.
-    pub squeezes: Squeezes,
 }
 
 impl State {
@@ -225,7 +222,6 @@ impl State {
             room_on_disk: u64::MAX,
             owed: 0.0,
             paid: 0,
-            squeezes: Squeezes::default(),
             options,
         }
     }

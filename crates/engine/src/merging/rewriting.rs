@@ -17,6 +17,7 @@ use crate::select::{Rows, merge};
 use crate::volume::SlotState;
 use seiner_codec::Effort;
 use seiner_model::{Column, Columns, FieldColumn};
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -87,27 +88,28 @@ type Blocks = HashMap<(usize, u32), Vec<u8>>;
 /// where values do not compress, or were compressed harder before.
 #[derive(Default)]
 pub(crate) struct Squeezes {
-    tried: u32,
-    kept: u32,
-    passed: u32,
+    tried: Cell<u32>,
+    kept: Cell<u32>,
+    passed: Cell<u32>,
 }
 
 impl Squeezes {
     /// Where it seldom was, it is tried now and then.
-    fn is_worth_a_try(&mut self) -> bool {
-        if self.tried < 16 || 8 * self.kept >= self.tried {
+    fn is_worth_a_try(&self) -> bool {
+        if self.tried.get() < 16 || 8 * self.kept.get() >= self.tried.get() {
             return true;
         }
-        self.passed = (self.passed + 1) % 16;
-        self.passed == 0
+        self.passed.set((self.passed.get() + 1) % 16);
+        self.passed.get() == 0
     }
 
-    fn note(&mut self, kept: bool) {
-        if self.tried == 256 {
-            (self.tried, self.kept) = (self.tried / 2, self.kept / 2);
+    fn note(&self, kept: bool) {
+        if self.tried.get() == 256 {
+            self.tried.set(128);
+            self.kept.set(self.kept.get() / 2);
         }
-        self.tried += 1;
-        self.kept += u32::from(kept);
+        self.tried.set(self.tried.get() + 1);
+        self.kept.set(self.kept.get() + u32::from(kept));
     }
 }
 
@@ -222,7 +224,7 @@ impl Engine {
             false => (live, Vec::new()),
         };
         for run in runs(copies, GAP) {
-            self.copy_run(victims, &run)?;
+            self.copy_run(&writing.squeezes, victims, &run)?;
             if is_late() {
                 return Ok(false);
             }
@@ -266,7 +268,13 @@ impl Engine {
 
     // ---- one by one
 
-    fn copy_run(&self, victims: &mut [Victim], run: &Run) -> Result<(), Error> {
+    fn copy_run(
+        &self,
+        squeezes: &Squeezes,
+        victims: &mut [Victim],
+        run: &Run,
+    ) -> Result<(), Error> {
+        let harder = self.effort() == Effort::Best;
         let victim = &mut victims[run.victim];
         let bytes = self.read_run(&victim.segment, run)?;
         let mut whole = Vec::with_capacity(run.entries.len());
@@ -274,7 +282,12 @@ impl Engine {
             let at = (u64::from(entry.offset) - run.offset) as usize;
             let bytes = &bytes[at..at + entry.len as usize];
             if self.is_whole(victim, entry, bytes) {
-                whole.push((entry, self.squeezed(bytes)));
+                let harder = harder && squeezes.is_worth_a_try();
+                let bytes = match harder {
+                    true => self.squeezed(bytes, squeezes),
+                    false => bytes.to_vec(),
+                };
+                whole.push((entry, bytes));
             }
         }
         for some in whole.chunks(COPIES_A_LOCK) {
@@ -314,11 +327,8 @@ impl Engine {
     }
 
     /// A block with the same rows in fewer bytes, if there are enough fewer of them.
-    fn squeezed(&self, bytes: &[u8]) -> Vec<u8> {
+    fn squeezed(&self, bytes: &[u8], squeezes: &Squeezes) -> Vec<u8> {
         let smaller = || {
-            if self.effort() == Effort::Fast || !self.lock().squeezes.is_worth_a_try() {
-                return None;
-            }
             let block = Block::open(bytes).ok()?;
             let layout = self.layout(block.head.layout)?;
             let (times, fields) = block.columns(layout.types(), |_| true).ok()?;
@@ -329,7 +339,7 @@ impl Engine {
             let mut out = Vec::with_capacity(bytes.len());
             block::encode(block.head, &columns, Effort::Best, &mut out);
             let kept = out.len() + bytes.len() / WORTHWHILE < bytes.len();
-            self.lock().squeezes.note(kept);
+            squeezes.note(kept);
             kept.then_some(out)
         };
         smaller().unwrap_or_else(|| bytes.to_vec())
