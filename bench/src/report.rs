@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 12] = [
+pub const BENCHMARKS: [&str; 13] = [
     "peers",
     "embedded",
     "restart",
@@ -22,6 +22,7 @@ pub const BENCHMARKS: [&str; 12] = [
     "merge-latency",
     "soak",
     "merge-figures",
+    "simulate",
     "raid-matrix",
     "raid-heldout",
     "raid-phases",

@@ -9,6 +9,7 @@
 //! durable, and nothing that was dead is written again.
 
 mod gathering;
+mod overwritten;
 mod rewriting;
 mod tidying;
 
@@ -201,7 +202,7 @@ impl Engine {
         let Some(entries) = self.entries(writing, &segment)? else {
             return Ok(());
         };
-        let survey = self.survey(number, &entries, |block| writing.is_copied(number, block));
+        let survey = self.survey(number, &entries, |one| writing.is_elsewhere(number, one));
         let trailer = &segment.trailer;
         let mut state = self.lock();
         let now = state.retention.now();
@@ -256,6 +257,7 @@ impl Engine {
             writing.copied.clear();
         }
         writing.half.remove(&number);
+        writing.overwritten.remove(&number);
         writing.tidy.remove(&number);
         let mut state = self.lock();
         state.remove_sealed(number);

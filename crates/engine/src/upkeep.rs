@@ -84,7 +84,8 @@ impl Engine {
                 }
                 // A round may be long, and what is dead by now should not wait for its end.
                 let more = self.age(writing)?;
-                Ok(self.tend(writing)? || more)
+                let late = self.find_overwritten(writing)?;
+                Ok(self.tend(writing)? || more || late)
             }
         }
     }
@@ -188,6 +189,7 @@ impl Engine {
         let tally = survey.tally(lane, segment.room(), born, state.retention.now());
         state.add_sealed(segment, tally);
         state.note_durable(&open.pins, &entries);
+        state.retention.look_again();
         let fill = state.fill();
         state.lanes.adapt(&fill);
         drop(state);
@@ -259,19 +261,19 @@ impl Engine {
             .collect()
     }
 
-    /// Counts what is live among a segment's blocks. `copied`: whether another segment has a block,
-    /// too.
+    /// Counts what is live among a segment's blocks. `elsewhere`: whether others have all that is in a
+    /// block.
     pub(crate) fn survey(
         &self,
         number: u64,
         entries: &[Entry],
-        copied: impl Fn(u64) -> bool,
+        elsewhere: impl Fn(&Entry) -> bool,
     ) -> Survey {
         let mut survey = Survey::new(number);
         for some in entries.chunks(ENTRIES_A_LOCK) {
             let state = self.lock();
             for entry in some {
-                survey.add(entry, &state.retention, copied(entry.number));
+                survey.add(entry, &state.retention, elsewhere(entry));
             }
         }
         survey
