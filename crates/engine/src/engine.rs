@@ -858,6 +858,7 @@ impl Engine {
             overwritten_rows: counters.overwritten_rows,
             squeezed_bytes: counters.squeezed_bytes,
             shed_bytes: counters.shed_bytes,
+            waited_ns: counters.waited_ns,
             aged_samples: counters.aged_samples,
             level_rows: counters.level_rows,
             ageing_waits: state.ageing_waits.clone(),

@@ -17,6 +17,7 @@ use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
+use crate::room;
 use crate::segment::Entry;
 use crate::segment::open::{Link, NO_BLOCK, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
@@ -82,6 +83,8 @@ pub struct Counters {
     pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
+    /// Time that writers were made to wait for room, ns.
+    pub waited_ns: u64,
     /// Blocks that a merge found damaged.
     pub damaged_blocks: u64,
     /// Samples that went into a coarser level.
@@ -176,7 +179,8 @@ impl State {
             lanes: Lanes::new(LaneSettings {
                 lanes: options.lanes,
                 segment_bytes: options.segment_bytes,
-                least_bytes: options.segment_bytes / LEAST_SHARE,
+                least_bytes: (options.segment_bytes / LEAST_SHARE)
+                    .max(room::thrifty_segment(&options)),
             }),
             retention: Retention::new(options.classes.clone(), options.disk),
             skips: HashMap::new(),
@@ -644,9 +648,11 @@ impl State {
             late: self.retention.is_late(source, times[0]),
             ..Entry::default()
         };
-        let death = self
+        let next = self.next_block;
+        let expected = self
             .retention
-            .death(source, number, rows, bytes, entry.last);
+            .death(source, number, next, rows, bytes, entry.last);
+        let death = self.retention.moment().death(expected);
         let lane = self.lanes.lane(death, bytes, self.retention.now());
         let at = self.make_active(lane)?;
         let link = Link {
@@ -681,7 +687,8 @@ impl State {
 
     /// Adds a block that lay in another segment, as it is. The journal has let go of it.
     pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Result<u64, Error> {
-        let death = self.retention.remaining(&entry);
+        let expected = self.retention.remaining(&entry);
+        let death = self.retention.moment().death(expected);
         let lane = self.lanes.place(death, self.retention.now());
         let at = self.make_active(lane)?;
         let link = Link {

@@ -67,6 +67,7 @@ pub const FIGURES: &[Figure] = figures! {
     squeezed_bytes Counter "Bytes that merges saved by compressing harder";
     merge_read Counter "Bytes that merges read";
     shed_bytes Counter "Bytes let go because the disk budget was used up, about";
+    waited_ns Counter "Time that writers were made to wait for room on the disk, ns";
     levels Gauge "Levels of sources registered: coarser steps that samples became of age";
     aged_samples Counter "Samples that were too old and went into a coarser level";
     level_rows Counter "Rows written to coarser levels";
