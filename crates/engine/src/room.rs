@@ -172,7 +172,7 @@ impl State {
         if self.is_crowded() {
             return Relief::Others;
         }
-        let now = self.retention.now();
+        let moment = self.retention.moment();
         let classes = self.retention.classes();
         let by_age = |share: &Share| {
             let keep = classes[share.class as usize].keep;
@@ -180,7 +180,7 @@ impl State {
         };
         let segments = self.tallies.values();
         let ageing = segments.filter(|tally| tally.shares.iter().all(by_age));
-        let waits = ageing.filter_map(|tally| tally.stat.dies.wait(now));
+        let waits = ageing.filter_map(|tally| tally.stat_at(&moment).dies.wait(moment.now));
         match waits.min() {
             Some(wait) => Relief::After(Duration::from_nanos(wait.unsigned_abs())),
             None => Relief::None,

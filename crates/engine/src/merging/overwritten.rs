@@ -58,7 +58,7 @@ impl Engine {
                         .or_default()
                         .insert(entry.offset);
                     if let Some(tally) = self.lock().tallies.get_mut(&number) {
-                        tally.due = i64::MIN;
+                        tally.ask();
                     }
                 }
             }
