@@ -17,7 +17,7 @@ page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.h
 
 .PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak \
-        bench-raid-matrix bench-raid-heldout bench-raid-phases fuzz fmt doc clean
+        bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases fuzz fmt doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -81,6 +81,9 @@ bench-merge-figures: ## The paper's figures of the log store, on our engine: tar
 
 bench-soak: ## A small volume, nearly full, overwritten hundreds of times
 	cargo run --release --locked -p seiner-bench -- soak $(ARGS)
+
+bench-simulate: ## The whole engine against plain models: millions of steps, crashes at every kind of work
+	cargo run --release --locked -p seiner-bench -- simulate $(ARGS)
 
 bench-raid-matrix: ## The array under the paper's matrix of loads, modelled; syndromes a second
 	cargo run --release --locked -p seiner-bench -- raid-matrix $(ARGS)

@@ -57,6 +57,8 @@ enum Benchmark {
     Soak(run::soak::Settings),
     /// The figures of the paper on the log store, on our engine
     MergeFigures(run::merge_figures::Settings),
+    /// The whole engine against plain models, millions of steps
+    Simulate(run::simulate::Settings),
     /// The paper's matrix of loads on a modelled array
     RaidMatrix(run::raid_matrix::Settings),
     /// Loads that were never looked at while merging was tuned
@@ -84,6 +86,7 @@ fn main() -> Result<()> {
         Benchmark::MergeLatency(settings) => run::merge_latency::run(&settings, &places),
         Benchmark::Soak(settings) => run::soak::run(&settings, &places),
         Benchmark::MergeFigures(settings) => run::merge_figures::run(&settings, &places),
+        Benchmark::Simulate(settings) => run::simulate::run(&settings, &places),
         Benchmark::RaidMatrix(settings) => run::raid_matrix::run(&settings, &places),
         Benchmark::RaidHeldout(settings) => run::raid_heldout::run(&settings, &places),
         Benchmark::RaidPhases(settings) => run::raid_phases::run(&settings, &places),

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 13] = [
+pub const BENCHMARKS: [&str; 14] = [
     "peers",
     "embedded",
     "restart",
@@ -23,6 +23,7 @@ pub const BENCHMARKS: [&str; 13] = [
     "merge-latency",
     "soak",
     "merge-figures",
+    "simulate",
     "raid-matrix",
     "raid-heldout",
     "raid-phases",

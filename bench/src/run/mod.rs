@@ -12,4 +12,5 @@ pub mod raid_heldout;
 pub mod raid_matrix;
 pub mod raid_phases;
 pub mod restart;
+pub mod simulate;
 pub mod soak;

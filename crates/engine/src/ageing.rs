@@ -101,7 +101,9 @@ impl Engine {
         }
         state.ageing_waits = waits;
         drop(state);
-        self.write_journal(false)?;
+        // Synced: of two records that are not, a power cut may keep the second alone, which looks like
+        // damage to the first.
+        self.write_journal(true)?;
         Ok(goes_on)
     }
 

@@ -14,14 +14,16 @@ use crate::keeper::Keeper;
 use crate::merging::{Decisions, Eaten, Half, Record, Squeezes, Unfinished};
 use crate::options::{Durability, Options};
 use crate::recover;
+use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::state::State;
-use crate::status::{LogStatus, Recovery, SegmentInfo, Status};
+use crate::status::{ClassStatus, LogStatus, Recovery, SegmentInfo, Status};
 use crate::timekeeper::Timekeeper;
 use crate::upkeep::{Ended, IDLE_TICKS};
 use crate::volume::{SlotState, Volume};
+use roaring::RoaringBitmap;
 use seiner_merge::Policy;
 use seiner_model::{
     Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
@@ -103,6 +105,8 @@ pub(crate) struct Writing {
     pub interrupted: HashSet<u64>,
     /// Blocks of these that other segments have, too: segment and number.
     pub copied: HashSet<(u64, u64)>,
+    /// Blocks that later ones overwrite, by their places in segments.
+    pub overwritten: HashMap<u64, RoaringBitmap>,
     /// Segments whose index is damaged.
     pub unreadable: HashSet<u64>,
     /// Segments in which gathering blocks was found not to be worth it.
@@ -120,9 +124,12 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// Whether a block of a segment lies in another one, too, and is dead in this one.
-    pub fn is_copied(&self, segment: u64, block: u64) -> bool {
-        self.copied.contains(&(segment, block))
+    /// Whether all that is in a block of a segment lies in others, too, or is overwritten there: then it is
+    /// dead in this one.
+    pub fn is_elsewhere(&self, segment: u64, entry: &Entry) -> bool {
+        let overwritten = self.overwritten.get(&segment);
+        self.copied.contains(&(segment, entry.number))
+            || overwritten.is_some_and(|blocks| blocks.contains(entry.offset))
     }
 }
 
@@ -199,6 +206,7 @@ impl Engine {
                 interrupted: opened.merging.clone(),
                 merging: opened.merging,
                 copied: opened.copied,
+                overwritten: HashMap::new(),
                 unreadable: HashSet::new(),
                 tidy: HashSet::new(),
                 graveyard: Vec::new(),
@@ -778,6 +786,14 @@ impl Engine {
         let mut state = self.lock();
         state.advance(self.clock.now());
         LogStatus::of(&state, memory)
+    }
+
+    /// The retention classes and what they have.
+    pub fn classes(&self) -> Vec<ClassStatus> {
+        self.look_at_the_clock();
+        let mut state = self.lock();
+        state.advance(self.clock.now());
+        state.class_status()
     }
 
     /// What was dropped and merged lately and why, the latest last.

@@ -1,7 +1,8 @@
 //! What can go wrong, in families: expected, and damage. Our own bugs are assertions.
 
-use seiner_model::{FieldType, KeyError, SelectorError};
-use std::io;
+use seiner_model::{FieldType, KeyError, SelectorError, duration_text};
+use std::time::Duration;
+use std::{fmt, io};
 
 /// What a store's methods answer when they cannot do what they were asked.
 #[derive(Debug, thiserror::Error)]
@@ -23,14 +24,15 @@ pub enum Error {
     },
     /// The disk budget is used up, and no rule lets anything go.
     #[error(
-        "the disk budget is used up ({used} of {budget} bytes) and no retention class may be shed; \
-         raise `disk`, delete something, or let a class shed its oldest data"
+        "the disk budget is used up ({used} of {budget} bytes) and no retention class may be shed; {relief}"
     )]
     Full {
         /// Bytes taken.
         used: u64,
         /// Bytes that may be.
         budget: u64,
+        /// What gives room again.
+        relief: Relief,
     },
     /// Bytes from the disk are not what was written.
     #[error("{file}, offset {offset}: {what}")]
@@ -64,6 +66,48 @@ impl Error {
             Error::Full { .. } => true,
             Error::Io { error, .. } => matches!(error.kind(), StorageFull | QuotaExceeded),
             _ => false,
+        }
+    }
+}
+
+/// Whether it helps to wait where there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    /// In about so long, when samples become too old for their class.
+    After(Duration),
+    /// When others leave the disk the room that the budget counts on.
+    Others,
+    /// Never.
+    None,
+}
+
+impl Relief {
+    /// In about how long there is room, if that is known.
+    pub fn wait(self) -> Option<Duration> {
+        match self {
+            Relief::After(wait) => Some(wait),
+            Relief::Others | Relief::None => None,
+        }
+    }
+}
+
+impl fmt::Display for Relief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = "raise `disk`, delete something, or let a class shed its oldest data";
+        match self {
+            Relief::After(wait) => {
+                let ns = wait.as_secs().max(1) * 1_000_000_000;
+                let wait = duration_text(ns);
+                write!(
+                    f,
+                    "waiting helps: in about {wait} samples become too old and make room; or {remedy}"
+                )
+            }
+            Relief::Others => write!(
+                f,
+                "others have filled the disk, and waiting helps if they make room; or {remedy}"
+            ),
+            Relief::None => write!(f, "waiting does not help; {remedy}"),
         }
     }
 }

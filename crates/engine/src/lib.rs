@@ -42,7 +42,7 @@ mod volume;
 pub use answer::{Bucket, LevelSpan, Query, SeriesData, SeriesSummary, Step};
 pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
-pub use error::{Error, Reason, Receipt};
+pub use error::{Error, Reason, Receipt, Relief};
 pub use merging::Record;
 pub use options::{Durability, Options};
 pub use retention::class::{Class, Classes, Keep, Level, WhenFull, levels_text, parse_levels};

@@ -9,6 +9,7 @@
 //! durable, and nothing that was dead is written again.
 
 mod gathering;
+mod overwritten;
 mod rewriting;
 mod tidying;
 
@@ -203,7 +204,7 @@ impl Engine {
         let Some(entries) = self.entries(writing, &segment)? else {
             return Ok(());
         };
-        let survey = self.survey(number, &entries, |block| writing.is_copied(number, block));
+        let survey = self.survey(number, &entries, |one| writing.is_elsewhere(number, one));
         let trailer = &segment.trailer;
         let mut state = self.lock();
         let moment = state.retention.moment();
@@ -261,6 +262,7 @@ impl Engine {
                 writing.copied.clear();
             }
             writing.half.remove(&number);
+            writing.overwritten.remove(&number);
             writing.tidy.remove(&number);
             writing.merging.remove(&number);
             let mut state = self.lock();

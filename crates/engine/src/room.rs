@@ -6,13 +6,13 @@
 //! merge's output. Writers never take the part that a merge needs.
 
 use crate::engine::{Engine, Writing};
-use crate::error::{Error, io_error};
+use crate::error::{Error, Relief, io_error};
 use crate::journal::DAMAGED;
 use crate::options::{Durability, Options};
 use crate::retention::class::{Class, WhenFull};
 use crate::segment::open::{Horizon, OpenSegment};
 use crate::segment::sealed::Segment;
-use crate::segment::tally::Tally;
+use crate::segment::tally::{Share, Tally};
 use crate::segment::{ALIGNMENT, Entry};
 use crate::state::State;
 use crate::status::ClassStatus;
@@ -165,6 +165,26 @@ impl State {
     /// Whether there is something to shed, and a reason.
     pub fn may_shed(&self) -> bool {
         !self.is_crowded() && self.first_to_shed().is_some()
+    }
+
+    /// What gives room again where there is none. What a ring or a quota lets go of, only new rows would.
+    fn relief(&self) -> Relief {
+        if self.is_crowded() {
+            return Relief::Others;
+        }
+        let moment = self.retention.moment();
+        let classes = self.retention.classes();
+        let by_age = |share: &Share| {
+            let keep = classes[share.class as usize].keep;
+            keep.age.is_some() && keep.rows.is_none() && keep.bytes.is_none()
+        };
+        let segments = self.tallies.values();
+        let ageing = segments.filter(|tally| tally.shares.iter().all(by_age));
+        let waits = ageing.filter_map(|tally| tally.stat_at(&moment).dies.wait(moment.now));
+        match waits.min() {
+            Some(wait) => Relief::After(Duration::from_nanos(wait.unsigned_abs())),
+            None => Relief::None,
+        }
     }
 
     /// The dead share from which a segment is worth a merge.
@@ -332,10 +352,12 @@ impl Engine {
                 break;
             }
         }
-        let fill = self.lock().fill();
+        let state = self.lock();
+        let fill = state.fill();
         Err(Error::Full {
             used: fill.used,
             budget: fill.budget,
+            relief: state.relief(),
         })
     }
 

@@ -652,6 +652,7 @@ impl State {
             ordinal: self.retention.count(source, rows),
             since: number,
             before: before_rows,
+            late: self.retention.is_late(source, times[0]),
             ..Entry::default()
         };
         let next = self.next_block;

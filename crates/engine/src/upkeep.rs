@@ -106,7 +106,8 @@ impl Engine {
                 }
                 // A round may be long, and what is dead by now should not wait for its end.
                 let more = self.age(writing)?;
-                Ok(self.tend(writing)? || more)
+                let late = self.find_overwritten(writing)?;
+                Ok(self.tend(writing)? || more || late)
             }
         }
     }
@@ -225,6 +226,7 @@ impl Engine {
         result?;
         {
             let mut state = self.lock();
+            state.retention.look_again();
             let fill = state.fill();
             state.lanes.adapt(&fill);
         }
@@ -359,19 +361,19 @@ impl Engine {
             .collect()
     }
 
-    /// Counts what is live among a segment's blocks. `copied`: whether another segment has a block,
-    /// too.
+    /// Counts what is live among a segment's blocks. `elsewhere`: whether others have all that is in a
+    /// block.
     pub(crate) fn survey(
         &self,
         number: u64,
         entries: &[Entry],
-        copied: impl Fn(u64) -> bool,
+        elsewhere: impl Fn(&Entry) -> bool,
     ) -> Survey {
         let mut survey = Survey::new(number);
         for some in entries.chunks(ENTRIES_A_LOCK) {
             let state = self.lock();
             for entry in some {
-                survey.add(entry, &state.retention, copied(entry.number));
+                survey.add(entry, &state.retention, elsewhere(entry));
             }
         }
         survey

@@ -5,6 +5,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use seiner_engine::Error;
 use serde_json::json;
+use std::time::Duration;
 use std::{fmt, io};
 
 /// An error answer.
@@ -13,6 +14,8 @@ pub struct Refusal {
     status: StatusCode,
     code: &'static str,
     message: String,
+    /// In how many seconds it is worth another try, where that is known.
+    retry_s: Option<u64>,
 }
 
 impl Refusal {
@@ -22,6 +25,7 @@ impl Refusal {
             status: StatusCode::BAD_REQUEST,
             code: "invalid",
             message: message.to_string(),
+            retry_s: None,
         }
     }
 
@@ -31,6 +35,7 @@ impl Refusal {
             status: StatusCode::NOT_FOUND,
             code: "not found",
             message: message.to_string(),
+            retry_s: None,
         }
     }
 
@@ -40,6 +45,7 @@ impl Refusal {
             status: StatusCode::REQUEST_TIMEOUT,
             code: "invalid",
             message: message.to_string(),
+            retry_s: None,
         }
     }
 
@@ -49,6 +55,7 @@ impl Refusal {
             status: StatusCode::PAYLOAD_TOO_LARGE,
             code: "invalid",
             message: message.to_string(),
+            retry_s: None,
         }
     }
 
@@ -58,15 +65,17 @@ impl Refusal {
             status: StatusCode::SERVICE_UNAVAILABLE,
             code: "unavailable",
             message: message.to_string(),
+            retry_s: Some(1),
         }
     }
 
-    /// 507: there is no room, and waiting alone gives none.
-    pub fn full(message: impl ToString) -> Refusal {
+    /// 507: there is no room; `wait`: in about how long there is.
+    pub fn full(message: impl ToString, wait: Option<Duration>) -> Refusal {
         Refusal {
             status: StatusCode::INSUFFICIENT_STORAGE,
             code: "full",
             message: message.to_string(),
+            retry_s: wait.map(|wait| wait.as_secs().max(1)),
         }
     }
 
@@ -76,6 +85,7 @@ impl Refusal {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             code: "internal",
             message: message.to_string(),
+            retry_s: None,
         }
     }
 }
@@ -84,7 +94,7 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         match error {
             Error::Poisoned(_) | Error::Closed => Refusal::unavailable(error),
-            Error::Full { .. } => Refusal::full(error),
+            Error::Full { relief, .. } => Refusal::full(error, relief.wait()),
             Error::Selector(_) | Error::Query(_) => Refusal::invalid(error),
             Error::UnknownSource(_) => Refusal::not_found(error),
             _ => Refusal::internal(error),
@@ -126,11 +136,41 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let body = json!({ "error": self.message, "code": self.code, "message": self.message });
         let mut response = (self.status, Json(body)).into_response();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = self.retry_s {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seiner_engine::Relief;
+
+    #[test]
+    fn a_full_store_says_whether_waiting_helps() {
+        let answer = |relief| {
+            let error = Error::Full {
+                used: 9,
+                budget: 8,
+                relief,
+            };
+            let refusal = Refusal::from(error);
+            let text = refusal.to_string();
+            let response = refusal.into_response();
+            assert_eq!(response.status(), StatusCode::INSUFFICIENT_STORAGE);
+            let after = response.headers().get(header::RETRY_AFTER).cloned();
+            (text, after.map(|after| after.to_str().unwrap().to_string()))
+        };
+        let (text, after) = answer(Relief::None);
+        assert!(
+            text.contains("waiting does not help") && after.is_none(),
+            "{text}"
+        );
+        let (text, after) = answer(Relief::After(Duration::from_secs(7200)));
+        assert!(text.contains("in about 2h"), "{text}");
+        assert_eq!(after.as_deref(), Some("7200"));
     }
 }

@@ -49,7 +49,7 @@ impl Server {
         let station = Arc::new(Station::new(engine, settings));
         let at_start = station.clone();
         tokio::task::spawn_blocking(move || {
-            for class in idle_classes(&at_start.engine.log().classes) {
+            for class in idle_classes(&at_start.engine.classes()) {
                 tracing::warn!("{class}");
             }
         })

@@ -45,7 +45,7 @@ pub fn status(station: &Station) -> Value {
             "device": station.history.device().map(|device| &device.name),
             "device_written_bytes": station.history.device().and_then(Device::written),
         },
-        "warnings": warnings(&status, &[]),
+        "warnings": warnings(&status, &station.engine.classes()),
     })
 }
 

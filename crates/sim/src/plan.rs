@@ -164,17 +164,18 @@ fn draw_room(rng: &mut SimRng, options: &mut Options) {
     }
 }
 
-/// Rules with levels for the measurements of numbered rows. All steps divide [`crate::ladder::WINDOW`].
+/// Rules with levels for the measurements of numbered rows. All steps divide each other, and
+/// [`crate::ladder::WINDOW`].
 fn draw_levels(rng: &mut SimRng) -> Classes {
     const RULES: [(u64, &[&str]); 4] = [
         (
             5,
-            &["1s for 1m", "2s for 30s then 10s for 10m", "5s for ever"],
+            &["1s for 1m", "2s for 30s then 10s for 10m", "2s for ever"],
         ),
         (
             20,
             &[
-                "5s for 2m then 1m for 30m",
+                "10s for 2m then 1m for 30m",
                 "10s for ever",
                 "1s for 1m then 20s for 5m then 1m for ever",
             ],
@@ -182,7 +183,7 @@ fn draw_levels(rng: &mut SimRng) -> Classes {
         (120, &["10s for 10m then 2m for ever", "2m for 1h"]),
         (
             600,
-            &["1m for 1h", "5s for 20m then 30s for 40m then 2m for 2h"],
+            &["1m for 1h", "10s for 20m then 20s for 40m then 2m for 2h"],
         ),
     ];
     let mut list = Vec::new();

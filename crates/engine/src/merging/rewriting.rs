@@ -204,7 +204,7 @@ impl Engine {
     pub(super) fn living(&self, writing: &Writing, number: u64, entries: Vec<Entry>) -> Vec<Entry> {
         let mut state = self.lock();
         let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
-            !writing.is_copied(number, entry.number) && !state.retention.may_drop(entry)
+            !writing.is_elsewhere(number, entry) && !state.retention.may_drop(entry)
         });
         state.retention.note_past(&dead);
         live
@@ -345,7 +345,7 @@ impl Engine {
         smaller().unwrap_or_else(|| bytes.to_vec())
     }
 
-    fn layout(&self, number: u32) -> Option<Arc<Layout>> {
+    pub(super) fn layout(&self, number: u32) -> Option<Arc<Layout>> {
         let state = self.lock();
         let layout = state.layouts.get(number)?;
         (!layout.is_lost()).then(|| layout.clone())
@@ -455,6 +455,7 @@ impl Engine {
             rows: rows.times.len() as u32,
             since: first.since,
             before: first.before,
+            late: output.iter().any(|live| live.entry.late),
             ..last
         };
         let head = BlockHead {
@@ -468,7 +469,13 @@ impl Engine {
     }
 
     /// A block's rows that are not dead, in the columns that its source has now.
-    fn decode(&self, bytes: &[u8], entry: &Entry, layout: &Layout, veil: &Veil) -> Option<Rows> {
+    pub(super) fn decode(
+        &self,
+        bytes: &[u8],
+        entry: &Entry,
+        layout: &Layout,
+        veil: &Veil,
+    ) -> Option<Rows> {
         let block = Block::open(bytes).ok()?;
         let own = self.layout(block.head.layout)?;
         let (times, found) = block.columns(own.types(), |_| true).ok()?;

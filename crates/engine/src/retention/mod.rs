@@ -91,6 +91,13 @@ pub struct Retention {
     rows: Counts,
     /// Those of them that are on disk.
     durable_rows: Counts,
+    /// Of each source, the latest beginning of a sealed block, or the end of one that is overwritten in
+    /// part: what begins no later may overwrite something. As [`ordered`] says.
+    edges: Counts,
+    /// Sources that have blocks which may overwrite others, and their times; and those of which some are
+    /// in segments that are being written.
+    late: BTreeMap<u32, Interval>,
+    late_and_open: BTreeMap<u32, Interval>,
     floors: Vec<Floor>,
     /// Of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
     rates: Vec<Rate>,
@@ -135,6 +142,9 @@ impl Retention {
             levels: RoaringBitmap::new(),
             rows: Counts::default(),
             durable_rows: Counts::default(),
+            edges: Counts::default(),
+            late: BTreeMap::new(),
+            late_and_open: BTreeMap::new(),
             sources: 0,
             rings,
             floors: vec![NO_FLOOR; count],
@@ -166,7 +176,8 @@ impl Retention {
             .iter()
             .map(|tombstone| tombstone.sources.serialized_size())
             .sum();
-        let rows = self.rows.memory() + self.durable_rows.memory();
+        let late = (self.late.len() + self.late_and_open.len()) * size_of::<(u32, Interval)>();
+        let rows = self.rows.memory() + self.durable_rows.memory() + self.edges.memory() + late;
         let levels = self.levels.serialized_size();
         self.of.capacity() + rows + 16 * self.past.capacity() + graves + levels
     }
@@ -273,9 +284,49 @@ impl Retention {
             return;
         }
         self.had(entry.source, entry.ordinal);
+        self.is_late(entry.source, entry.first);
+        if entry.late {
+            note_times(
+                &mut self.late,
+                entry.source,
+                Interval::new(entry.first, entry.last),
+            );
+        }
         if self.rings {
             let rows = self.durable_rows.of(entry.source);
             *rows = (*rows).max(entry.ordinal);
+        }
+    }
+
+    /// A block begins at this time; answers whether it may overwrite an earlier one.
+    pub fn is_late(&mut self, source: u32, first: i64) -> bool {
+        let edge = self.edges.of(source);
+        let late = *edge != 0 && ordered(first) <= *edge;
+        *edge = ordered(first).max(*edge);
+        late
+    }
+
+    /// A block of a source is overwritten in part: what begins up to its end may have the rest.
+    pub fn expect_late(&mut self, source: u32, last: i64) {
+        let edge = self.edges.of(source);
+        *edge = ordered(last).max(*edge);
+    }
+
+    /// Some sources with blocks that may overwrite others, and the times of these.
+    pub fn take_late(&mut self, most: usize) -> Vec<(u32, Interval)> {
+        let first = |late: &mut BTreeMap<u32, Interval>| late.pop_first();
+        (0..most).map_while(|_| first(&mut self.late)).collect()
+    }
+
+    /// Blocks of a source may overwrite others when their segments are sealed.
+    pub fn wait_for_seal(&mut self, source: u32, interval: Interval) {
+        note_times(&mut self.late_and_open, source, interval);
+    }
+
+    /// A segment was sealed.
+    pub fn look_again(&mut self) {
+        for (source, interval) in std::mem::take(&mut self.late_and_open) {
+            note_times(&mut self.late, source, interval);
         }
     }
 
@@ -717,6 +768,17 @@ impl Retention {
             });
         }
     }
+}
+
+/// A number that is as large as a time is late, and 0 only for the first of all.
+fn ordered(time: i64) -> u64 {
+    time as u64 ^ 1 << 63
+}
+
+fn note_times(late: &mut BTreeMap<u32, Interval>, source: u32, interval: Interval) {
+    let known = late.entry(source).or_insert(interval);
+    known.start = known.start.min(interval.start);
+    known.end = known.end.max(interval.end);
 }
 
 /// The rules that frames of a catalog tell of, one after the other.

@@ -145,10 +145,10 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     fn rows(entry: &Entry) -> u64 {
         entry.ordinal.wrapping_sub(entry.before)
     }
-    if entries
-        .iter()
-        .all(|entry| entry.since == entry.number && rows(entry) == u64::from(entry.rows))
-    {
+    let late = entries.iter().any(|entry| entry.late);
+    let gathered =
+        |entry: &Entry| entry.since != entry.number || rows(entry) != u64::from(entry.rows);
+    if !late && !entries.iter().any(gathered) {
         return;
     }
     column(out, |entry, _| {
@@ -157,6 +157,9 @@ fn encode_page(entries: &[Entry], out: &mut Vec<u8>) {
     column(out, |entry, _| {
         rows(entry).wrapping_sub(u64::from(entry.rows)) as i64
     });
+    if late {
+        column(out, |entry, _| i64::from(entry.late));
+    }
 }
 
 /// Reads a page whose bytes are `bytes`.
@@ -231,6 +234,11 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
     };
     column(|entry, blocks| entry.since = entry.number.wrapping_sub(blocks))?;
     column(|entry, rows| entry.before = entry.before.wrapping_sub(rows))?;
+    if !cursor.is_empty() {
+        for entry in &mut entries {
+            entry.late = cursor.signed()? != 0;
+        }
+    }
     Ok(entries)
 }
 
@@ -375,6 +383,7 @@ mod tests {
                 ordinal: u64::from(n) * 31 + (1 << 35),
                 since: u64::from(n - n % 2 * n.min(9)) + (1 << 40),
                 before: u64::from(n) * 31 + (1 << 35) - u64::from(n % 500 + 1 + n % 3),
+                late: n % 700 == 3,
             })
             .collect();
         let blank = Trailer {

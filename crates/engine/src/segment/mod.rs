@@ -34,6 +34,8 @@ pub struct Entry {
     pub since: u64,
     /// Rows that the source had had before the first of these blocks.
     pub before: u64,
+    /// Whether it begins before a block does that the source had earlier, and may overwrite that one.
+    pub late: bool,
 }
 
 /// Leaves out the blocks of a source that lie in others; of blocks that lie in each other the first

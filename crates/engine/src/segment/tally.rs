@@ -163,11 +163,11 @@ impl Survey {
         }
     }
 
-    /// Counts a block; a source's come one after the other. `copied`: another segment has it, too.
-    pub fn add(&mut self, entry: &Entry, retention: &Retention, copied: bool) {
+    /// Counts a block; a source's come one after the other. `elsewhere`: others have all that is in it.
+    pub fn add(&mut self, entry: &Entry, retention: &Retention, elsewhere: bool) {
         let bytes = u64::from(entry.len);
         self.first_block = self.first_block.min(entry.number);
-        if copied || retention.may_drop(entry) {
+        if elsewhere || retention.may_drop(entry) {
             self.dead += bytes;
             return;
         }

@@ -1,0 +1,140 @@
+//! `simulate`: the whole engine against plain models, millions of steps from seeds that no test uses.
+
+use crate::report::{Check, Places, Relation, Report, Table};
+use anyhow::Result;
+use clap::Args;
+use seiner_sim::{Campaign, Report as Done, Work, World};
+use serde_json::json;
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+/// What `simulate` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// Steps to be taken; the figure demanded is two million
+    #[arg(long, default_value_t = 2_000_000)]
+    steps: u64,
+    /// When to end though they are not done, in minutes
+    #[arg(long, default_value_t = 15.0)]
+    minutes: f64,
+    /// The first seed: not one of those that the tests run
+    #[arg(long, default_value_t = 1_000_000)]
+    seed: u64,
+}
+
+/// Seeds between two looks at the clock.
+const AT_ONCE: u64 = 64;
+/// Steps that are demanded.
+const DEMANDED: f64 = 2e6;
+/// Cells of the bar.
+const BAR: usize = 30;
+
+const PURPOSE: &str = "Seeded runs of the whole engine on a disk and a clock in memory, with power cuts, kills, errors, want of \
+    room and damage at operations of the disk that the seed draws, each answer held against a plain model. Of each seed three \
+    stores: one that keeps everything, one that lets go of data, one that makes what is old coarser.";
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("simulate", PURPOSE);
+    let began = Instant::now();
+    let limit = Duration::from_secs_f64(settings.minutes * 60.0);
+    let (mut total, mut seeds, mut violations) = (Done::default(), 0, Vec::new());
+    while total.steps < settings.steps && began.elapsed() < limit && violations.is_empty() {
+        let first = settings.seed + seeds;
+        let campaign = Campaign {
+            seeds: first..first + AT_ONCE,
+            wrap: World::plain,
+            tell: false,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            violations: 1,
+        };
+        let outcome = campaign.run(|_, _| {});
+        seeds += outcome.runs;
+        total.add(&outcome.total);
+        violations.extend(outcome.violations);
+        show(total.steps, settings.steps, began.elapsed());
+    }
+    eprintln!();
+    report.notes.push(format!(
+        "seeds {} to {}, {:.0} s: {total}",
+        settings.seed,
+        settings.seed + seeds - 1,
+        began.elapsed().as_secs_f64()
+    ));
+    let told = violations
+        .iter()
+        .map(|violation| format!("**{violation}**"));
+    report.notes.extend(told);
+    report.tables.push(table(&total));
+    let spared = |work: &&Work| total.works.of(**work).ends() == 0;
+    let spared = Work::ALL.iter().filter(spared).count();
+    report.checks = vec![
+        Check::new(
+            "steps taken",
+            Some(total.steps as f64),
+            Relation::AtLeast,
+            Some(DEMANDED),
+            "",
+        ),
+        Check::new(
+            "samples lost, brought back or invented, budgets exceeded",
+            Some(violations.len() as f64),
+            Relation::AtMost,
+            Some(0.0),
+            "",
+        ),
+        Check::new(
+            "kinds of work in the midst of which no crash fell",
+            Some(spared as f64),
+            Relation::AtMost,
+            Some(0.0),
+            "",
+        ),
+    ];
+    report.measured = json!({
+        "seeds": seeds,
+        "steps": total.steps,
+        "rows": total.rows,
+        "checks": total.checks,
+        "crashes": total.crashes,
+        "kills": total.kills,
+        "errors": total.errors,
+        "damages": total.damages,
+        "refusals": total.refusals,
+        "operations": total.operations,
+        "violations": violations.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "works": Work::ALL.map(|work| {
+            let count = total.works.of(work);
+            json!({ "work": work.name(), "begun": count.begun, "ended": count.ends() })
+        }),
+    });
+    report.finish(places)
+}
+
+/// How far it has come, on one line of a terminal.
+fn show(steps: u64, of: u64, passed: Duration) {
+    let share = (steps as f64 / of as f64).min(1.0);
+    let full = (share * BAR as f64) as usize;
+    let bar = format!("[{}{}]", "#".repeat(full), ".".repeat(BAR - full));
+    let left = passed.as_secs_f64() * (1.0 - share) / share.max(1e-9);
+    if std::io::stderr().is_terminal() {
+        eprint!("\x1b[2K{bar} {steps} of {of} steps, about {left:.0} s left\r");
+    }
+}
+
+fn table(total: &Done) -> Table {
+    let mut table = Table::new(
+        "What the engine was about when it ended",
+        &["work", "begun", "ended in its midst"],
+    );
+    for work in Work::ALL {
+        let count = total.works.of(work);
+        let cells = [
+            work.name().to_string(),
+            count.begun.to_string(),
+            count.ends().to_string(),
+        ];
+        table.rows.push(cells.to_vec());
+    }
+    table
+}
