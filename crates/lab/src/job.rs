@@ -5,6 +5,7 @@ use crate::align::Align;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::files::Files;
+use crate::guest::Needs;
 use crate::place::Place;
 use crate::report::figure::Figure;
 use crate::results::{Backend, Cell, Missing, Results, Settings};
@@ -57,7 +58,7 @@ pub enum Work {
 }
 
 /// A piece of a run: one cell of its results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// The name of the cell.
     pub name: String,
@@ -101,6 +102,11 @@ pub trait Experiment {
     /// # Errors
     /// When that fails.
     fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>>;
+
+    /// What a guest needs to run it, where it can be run in one.
+    fn guest_needs(&self) -> Option<Needs> {
+        None
+    }
 
     /// The pictures of a report.
     fn figures(&self, results: &Results) -> Vec<Figure>;

@@ -14,6 +14,7 @@ pub mod disk;
 mod error;
 pub mod files;
 mod group;
+pub mod guest;
 mod interrupt;
 pub mod job;
 pub mod machine;

@@ -4,6 +4,8 @@ mod align;
 mod check;
 mod disk;
 mod files;
+mod guest;
+mod inside;
 mod report;
 mod run;
 mod tidy;
@@ -45,6 +47,11 @@ enum Experiment {
     Trace(trace::Trace),
     /// Look around in about five minutes: check, disk, write, files; as root align as well.
     Tour(tour::Tour),
+    /// Prepare the emulated machine for file systems that this kernel lacks, and for users without rights.
+    Guest(guest::Guest),
+    /// What the first process of a guest runs.
+    #[command(hide = true)]
+    Inside(inside::Inside),
     /// Run a saved job, or continue the run in a directory.
     Run(run::Run),
     /// Write the page of a run again, or compare two runs.
@@ -64,6 +71,8 @@ impl Lab {
             Experiment::Align(align) => align.run(),
             Experiment::Trace(trace) => trace.run(),
             Experiment::Tour(tour) => tour.run(),
+            Experiment::Guest(guest) => guest.run(),
+            Experiment::Inside(inside) => inside.run(),
             Experiment::Run(run) => run.run(),
             Experiment::Report(report) => report.run(),
             Experiment::Tidy(tidy) => tidy.run(),
@@ -87,6 +96,15 @@ struct Common {
     /// Only write job.toml, to be changed and run by `lab run`.
     #[arg(long)]
     save_job: bool,
+}
+
+/// By what means.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Means {
+    /// This kernel.
+    Native,
+    /// Another kernel in an emulated machine (`lab guest` prepares it): any file system, any user.
+    Guest,
 }
 
 /// How much is run.
