@@ -15,6 +15,7 @@ mod write;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
+pub use seiner_plan::form::{bytes, count};
 use seiner_lab::job::{Job, Profile, Work};
 use seiner_lab::results::Results;
 use seiner_lab::{Error, Interrupt, runner};
@@ -190,74 +191,5 @@ pub fn failure(error: Error) -> Failure {
         Error::Refused(reason) => Failure::Usage(reason),
         Error::Interrupted => Failure::Refused,
         Error::Failed(error) => Failure::Failed(error),
-    }
-}
-
-/// Bytes as people write them: `64KiB`, `4k`, `1G`, `4096`.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let split = text
-        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let unit = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1u64,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "t" | "tib" => 1 << 40,
-        "kb" => 1000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        _ => {
-            return Err(
-                "write a number with B, KiB, MiB, GiB or TiB (or kB, MB, GB, TB)".to_string(),
-            );
-        }
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "it must begin with a number".to_string())?;
-    Ok((number * unit as f64) as u64)
-}
-
-/// A count as people write it: `100000`, `1e6`, `700k`.
-pub fn count(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.strip_suffix(['k', 'M']) {
-        Some(number) if text.ends_with('k') => (number, 1e3),
-        Some(number) => (number, 1e6),
-        None => (text, 1.0),
-    };
-    let value = number
-        .parse::<f64>()
-        .map_err(|_| "write a number such as 100000, 700k or 1e6".to_string())?
-        * unit;
-    if value < 0.0 || value.fract() != 0.0 {
-        return Err("it must be a whole number".to_string());
-    }
-    Ok(value as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_as_people_write_them() {
-        assert_eq!(bytes("4096"), Ok(4096));
-        assert_eq!(bytes("4K"), Ok(4096));
-        assert_eq!(bytes("1.5 GiB"), Ok(3 << 29));
-        assert_eq!(bytes("290TB"), Ok(290_000_000_000_000));
-        assert!(bytes("many").is_err());
-        assert!(bytes("4 potatoes").is_err());
-    }
-
-    #[test]
-    fn counts_as_people_write_them() {
-        assert_eq!(count("1e6"), Ok(1_000_000));
-        assert_eq!(count("700k"), Ok(700_000));
-        assert_eq!(count("12"), Ok(12));
-        assert!(count("1.5").is_err());
-        assert!(count("-1").is_err());
     }
 }
