@@ -123,7 +123,9 @@ impl Experiment for Files {
             ));
         }
         if self.tree.is_some() && self.backend == Backend::Guest {
-            return refuse("a tree of your own does not come into a guest; leave out --tree or --backend guest");
+            return refuse(
+                "a tree of your own does not come into a guest; leave out --tree or --backend guest",
+            );
         }
         if self.runs == 0 || self.systems.is_empty() {
             return refuse("at least one run of one file system is needed");

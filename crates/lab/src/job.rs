@@ -6,6 +6,7 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::files::Files;
 use crate::guest::Needs;
+use crate::merge::Merge;
 use crate::place::Place;
 use crate::report::figure::Figure;
 use crate::results::{Backend, Cell, Missing, Results, Settings};
@@ -53,6 +54,8 @@ pub enum Work {
     Files(Files),
     /// Aligned against unaligned, by file system.
     Align(Align),
+    /// What merging writes.
+    Merge(Merge),
     /// Block operations of a command.
     Trace(Trace),
 }
@@ -123,6 +126,7 @@ impl Work {
             Work::Write(_) => "write",
             Work::Files(_) => "files",
             Work::Align(_) => "align",
+            Work::Merge(_) => "merge",
             Work::Trace(_) => "trace",
         }
     }
@@ -134,6 +138,7 @@ impl Work {
             Work::Write(write) => write,
             Work::Files(files) => files,
             Work::Align(align) => align,
+            Work::Merge(merge) => merge,
             Work::Trace(trace) => trace,
         }
     }

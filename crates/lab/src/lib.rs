@@ -18,6 +18,7 @@ pub mod guest;
 mod interrupt;
 pub mod job;
 pub mod machine;
+pub mod merge;
 mod native;
 pub mod papers;
 pub mod place;

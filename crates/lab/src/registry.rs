@@ -425,7 +425,10 @@ fn stop_tracing(path: &Path) -> anyhow::Result<()> {
 /// Ends the emulated machine with this name; one that has ended is fine.
 fn end_guest(name: &str) -> anyhow::Result<()> {
     for entry in fs::read_dir("/proc")?.flatten() {
-        let number = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
         let Some(process) = number.and_then(rustix::process::Pid::from_raw) else {
             continue;
         };

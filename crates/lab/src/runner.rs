@@ -156,12 +156,7 @@ fn measure(
     Ok((cells, Ok(())))
 }
 
-fn measure_one(
-    task: &Task,
-    session: &mut dyn Session,
-    bench: &Bench,
-    passed: f64,
-) -> Result<Cell> {
+fn measure_one(task: &Task, session: &mut dyn Session, bench: &Bench, passed: f64) -> Result<Cell> {
     bench.interrupt.check()?;
     bench.bar.set_position((passed * TICKS) as u64);
     bench.say(task.name.clone());

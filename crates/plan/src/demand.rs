@@ -230,7 +230,11 @@ impl Demand {
                 return Err(format!("{name} must be more than 0"));
             }
         }
-        if self.lifetimes.iter().any(|life| !(life.keep_s >= 1.0 && life.keep_s.is_finite())) {
+        if self
+            .lifetimes
+            .iter()
+            .any(|life| !(life.keep_s >= 1.0 && life.keep_s.is_finite()))
+        {
             return Err("--keep must be a second or more".to_string());
         }
         let shares: f64 = self.lifetimes.iter().map(|life| life.share).sum();

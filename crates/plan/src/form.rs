@@ -304,7 +304,10 @@ mod tests {
             &around(),
         )
         .unwrap();
-        assert_eq!((demand.sensors, demand.every_s, demand.ram), (1e6, 60.0, 8e9));
+        assert_eq!(
+            (demand.sensors, demand.every_s, demand.ram),
+            (1e6, 60.0, 8e9)
+        );
         assert_eq!(demand.lifetimes.len(), 2);
         assert_eq!(demand.budget, Some(5e11));
         for (field, text, words) in [

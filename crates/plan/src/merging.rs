@@ -32,13 +32,7 @@ pub fn written_per_byte(demand: &Demand, choice: &Choice, forecast: &Forecast) -
     };
     let workload = Workload {
         classes: demand.lifetimes.iter().map(class).collect(),
-        ..Workload::ages(
-            SOURCES.min(live_blocks as u32),
-            &[1.0],
-            live_blocks,
-            0.0,
-            1,
-        )
+        ..Workload::ages(SOURCES.min(live_blocks as u32), &[1.0], live_blocks, 0.0, 1)
     };
     let block = u64::from(workload.block_bytes);
     let (budget, segment_bytes) = (blocks * block, SEGMENT_BLOCKS * block);

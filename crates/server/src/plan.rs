@@ -31,14 +31,18 @@ pub async fn plan(
 
 fn make(station: &Station, mut fields: Vec<(String, String)>) -> Result<Json<Value>, Refusal> {
     let observed = observed(station);
-    let is_own = fields.iter().any(|(name, text)| name == OWN && text == "true");
+    let is_own = fields
+        .iter()
+        .any(|(name, text)| name == OWN && text == "true");
     fields.retain(|(name, _)| name != OWN);
     if is_own {
         fields.retain(|(name, _)| !["sensors", "every", "fields"].contains(&name.as_str()));
         // Stands until the store's own figures take its place.
         fields.push(("sensors".to_string(), "1".to_string()));
     }
-    let pairs = fields.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let pairs = fields
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_str()));
     let mut demand = form::read(pairs, &surroundings(station)).map_err(Refusal::invalid)?;
     if is_own {
         observed.fill(&mut demand).map_err(Refusal::invalid)?;

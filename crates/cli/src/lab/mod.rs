@@ -6,26 +6,28 @@ mod disk;
 mod files;
 mod guest;
 mod inside;
+mod merge;
 mod report;
 mod run;
 mod tidy;
 mod tour;
 mod trace;
 mod write;
+mod writer;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-pub use seiner_plan::form::{bytes, count};
 use seiner_lab::job::{Job, Profile, Work};
 use seiner_lab::results::Results;
 use seiner_lab::{Error, Interrupt, runner};
+pub use seiner_plan::form::{bytes, count};
 use std::path::PathBuf;
 
 /// Measure disks, file systems and stores the way the papers did.
 ///
 /// Every experiment writes a directory: job.toml (what was run; `lab run` repeats or continues it),
 /// results.json, results.csv, lines.csv and report.html, a page to look at. What an experiment creates
-/// besides is gone when it ends, however it ends. The sweeps of the merge are not here yet.
+/// besides is gone when it ends, however it ends.
 #[derive(Args)]
 pub struct Lab {
     #[command(subcommand)]
@@ -44,12 +46,17 @@ enum Experiment {
     Files(files::Files),
     /// Measure what an unaligned partition costs, by file system (root).
     Align(align::Align),
+    /// Overwrite a small store for long, and count what merging writes, by V, R, B and policy.
+    Merge(merge::Merge),
     /// Count the block operations of a command, or of blktrace's files.
     Trace(trace::Trace),
     /// Look around in about five minutes: check, disk, write, files; as root align as well.
     Tour(tour::Tour),
     /// Prepare the emulated machine for file systems that this kernel lacks, and for users without rights.
     Guest(guest::Guest),
+    /// What `lab write --processes` starts.
+    #[command(hide = true)]
+    Writer(writer::Writer),
     /// What the first process of a guest runs.
     #[command(hide = true)]
     Inside(inside::Inside),
@@ -70,9 +77,11 @@ impl Lab {
             Experiment::Write(write) => write.run(),
             Experiment::Files(files) => files.run(),
             Experiment::Align(align) => align.run(),
+            Experiment::Merge(merge) => merge.run(),
             Experiment::Trace(trace) => trace.run(),
             Experiment::Tour(tour) => tour.run(),
             Experiment::Guest(guest) => guest.run(),
+            Experiment::Writer(writer) => writer.run(),
             Experiment::Inside(inside) => inside.run(),
             Experiment::Run(run) => run.run(),
             Experiment::Report(report) => report.run(),

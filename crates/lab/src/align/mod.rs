@@ -9,8 +9,8 @@ mod platter;
 
 use crate::blocks::tracer::Tracer;
 use crate::error::{Error, Result, refuse};
-use crate::interrupt::Interrupt;
 use crate::guest::Needs;
+use crate::interrupt::Interrupt;
 use crate::job::{Experiment, Job, Plan, Profile, Session, Task, Work};
 use crate::native::{self, Claims, LoopDevice, Mounted, Recipe};
 use crate::papers;
@@ -146,7 +146,9 @@ impl Experiment for Align {
             );
         }
         if is_guest && self.device.is_some() {
-            return refuse("a guest does not get a device of yours; leave out --device or --backend guest");
+            return refuse(
+                "a guest does not get a device of yours; leave out --device or --backend guest",
+            );
         }
         let place = Place::find(&self.directory)?;
         let inputs = self.small_bytes * 6 + self.large_bytes;

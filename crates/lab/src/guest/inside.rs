@@ -57,7 +57,9 @@ pub enum Answer {
 /// A refusal for any other process, before anything is touched.
 pub fn run() -> Result<()> {
     if std::process::id() != 1 || !Path::new(ORDER).exists() {
-        return refuse("`lab inside` is what the guest's first process runs; use `lab files --backend guest`");
+        return refuse(
+            "`lab inside` is what the guest's first process runs; use `lab files --backend guest`",
+        );
     }
     let answer = measure().unwrap_or_else(|error| Answer::Failed(error.to_string()));
     let mut line = serde_json::to_string(&answer).map_err(std::io::Error::from)?;
@@ -84,6 +86,9 @@ fn measure() -> Result<Answer> {
             .with_context(|| format!("{kind} was not mounted"))?;
     }
     fs::create_dir_all("/tmp")?;
+    fs::create_dir_all("/etc")?;
+    // mkfs.nilfs2 looks there for what is mounted.
+    std::os::unix::fs::symlink("/proc/self/mounts", "/etc/mtab")?;
     let text = fs::read(ORDER)?;
     let order: Order = serde_json::from_slice(&text).context("the order was not understood")?;
     for module in &order.modules {

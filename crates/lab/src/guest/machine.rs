@@ -53,10 +53,9 @@ impl Boot {
             fs::write(path, "")?;
         }
         let name = format!("seiner-lab-guest-{}", std::process::id());
-        let (claim, mut child) =
-            registry.create(Resource::Guest { name: name.clone() }, || {
-                Ok(self.start(&name, &answer, &console)?)
-            })?;
+        let (claim, mut child) = registry.create(Resource::Guest { name: name.clone() }, || {
+            Ok(self.start(&name, &answer, &console)?)
+        })?;
         let ended = wait(&mut child, self.limit, interrupt);
         if ended.is_err() {
             child.kill()?;
@@ -130,7 +129,10 @@ fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()>
             if let Some(stderr) = &mut child.stderr {
                 std::io::Read::read_to_string(stderr, &mut complaint)?;
             }
-            return Err(Error::Failed(anyhow!("{QEMU} failed: {}", complaint.trim())));
+            return Err(Error::Failed(anyhow!(
+                "{QEMU} failed: {}",
+                complaint.trim()
+            )));
         }
         interrupt.check()?;
         if start.elapsed() > limit {
@@ -146,7 +148,10 @@ fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()>
 fn last_lines(console: &Path) -> String {
     let text = fs::read(console).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
 }
 

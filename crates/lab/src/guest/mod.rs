@@ -76,9 +76,9 @@ pub fn directory() -> Result<PathBuf> {
     match (from("XDG_CACHE_HOME"), from("HOME")) {
         (Some(cache), _) => Ok(PathBuf::from(cache).join("seiner/lab-guest")),
         (None, Some(home)) => Ok(PathBuf::from(home).join(".cache/seiner/lab-guest")),
-        (None, None) => {
-            refuse("neither HOME nor SEINER_LAB_GUEST is set: the lab keeps the guest's kernel there")
-        }
+        (None, None) => refuse(
+            "neither HOME nor SEINER_LAB_GUEST is set: the lab keeps the guest's kernel there",
+        ),
     }
 }
 
@@ -184,7 +184,9 @@ impl Image {
         let program = std::env::current_exe().context("this program does not find itself")?;
         archive.file(Path::new("/init"), &fs::read(&program)?, true)?;
         for library in modules::libraries(&program, &[])? {
-            let is_there = guest.root().join(library.strip_prefix("/").unwrap_or(&library));
+            let is_there = guest
+                .root()
+                .join(library.strip_prefix("/").unwrap_or(&library));
             if !is_there.exists() {
                 archive.file(&library, &fs::read(&library)?, true)?;
             }
@@ -223,7 +225,10 @@ impl Session {
     pub fn open(job: &Job, bench: &Bench) -> Result<Session> {
         let guest = Guest::read(&directory()?)?;
         let Some(needs) = job.work.experiment().guest_needs() else {
-            return refuse(format!("`lab {}` cannot be run in a guest", job.work.name()));
+            return refuse(format!(
+                "`lab {}` cannot be run in a guest",
+                job.work.name()
+            ));
         };
         bench.say("preparing the guest's archive");
         let (claim, tree) = bench.registry.tree(&needs.directory)?;

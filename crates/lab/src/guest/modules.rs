@@ -13,7 +13,12 @@ pub fn wanted(kind: &str) -> Vec<&'static str> {
     wanted.extend(match kind {
         "ext2" | "ext3" | "ext4" => vec!["ext4"],
         "xfs" => vec!["xfs"],
-        "btrfs" => vec!["xxhash_generic", "blake2b_generic", "sha256_generic", "btrfs"],
+        "btrfs" => vec![
+            "xxhash_generic",
+            "blake2b_generic",
+            "sha256_generic",
+            "btrfs",
+        ],
         "f2fs" => vec!["crc32_generic", "f2fs"],
         "jfs" => vec!["jfs"],
         "reiserfs" => vec!["reiserfs"],
@@ -51,10 +56,15 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         Some("gz") => "gzip",
         _ => return Ok(std::fs::read(path)?),
     };
-    let program = tool::find(packed_by)
-        .ok_or_else(|| anyhow!("the program {packed_by}, which unpacks modules, is not installed"))?;
+    let program = tool::find(packed_by).ok_or_else(|| {
+        anyhow!("the program {packed_by}, which unpacks modules, is not installed")
+    })?;
     let output = Command::new(program).arg("-dc").arg(path).output()?;
-    anyhow::ensure!(output.status.success(), "{} was not unpacked", path.display());
+    anyhow::ensure!(
+        output.status.success(),
+        "{} was not unpacked",
+        path.display()
+    );
     Ok(output.stdout)
 }
 

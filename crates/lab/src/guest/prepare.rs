@@ -39,7 +39,9 @@ pub fn prepare(
         return refuse(why);
     }
     if tool::find("dpkg-deb").is_none() {
-        return refuse("the program dpkg-deb, which unpacks the kernel's package, is not installed");
+        return refuse(
+            "the program dpkg-deb, which unpacks the kernel's package, is not installed",
+        );
     }
     if packages.is_empty() && !download {
         return refuse("name a kernel's package by --package FILE.deb, or say --download");
@@ -85,7 +87,13 @@ fn fetch(into: &Path, say: &dyn Fn(&str)) -> Result<Vec<PathBuf>> {
     };
     fs::create_dir_all(into)?;
     let listed = Command::new(&apt)
-        .args(["install", "--print-uris", "-y", "-qq", "--no-install-recommends"])
+        .args([
+            "install",
+            "--print-uris",
+            "-y",
+            "-qq",
+            "--no-install-recommends",
+        ])
         .args(PACKAGES)
         .env("LC_ALL", "C")
         .output()
@@ -159,11 +167,10 @@ fn assemble(fresh: &Path, unpacked: &Path) -> Result<Guest> {
             .map_err(|error| format!("{error:#}"));
         systems.insert((*kind).to_string(), ready);
     }
-    for path in ["etc/mke2fs.conf"] {
-        let file = [unpacked.join(path), Path::new("/").join(path)];
-        if let Some(file) = file.iter().find(|file| file.exists()) {
-            put(file, &root.join(path))?;
-        }
+    let settings = "etc/mke2fs.conf";
+    let places = [unpacked.join(settings), Path::new("/").join(settings)];
+    if let Some(file) = places.iter().find(|file| file.exists()) {
+        put(file, &root.join(settings))?;
     }
     Ok(Guest {
         directory: fresh.to_owned(),
@@ -193,7 +200,12 @@ fn newest_kernel(unpacked: &Path) -> Result<(String, PathBuf)> {
 /// Directories of the packages that have shared libraries.
 fn library_directories(unpacked: &Path) -> Result<Vec<PathBuf>> {
     let mut directories = Vec::new();
-    for above in ["lib", "usr/lib", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"] {
+    for above in [
+        "lib",
+        "usr/lib",
+        "lib/x86_64-linux-gnu",
+        "usr/lib/x86_64-linux-gnu",
+    ] {
         let directory = unpacked.join(above);
         if directory.is_dir() {
             directories.push(directory);
@@ -203,12 +215,7 @@ fn library_directories(unpacked: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Copies a program and its libraries: the package's own, else the one that is installed.
-fn add_program(
-    name: &str,
-    unpacked: &Path,
-    search: &[PathBuf],
-    root: &Path,
-) -> anyhow::Result<()> {
+fn add_program(name: &str, unpacked: &Path, search: &[PathBuf], root: &Path) -> anyhow::Result<()> {
     let own = ["sbin", "usr/sbin", "bin", "usr/bin"]
         .map(|directory| unpacked.join(directory).join(name))
         .into_iter()
@@ -219,7 +226,10 @@ fn add_program(
     for library in modules::libraries(&program, search)? {
         // Unpacked libraries go where the loader looks for those that are installed.
         let inside = library.strip_prefix(unpacked).unwrap_or(&library);
-        put(&library, &root.join(inside.strip_prefix("/").unwrap_or(inside)))?;
+        put(
+            &library,
+            &root.join(inside.strip_prefix("/").unwrap_or(inside)),
+        )?;
     }
     put(&program, &root.join("sbin").join(name))
 }

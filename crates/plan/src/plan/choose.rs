@@ -2,9 +2,7 @@
 
 use crate::calibration::{Calibration, buffer_limit};
 use crate::demand::Demand;
-use crate::forecast::{
-    Choice, EARLIEST_UM, Forecast, JOURNAL_FILL, LATEST_UM, MERGE_SEGMENTS,
-};
+use crate::forecast::{Choice, EARLIEST_UM, Forecast, JOURNAL_FILL, LATEST_UM, MERGE_SEGMENTS};
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = KIB * KIB;

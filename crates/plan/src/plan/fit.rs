@@ -173,7 +173,10 @@ struct Planner<'a>(&'a Calibration);
 
 impl Planner<'_> {
     /// The first that fits.
-    fn first(&self, mut demands: impl Iterator<Item = (Demand, String)>) -> Option<(Demand, String)> {
+    fn first(
+        &self,
+        mut demands: impl Iterator<Item = (Demand, String)>,
+    ) -> Option<(Demand, String)> {
         demands.find(|(demand, _)| {
             let choice = choose(demand, self.0);
             let forecast = Forecast::make(demand, self.0, &choice);

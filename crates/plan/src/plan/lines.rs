@@ -1,10 +1,10 @@
 //! The forecast line by line, each with its origin.
 
 use super::fit::processors;
+use super::simulated::Simulated;
 use crate::calibration::{Calibration, in_words};
 use crate::demand::Demand;
 use crate::forecast::{Bound, Choice, DAY_S, Forecast};
-use super::simulated::Simulated;
 use crate::words::{bytes, duration, plain};
 
 /// Where a figure comes from.
@@ -120,7 +120,11 @@ fn kept(demand: &Demand, calibration: &Calibration, forecast: &Forecast, lines: 
         format!("{}, bounded by {bound}", plain(forecast.rows)),
         Origin::Modelled,
     );
-    for life in demand.lifetimes.iter().filter(|_| demand.lifetimes.len() > 1) {
+    for life in demand
+        .lifetimes
+        .iter()
+        .filter(|_| demand.lifetimes.len() > 1)
+    {
         lines.add(
             &format!("  class {}", life.name),
             format!(

@@ -8,15 +8,15 @@ mod simulated;
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
+use crate::demand::Lifetime;
 use crate::forecast::{Choice, Forecast};
 use crate::words::{bytes, plain};
 use choose::choose;
 pub use fit::Way;
 use fit::{obstacles, warnings, ways};
 use lines::figures;
-use crate::demand::Lifetime;
-pub use simulated::{Simulated, Streams};
 pub use lines::{Figure, Origin};
+pub use simulated::{Simulated, Streams};
 use std::fmt::Write;
 
 const KIB: f64 = 1024.0;
@@ -168,8 +168,14 @@ fn table_of_ways(ways: &[Way]) -> String {
         return String::new();
     }
     let mut rows = vec![
-        ["What would fit", "V", "written a second", "memory of the store", "gives up"]
-            .map(String::from),
+        [
+            "What would fit",
+            "V",
+            "written a second",
+            "memory of the store",
+            "gives up",
+        ]
+        .map(String::from),
     ];
     rows.extend(ways.iter().map(|way| {
         [
