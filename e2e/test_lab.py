@@ -79,6 +79,14 @@ def test_disk_is_measured_continued_and_compared(lab, tmp_path):
     assert "B ÷ A" in page and "(same)" in page
 
 
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_fio_does_the_same_beside(lab, tmp_path):
+    done = lab("disk", "disk", "--profile", "toy", "--fio", "--out", "a")
+    assert done.returncode == 0, done.stderr
+    assert all(cell["figures"]["fio MB/s"] > 0 for cell in check_report(tmp_path / "a")["cells"])
+    assert "Beside fio" in (tmp_path / "a/report.html").read_text()
+
+
 def test_every_store_is_written(lab, tmp_path):
     done = lab("write", "disk", "--profile", "toy", "--out", "w")
     assert done.returncode == 0, done.stderr
