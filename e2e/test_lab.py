@@ -278,16 +278,16 @@ def test_file_systems_of_another_kernel(guest, tmp_path):
     systems = [text for name in ("jfs", "ufs") for text in ("--system", name)]
     tell = ["lab", "files", "disk", "--backend", "guest", "--profile", "toy", *systems]
     for out in "fg":
-        done = run(*tell, "--out", out, cwd=tmp_path, env=env, timeout=600)
+        done = run(*tell, "--out", out, cwd=tmp_path, env=env, timeout=1200)
         assert done.returncode == 0, done.stderr
     first, second = (check_report(tmp_path / out) for out in "fg")
     assert first["backend"] == "guest"
     assert [cell["name"] for cell in first["missing"]] == ["ufs"]
     (one,), (other,) = first["cells"], second["cells"]
     assert one["settings"]["guest kernel"] != os.uname().release
-    # Its clock counts instructions: what this computer does meanwhile hardly matters.
+    # Its clock counts instructions: what this computer does meanwhile does not matter.
     times = [cell["figures"]["untar small s"] for cell in (one, other)]
-    assert 0 < times[0] < 2 * times[1] < 4 * times[0]
+    assert times[0] == pytest.approx(times[1], rel=0.05)
     assert not leftovers(tmp_path)
 
 
@@ -295,7 +295,7 @@ def test_unaligned_partitions_in_a_guest(guest, tmp_path):
     (tmp_path / "disk").mkdir()
     env = {**guest, "SEINER_LAB_STATE": str(tmp_path / "state")}
     tell = ["lab", "align", "disk", "--backend", "guest", "--profile", "toy", "--system", "f2fs", "--out", "l"]
-    done = run(*tell, cwd=tmp_path, env=env, timeout=600)
+    done = run(*tell, cwd=tmp_path, env=env, timeout=1200)
     assert done.returncode == 0, done.stderr
     (cell,) = check_report(tmp_path / "l")["cells"]
     assert cell["figures"]["extract rmw, aligned"] == 0

@@ -110,7 +110,12 @@ impl LoopDevice {
         };
         let (claim, node) = registry.create(resource, || {
             let offset = offset.to_string();
-            let arguments = ["--find", "--show", "--direct-io=on", "-o", &offset].map(Path::new);
+            // A disk in memory cannot be had around the page cache, and need not be.
+            let direct = match registry.medium() {
+                Some(_) => "--direct-io=off",
+                None => "--direct-io=on",
+            };
+            let arguments = ["--find", "--show", direct, "-o", &offset].map(Path::new);
             Ok(tool::run("losetup", arguments, [file])?)
         })?;
         let claims = Claims(vec![claim]);

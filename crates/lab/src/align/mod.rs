@@ -152,7 +152,8 @@ impl Experiment for Align {
         }
         let place = Place::find(&self.directory)?;
         let inputs = self.small_bytes * 6 + self.large_bytes;
-        let image = if self.device.is_some() {
+        // A guest has its image in memory.
+        let image = if self.device.is_some() || is_guest {
             0
         } else {
             self.image_bytes()
@@ -284,6 +285,9 @@ impl Experiment for Align {
         )];
         remarks.push(match self.device {
             Some(_) => "Seconds by the clock are this device's; the counts come from the requests that went to it.".to_string(),
+            None if self.backend == Backend::Guest => "Counts come from the traced requests of an emulated machine; seconds by its clock are those of instructions. \
+                     The model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
+                .to_string(),
             None => "The image's own disk hides the penalty: seconds by the clock show no more than noise here. Counts come from the traced requests; \
                      the model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
                 .to_string(),

@@ -22,8 +22,8 @@ pub const ORDER: &str = "/guest/order.json";
 pub const MODULES: &str = "/guest/modules";
 /// Where inputs go: memory.
 pub const WORK: &str = "/work";
-/// The disk.
-const DISK: &str = "/dev/vda";
+/// The disk: a file in memory, of which only what is written takes room.
+const DISK: &str = "/work/disk";
 /// The line that answers go to.
 const LINE: &str = "/dev/ttyS1";
 
@@ -32,6 +32,8 @@ const LINE: &str = "/dev/ttyS1";
 pub struct Order {
     /// Modules to load, in this order.
     pub modules: Vec<String>,
+    /// Bytes of the disk.
+    pub medium_bytes: u64,
     /// What to measure; nothing to see whether it starts.
     pub work: Option<(Job, Task)>,
 }
@@ -100,6 +102,7 @@ fn measure() -> Result<Answer> {
             kernel: kernel.trim().to_string(),
         });
     };
+    File::create(DISK)?.set_len(order.medium_bytes)?;
     let registry = Registry::on_medium(Path::new("/tmp/state"), Path::new(DISK))?;
     let bench = Bench::silent(registry, Interrupt::default());
     let mut session = job.work.experiment().open(&job, &bench)?;

@@ -3,7 +3,7 @@
 //!
 //! QEMU runs the kernel of a distribution's package without installing it. Its first file system is an
 //! archive of this program, the programs that make file systems, and the kernel's modules; its disk is
-//! a file. This program is the guest's first process (`inside`), measures one cell as the backend
+//! a file in its own memory, so that it never waits for this computer's. This program is the guest's first process (`inside`), measures one cell as the backend
 //! `native` would, answers over a serial line and switches the machine off. The machine's clock counts
 //! instructions, so that figures can be had again whatever else this computer does. They describe the
 //! emulated machine.
@@ -54,11 +54,11 @@ pub struct Guest {
 
 /// What a job asks of a guest.
 pub struct Needs {
-    /// Where its disk's file goes.
+    /// Where the archive goes that it starts from.
     pub directory: PathBuf,
     /// Bytes of its disk.
     pub medium_bytes: u64,
-    /// Bytes of memory besides those that every guest needs.
+    /// Bytes of memory besides its disk and what every guest needs.
     pub memory_bytes: u64,
     /// The same work as it is done inside, with this as its directory.
     pub inside: fn(&Work, &Path) -> Work,
@@ -143,13 +143,13 @@ impl Guest {
         let image = Image::make(self, &tree)?;
         let order = Order {
             modules: self.all_modules(),
+            medium_bytes: 0,
             work: None,
         };
         image.put(&order)?;
         let boot = Boot {
             kernel: self.directory.join("vmlinuz"),
             archive: image.path,
-            disk: None,
             memory_bytes: BASE_MEMORY,
             limit: Duration::from_secs(300),
         };
@@ -212,7 +212,6 @@ pub struct Session {
     guest: Guest,
     job: Job,
     needs: Needs,
-    tree: PathBuf,
     image: Image,
     _claims: Claims,
 }
@@ -238,7 +237,6 @@ impl Session {
             guest,
             job: job.clone(),
             needs,
-            tree,
             image,
             _claims: claims,
         })
@@ -256,21 +254,19 @@ impl Session {
 
 impl job::Session for Session {
     fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
-        let disk = self.tree.join("disk");
-        File::create(&disk)?.set_len(self.needs.medium_bytes)?;
         let inside = Job {
             work: (self.needs.inside)(&self.job.work, Path::new(inside::WORK)),
             ..self.job.clone()
         };
         self.image.put(&Order {
             modules: self.modules(task),
+            medium_bytes: self.needs.medium_bytes,
             work: Some((inside, task.clone())),
         })?;
         let boot = Boot {
             kernel: self.guest.directory.join("vmlinuz"),
             archive: self.image.path.clone(),
-            disk: Some(disk),
-            memory_bytes: BASE_MEMORY + self.needs.memory_bytes,
+            memory_bytes: BASE_MEMORY + self.needs.memory_bytes + self.needs.medium_bytes,
             limit: Duration::from_secs_f64(300.0 + PATIENCE * task.estimate_s),
         };
         match boot.run(&bench.registry, &bench.interrupt)? {

@@ -9,7 +9,7 @@ use std::process::Command;
 /// Modules of a file system that no other module names: checksums and hashes asked for by name at run
 /// time, which a kernel without `modprobe` must have before.
 pub fn wanted(kind: &str) -> Vec<&'static str> {
-    let mut wanted = vec!["virtio_pci", "virtio_blk", "loop", "crc32c_generic"];
+    let mut wanted = vec!["loop", "crc32c_generic"];
     wanted.extend(match kind {
         "ext2" | "ext3" | "ext4" => vec!["ext4"],
         "xfs" => vec!["xfs"],
