@@ -79,6 +79,14 @@ def test_disk_is_measured_continued_and_compared(lab, tmp_path):
     assert "B ÷ A" in page and "(same)" in page
 
 
+@pytest.mark.skipif(shutil.which("fio") is None, reason="fio is not installed")
+def test_fio_does_the_same_beside(lab, tmp_path):
+    done = lab("disk", "disk", "--profile", "toy", "--fio", "--out", "a")
+    assert done.returncode == 0, done.stderr
+    assert all(cell["figures"]["fio MB/s"] > 0 for cell in check_report(tmp_path / "a")["cells"])
+    assert "Beside fio" in (tmp_path / "a/report.html").read_text()
+
+
 def test_every_store_is_written(lab, tmp_path):
     done = lab("write", "disk", "--profile", "toy", "--out", "w")
     assert done.returncode == 0, done.stderr
@@ -212,6 +220,98 @@ def test_unaligned_partitions_cost_reading(lab, tmp_path):
     assert figures["extract rmw, unaligned"] > 0
 
 
+def test_merging_is_counted_and_counts_can_be_had_again(lab, tmp_path):
+    for out in "mn":
+        done = lab("merge", "disk", "--profile", "toy", "--out", out)
+        assert done.returncode == 0, done.stderr
+    first, second = (check_report(tmp_path / out) for out in "mn")
+    assert {cell["settings"]["policy"] for cell in first["cells"]} == {"patient", "fifo"}
+    for one, other in zip(first["cells"], second["cells"], strict=True):
+        assert one["figures"]["written per byte"] == other["figures"]["written per byte"] >= 1
+        assert one["figures"]["MB/s"] > 0
+    assert not leftovers(tmp_path)
+
+
+def test_processes_write_instead_of_threads(lab, tmp_path):
+    tell = ["write", "disk", "--profile", "toy", "--sensors", "100", "--writers", "3", "--processes"]
+    done = lab(*tell, "--store", "files", "--store", "log", "--out", "w")
+    assert done.returncode == 0, done.stderr
+    results = check_report(tmp_path / "w")
+    (cell,) = results["cells"]
+    assert cell["settings"]["processes"] is True and cell["settings"]["M"] == 3
+    assert cell["figures"]["MB/s"] > 0 and cell["figures"]["laps"] >= 1
+    assert [one["name"] for one in results["missing"]] == ["log"]
+    assert not leftovers(tmp_path)
+    assert lab("writer").returncode == 2
+
+
+def test_an_outside_store_is_tested_or_said_to_be_missing(lab, tmp_path):
+    done = lab("write", "disk", "--profile", "toy", "--store", "sqlite", "--store", "log", "--out", "w")
+    assert done.returncode == 0, done.stderr
+    results = check_report(tmp_path / "w")
+    tested = {cell["settings"]["store"] for cell in results["cells"]}
+    missing = {cell["name"] for cell in results["missing"]}
+    assert "log" in tested
+    assert ("sqlite" in tested) != ("sqlite" in missing)
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory):
+    """A guest for file systems that this kernel lacks: one that is there, or one that is prepared here."""
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("QEMU is not installed")
+    there = os.environ.get("SEINER_LAB_GUEST")
+    directory = Path(there) if there else tmp_path_factory.mktemp("guest") / "guest"
+    env = {"SEINER_LAB_GUEST": str(directory), "SEINER_LAB_STATE": str(directory.parent / "lab-state")}
+    if not directory.exists():
+        done = run("lab", "guest", "--download", env=env, timeout=600)
+        if done.returncode != 0:
+            pytest.skip(f"no guest can be prepared: {done.stderr[-300:]}")
+        assert "f2fs: can be had" in done.stdout
+    return env
+
+
+def test_file_systems_of_another_kernel(guest, tmp_path):
+    """As any user: the programs are the guest's own."""
+    (tmp_path / "disk").mkdir()
+    env = {**guest, "SEINER_LAB_STATE": str(tmp_path / "state")}
+    systems = [text for name in ("jfs", "ufs") for text in ("--system", name)]
+    tell = ["lab", "files", "disk", "--backend", "guest", "--profile", "toy", *systems]
+    for out in "fg":
+        done = run(*tell, "--out", out, cwd=tmp_path, env=env, timeout=1200)
+        assert done.returncode == 0, done.stderr
+    first, second = (check_report(tmp_path / out) for out in "fg")
+    assert first["backend"] == "guest"
+    assert [cell["name"] for cell in first["missing"]] == ["ufs"]
+    (one,), (other,) = first["cells"], second["cells"]
+    assert one["settings"]["guest kernel"] != os.uname().release
+    # Its clock counts instructions: what this computer does meanwhile does not matter.
+    times = [cell["figures"]["untar small s"] for cell in (one, other)]
+    assert times[0] == pytest.approx(times[1], rel=0.05)
+    assert not leftovers(tmp_path)
+
+
+def test_unaligned_partitions_in_a_guest(guest, tmp_path):
+    (tmp_path / "disk").mkdir()
+    env = {**guest, "SEINER_LAB_STATE": str(tmp_path / "state")}
+    tell = ["lab", "align", "disk", "--backend", "guest", "--profile", "toy", "--system", "f2fs", "--out", "l"]
+    done = run(*tell, cwd=tmp_path, env=env, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    (cell,) = check_report(tmp_path / "l")["cells"]
+    assert cell["figures"]["extract rmw, aligned"] == 0
+    assert cell["figures"]["extract rmw, unaligned"] > 0
+
+
+def test_a_guest_that_is_not_there_is_told_with_the_remedy(lab, tmp_path):
+    done = run(
+        "lab", "files", "disk", "--backend", "guest", "--system", "jfs",
+        cwd=tmp_path, env={"SEINER_LAB_GUEST": str(tmp_path / "none"), "SEINER_LAB_STATE": str(tmp_path / "state")},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "seiner lab guest" in done.stderr or "not installed" in done.stderr
+    assert run("lab", "inside").returncode == 2
+
+
 def plan(*arguments, **settings):
     return run("plan", *arguments, **settings)
 
@@ -226,6 +326,41 @@ def test_a_plan_is_a_configuration_that_the_server_takes(tmp_path):
     settings = tmp_path / "seiner.toml"
     settings.write_text(done.stdout)
     assert run("config", "--config", settings).returncode == 0
+
+
+def test_budget_and_classes_are_planned_and_served(tmp_path, serve):
+    classes = ["--class", "raw:90%:30d:accel", "--class", "rest:10%:1y"]
+    demand = ["--sensors", "1e4", "--ram", "8GiB", "--room", "500GB", "--budget", "20GiB", *classes]
+    done = plan(*demand)
+    assert done.returncode == 0, done.stderr
+    for part in ("class raw", "2 filled of 32", "written again by merges", "20 GiB of", "(simulated)"):
+        assert part in done.stdout, part
+    done = plan(*demand, "--toml")
+    settings = tmp_path / "seiner.toml"
+    settings.write_text(done.stdout)
+    server = serve(config=settings)
+    log = server.ask("log").json()
+    assert log["room"]["budget"] == 20 << 30
+    assert [one["name"] for one in log["classes"]] == ["raw", "rest"]
+    done = plan("--sensors", "1e4", "--room", "500GB", "--class", "raw:90%:30d:accel")
+    assert done.returncode == 2 and "90.0 %" in done.stderr
+
+
+def test_the_page_plans_with_the_same_code(serve, tmp_path):
+    server = serve()
+    asked = {"sensors": "1e5", "keep": "30d", "ram": "8GiB", "processors": "4", "room": "500GB"}
+    answer = server.ask("plan", **asked)
+    assert answer.status_code == 200, answer.text
+    told = answer.json()
+    assert told["fits"] and not told["ways"]
+    assert {"disk budget (C)", "lanes", "start"} <= {figure["name"] for figure in told["figures"]}
+    settings = tmp_path / "seiner.toml"
+    settings.write_text(told["toml"])
+    assert run("config", "--config", settings).returncode == 0
+    refused = server.ask("plan", sensors="many")
+    assert refused.status_code == 400 and "sensors" in refused.json()["error"]
+    silent = server.ask("plan", own="true")
+    assert silent.status_code == 400 and "nothing is coming in" in silent.json()["error"]
 
 
 def test_a_plan_that_does_not_fit_says_what_would():

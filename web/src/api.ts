@@ -169,6 +169,19 @@ export interface Decision {
   merge: { number: number; dead_share: number; live: number; gain: number; score: number }[];
 }
 
+export interface Plan {
+  fits: boolean;
+  sensors: number;
+  fields: number;
+  every_s: number;
+  obstacles: string[];
+  figures: { name: string; value: string; origin: string }[];
+  ways: { what: string; gives_up: string; v: number; written_per_s: number; memory: number }[];
+  warnings: string[];
+  /** The configuration for `seiner serve --config`. */
+  toml: string;
+}
+
 /** An error that the server, or the way to it, answered with. */
 export class ServerError extends Error {
   constructor(
@@ -219,6 +232,7 @@ async function reason(response: Response): Promise<string> {
 export const status = (signal?: AbortSignal): Promise<Status> => get('/status', {}, signal);
 export const log = (signal?: AbortSignal): Promise<LogReport> => get('/api/v1/log', {}, signal);
 export const decisions = (signal?: AbortSignal): Promise<Decision[]> => get('/api/v1/log/why', {}, signal);
+export const plan = (demand: Parameters, signal?: AbortSignal): Promise<Plan> => get('/api/v1/plan', demand, signal);
 export const measurements = (signal?: AbortSignal): Promise<string[]> => get('/api/v1/measurements', {}, signal);
 export const tags = (select: string, signal?: AbortSignal): Promise<string[]> => get('/api/v1/tags', { select }, signal);
 export const values = (select: string, tag: string, signal?: AbortSignal): Promise<string[]> =>

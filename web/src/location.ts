@@ -2,6 +2,7 @@
 // button works. Reading never fails; what cannot be read becomes its default.
 
 import { formatDuration, parseDuration, sane, type Interval } from './interval';
+import { clean, type Demand } from './plan/demand';
 import { format, parse, type Selector } from './selector';
 
 export interface ExplorerState {
@@ -18,7 +19,7 @@ export interface ExplorerState {
   split: boolean;
 }
 
-export type PageState = { page: 'overview' } | { page: 'log' } | { page: 'explorer'; explorer: ExplorerState };
+export type PageState = { page: 'overview' } | { page: 'log' } | { page: 'plan'; demand: Demand } | { page: 'explorer'; explorer: ExplorerState };
 
 export const DEFAULT_LIMIT = 50;
 const MAX_LIMIT = 1000;
@@ -39,6 +40,10 @@ export function emptyExplorer(): ExplorerState {
 export function write(state: PageState): string {
   if (state.page === 'overview') return '#/';
   if (state.page === 'log') return '#/log';
+  if (state.page === 'plan') {
+    const asked = new URLSearchParams(state.demand).toString();
+    return asked === '' ? '#/plan' : `#/plan?${asked}`;
+  }
   const { selector, fields, interval, follow, step, limit, split } = state.explorer;
   const query = new URLSearchParams();
   const select = format(selector);
@@ -60,6 +65,7 @@ export function write(state: PageState): string {
 export function read(hash: string): PageState {
   const [path, text = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s);
   if (path === 'log') return { page: 'log' };
+  if (path === 'plan') return { page: 'plan', demand: clean(new URLSearchParams(text)) };
   if (path !== 'explorer') return { page: 'overview' };
   const query = new URLSearchParams(text);
   const state = emptyExplorer();

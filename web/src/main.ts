@@ -7,21 +7,24 @@ import { Log } from './log/log';
 import { emptyExplorer, read, write, type ExplorerState, type PageState } from './location';
 import { logo } from './logo';
 import { Overview } from './overview/overview';
+import { Plan } from './plan/plan';
 import * as theme from './theme';
 
 theme.start();
 
-const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', log: 'Log · Seiner' };
+const TITLES: Record<PageState['page'], string> = { overview: 'Seiner', explorer: 'Explorer · Seiner', log: 'Log · Seiner', plan: 'Plan · Seiner' };
 const main = document.getElementById('main')!;
 const links = {
   overview: h('a', { href: '#/' }, 'Overview'),
   explorer: h('a', { href: write({ page: 'explorer', explorer: emptyExplorer() }) }, 'Explorer'),
   log: h('a', { href: write({ page: 'log' }) }, 'Log'),
+  plan: h('a', { href: write({ page: 'plan', demand: {} }) }, 'Plan'),
 };
 const help = helpOverlay();
 let overview: Overview | null = null;
 let explorer: Explorer | null = null;
 let log: Log | null = null;
+let plan: Plan | null = null;
 let page: PageState['page'] | null = null;
 
 function navigate(state: ExplorerState, how: 'push' | 'replace'): void {
@@ -36,6 +39,7 @@ function render(): void {
     overview?.stop();
     explorer?.stop();
     log?.stop();
+    plan?.stop();
     page = state.page;
     for (const [name, link] of Object.entries(links)) link.ariaCurrent = name === page ? 'page' : null;
     document.title = TITLES[page];
@@ -47,10 +51,21 @@ function render(): void {
       log ??= new Log();
       put(main, log.root);
       log.begin();
+    } else if (state.page === 'plan') {
+      plan ??= new Plan((demand) => {
+        const hash = write({ page: 'plan', demand });
+        if (hash === location.hash) plan?.reload();
+        else location.hash = hash;
+      });
+      put(main, plan.root);
     } else {
       explorer ??= new Explorer(navigate);
       put(main, explorer.root);
     }
+  }
+  if (state.page === 'plan') {
+    links.plan.setAttribute('href', location.hash);
+    plan!.show(state.demand);
   }
   if (state.page === 'explorer') {
     links.explorer.setAttribute('href', location.hash);
@@ -66,7 +81,7 @@ function header(): void {
   put(
     document.getElementById('bar')!,
     h('a', { class: 'brand', href: '#/', 'aria-label': 'Seiner, overview' }, logo(), 'Seiner'),
-    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer, links.log),
+    h('nav', { 'aria-label': 'Pages' }, links.overview, links.explorer, links.log, links.plan),
     h('span', { class: 'spring' }),
     themeButton,
     helpButton,
@@ -84,7 +99,7 @@ const everywhere: Record<string, () => void> = {
     if (page !== 'explorer') navigate(emptyExplorer(), 'push');
     explorer?.search();
   },
-  r: () => (page === 'overview' ? overview?.reload() : page === 'log' ? log?.reload() : explorer?.reload()),
+  r: () => (page === 'overview' ? overview?.reload() : page === 'log' ? log?.reload() : page === 'plan' ? plan?.reload() : explorer?.reload()),
 };
 
 const onExplorer: Record<string, () => void> = {

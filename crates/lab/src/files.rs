@@ -2,8 +2,9 @@
 //! with unmounting, which counts: nothing is left in memory that was not paid for.
 
 use crate::error::{Result, refuse};
+use crate::guest::Needs;
 use crate::interrupt::Interrupt;
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::job::{Experiment, Job, Plan, Profile, Session, Task, Work};
 use crate::native::{self, Fresh, Recipe};
 use crate::papers;
 use crate::place::Place;
@@ -21,6 +22,22 @@ use std::time::Instant;
 /// The name of the file system that is there anyway.
 const AS_MOUNTED: &str = "as mounted";
 
+/// Every file system that is known, some with options.
+const SYSTEMS: [&str; 12] = [
+    "ext2",
+    "ext3",
+    "ext4",
+    "ext4:data=journal",
+    "ext4:data=writeback",
+    "xfs",
+    "btrfs",
+    "f2fs",
+    "jfs",
+    "reiserfs",
+    "nilfs2",
+    "ufs",
+];
+
 /// Settings of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Files {
@@ -36,6 +53,9 @@ pub struct Files {
     pub large_bytes: u64,
     /// How often everything is done.
     pub runs: u64,
+    /// By what means: this kernel, or another in an emulated machine.
+    #[serde(default, skip_serializing_if = "Backend::is_native")]
+    pub backend: Backend,
     /// A tree of the user's own instead of the mixed data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<PathBuf>,
@@ -49,24 +69,9 @@ impl Files {
             Profile::Safe => (96 << 20, 8 << 20, 96 << 20, 3),
             Profile::Full => (830_000_000, 25_000_000, 693_000_000, 3),
         };
-        let is_root = rustix::process::geteuid().is_root();
         let mut systems = vec![AS_MOUNTED.to_string()];
-        if is_root {
-            let all = [
-                "ext2",
-                "ext3",
-                "ext4",
-                "ext4:data=journal",
-                "ext4:data=writeback",
-                "xfs",
-                "btrfs",
-                "f2fs",
-                "jfs",
-                "reiserfs",
-                "nilfs2",
-                "ufs",
-            ];
-            systems.extend(all.map(String::from));
+        if rustix::process::geteuid().is_root() {
+            systems.extend(SYSTEMS.map(String::from));
         }
         Files {
             directory,
@@ -75,8 +80,16 @@ impl Files {
             small_bytes,
             large_bytes,
             runs,
+            backend: Backend::Native,
             tree: None,
         }
+    }
+
+    /// The same in guests: every file system that is known, whoever asks.
+    pub fn in_guests(mut self) -> Files {
+        self.backend = Backend::Guest;
+        self.systems = SYSTEMS.map(String::from).into();
+        self
     }
 
     /// The bytes of an image in which everything fits twice over.
@@ -98,10 +111,16 @@ impl Experiment for Files {
     fn plan(&self, _job: &Job) -> Result<Plan> {
         let place = Place::find(&self.directory)?;
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
-        let needed = self.image_bytes()
-            + self.mixed_bytes * 2
-            + self.large_bytes * 2
-            + self.small_bytes * 12;
+        let needed = match self.backend {
+            // All of it is in the guest's memory; its archive has programs only.
+            Backend::Guest => 512 << 20,
+            _ => {
+                self.image_bytes()
+                    + self.mixed_bytes * 2
+                    + self.large_bytes * 2
+                    + self.small_bytes * 12
+            }
+        };
         if place.free_bytes()? < needed {
             return refuse(format!(
                 "{} needs {} free; choose less by --profile or another directory",
@@ -109,15 +128,20 @@ impl Experiment for Files {
                 bytes(needed as f64)
             ));
         }
+        if self.tree.is_some() && self.backend == Backend::Guest {
+            return refuse(
+                "a tree of your own does not come into a guest; leave out --tree or --backend guest",
+            );
+        }
         if self.runs == 0 || self.systems.is_empty() {
             return refuse("at least one run of one file system is needed");
         }
         for name in &self.systems {
             let (kind, options) = system(name);
-            let obstacle = if kind == AS_MOUNTED {
-                None
-            } else {
-                native::obstacle(kind)
+            let obstacle = match (kind, self.backend) {
+                (AS_MOUNTED, Backend::Guest) => Some("a guest has no disk of yours".to_string()),
+                (AS_MOUNTED, _) => None,
+                _ => self.backend.obstacle(kind),
             };
             match obstacle {
                 Some(why) if why.starts_with("unknown") => return refuse(format!("{name}: {why}")),
@@ -150,7 +174,7 @@ impl Experiment for Files {
         Ok(Plan {
             tasks,
             missing,
-            backend: Backend::Native,
+            backend: self.backend,
             place: Some(place),
         })
     }
@@ -164,6 +188,23 @@ impl Experiment for Files {
             input,
             _claim: claim,
         }))
+    }
+
+    fn guest_needs(&self) -> Option<Needs> {
+        Some(Needs {
+            directory: self.directory.clone(),
+            medium_bytes: self.image_bytes(),
+            // Inputs lie in memory there; archives take more than what is in them.
+            memory_bytes: self.mixed_bytes + self.large_bytes + self.small_bytes * 4,
+            inside: |work, directory| match work {
+                Work::Files(files) => Work::Files(Files {
+                    directory: directory.to_owned(),
+                    backend: Backend::Native,
+                    ..files.clone()
+                }),
+                other => other.clone(),
+            },
+        })
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
@@ -191,10 +232,13 @@ impl Experiment for Files {
                 ));
             }
         }
-        remarks.push(
-            "Images lie on a file of the disk's own file system, whose cost is part of every figure; what is copied comes from the page cache mostly."
+        remarks.push(match self.backend {
+            Backend::Guest => "Every file system was tried in an emulated machine of its own, whose clock counts instructions: compare them with each other, not with real disks. \
+                 What is copied lies in its memory, and so does its disk, which takes no time of its own."
                 .to_string(),
-        );
+            _ => "Images lie on a file of the disk's own file system, whose cost is part of every figure; what is copied comes from the page cache mostly."
+                .to_string(),
+        });
         remarks
     }
 }

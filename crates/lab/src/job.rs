@@ -5,6 +5,8 @@ use crate::align::Align;
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::files::Files;
+use crate::guest::Needs;
+use crate::merge::Merge;
 use crate::place::Place;
 use crate::report::figure::Figure;
 use crate::results::{Backend, Cell, Missing, Results, Settings};
@@ -52,12 +54,14 @@ pub enum Work {
     Files(Files),
     /// Aligned against unaligned, by file system.
     Align(Align),
+    /// What merging writes.
+    Merge(Merge),
     /// Block operations of a command.
     Trace(Trace),
 }
 
 /// A piece of a run: one cell of its results.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// The name of the cell.
     pub name: String,
@@ -102,6 +106,11 @@ pub trait Experiment {
     /// When that fails.
     fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>>;
 
+    /// What a guest needs to run it, where it can be run in one.
+    fn guest_needs(&self) -> Option<Needs> {
+        None
+    }
+
     /// The pictures of a report.
     fn figures(&self, results: &Results) -> Vec<Figure>;
 
@@ -117,6 +126,7 @@ impl Work {
             Work::Write(_) => "write",
             Work::Files(_) => "files",
             Work::Align(_) => "align",
+            Work::Merge(_) => "merge",
             Work::Trace(_) => "trace",
         }
     }
@@ -128,6 +138,7 @@ impl Work {
             Work::Write(write) => write,
             Work::Files(files) => files,
             Work::Align(align) => align,
+            Work::Merge(merge) => merge,
             Work::Trace(trace) => trace,
         }
     }

@@ -15,6 +15,10 @@ pub const KINDS: [&str; 10] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "nilfs2", "ufs",
 ];
 
+/// Why nobody has UFS.
+pub const NO_UFS: &str =
+    "Linux only reads it: there is no writable driver, and SoftUpdates exist in BSD alone";
+
 /// Why a file system cannot be made and mounted here; nothing if it can.
 pub fn obstacle(kind: &str) -> Option<String> {
     if !KINDS.contains(&kind) {
@@ -24,10 +28,7 @@ pub fn obstacle(kind: &str) -> Option<String> {
         ));
     }
     if kind == "ufs" {
-        return Some(
-            "Linux only reads it: there is no writable driver, and SoftUpdates exist in BSD alone"
-                .to_string(),
-        );
+        return Some(NO_UFS.to_string());
     }
     if !rustix::process::geteuid().is_root() {
         return Some("making and mounting a file system takes root".to_string());
@@ -109,7 +110,12 @@ impl LoopDevice {
         };
         let (claim, node) = registry.create(resource, || {
             let offset = offset.to_string();
-            let arguments = ["--find", "--show", "--direct-io=on", "-o", &offset].map(Path::new);
+            // A disk in memory cannot be had around the page cache, and need not be.
+            let direct = match registry.medium() {
+                Some(_) => "--direct-io=off",
+                None => "--direct-io=on",
+            };
+            let arguments = ["--find", "--show", direct, "-o", &offset].map(Path::new);
             Ok(tool::run("losetup", arguments, [file])?)
         })?;
         let claims = Claims(vec![claim]);
@@ -239,7 +245,7 @@ impl Fresh {
     pub fn make(recipe: &Recipe, directory: &Path, registry: &Arc<Registry>) -> Result<Fresh> {
         let (claim, tree) = registry.tree(directory)?;
         let claims = Claims(vec![claim]);
-        let image = image(&tree, recipe.bytes + recipe.offset)?;
+        let image = image(&tree, recipe.bytes + recipe.offset, registry)?;
         let disk = LoopDevice::attach(&image, recipe.offset, registry)?;
         make(&disk.node(), recipe)?;
         let point = tree.join("mounted");
@@ -253,8 +259,11 @@ impl Fresh {
     }
 }
 
-/// An image whose room is reserved.
-pub fn image(tree: &Path, bytes: u64) -> Result<PathBuf> {
+/// An image whose room is reserved; or the disk that the run was given for it.
+pub fn image(tree: &Path, bytes: u64, registry: &Registry) -> Result<PathBuf> {
+    if let Some(medium) = registry.medium() {
+        return Ok(medium.to_owned());
+    }
     let path = tree.join("image");
     let file = File::create(&path).with_context(|| format!("{} was not made", path.display()))?;
     match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {

@@ -102,6 +102,26 @@ pub fn alignment() -> Vec<Penalty> {
 mod tests {
     use super::*;
 
+    /// Nothing of the lab measures arrays; the table stands beside for those who do (docs/raid.md).
+    const ARRAY: &str = include_str!("../../../lab/papers/raid.csv");
+
+    #[test]
+    fn the_table_of_the_array_is_complete_and_says_what_the_paper_claims() {
+        let cells: Vec<_> = rows(ARRAY).collect();
+        // Two patterns, three strategies, three numbers of threads, six depths; nine mixed patterns.
+        assert_eq!(cells.len(), 2 * 3 * 3 * 6 + 9 * 3);
+        let rate = |cell: &[&str], strategy: &str| {
+            let other = cells.iter().find(|other| {
+                other[0] == cell[0] && other[1] == strategy && other[2..4] == cell[2..4]
+            });
+            number(other.expect("all strategies have the cell")[4]).expect("a rate")
+        };
+        for cell in &cells {
+            let best = rate(cell, "without").max(rate(cell, "with"));
+            assert!(rate(cell, "adaptive") > 0.75 * best, "{cell:?}");
+        }
+    }
+
     #[test]
     fn the_data_are_complete() {
         let blocks = blocks();

@@ -51,6 +51,11 @@ pub enum Resource {
         /// Its directory.
         path: PathBuf,
     },
+    /// An emulated machine.
+    Guest {
+        /// What it was named when it was started; no other process has an argument like it.
+        name: String,
+    },
     /// A setting of the system, to be set back.
     Setting {
         /// Its file.
@@ -71,6 +76,7 @@ enum Line {
 #[derive(Debug)]
 pub struct Registry {
     path: PathBuf,
+    medium: Option<PathBuf>,
     lines: Mutex<Lines>,
 }
 
@@ -116,6 +122,23 @@ impl Registry {
     /// # Errors
     /// When the list cannot be written, or something left behind does not go.
     pub fn open(directory: &Path) -> Result<Arc<Registry>> {
+        Registry::start(directory, None)
+    }
+
+    /// The same where images are made on a disk that is the lab's own, as in a guest.
+    ///
+    /// # Errors
+    /// When the list cannot be written.
+    pub fn on_medium(directory: &Path, medium: &Path) -> Result<Arc<Registry>> {
+        Registry::start(directory, Some(medium.to_owned()))
+    }
+
+    /// The disk on which images are made, if it is not a file.
+    pub fn medium(&self) -> Option<&Path> {
+        self.medium.as_deref()
+    }
+
+    fn start(directory: &Path, medium: Option<PathBuf>) -> Result<Arc<Registry>> {
         tidy(directory)?;
         fs::create_dir_all(directory)
             .with_context(|| format!("{} was not made", directory.display()))?;
@@ -129,6 +152,7 @@ impl Registry {
             .map_err(|error| anyhow!("{} is locked: {error}", path.display()))?;
         Ok(Arc::new(Registry {
             path,
+            medium,
             lines: Mutex::new(Lines { file, next: 0 }),
         }))
     }
@@ -312,6 +336,7 @@ impl Resource {
             Resource::Mount { path } => unmount(path),
             Resource::Group { path, home } => dissolve(path, home),
             Resource::Trace { path } => stop_tracing(path),
+            Resource::Guest { name } => end_guest(name),
             Resource::Setting { path, value } => set_back(path, value),
         };
         Ok(done.with_context(|| format!("{self} did not go"))?)
@@ -326,6 +351,7 @@ impl std::fmt::Display for Resource {
             Resource::Mount { path } => write!(f, "the file system on {}", path.display()),
             Resource::Group { path, .. } => write!(f, "the cgroup {}", path.display()),
             Resource::Trace { path } => write!(f, "the trace instance {}", path.display()),
+            Resource::Guest { name } => write!(f, "the emulated machine {name}"),
             Resource::Setting { path, .. } => write!(f, "the setting {}", path.display()),
         }
     }
@@ -394,6 +420,28 @@ fn stop_tracing(path: &Path) -> anyhow::Result<()> {
     let _ = fs::write(path.join("tracing_on"), "0");
     let _ = fs::write(path.join("events/enable"), "0");
     gone_is_fine(fs::remove_dir(path))
+}
+
+/// Ends the emulated machine with this name; one that has ended is fine.
+fn end_guest(name: &str) -> anyhow::Result<()> {
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let Some(process) = number.and_then(rustix::process::Pid::from_raw) else {
+            continue;
+        };
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let mut arguments = line.split(|byte| *byte == 0);
+        let is_emulator = arguments
+            .next()
+            .is_some_and(|program| String::from_utf8_lossy(program).contains("qemu-system"));
+        if is_emulator && arguments.any(|argument| argument == name.as_bytes()) {
+            rustix::process::kill_process(process, rustix::process::Signal::KILL)?;
+        }
+    }
+    Ok(())
 }
 
 fn set_back(path: &Path, value: &str) -> anyhow::Result<()> {

@@ -17,15 +17,31 @@ pub const VERSION: u32 = 1;
 pub type Settings = BTreeMap<String, serde_json::Value>;
 
 /// By what means a run came to its figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
     /// This kernel, on a directory, a loop device or a device.
+    #[default]
     Native,
     /// Another kernel in an emulated machine.
     Guest,
     /// Counts from an emulated disk; seconds are computed.
     Model,
+}
+
+impl Backend {
+    /// Whether it is the usual one.
+    pub fn is_native(&self) -> bool {
+        *self == Backend::Native
+    }
+
+    /// Why a file system cannot be had by these means; nothing if it can.
+    pub fn obstacle(self, kind: &str) -> Option<String> {
+        match self {
+            Backend::Guest => crate::guest::obstacle(kind),
+            _ => crate::native::obstacle(kind),
+        }
+    }
 }
 
 impl std::fmt::Display for Backend {

@@ -4,11 +4,12 @@
 //! or cut off continues behind the last cell when the same job is run into the same directory.
 
 use crate::error::{Error, Result, refuse};
+use crate::guest;
 use crate::interrupt::Interrupt;
-use crate::job::{Job, Plan, Task};
+use crate::job::{Job, Plan, Session, Task};
 use crate::machine::{self, Machine};
 use crate::registry::{Registry, state_directory};
-use crate::results::{Cell, Results, VERSION};
+use crate::results::{Backend, Cell, Results, VERSION};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::{self, File, OpenOptions};
@@ -135,7 +136,10 @@ fn measure(
         .create(true)
         .append(true)
         .open(directory.join("cells.jsonl"))?;
-    let mut session = job.work.experiment().open(job, bench)?;
+    let mut session: Box<dyn Session> = match plan.backend {
+        Backend::Guest => Box::new(guest::Session::open(job, bench)?),
+        _ => job.work.experiment().open(job, bench)?,
+    };
     let skipped: f64 = plan.tasks.iter().map(|task| task.estimate_s).sum::<f64>() - seconds;
     let mut passed = skipped;
     bench.bar.reset_eta();
@@ -152,12 +156,7 @@ fn measure(
     Ok((cells, Ok(())))
 }
 
-fn measure_one(
-    task: &Task,
-    session: &mut dyn crate::job::Session,
-    bench: &Bench,
-    passed: f64,
-) -> Result<Cell> {
+fn measure_one(task: &Task, session: &mut dyn Session, bench: &Bench, passed: f64) -> Result<Cell> {
     bench.interrupt.check()?;
     bench.bar.set_position((passed * TICKS) as u64);
     bench.say(task.name.clone());

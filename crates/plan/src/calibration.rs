@@ -30,6 +30,8 @@ pub struct Calibration {
     pub source_bytes: f64,
     /// Rows a second that one processor appends.
     pub rows_per_s: f64,
+    /// Whether bytes on disk were corrected by what a store's own blocks take.
+    pub is_measured: bool,
 }
 
 /// A trial with so many rows a block.
@@ -58,7 +60,20 @@ impl Calibration {
             footer_bytes: footer_bytes(demand)?,
             source_bytes,
             rows_per_s,
+            is_measured: false,
         })
+    }
+
+    /// Takes what blocks of so many rows really take for a row, bytes: all blocks are scaled alike, and
+    /// so is what a row takes in a buffer.
+    pub fn measured(&mut self, rows: f64, block_row: f64) {
+        let tried = self.disk_row(rows) - self.footer_bytes / rows;
+        let factor = block_row / tried.max(f64::MIN_POSITIVE);
+        for point in &mut self.points {
+            point.disk_row *= factor;
+        }
+        self.row_bytes *= factor;
+        self.is_measured = true;
     }
 
     fn between(&self, rows: f64, of: impl Fn(&Point) -> f64) -> f64 {
@@ -223,4 +238,46 @@ pub fn in_words(values: Values, clockwork: Clockwork) -> String {
         Clockwork::Jittered => "some milliseconds early or late",
     };
     format!("{values}, {clockwork}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observed::Observed;
+
+    #[test]
+    fn a_stores_own_blocks_correct_what_was_tried() {
+        let mut calibration = Calibration {
+            points: [1.0, 100.0]
+                .map(|rows| Point {
+                    rows,
+                    disk_row: 10.0,
+                    journal_row: 5.0,
+                    memory_source: 100.0,
+                })
+                .to_vec(),
+            row_bytes: 8.0,
+            footer_bytes: 0.0,
+            source_bytes: 100.0,
+            rows_per_s: 1e6,
+            is_measured: false,
+        };
+        let mut observed = Observed {
+            sources: 10.0,
+            series: 20.0,
+            rows_per_s: 1.0,
+            samples_sealed: 200.0 * 50.0 * 2.0,
+            blocks_sealed: 50.0,
+            block_bytes_sealed: 200.0 * 50.0 * 20.0,
+        };
+        observed.correct(&mut calibration);
+        assert!(!calibration.is_measured, "50 blocks are too few");
+        observed.samples_sealed *= 4.0;
+        observed.blocks_sealed *= 4.0;
+        observed.block_bytes_sealed *= 4.0;
+        observed.correct(&mut calibration);
+        assert!(calibration.is_measured);
+        assert!((calibration.disk_row(200.0) - 20.0).abs() < 1e-9);
+        assert!((calibration.row_bytes - 16.0).abs() < 1e-9);
+    }
 }

@@ -1,6 +1,10 @@
 //! What a user demands, and what there is to do it with.
 
+use crate::words::bytes;
 use serde::{Deserialize, Serialize};
+
+/// Of the room that there is, the store is given this share if nobody says how much.
+const BUDGET_SHARE: f64 = 0.95;
 
 /// What values are like: it decides how well they compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +67,11 @@ impl Raid {
         }
     }
 
+    /// Members that hold syndromes (copies, in level 1), of each stripe.
+    pub fn syndromes(self) -> u64 {
+        self.members - self.data_members()
+    }
+
     /// Data of a stripe, bytes.
     pub fn stripe(self) -> u64 {
         self.data_members() * self.strip
@@ -93,6 +102,31 @@ impl Raid {
     }
 }
 
+/// Sensors that are kept alike: a retention class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lifetime {
+    /// The name of the class.
+    pub name: String,
+    /// Which sources are in it, as in `[[class]]`; empty: all that no other class has.
+    pub sources: String,
+    /// Its share of the sensors, 0 to 1.
+    pub share: f64,
+    /// Y: how long samples are kept, s.
+    pub keep_s: f64,
+}
+
+impl Lifetime {
+    /// One lifetime for all.
+    pub fn of_all(keep_s: f64) -> Vec<Lifetime> {
+        vec![Lifetime {
+            name: "default".to_string(),
+            sources: String::new(),
+            share: 1.0,
+            keep_s,
+        }]
+    }
+}
+
 /// What is to be kept, and with what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Demand {
@@ -102,8 +136,8 @@ pub struct Demand {
     pub every_s: f64,
     /// Values of a sensor at a time.
     pub fields: u64,
-    /// Y: how long samples are kept, s.
-    pub keep_s: f64,
+    /// How long samples are kept, by class; one at least.
+    pub lifetimes: Vec<Lifetime>,
     /// What values are like.
     pub values: Values,
     /// How regular times are.
@@ -116,6 +150,8 @@ pub struct Demand {
     pub is_synced: bool,
     /// The disks.
     pub disks: Vec<Disk>,
+    /// C: what the store may take of them, bytes; none: nearly all that is free.
+    pub budget: Option<f64>,
     /// Bytes that may be written to a disk in its life.
     pub tbw: Option<f64>,
     /// The array that the disks are, or that one stands for.
@@ -133,8 +169,28 @@ impl Demand {
         self.rows_per_s() * self.fields as f64
     }
 
-    /// C: room for data on all disks, less what parity takes, bytes.
-    pub fn capacity(&self) -> f64 {
+    /// The mean lifetime over all sensors, s: rows a second times this is what is kept.
+    pub fn mean_keep_s(&self) -> f64 {
+        let parts = self.lifetimes.iter().map(|life| life.share * life.keep_s);
+        parts.sum()
+    }
+
+    /// The same with all lifetimes longer or shorter.
+    pub fn with_keep(&self, factor: f64) -> Demand {
+        let mut other = self.clone();
+        for life in &mut other.lifetimes {
+            life.keep_s *= factor;
+        }
+        other
+    }
+
+    /// C: what the store may take, bytes.
+    pub fn budget(&self) -> f64 {
+        self.budget.unwrap_or(self.room() * BUDGET_SHARE)
+    }
+
+    /// Room for data on all disks, less what parity takes, bytes.
+    pub fn room(&self) -> f64 {
         let free: f64 = self.disks.iter().map(|disk| disk.free_bytes).sum();
         match self.raid {
             // A single disk that is an array already shows what is left.
@@ -166,7 +222,6 @@ impl Demand {
             ("--sensors", self.sensors),
             ("--every", self.every_s),
             ("--fields", self.fields as f64),
-            ("--keep", self.keep_s),
             ("--ram", self.ram),
             ("--processors", self.processors),
         ];
@@ -174,6 +229,26 @@ impl Demand {
             if !(value > 0.0 && value.is_finite()) {
                 return Err(format!("{name} must be more than 0"));
             }
+        }
+        if self
+            .lifetimes
+            .iter()
+            .any(|life| !(life.keep_s >= 1.0 && life.keep_s.is_finite()))
+        {
+            return Err("--keep must be a second or more".to_string());
+        }
+        let shares: f64 = self.lifetimes.iter().map(|life| life.share).sum();
+        if (shares - 1.0).abs() > 0.001 || self.lifetimes.iter().any(|life| life.share <= 0.0) {
+            return Err(format!(
+                "shares of the classes make {:.1} %, not 100 %",
+                shares * 100.0
+            ));
+        }
+        if self.budget.is_some_and(|budget| budget > self.room()) {
+            return Err(format!(
+                "--budget is more than the disks have room for, {}",
+                bytes(self.room())
+            ));
         }
         if self.fields > 1024 {
             return Err("--fields: a source has 1024 fields at the most".to_string());

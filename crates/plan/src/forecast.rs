@@ -3,8 +3,12 @@
 use crate::calibration::{Calibration, buffer_limit};
 use crate::demand::Demand;
 
-/// Um: the fill up to which nothing is merged.
-pub const UM: f64 = 0.95;
+/// Um, the fill up to which nothing is merged: the latest, where journal and merge take little.
+pub const LATEST_UM: f64 = 0.95;
+/// The earliest.
+pub const EARLIEST_UM: f64 = 0.6;
+/// Segments that a merge writes before it frees those that it read.
+pub const MERGE_SEGMENTS: f64 = 2.0;
 /// Bytes that a store takes beside its sources: staging, pieces on their way, the open segment's lists.
 pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 /// The share of the journal that is full when sources that pin its oldest files are sealed: sealing
@@ -16,8 +20,10 @@ const BUFFER_FILL: f64 = 0.875;
 /// the repository saw 1.00 to 1.01.
 pub const FILE_SYSTEM: f64 = 1.01;
 /// Pages of memory serve one size of buffer each, and sizes change: they take so much more than what
-/// is in them.
-const PAGES: f64 = 1.2;
+/// is in them. This and [`FIXED_IN_USE`] are fitted to what `seiner plan --prove-all` measured.
+const PAGES: f64 = 1.55;
+/// What is in use beside sources and buffers: somewhat more than what the budget leaves for it.
+const FIXED_IN_USE: f64 = 5.5 * 1024.0 * 1024.0;
 /// A start of an empty store, s.
 const EMPTY_START_S: f64 = 0.03;
 /// Footers read at a start, segments a second.
@@ -38,6 +44,12 @@ pub struct Choice {
     pub journal_bytes: f64,
     /// Seconds after which a silent source is sealed.
     pub idle_seal_s: f64,
+    /// C: what the store may take.
+    pub budget: f64,
+    /// Um: the share of it from which on segments are merged.
+    pub merge_from: f64,
+    /// Logs written side by side, each with what dies at about the same time.
+    pub lanes: u32,
 }
 
 /// What ends the filling of a buffer.
@@ -66,15 +78,19 @@ pub struct Forecast {
     pub memory: f64,
     /// D: bytes of segments when samples of the whole time are there.
     pub kept_bytes: f64,
-    /// V: their share of the room.
+    /// V: their share of the budget.
     pub live: f64,
+    /// The least budget with which the log planes.
+    pub least_budget: f64,
+    /// Lanes that are being filled: one a lifetime.
+    pub open_lanes: f64,
     /// Bytes a second of segments.
     pub segments_per_s: f64,
     /// Bytes a second of journal.
     pub journal_per_s: f64,
     /// Bytes a second that reach the devices, file system and parity included.
     pub device_per_s: f64,
-    /// The largest R with which the log planes.
+    /// The largest R with which the log planes, bytes; below 0 there is none.
     pub planing_segment: f64,
     /// Seconds of a start after an orderly end.
     pub start_s: f64,
@@ -89,11 +105,11 @@ impl Forecast {
         let disk_row = calibration.disk_row(rows);
         let journal_row = calibration.journal_row(rows);
         let per_s = demand.rows_per_s();
-        let kept_bytes = disk_row * per_s * demand.keep_s;
-        let capacity = demand.capacity();
+        let kept_bytes = disk_row * per_s * demand.mean_keep_s();
         let parity = demand
             .raid
             .map_or(1.0, |raid| raid.members as f64 / raid.data_members() as f64);
+        let open_lanes = demand.lifetimes.len() as f64;
         let (segments_per_s, journal_per_s) = (disk_row * per_s, journal_row * per_s);
         let used =
             demand.sensors * (calibration.source_bytes + calibration.memory_source(rows) * PAGES);
@@ -102,31 +118,45 @@ impl Forecast {
             choice.journal_bytes * JOURNAL_FILL,
             journal_row,
         );
-        let start_s = start_s(kept_bytes.min(capacity) / choice.segment_bytes);
+        let start_s = start_s(kept_bytes.min(choice.budget) / choice.segment_bytes);
         Forecast {
             rows,
             bound,
             disk_row,
             journal_row,
-            memory: (FIXED_MEMORY + used).min(choice.memory),
+            memory: (FIXED_IN_USE + used).min(choice.memory * BUFFER_FILL),
             kept_bytes,
-            live: if capacity > 0.0 {
-                kept_bytes / capacity
+            live: if choice.budget > 0.0 {
+                kept_bytes / choice.budget
             } else {
                 f64::INFINITY
             },
+            least_budget: (kept_bytes
+                + choice.journal_bytes
+                + (open_lanes + MERGE_SEGMENTS) * choice.segment_bytes)
+                / LATEST_UM,
+            open_lanes,
             segments_per_s,
             journal_per_s,
             device_per_s: (segments_per_s + journal_per_s) * FILE_SYSTEM * parity,
-            planing_segment: capacity * UM - kept_bytes,
+            planing_segment: (choice.budget * choice.merge_from
+                - kept_bytes
+                - choice.journal_bytes)
+                / open_lanes,
             start_s,
             crash_start_s: start_s + replay_s,
         }
     }
 
-    /// Whether segments die whole, so that merging costs nothing: R ≤ C·(Um − V), one log.
+    /// Whether segments die whole, so that merging costs nothing: R ≤ (C/n)·(Um − V) less the
+    /// journal's part, with n logs that are being filled (*Riak*, planing).
     pub fn planes(&self, choice: &Choice) -> bool {
         choice.segment_bytes <= self.planing_segment
+    }
+
+    /// How many times larger R could be before segments stop to die whole; below 1 they do not.
+    pub fn margin(&self, choice: &Choice) -> f64 {
+        self.planing_segment / choice.segment_bytes
     }
 
     /// Bytes written to the device over bytes of samples (a time and a value, 16 bytes).

@@ -3,7 +3,7 @@
 //! did is set beside what was forecast.
 
 use crate::calibration::Calibration;
-use crate::demand::Demand;
+use crate::demand::{Demand, Lifetime};
 use crate::forecast::{Choice, Forecast, replay_s, start_s};
 use crate::load::Load;
 use seiner_engine::{Durability, Engine, Options, SegmentInfo};
@@ -60,6 +60,9 @@ pub fn options(choice: &Choice, is_synced: bool) -> Options {
         Durability::Interval(Duration::from_millis(100))
     };
     let sizes = Options {
+        disk: Some(choice.budget as u64),
+        merge_from: choice.merge_from,
+        lanes: choice.lanes,
         memory: choice.memory as u64,
         block_bytes: choice.block_bytes as u32,
         segment_bytes: choice.segment_bytes as u64,
@@ -219,7 +222,7 @@ pub fn gallery(machine: &Demand) -> Vec<(&'static str, Demand)> {
         values,
         clockwork,
         ram: ram_gib * 1024.0 * 1024.0 * 1024.0,
-        keep_s: 30.0 * 86_400.0,
+        lifetimes: Lifetime::of_all(30.0 * 86_400.0),
         ..machine.clone()
     };
     vec![

@@ -2,7 +2,7 @@
 
 use crate::refusal::Refusal;
 use crate::station::Station;
-use crate::{delete, log, metrics, page, query, status, write};
+use crate::{delete, log, metrics, page, plan, query, status, write};
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -41,6 +41,7 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v1/log", get(log::log))
         .route("/api/v1/log/why", get(log::why))
         .route("/api/v1/log/trace", get(log::log_trace))
+        .route("/api/v1/plan", get(plan::plan))
         .fallback(get(page::file))
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn(same_origin))

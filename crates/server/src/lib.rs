@@ -21,6 +21,7 @@ mod meters;
 mod metrics;
 mod outflow;
 mod page;
+mod plan;
 mod predicate;
 pub mod query;
 mod refusal;

@@ -57,6 +57,47 @@ async function dragAcross(page: Page, from: number, to: number, shift = false): 
 
 const length = (page: Page): number => Number(params(page).get('to')) - Number(params(page).get('from'));
 
+test.describe('plan', () => {
+  test('plans what the form asks, and its address can be kept', async ({ page }) => {
+    await page.goto('/');
+    await page.getByRole('link', { name: 'Plan' }).click();
+    await expect(page).toHaveTitle('Plan · Seiner');
+    await page.getByLabel('Sensors').fill('1e5');
+    await page.getByLabel('Memory').fill('8GiB');
+    await page.getByLabel('Memory').press('Enter');
+    await expect(page.getByText('It fits this machine.')).toBeVisible();
+    await expect(page.getByRole('table', { name: 'Forecast' })).toContainText('planing');
+    await expect(page.getByText('disk = "300000 MiB"')).toBeVisible();
+    await expect(page.getByText('seiner plan --sensors 1e5 --ram 8GiB')).toBeVisible();
+    expect(hash(page)).toBe('#/plan?sensors=1e5&ram=8GiB');
+    await page.reload();
+    await expect(page.getByLabel('Sensors')).toHaveValue('1e5');
+    await expect(page.getByText('It fits this machine.')).toBeVisible();
+  });
+
+  test('says what would fit where the demand does not', async ({ page }) => {
+    await page.goto('/#/plan?sensors=5e6');
+    await expect(page.getByText('It does not fit this machine.')).toBeVisible();
+    await expect(page.getByText('900 GiB are kept')).toBeVisible();
+    await expect(page.getByRole('table', { name: 'What would fit' })).toContainText('4 machines like this');
+  });
+
+  test('takes the figures of the store itself', async ({ page }) => {
+    await page.goto('/#/plan');
+    await page.getByRole('button', { name: 'As it is here now' }).click();
+    await expect(page.getByText('120 sensors')).toBeVisible();
+    expect(params(page).get('own')).toBe('true');
+  });
+});
+
+test.describe('plan refused', () => {
+  // A refused question is an error to the browser's console too.
+  base('what cannot be read is told in the server\'s words', async ({ page }) => {
+    await page.goto('/#/plan?sensors=many');
+    await expect(page.locator('.notice.severe')).toContainText('sensors: write a number');
+  });
+});
+
 test.describe('log', () => {
   const value = (page: Page, label: string) => page.locator('.figure', { hasText: label }).locator('.value').first();
 

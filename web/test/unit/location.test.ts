@@ -7,6 +7,8 @@ test('every state survives the address', () => {
   const states: PageState[] = [
     { page: 'overview' },
     { page: 'log' },
+    { page: 'plan', demand: {} },
+    { page: 'plan', demand: { sensors: '1e6', class: 'raw:90%:30d:accel{axis="x"}; rest:10%:1y', own: 'true' } },
     explorer({}),
     explorer({ selector: { measurement: 'cpu & co', filters: [{ tag: 'host', operator: '=', values: ['a,b', 'ü#?/%'] }] }, fields: ['usage', 'a,b', 'x=y&z'] }),
     explorer({ interval: { kind: 'last', ms: 90 * 60e3 }, follow: true, step: '10s', limit: 200, split: true }),
@@ -18,6 +20,7 @@ test('every state survives the address', () => {
 test('what cannot be read becomes its default', () => {
   expect(read('')).toEqual({ page: 'overview' });
   expect(read('#/nowhere?x=1')).toEqual({ page: 'overview' });
+  expect(read('#/plan?colour=red&sensors=&own=perhaps')).toEqual({ page: 'plan', demand: {} });
   expect(read('#/explorer')).toEqual(explorer({}));
   expect(read('#/explorer?select=cpu{&last=soon&limit=-3&step=often')).toEqual(explorer({}));
   expect(read('#/explorer?from=1&to=x')).toEqual(explorer({}));

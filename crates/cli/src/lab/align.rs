@@ -1,10 +1,11 @@
 //! `seiner lab align`.
 
-use super::Common;
+use super::{Common, Means};
 use crate::failure::Failure;
 use clap::Args;
 use seiner_lab::align;
 use seiner_lab::job::Work;
+use seiner_lab::results::Backend;
 use std::path::PathBuf;
 
 /// Measure what an unaligned partition costs, by file system (root).
@@ -25,6 +26,9 @@ pub struct Align {
     /// File systems.
     #[arg(long = "system", value_name = "KIND")]
     systems: Vec<String>,
+    /// By what means.
+    #[arg(long, value_enum, default_value = "native")]
+    backend: Means,
     /// How often everything is done.
     #[arg(long)]
     runs: Option<u64>,
@@ -38,6 +42,9 @@ impl Align {
         let mut settings = align::Align::new(self.directory, self.common.profile.profile());
         settings.device = self.device;
         settings.erase = self.erase;
+        if self.backend == Means::Guest {
+            settings.backend = Backend::Guest;
+        }
         settings.runs = self.runs.unwrap_or(settings.runs);
         if !self.systems.is_empty() {
             settings.systems = self.systems;

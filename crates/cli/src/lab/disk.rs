@@ -25,6 +25,9 @@ pub struct Disk {
     /// Seconds of the long write.
     #[arg(long)]
     sustained: Option<f64>,
+    /// Have fio do the same behind every cell, for comparison.
+    #[arg(long)]
+    fio: bool,
     #[command(flatten)]
     common: Common,
 }
@@ -36,6 +39,7 @@ impl Disk {
         settings.file_bytes = self.size.unwrap_or(settings.file_bytes);
         settings.seconds = self.seconds.unwrap_or(settings.seconds);
         settings.sustained_seconds = self.sustained.unwrap_or(settings.sustained_seconds);
+        settings.is_checked_by_fio = self.fio;
         self.common.run(Work::Disk(settings))
     }
 }

@@ -4,25 +4,30 @@ mod align;
 mod check;
 mod disk;
 mod files;
+mod guest;
+mod inside;
+mod merge;
 mod report;
 mod run;
 mod tidy;
 mod tour;
 mod trace;
 mod write;
+mod writer;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
 use seiner_lab::job::{Job, Profile, Work};
 use seiner_lab::results::Results;
 use seiner_lab::{Error, Interrupt, runner};
+pub use seiner_plan::form::{bytes, count};
 use std::path::PathBuf;
 
 /// Measure disks, file systems and stores the way the papers did.
 ///
 /// Every experiment writes a directory: job.toml (what was run; `lab run` repeats or continues it),
 /// results.json, results.csv, lines.csv and report.html, a page to look at. What an experiment creates
-/// besides is gone when it ends, however it ends. The sweeps of the merge are not here yet.
+/// besides is gone when it ends, however it ends.
 #[derive(Args)]
 pub struct Lab {
     #[command(subcommand)]
@@ -41,10 +46,20 @@ enum Experiment {
     Files(files::Files),
     /// Measure what an unaligned partition costs, by file system (root).
     Align(align::Align),
+    /// Overwrite a small store for long, and count what merging writes, by V, R, B and policy.
+    Merge(merge::Merge),
     /// Count the block operations of a command, or of blktrace's files.
     Trace(trace::Trace),
     /// Look around in about five minutes: check, disk, write, files; as root align as well.
     Tour(tour::Tour),
+    /// Prepare the emulated machine for file systems that this kernel lacks, and for users without rights.
+    Guest(guest::Guest),
+    /// What `lab write --processes` starts.
+    #[command(hide = true)]
+    Writer(writer::Writer),
+    /// What the first process of a guest runs.
+    #[command(hide = true)]
+    Inside(inside::Inside),
     /// Run a saved job, or continue the run in a directory.
     Run(run::Run),
     /// Write the page of a run again, or compare two runs.
@@ -62,8 +77,12 @@ impl Lab {
             Experiment::Write(write) => write.run(),
             Experiment::Files(files) => files.run(),
             Experiment::Align(align) => align.run(),
+            Experiment::Merge(merge) => merge.run(),
             Experiment::Trace(trace) => trace.run(),
             Experiment::Tour(tour) => tour.run(),
+            Experiment::Guest(guest) => guest.run(),
+            Experiment::Writer(writer) => writer.run(),
+            Experiment::Inside(inside) => inside.run(),
             Experiment::Run(run) => run.run(),
             Experiment::Report(report) => report.run(),
             Experiment::Tidy(tidy) => tidy.run(),
@@ -87,6 +106,15 @@ struct Common {
     /// Only write job.toml, to be changed and run by `lab run`.
     #[arg(long)]
     save_job: bool,
+}
+
+/// By what means.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Means {
+    /// This kernel.
+    Native,
+    /// Another kernel in an emulated machine (`lab guest` prepares it): any file system, any user.
+    Guest,
 }
 
 /// How much is run.
@@ -172,74 +200,5 @@ pub fn failure(error: Error) -> Failure {
         Error::Refused(reason) => Failure::Usage(reason),
         Error::Interrupted => Failure::Refused,
         Error::Failed(error) => Failure::Failed(error),
-    }
-}
-
-/// Bytes as people write them: `64KiB`, `4k`, `1G`, `4096`.
-pub fn bytes(text: &str) -> Result<u64, String> {
-    let split = text
-        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(split);
-    let unit = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1u64,
-        "k" | "kib" => 1 << 10,
-        "m" | "mib" => 1 << 20,
-        "g" | "gib" => 1 << 30,
-        "t" | "tib" => 1 << 40,
-        "kb" => 1000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        _ => {
-            return Err(
-                "write a number with B, KiB, MiB, GiB or TiB (or kB, MB, GB, TB)".to_string(),
-            );
-        }
-    };
-    let number: f64 = number
-        .parse()
-        .map_err(|_| "it must begin with a number".to_string())?;
-    Ok((number * unit as f64) as u64)
-}
-
-/// A count as people write it: `100000`, `1e6`, `700k`.
-pub fn count(text: &str) -> Result<u64, String> {
-    let (number, unit) = match text.strip_suffix(['k', 'M']) {
-        Some(number) if text.ends_with('k') => (number, 1e3),
-        Some(number) => (number, 1e6),
-        None => (text, 1.0),
-    };
-    let value = number
-        .parse::<f64>()
-        .map_err(|_| "write a number such as 100000, 700k or 1e6".to_string())?
-        * unit;
-    if value < 0.0 || value.fract() != 0.0 {
-        return Err("it must be a whole number".to_string());
-    }
-    Ok(value as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_as_people_write_them() {
-        assert_eq!(bytes("4096"), Ok(4096));
-        assert_eq!(bytes("4K"), Ok(4096));
-        assert_eq!(bytes("1.5 GiB"), Ok(3 << 29));
-        assert_eq!(bytes("290TB"), Ok(290_000_000_000_000));
-        assert!(bytes("many").is_err());
-        assert!(bytes("4 potatoes").is_err());
-    }
-
-    #[test]
-    fn counts_as_people_write_them() {
-        assert_eq!(count("1e6"), Ok(1_000_000));
-        assert_eq!(count("700k"), Ok(700_000));
-        assert_eq!(count("12"), Ok(12));
-        assert!(count("1.5").is_err());
-        assert!(count("-1").is_err());
     }
 }

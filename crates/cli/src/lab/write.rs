@@ -11,7 +11,8 @@ use std::path::PathBuf;
 ///
 /// The first paper's test: each of F sensors in turn hands over B bytes. `files` appends to a file for
 /// each sensor; `in-place` updates a ring in one as RRDtool does; `akumuli` and `yawndb` write as those
-/// systems do; `log` is this project's engine, `log-only` the same without a journal.
+/// systems do; `log` is this project's engine, `log-only` the same without a journal; `sqlite` is
+/// SQLite, in programs that were built with it (--features references).
 #[derive(Args)]
 pub struct Write {
     /// Directories to write into; with several, files are dealt out over all.
@@ -38,6 +39,9 @@ pub struct Write {
     /// M: threads that write.
     #[arg(long, default_value_t = 1)]
     writers: u64,
+    /// Processes instead of threads, for `files`.
+    #[arg(long)]
+    processes: bool,
     /// All files in one directory, instead of 100 entries each.
     #[arg(long)]
     flat: bool,
@@ -69,6 +73,7 @@ enum StoreName {
     Yawndb,
     Log,
     LogOnly,
+    Sqlite,
 }
 
 impl StoreName {
@@ -80,6 +85,7 @@ impl StoreName {
             StoreName::Yawndb => Kind::Yawndb,
             StoreName::Log => Kind::Log,
             StoreName::LogOnly => Kind::LogOnly,
+            StoreName::Sqlite => Kind::Sqlite,
         }
     }
 }
@@ -93,6 +99,7 @@ impl Write {
         settings.room_bytes = self.room.unwrap_or(settings.room_bytes);
         settings.kept = self.kept;
         settings.writers = self.writers;
+        settings.is_by_processes = self.processes;
         settings.layout = if self.flat {
             Layout::Flat
         } else {

@@ -9,8 +9,9 @@ mod platter;
 
 use crate::blocks::tracer::Tracer;
 use crate::error::{Error, Result, refuse};
+use crate::guest::Needs;
 use crate::interrupt::Interrupt;
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::job::{Experiment, Job, Plan, Profile, Session, Task, Work};
 use crate::native::{self, Claims, LoopDevice, Mounted, Recipe};
 use crate::papers;
 use crate::place::{Device, Place, SECTOR};
@@ -62,6 +63,9 @@ pub struct Align {
     pub large_bytes: u64,
     /// How often everything is done.
     pub runs: u64,
+    /// By what means: this kernel, or another in an emulated machine.
+    #[serde(default, skip_serializing_if = "Backend::is_native")]
+    pub backend: Backend,
 }
 
 impl Align {
@@ -83,6 +87,7 @@ impl Align {
             small_bytes,
             large_bytes,
             runs,
+            backend: Backend::Native,
         }
     }
 
@@ -134,14 +139,21 @@ fn holds_data(path: &Path, size: u64) -> anyhow::Result<bool> {
 
 impl Experiment for Align {
     fn plan(&self, _job: &Job) -> Result<Plan> {
-        if !rustix::process::geteuid().is_root() {
+        let is_guest = self.backend == Backend::Guest;
+        if !is_guest && !rustix::process::geteuid().is_root() {
             return refuse(
-                "file systems at chosen sectors take root; `lab check` tells without it whether partitions are aligned",
+                "file systems at chosen sectors take root, or --backend guest; `lab check` tells without either whether partitions are aligned",
+            );
+        }
+        if is_guest && self.device.is_some() {
+            return refuse(
+                "a guest does not get a device of yours; leave out --device or --backend guest",
             );
         }
         let place = Place::find(&self.directory)?;
         let inputs = self.small_bytes * 6 + self.large_bytes;
-        let image = if self.device.is_some() {
+        // A guest has its image in memory.
+        let image = if self.device.is_some() || is_guest {
             0
         } else {
             self.image_bytes()
@@ -158,11 +170,12 @@ impl Experiment for Align {
                 check_device(path, self.erase.as_deref(), self.image_bytes())?;
                 (Backend::Native, Place::find(path)?)
             }
+            None if is_guest => (Backend::Guest, place),
             None => (Backend::Model, place),
         };
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         for kind in &self.systems {
-            match native::obstacle(kind) {
+            match self.backend.obstacle(kind) {
                 Some(why) if why.starts_with("unknown") => return refuse(format!("{kind}: {why}")),
                 Some(why) => missing.push(Missing {
                     name: kind.clone(),
@@ -202,7 +215,11 @@ impl Experiment for Align {
         )?;
         let medium = match &self.device {
             Some(device) => device.clone(),
-            None => native::image(&root, self.image_bytes() + UNALIGNED.max(ALIGNED) * SECTOR)?,
+            None => native::image(
+                &root,
+                self.image_bytes() + UNALIGNED.max(ALIGNED) * SECTOR,
+                &bench.registry,
+            )?,
         };
         let point = root.join("mounted");
         std::fs::create_dir(&point)?;
@@ -213,6 +230,22 @@ impl Experiment for Align {
             point,
             _claims: Claims(vec![claim]),
         }))
+    }
+
+    fn guest_needs(&self) -> Option<Needs> {
+        Some(Needs {
+            directory: self.directory.clone(),
+            medium_bytes: self.image_bytes() + UNALIGNED.max(ALIGNED) * SECTOR,
+            memory_bytes: self.small_bytes * 4,
+            inside: |work, directory| match work {
+                Work::Align(align) => Work::Align(Align {
+                    directory: directory.to_owned(),
+                    backend: Backend::Native,
+                    ..align.clone()
+                }),
+                other => other.clone(),
+            },
+        })
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {
@@ -252,6 +285,9 @@ impl Experiment for Align {
         )];
         remarks.push(match self.device {
             Some(_) => "Seconds by the clock are this device's; the counts come from the requests that went to it.".to_string(),
+            None if self.backend == Backend::Guest => "Counts come from the traced requests of an emulated machine; seconds by its clock are those of instructions. \
+                     The model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
+                .to_string(),
             None => "The image's own disk hides the penalty: seconds by the clock show no more than noise here. Counts come from the traced requests; \
                      the model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
                 .to_string(),

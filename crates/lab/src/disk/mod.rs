@@ -3,13 +3,14 @@
 //!
 //! One file of the lab's own is written and read, around the page cache where the file system lets us.
 
+mod fio;
 mod load;
 
 use crate::error::{Result, refuse};
 use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
 use crate::place::Place;
 use crate::registry::Claim;
-use crate::report::figure::{Axis, BarSeries, Figure, Series, bytes, plain};
+use crate::report::figure::{Axis, BarSeries, Figure, Row, Series, bytes, plain};
 use crate::results::{Backend, Cell, Results, Settings};
 use crate::runner::Bench;
 use load::{Access, Load, Measured, Order, TestFile};
@@ -34,6 +35,9 @@ pub struct Disk {
     pub seconds: f64,
     /// Seconds of the long write.
     pub sustained_seconds: f64,
+    /// Whether fio does the same behind every cell, for comparison.
+    #[serde(default)]
+    pub is_checked_by_fio: bool,
 }
 
 impl Disk {
@@ -49,6 +53,7 @@ impl Disk {
             file_bytes,
             seconds,
             sustained_seconds,
+            is_checked_by_fio: false,
         }
     }
 
@@ -107,7 +112,7 @@ impl Disk {
             settings: settings
                 .map(|(name, value)| (name.to_string(), value))
                 .into(),
-            estimate_s: seconds,
+            estimate_s: seconds * if self.is_checked_by_fio { 2.2 } else { 1.0 },
         }
     }
 }
@@ -160,6 +165,11 @@ impl Experiment for Disk {
                 bytes(SPARE as f64)
             ));
         }
+        if self.is_checked_by_fio && !fio::is_there() {
+            return refuse(
+                "--fio: the program fio is not installed; install it or leave out --fio",
+            );
+        }
         if self.file_bytes < 16 << 20 || !self.file_bytes.is_multiple_of(1 << 20) {
             return refuse("--size must be a whole number of MiB, 16 at the least");
         }
@@ -187,6 +197,8 @@ impl Experiment for Disk {
         )?;
         Ok(Box::new(Run {
             file,
+            path: directory.join("file"),
+            settings: self.clone(),
             seed: job.seed,
             _claim: claim,
         }))
@@ -204,6 +216,7 @@ impl Experiment for Disk {
         }
         figures.push(latencies(results));
         figures.push(sustained(results));
+        figures.push(beside_fio(results));
         figures
     }
 
@@ -214,6 +227,8 @@ impl Experiment for Disk {
 
 struct Run {
     file: TestFile,
+    path: PathBuf,
+    settings: Disk,
     seed: u64,
     _claim: Claim,
 }
@@ -239,6 +254,10 @@ impl Session for Run {
         };
         let measured = self.file.run(&load, &bench.interrupt)?;
         let mut cell = as_cell(&load, measured);
+        if self.settings.is_checked_by_fio {
+            let rate = fio::rate(&load, &self.path, self.settings.file_bytes)?;
+            cell.tell("fio MB/s", rate / 1e6);
+        }
         if let Some(why) = &self.file.is_cached_because {
             cell.notes.push(format!("The page cache took part: {why}."));
         }
@@ -355,6 +374,24 @@ fn sustained(results: &Results) -> Figure {
                 is_reference: false,
             })
             .collect(),
+    }
+}
+
+fn beside_fio(results: &Results) -> Figure {
+    let row = |cell: &Cell| {
+        let (ours, theirs) = (cell.figure("MB/s")?, cell.figure("fio MB/s")?);
+        let fields = [plain(ours), plain(theirs), plain(ours / theirs)];
+        Some(Row {
+            fields: std::iter::once(cell.name.clone()).chain(fields).collect(),
+            is_reference: false,
+        })
+    };
+    Figure::Table {
+        title: "Beside fio".to_string(),
+        caption: "fio did the same on the same file right behind: as many threads as requests under way, around the page cache."
+            .to_string(),
+        columns: ["cell", "MB/s", "fio MB/s", "ours ÷ fio"].map(String::from).into(),
+        rows: results.cells.iter().filter_map(row).collect(),
     }
 }
 

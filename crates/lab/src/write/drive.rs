@@ -4,6 +4,7 @@ use super::stores::{Portion, Store};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::seed::Dice;
+use serde::{Deserialize, Serialize};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -34,8 +35,25 @@ struct Writer {
     done: AtomicU64,
 }
 
+/// Whoever puts the load on a store: threads of this process, or others.
+pub trait Load {
+    /// Runs until time is up and `least` bytes were taken, or `most` were. At `rate` bytes a second,
+    /// if one is given.
+    ///
+    /// # Errors
+    /// When the store fails, or the user wants to stop.
+    fn run(
+        &self,
+        duration: Duration,
+        least: u64,
+        most: u64,
+        rate: Option<f64>,
+        interrupt: &Interrupt,
+    ) -> Result<Phase>;
+}
+
 /// What happened in a phase.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Phase {
     /// Bytes of samples that were taken.
     pub bytes: u64,
@@ -76,68 +94,35 @@ impl<'a> Drive<'a> {
                 done: AtomicU64::new(0),
             }
         };
+        Drive::of(store, (0..writers).map(writer).collect(), seed, portion)
+    }
+
+    /// Puts one writer on a part of the sensors.
+    pub fn part(
+        store: &'a dyn Store,
+        first: u64,
+        count: u64,
+        seed: u64,
+        portion: u64,
+    ) -> Drive<'a> {
+        let writer = Writer {
+            first,
+            count,
+            done: AtomicU64::new(0),
+        };
+        Drive::of(store, vec![writer], seed, portion)
+    }
+
+    fn of(store: &'a dyn Store, writers: Vec<Writer>, seed: u64, portion: u64) -> Drive<'a> {
         let count = CONTENTS.min(CONTENTS_BYTES / portion).max(2);
         let mut contents = vec![0; (count * portion) as usize];
         Dice::new(seed).fill(&mut contents);
         Drive {
             store,
-            writers: (0..writers).map(writer).collect(),
+            writers,
             contents,
             portion,
         }
-    }
-
-    /// Runs until time is up and `least` bytes were taken, or `most` were. At `rate` bytes a second,
-    /// if one is given.
-    ///
-    /// # Errors
-    /// When the store fails, or the user wants to stop.
-    pub fn run(
-        &self,
-        duration: Duration,
-        least: u64,
-        most: u64,
-        rate: Option<f64>,
-        interrupt: &Interrupt,
-    ) -> Result<Phase> {
-        let shared = Shared {
-            bytes: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-            failure: Mutex::new(None),
-            rate,
-            start: Instant::now(),
-            interrupt,
-        };
-        let (rates, mut times) = std::thread::scope(|scope| {
-            let workers: Vec<_> = self
-                .writers
-                .iter()
-                .map(|writer| scope.spawn(|| self.work(writer, &shared)))
-                .collect();
-            let rates = watch(&shared, duration, least, most);
-            let times: Vec<u32> = workers
-                .into_iter()
-                .flat_map(|worker| worker.join().expect("a writer does not panic"))
-                .collect();
-            (rates, times)
-        });
-        let took = shared.start.elapsed();
-        interrupt.check()?;
-        if let Some(error) = shared
-            .failure
-            .into_inner()
-            .expect("nobody panics with the failure")
-        {
-            return Err(error);
-        }
-        times.sort_unstable();
-        let p99_ns = times.get(times.len() * 99 / 100).copied().unwrap_or(0);
-        Ok(Phase {
-            bytes: shared.bytes.into_inner(),
-            took,
-            rates,
-            p99_ms: f64::from(p99_ns) / 1e6,
-        })
     }
 
     fn work(&self, writer: &Writer, shared: &Shared<'_>) -> Vec<u32> {
@@ -185,6 +170,56 @@ impl<'a> Drive<'a> {
             }
         }
         times
+    }
+}
+
+impl Load for Drive<'_> {
+    fn run(
+        &self,
+        duration: Duration,
+        least: u64,
+        most: u64,
+        rate: Option<f64>,
+        interrupt: &Interrupt,
+    ) -> Result<Phase> {
+        let shared = Shared {
+            bytes: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            rate,
+            start: Instant::now(),
+            interrupt,
+        };
+        let (rates, mut times) = std::thread::scope(|scope| {
+            let workers: Vec<_> = self
+                .writers
+                .iter()
+                .map(|writer| scope.spawn(|| self.work(writer, &shared)))
+                .collect();
+            let rates = watch(&shared, duration, least, most);
+            let times: Vec<u32> = workers
+                .into_iter()
+                .flat_map(|worker| worker.join().expect("a writer does not panic"))
+                .collect();
+            (rates, times)
+        });
+        let took = shared.start.elapsed();
+        interrupt.check()?;
+        if let Some(error) = shared
+            .failure
+            .into_inner()
+            .expect("nobody panics with the failure")
+        {
+            return Err(error);
+        }
+        times.sort_unstable();
+        let p99_ns = times.get(times.len() * 99 / 100).copied().unwrap_or(0);
+        Ok(Phase {
+            bytes: shared.bytes.into_inner(),
+            took,
+            rates,
+            p99_ms: f64::from(p99_ns) / 1e6,
+        })
     }
 }
 

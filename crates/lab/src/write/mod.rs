@@ -4,6 +4,7 @@
 //! takes them, or at the highest rate that it sustains. Everything is made before measuring starts; a
 //! lap warms up; what the page cache still holds at the end is synced and counted.
 
+mod crew;
 mod drive;
 mod pictures;
 mod run;
@@ -16,6 +17,7 @@ use crate::place::Place;
 use crate::report::figure::{Figure, bytes};
 use crate::results::{Backend, Missing, Results};
 use crate::runner::Bench;
+pub use crew::work;
 use run::Run;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -44,10 +46,12 @@ pub enum Kind {
     Log,
     /// This project's engine without a journal.
     LogOnly,
+    /// SQLite: a row a sample in one table, as an outside reference (feature `references`).
+    Sqlite,
 }
 
 impl Kind {
-    /// All of them.
+    /// All that are written here.
     pub const ALL: [Kind; 6] = [
         Kind::Files,
         Kind::InPlace,
@@ -66,7 +70,15 @@ impl Kind {
             Kind::Yawndb => "yawndb",
             Kind::Log => "log",
             Kind::LogOnly => "log-only",
+            Kind::Sqlite => "sqlite",
         }
+    }
+
+    /// Why this program cannot test it; nothing if it can.
+    fn obstacle(self) -> Option<&'static str> {
+        let is_left_out = self == Kind::Sqlite && !cfg!(feature = "references");
+        is_left_out
+            .then_some("this program was built without SQLite; build it with --features references")
     }
 
     /// Whether the size of portions is its user's choice.
@@ -117,6 +129,9 @@ pub struct Write {
     pub kept: u64,
     /// M: threads that write.
     pub writers: u64,
+    /// Whether they are processes instead.
+    #[serde(default)]
+    pub is_by_processes: bool,
     /// How files are spread.
     pub layout: Layout,
     /// Whether a buffer of B bytes is really kept for every sensor.
@@ -176,6 +191,7 @@ impl Write {
             portions,
             kept: 2,
             writers: 1,
+            is_by_processes: false,
             layout: Layout::Tree,
             is_buffered: false,
             is_synced: false,
@@ -190,6 +206,15 @@ impl Write {
     fn tasks(&self) -> (Vec<Task>, Vec<Missing>) {
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         for store in &self.stores {
+            let alone = "it keeps its store in the memory of one process: leave out --processes";
+            let is_alone = self.is_by_processes && *store != Kind::Files;
+            if let Some(why) = store.obstacle().or(is_alone.then_some(alone)) {
+                missing.push(Missing {
+                    name: store.name().to_string(),
+                    why: why.to_string(),
+                });
+                continue;
+            }
             let portions = if store.takes_portions() {
                 self.portions.as_slice()
             } else {
@@ -273,6 +298,9 @@ impl Write {
         if !(1..=1024).contains(&self.writers) || self.kept < 2 {
             return refuse("--writers must be between 1 and 1024, and --kept 2 at the least");
         }
+        if self.is_by_processes && self.is_buffered {
+            return refuse("--buffered keeps buffers in one process; leave out --processes");
+        }
         if !(0.01..=864_000.0).contains(&self.seconds) {
             return refuse("--seconds must be between 0.01 and 864000");
         }
@@ -348,6 +376,9 @@ impl Experiment for Write {
             }
         }
         let (tasks, missing) = self.tasks();
+        if let (true, Some(first)) = (tasks.is_empty(), missing.first()) {
+            return refuse(format!("{}: {}", first.name, first.why));
+        }
         Ok(Plan {
             tasks,
             missing,

@@ -1,6 +1,7 @@
 //! One cell of the write test: the ground is made, the store, a lap warms up, then it is measured.
 
-use super::drive::{Drive, Phase};
+use super::crew::Crew;
+use super::drive::{Drive, Load, Phase};
 use super::stores::{self, Store};
 use super::{Kind, Pace, SAMPLE_BYTES, TRIALS, Write};
 use crate::blocks::Recorder;
@@ -103,8 +104,24 @@ impl Session for Run {
             0 => None,
             memory => Some(Limit::set(memory, &bench.registry)?),
         };
-        let drive = Drive::new(&*store, sensors, self.settings.writers, self.seed, portion);
-        let cell = self.measure(task, &drive, &*store, &ground, bench);
+        let set = &self.settings;
+        let drive: Box<dyn Load> = match set.is_by_processes {
+            true => Box::new(Crew::start(
+                set,
+                sensors,
+                portion,
+                self.seed,
+                &ground.directories,
+            )?),
+            false => Box::new(Drive::new(
+                &*store,
+                sensors,
+                set.writers,
+                self.seed,
+                portion,
+            )),
+        };
+        let cell = self.measure(task, &*drive, &*store, &ground, bench);
         drop(drive);
         drop(store);
         drop(limit);
@@ -119,6 +136,7 @@ impl Run {
         let set = &self.settings;
         let pairs = [
             ("M", json!(set.writers)),
+            ("processes", json!(set.is_by_processes)),
             ("R", json!(set.kept)),
             ("layout", json!(set.layout)),
             ("memory", json!(set.memory_bytes)),
@@ -132,7 +150,7 @@ impl Run {
     fn measure(
         &self,
         task: &Task,
-        drive: &Drive<'_>,
+        drive: &dyn Load,
         store: &dyn Store,
         ground: &Ground,
         bench: &Bench,
@@ -194,7 +212,7 @@ impl Run {
     /// One measurement with the sync behind it.
     fn phase(
         &self,
-        drive: &Drive<'_>,
+        drive: &dyn Load,
         ground: &Ground,
         rate: Option<f64>,
         bench: &Bench,
@@ -212,7 +230,7 @@ impl Run {
     /// The highest rate that is sustained.
     fn search(
         &self,
-        drive: &Drive<'_>,
+        drive: &dyn Load,
         ground: &Ground,
         lap: u64,
         cell: &mut Cell,

@@ -4,7 +4,7 @@
 use super::choose::{MEMORY_SHARE, choose};
 use crate::calibration::Calibration;
 use crate::demand::Demand;
-use crate::forecast::{Bound, Choice, Forecast, UM};
+use crate::forecast::{Bound, Choice, Forecast};
 use crate::words::{bytes, duration, plain};
 
 /// Rows taken over HTTP cost so many times what appending them costs (benchmarks `peers`, `embedded`).
@@ -13,12 +13,18 @@ const PORT_COST: f64 = 3.5;
 const HEADROOM: f64 = 0.7;
 
 /// A way to make a demand fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Way {
     /// What is done.
     pub what: String,
     /// What it costs.
     pub gives_up: String,
+    /// V then.
+    pub live: f64,
+    /// Bytes a second of segments and journal then, on each machine.
+    pub written_per_s: f64,
+    /// Memory of the store then, bytes.
+    pub memory: f64,
 }
 
 /// Processors that a demand keeps busy.
@@ -52,15 +58,17 @@ pub fn obstacles(
             bytes(memory)
         ));
     }
-    if forecast.live > UM {
+    if forecast.live > choice.merge_from {
         obstacles.push(format!(
-            "{} are kept, the disks have room for {}",
+            "{} are kept, the budget has room for {} (Um = {} of {})",
             bytes(forecast.kept_bytes),
-            bytes(demand.capacity() * UM)
+            bytes(choice.budget * choice.merge_from),
+            plain(choice.merge_from),
+            bytes(choice.budget)
         ));
     } else if !forecast.planes(choice) {
         obstacles.push(
-            "the room left is less than a segment: merging would cost writes all the time"
+            "the room left is less than the segments being filled: merging would cost writes all the time"
                 .to_string(),
         );
     }
@@ -78,89 +86,115 @@ pub fn obstacles(
 
 /// What would fit, each tried by planning it.
 pub fn ways(demand: &Demand, calibration: &Calibration) -> Vec<Way> {
-    let fits = |demand: &Demand| {
-        let choice = choose(demand, calibration);
-        let forecast = Forecast::make(demand, calibration, &choice);
-        obstacles(demand, calibration, &choice, &forecast).is_empty()
-    };
+    let planner = Planner(calibration);
     let mut ways = Vec::new();
-    let nodes = (2..=1000).find(|nodes| {
-        fits(&Demand {
-            sensors: demand.sensors / f64::from(*nodes),
-            ..demand.clone()
-        })
-    });
-    if let Some(nodes) = nodes {
-        ways.push(Way {
-            what: format!("{nodes} machines like this, each with a part of the sensors"),
-            gives_up: "each sensor lives on one machine; copies need as many again".to_string(),
-        });
-    }
-    let largest = |scale: &dyn Fn(f64) -> Demand| {
-        (1..200)
-            .map(|step| 0.97f64.powi(step))
-            .find(|part| fits(&scale(*part)))
-    };
-    if let Some(part) = largest(&|part| Demand {
-        keep_s: demand.keep_s * part,
-        ..demand.clone()
-    }) {
-        ways.push(Way {
-            what: format!(
-                "keep {} instead of {}",
-                duration(demand.keep_s * part),
-                duration(demand.keep_s)
-            ),
-            gives_up: "what is older".to_string(),
-        });
-    }
-    if let Some(part) = largest(&|part| Demand {
-        every_s: demand.every_s / part,
-        ..demand.clone()
-    }) {
-        ways.push(Way {
-            what: format!(
-                "a sample every {} instead of every {}",
-                duration(demand.every_s / part),
-                duration(demand.every_s)
-            ),
-            gives_up: "detail".to_string(),
-        });
-    }
-    let with_room = |factor: f64| {
-        let mut more = demand.clone();
-        for disk in &mut more.disks {
-            disk.free_bytes *= factor;
+    let mut add = |found: Option<(Demand, String)>, gives_up: &str| {
+        if let Some((demand, what)) = found {
+            ways.push(planner.way(&demand, what, gives_up));
         }
-        more
     };
-    if let Some(factor) = (1..400)
-        .map(|step| 1.0 + f64::from(step) * 0.05)
-        .find(|factor| fits(&with_room(*factor)))
-    {
-        ways.push(Way {
-            what: format!("disks with {} free", bytes(demand.capacity() * factor)),
-            gives_up: "money".to_string(),
-        });
-    }
-    if let Some(factor) = (1..7).map(|power| 2f64.powi(power)).find(|factor| {
-        fits(&Demand {
-            ram: demand.ram * factor,
-            ..demand.clone()
-        })
-    }) {
-        ways.push(Way {
-            what: format!("{} of memory", bytes(demand.ram * factor)),
-            gives_up: "money".to_string(),
-        });
-    }
-    if ways.is_empty() {
-        ways.push(Way {
-            what: "none of these alone: more machines and less kept".to_string(),
-            gives_up: "both".to_string(),
-        });
-    }
+    add(
+        planner.first((2..=1000).map(|nodes| {
+            let part = Demand {
+                sensors: demand.sensors / f64::from(nodes),
+                ..demand.clone()
+            };
+            let what = format!("{nodes} machines like this, each with a part of the sensors");
+            (part, what)
+        })),
+        "money; a sensor lives on one machine, copies need as many again",
+    );
+    let parts = || (1..200).map(|step| 0.97f64.powi(step));
+    let keep = demand.mean_keep_s();
+    add(
+        planner.first(parts().map(|part| {
+            let words = [keep * part, keep].map(duration);
+            let what = format!("keep {} instead of {}", words[0], words[1]);
+            (demand.with_keep(part), what)
+        })),
+        "what is older",
+    );
+    add(
+        planner.first(parts().map(|part| {
+            let rarer = Demand {
+                every_s: demand.every_s / part,
+                ..demand.clone()
+            };
+            let words = [demand.every_s / part, demand.every_s].map(duration);
+            (
+                rarer,
+                format!("a sample every {} instead of every {}", words[0], words[1]),
+            )
+        })),
+        "detail",
+    );
+    add(
+        planner.first((1..400).map(|step| {
+            let factor = 1.0 + f64::from(step) * 0.05;
+            let budget = demand.budget() * factor;
+            let mut larger = Demand {
+                budget: Some(budget),
+                ..demand.clone()
+            };
+            for disk in &mut larger.disks {
+                disk.free_bytes *= factor.max(budget / demand.room().max(1.0));
+            }
+            (larger, format!("a budget of {}", bytes(budget)))
+        })),
+        "room on disks",
+    );
+    add(
+        planner.first((1..7).map(|power| {
+            let richer = Demand {
+                ram: demand.ram * 2f64.powi(power),
+                ..demand.clone()
+            };
+            let what = format!("{} of memory in the machine", bytes(richer.ram));
+            (richer, what)
+        })),
+        "money",
+    );
+    add(
+        planner.first((1..7).map(|power| {
+            let stronger = Demand {
+                processors: demand.processors * 2f64.powi(power),
+                ..demand.clone()
+            };
+            let what = format!("{} processors", plain(stronger.processors));
+            (stronger, what)
+        })),
+        "money",
+    );
     ways
+}
+
+/// Plans other demands.
+struct Planner<'a>(&'a Calibration);
+
+impl Planner<'_> {
+    /// The first that fits.
+    fn first(
+        &self,
+        mut demands: impl Iterator<Item = (Demand, String)>,
+    ) -> Option<(Demand, String)> {
+        demands.find(|(demand, _)| {
+            let choice = choose(demand, self.0);
+            let forecast = Forecast::make(demand, self.0, &choice);
+            obstacles(demand, self.0, &choice, &forecast).is_empty()
+        })
+    }
+
+    fn way(&self, demand: &Demand, what: String, gives_up: &str) -> Way {
+        let choice = choose(demand, self.0);
+        let forecast = Forecast::make(demand, self.0, &choice);
+        Way {
+            what,
+            gives_up: gives_up.to_string(),
+            live: forecast.live,
+            written_per_s: forecast.segments_per_s + forecast.journal_per_s,
+            memory: choice.memory,
+        }
+    }
 }
 
 /// What deserves attention.

@@ -1,10 +1,11 @@
 //! The forecast line by line, each with its origin.
 
 use super::fit::processors;
+use super::simulated::Simulated;
 use crate::calibration::{Calibration, in_words};
 use crate::demand::Demand;
-use crate::forecast::{Bound, Choice, DAY_S, Forecast, UM};
-use crate::words::{bytes, plain};
+use crate::forecast::{Bound, Choice, DAY_S, Forecast};
+use crate::words::{bytes, duration, plain};
 
 /// Where a figure comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub enum Origin {
     Tried,
     /// Computed from the others.
     Modelled,
+    /// Run through the store's own code on simulated disks.
+    Simulated,
     /// Published in the papers.
     Paper,
 }
@@ -28,6 +31,7 @@ impl std::fmt::Display for Origin {
             Origin::Measured(when) => write!(f, "measured here, {when}"),
             Origin::Tried => f.write_str("tried out just now"),
             Origin::Modelled => f.write_str("modelled"),
+            Origin::Simulated => f.write_str("simulated"),
             Origin::Paper => f.write_str("paper"),
         }
     }
@@ -50,11 +54,14 @@ pub fn figures(
     calibration: &Calibration,
     choice: &Choice,
     forecast: &Forecast,
+    simulated: &Simulated,
 ) -> Vec<Figure> {
     let mut lines = Lines(Vec::new());
     stream(demand, &mut lines);
-    kept(demand, forecast, choice, &mut lines);
+    kept(demand, calibration, forecast, &mut lines);
+    room(demand, forecast, choice, simulated, &mut lines);
     written(demand, forecast, &mut lines);
+    devices(demand, forecast, simulated, &mut lines);
     memory(demand, calibration, forecast, choice, &mut lines);
     safety(demand, forecast, &mut lines);
     lines.0
@@ -89,7 +96,7 @@ fn stream(demand: &Demand, lines: &mut Lines) {
     );
 }
 
-fn kept(demand: &Demand, forecast: &Forecast, choice: &Choice, lines: &mut Lines) {
+fn kept(demand: &Demand, calibration: &Calibration, forecast: &Forecast, lines: &mut Lines) {
     let fields = demand.fields as f64;
     lines.add(
         "a sample on disk",
@@ -98,7 +105,10 @@ fn kept(demand: &Demand, forecast: &Forecast, choice: &Choice, lines: &mut Lines
             bytes(forecast.disk_row / fields),
             bytes(forecast.disk_row)
         ),
-        Origin::Tried,
+        match calibration.is_measured {
+            true => Origin::Measured("by the store's own blocks".to_string()),
+            false => Origin::Tried,
+        },
     );
     let bound = match forecast.bound {
         Bound::Block => "B",
@@ -110,31 +120,85 @@ fn kept(demand: &Demand, forecast: &Forecast, choice: &Choice, lines: &mut Lines
         format!("{}, bounded by {bound}", plain(forecast.rows)),
         Origin::Modelled,
     );
+    for life in demand
+        .lifetimes
+        .iter()
+        .filter(|_| demand.lifetimes.len() > 1)
+    {
+        lines.add(
+            &format!("  class {}", life.name),
+            format!(
+                "{} % of the sensors, {}, {}",
+                plain(life.share * 100.0),
+                duration(life.keep_s),
+                bytes(forecast.disk_row * demand.rows_per_s() * life.share * life.keep_s)
+            ),
+            Origin::Modelled,
+        );
+    }
+}
+
+fn room(
+    demand: &Demand,
+    forecast: &Forecast,
+    choice: &Choice,
+    simulated: &Simulated,
+    lines: &mut Lines,
+) {
+    let of_room = format!("{} of {} free", bytes(choice.budget), bytes(demand.room()));
     lines.add(
-        "kept at the end (D)",
+        "disk budget (C)",
+        of_room,
+        match demand.budget {
+            Some(_) => Origin::Given,
+            None => Origin::Measured("now".to_string()),
+        },
+    );
+    lines.add(
+        "kept at the end (live, D)",
         bytes(forecast.kept_bytes),
         Origin::Modelled,
     );
     lines.add(
-        "room on the disks (C)",
-        bytes(demand.capacity()),
-        Origin::Measured("now".to_string()),
+        "live fraction (V)",
+        format!(
+            "{}, merging begins at Um = {}",
+            plain(forecast.live),
+            plain(choice.merge_from)
+        ),
+        Origin::Modelled,
     );
     lines.add(
-        "live fraction (V)",
-        format!("{} of Um = {UM}", plain(forecast.live)),
+        "least budget that planes",
+        bytes(forecast.least_budget),
+        Origin::Modelled,
+    );
+    lines.add(
+        "lanes",
+        format!(
+            "{} filled of {}: one a lifetime",
+            plain(forecast.open_lanes),
+            choice.lanes
+        ),
         Origin::Modelled,
     );
     let planing = if forecast.planes(choice) {
-        format!("yes: R could be {}", bytes(forecast.planing_segment))
+        format!(
+            "yes, R = {} and could be {} times as large",
+            bytes(choice.segment_bytes),
+            plain(forecast.margin(choice))
+        )
     } else {
         "no".to_string()
     };
-    lines.add("planing, R ≤ C·(Um − V)", planing, Origin::Paper);
+    lines.add("planing, R ≤ (C/n)·(Um − V)", planing, Origin::Paper);
     lines.add(
-        "lanes",
-        "1: all samples have one lifetime".to_string(),
-        Origin::Modelled,
+        "segments written again by merges",
+        match simulated.written_per_byte {
+            Some(written) => format!("{} bytes for each stored", plain((written - 1.0).max(0.0))),
+            None => "the simulated store filled up".to_string(),
+        },
+        Origin::Simulated,
     );
 }
 
@@ -178,6 +242,9 @@ fn written(demand: &Demand, forecast: &Forecast, lines: &mut Lines) {
             Origin::Measured(measured),
         );
     }
+}
+
+fn devices(demand: &Demand, forecast: &Forecast, simulated: &Simulated, lines: &mut Lines) {
     if let Some(tbw) = demand.tbw {
         let years =
             tbw * demand.disks.len().max(1) as f64 / (forecast.device_per_s * DAY_S * 365.25);
@@ -193,14 +260,31 @@ fn written(demand: &Demand, forecast: &Forecast, lines: &mut Lines) {
             Origin::Paper,
         );
     }
-    if let Some(raid) = demand.raid {
+    let Some((raid, array)) = demand.raid.zip(simulated.array) else {
+        return;
+    };
+    lines.add(
+        "array",
+        format!(
+            "stripes of {} of data, {} of syndromes",
+            bytes(raid.stripe() as f64),
+            bytes((raid.syndromes() * raid.strip) as f64)
+        ),
+        Origin::Given,
+    );
+    for (name, bytes_of, written) in [
+        ("  a byte of segments", array.segment_piece, array.segments),
+        ("  a byte of journal", array.journal_piece, array.journal),
+    ] {
         lines.add(
-            "stripe",
+            name,
             format!(
-                "{} of data; segments are written in whole ones",
-                bytes(raid.stripe() as f64)
+                "{} written, {} read by members (pieces of {})",
+                plain(written.written),
+                plain(written.read),
+                bytes(bytes_of)
             ),
-            Origin::Given,
+            Origin::Simulated,
         );
     }
 }

@@ -31,23 +31,31 @@ impl Files {
         directories: &[PathBuf],
         interrupt: &Interrupt,
     ) -> Result<Files> {
-        let paths = Paths {
-            directories: directories.to_vec(),
-            layout: settings.layout,
-        };
-        paths.make(sensors, interrupt, |path| File::create(path).map(drop))?;
+        let mut files = Files::there(settings, sensors, portion, directories);
+        files
+            .paths
+            .make(sensors, interrupt, |path| File::create(path).map(drop))?;
         let buffer = || Mutex::new(vec![1; portion as usize]);
-        Ok(Files {
-            paths,
+        files.buffers = settings
+            .is_buffered
+            .then(|| (0..sensors).map(|_| buffer()).collect());
+        Ok(files)
+    }
+
+    /// The same where somebody else has made it; without buffers.
+    pub fn there(settings: &Write, sensors: u64, portion: u64, directories: &[PathBuf]) -> Files {
+        Files {
+            paths: Paths {
+                directories: directories.to_vec(),
+                layout: settings.layout,
+            },
             portion: portion as usize,
             rotate_at: settings.rotate_at(sensors),
             kept: settings.kept,
             is_synced: settings.is_synced,
-            buffers: settings
-                .is_buffered
-                .then(|| (0..sensors).map(|_| buffer()).collect()),
+            buffers: None,
             lap: sensors * portion,
-        })
+        }
     }
 
     fn append(&self, sensor: u64, bytes: &[u8]) -> std::io::Result<()> {

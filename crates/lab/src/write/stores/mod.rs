@@ -6,13 +6,15 @@ mod files;
 mod in_place;
 mod log;
 mod paths;
+#[cfg(feature = "references")]
+mod sqlite;
 mod yawndb;
 
 use super::{Kind, Write};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 use akumuli::Volume;
-use files::Files;
+pub use files::Files;
 use in_place::InPlace;
 use log::Log;
 use std::path::PathBuf;
@@ -74,6 +76,10 @@ pub fn make(
         Kind::Log | Kind::LogOnly => {
             Box::new(Log::make(kind, settings, sensors, directories, interrupt)?)
         }
+        #[cfg(feature = "references")]
+        Kind::Sqlite => Box::new(sqlite::Sqlite::make(settings, sensors, directories)?),
+        #[cfg(not(feature = "references"))]
+        Kind::Sqlite => unreachable!("the plan left it out"),
     })
 }
 
@@ -84,7 +90,11 @@ mod tests {
 
     #[test]
     fn every_store_takes_what_it_is_given() {
-        for kind in Kind::ALL {
+        let outside: &[Kind] = match cfg!(feature = "references") {
+            true => &[Kind::Sqlite],
+            false => &[],
+        };
+        for kind in Kind::ALL.iter().chain(outside).copied() {
             let home = tempfile::tempdir().unwrap();
             let settings = Write {
                 room_bytes: 1 << 20,

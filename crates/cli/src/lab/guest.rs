@@ -1,0 +1,46 @@
+//! `seiner lab guest`.
+
+use super::failure;
+use crate::failure::Failure;
+use clap::Args;
+use seiner_lab::registry::{Registry, state_directory};
+use seiner_lab::{Interrupt, guest};
+use std::path::PathBuf;
+
+/// Prepare the emulated machine for `--backend guest`: a kernel of Debian's, unpacked, not installed.
+///
+/// Takes QEMU (qemu-system-x86) and dpkg-deb, and no rights. What it needs stays in one directory,
+/// about 40 MB; the machine is started once to see that it works.
+#[derive(Args)]
+pub struct Guest {
+    /// Packages to unpack: a kernel, and programs that make file systems where they are not installed.
+    #[arg(long = "package", value_name = "FILE.deb", num_args = 1..)]
+    packages: Vec<PathBuf>,
+    /// Download a kernel, and those programs that are not installed, from the distribution's archive
+    /// (`apt-get download`; about 75 MB).
+    #[arg(long)]
+    download: bool,
+}
+
+impl Guest {
+    /// Prepares it.
+    pub fn run(self) -> Result<(), Failure> {
+        let directory = guest::directory().map_err(failure)?;
+        let interrupt = Interrupt::listen().map_err(failure)?;
+        let made = guest::prepare(&directory, &self.packages, self.download, &|what| {
+            eprintln!("{what}");
+        })
+        .map_err(failure)?;
+        let registry = Registry::open(&state_directory().map_err(failure)?).map_err(failure)?;
+        eprintln!("starting it once");
+        let kernel = made.probe(&registry, &interrupt).map_err(failure)?;
+        println!("kernel {kernel}, in {}", directory.display());
+        for (kind, modules) in &made.systems {
+            match modules {
+                Ok(_) => println!("{kind}: can be had"),
+                Err(why) => println!("{kind}: not available here: {why}"),
+            }
+        }
+        Ok(())
+    }
+}

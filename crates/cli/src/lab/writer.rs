@@ -1,0 +1,16 @@
+//! `seiner lab writer`, hidden: a process of `lab write --processes`.
+
+use super::failure;
+use crate::failure::Failure;
+use clap::Args;
+
+/// What `lab write --processes` starts.
+#[derive(Args)]
+pub struct Writer {}
+
+impl Writer {
+    /// Writes as it is told over standard input.
+    pub fn run(self) -> Result<(), Failure> {
+        seiner_lab::write::work().map_err(failure)
+    }
+}

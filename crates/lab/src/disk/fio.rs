@@ -1,0 +1,75 @@
+//! The same loads by fio, where it is installed: a check that our figures are the disk's, not ours.
+
+use super::load::{Access, Load, Order};
+use crate::error::Result;
+use crate::tool;
+use anyhow::{Context, anyhow};
+use std::path::Path;
+
+/// Bytes a second that fio reaches on the same file: as many threads as requests under way, around the
+/// page cache, with a sync behind writes.
+pub fn rate(load: &Load, file: &Path, file_bytes: u64) -> Result<f64> {
+    let kind = match (load.order, load.access) {
+        (Order::Sequential, Access::Read) => "read",
+        (Order::Sequential, _) => "write",
+        (Order::Random, Access::Read) => "randread",
+        (Order::Random, _) => "randwrite",
+    };
+    let mut options = vec![
+        "--name=seiner".to_string(),
+        "--ioengine=psync".to_string(),
+        "--direct=1".to_string(),
+        "--thread".to_string(),
+        "--time_based".to_string(),
+        "--group_reporting".to_string(),
+        "--output-format=json".to_string(),
+        "--randrepeat=1".to_string(),
+        "--refill_buffers".to_string(),
+        "--end_fsync=1".to_string(),
+        format!("--rw={kind}"),
+        format!("--bs={}", load.bytes),
+        format!("--size={file_bytes}"),
+        format!("--numjobs={}", load.depth),
+        format!("--runtime={}ms", load.duration.as_millis().max(1)),
+        format!(
+            "--filename={}",
+            file.display().to_string().replace(':', "\\:")
+        ),
+    ];
+    if load.access == Access::SyncedWrite {
+        options.push("--fdatasync=1".to_string());
+    }
+    let told = tool::run("fio", options.iter().map(Path::new), [])?;
+    Ok(read(&told, load.access == Access::Read)?)
+}
+
+/// Bytes a second in fio's JSON, which may have lines of warnings before it.
+fn read(told: &str, is_read: bool) -> anyhow::Result<f64> {
+    let start = told.find('{').ok_or_else(|| anyhow!("fio told nothing"))?;
+    let told: serde_json::Value =
+        serde_json::from_str(&told[start..]).context("fio's answer was not understood")?;
+    let direction = if is_read { "read" } else { "write" };
+    told.pointer(&format!("/jobs/0/{direction}/bw_bytes"))
+        .and_then(serde_json::Value::as_f64)
+        .ok_or_else(|| anyhow!("fio told no rate"))
+}
+
+/// Whether fio can be asked.
+pub fn is_there() -> bool {
+    tool::find("fio").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_in_fios_answer() {
+        let told = r#"fio: a warning
+{"jobs":[{"read":{"bw_bytes":5},"write":{"bw_bytes":7.0}}]}"#;
+        assert_eq!(read(told, true).unwrap(), 5.0);
+        assert_eq!(read(told, false).unwrap(), 7.0);
+        assert!(read("{}", true).is_err());
+        assert!(read("", true).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! What this program does as the first process of a guest: prepares the system, measures the one cell
+//! that it was ordered, answers, and switches the machine off.
+
+use crate::error::{Error, Result, refuse};
+use crate::interrupt::Interrupt;
+use crate::job::{Job, Task};
+use crate::registry::Registry;
+use crate::results::Cell;
+use crate::runner::Bench;
+use anyhow::Context;
+use rustix::mount::{MountFlags, mount};
+use rustix::system::{RebootCommand, finit_module, reboot};
+use serde::{Deserialize, Serialize};
+use std::ffi::CStr;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+/// Where the order is.
+pub const ORDER: &str = "/guest/order.json";
+/// Where modules are.
+pub const MODULES: &str = "/guest/modules";
+/// Where inputs go: memory.
+pub const WORK: &str = "/work";
+/// The disk: a file in memory, of which only what is written takes room.
+const DISK: &str = "/work/disk";
+/// The line that answers go to.
+const LINE: &str = "/dev/ttyS1";
+
+/// What a guest is told.
+#[derive(Serialize, Deserialize)]
+pub struct Order {
+    /// Modules to load, in this order.
+    pub modules: Vec<String>,
+    /// Bytes of the disk.
+    pub medium_bytes: u64,
+    /// What to measure; nothing to see whether it starts.
+    pub work: Option<(Job, Task)>,
+}
+
+/// What a guest says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It started, and had nothing to do.
+    Ready {
+        /// Its kernel's release.
+        kernel: String,
+    },
+    /// What was measured.
+    Cell(Box<Cell>),
+    /// What went wrong.
+    Failed(String),
+}
+
+/// Does all of it. Only for the first process of a guest.
+///
+/// # Errors
+/// A refusal for any other process, before anything is touched.
+pub fn run() -> Result<()> {
+    if std::process::id() != 1 || !Path::new(ORDER).exists() {
+        return refuse(
+            "`lab inside` is what the guest's first process runs; use `lab files --backend guest`",
+        );
+    }
+    let answer = measure().unwrap_or_else(|error| Answer::Failed(error.to_string()));
+    let mut line = serde_json::to_string(&answer).map_err(std::io::Error::from)?;
+    line.push('\n');
+    let mut out = fs::OpenOptions::new().write(true).open(LINE)?;
+    out.write_all(line.as_bytes())?;
+    out.flush()?;
+    rustix::termios::tcdrain(&out).map_err(std::io::Error::from)?;
+    rustix::fs::sync();
+    reboot(RebootCommand::PowerOff).map_err(std::io::Error::from)?;
+    Ok(())
+}
+
+fn measure() -> Result<Answer> {
+    let file_systems: [(&str, &str, &CStr); 4] = [
+        ("proc", "/proc", c""),
+        ("sysfs", "/sys", c""),
+        ("devtmpfs", "/dev", c""),
+        ("tmpfs", WORK, c"size=90%"),
+    ];
+    for (kind, point, options) in file_systems {
+        fs::create_dir_all(point)?;
+        mount(kind, point, kind, MountFlags::empty(), options)
+            .with_context(|| format!("{kind} was not mounted"))?;
+    }
+    fs::create_dir_all("/tmp")?;
+    fs::create_dir_all("/etc")?;
+    // mkfs.nilfs2 looks there for what is mounted.
+    std::os::unix::fs::symlink("/proc/self/mounts", "/etc/mtab")?;
+    let text = fs::read(ORDER)?;
+    let order: Order = serde_json::from_slice(&text).context("the order was not understood")?;
+    for module in &order.modules {
+        load(module)?;
+    }
+    let Some((job, task)) = order.work else {
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+        return Ok(Answer::Ready {
+            kernel: kernel.trim().to_string(),
+        });
+    };
+    File::create(DISK)?.set_len(order.medium_bytes)?;
+    let registry = Registry::on_medium(Path::new("/tmp/state"), Path::new(DISK))?;
+    let bench = Bench::silent(registry, Interrupt::default());
+    let mut session = job.work.experiment().open(&job, &bench)?;
+    let cell = session.run(&task, &bench)?;
+    Ok(Answer::Cell(Box::new(cell)))
+}
+
+fn load(module: &str) -> Result<()> {
+    let file = File::open(Path::new(MODULES).join(format!("{module}.ko")))
+        .with_context(|| format!("the module {module} was not opened"))?;
+    match finit_module(&file, c"", 0) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => Err(Error::Failed(
+            anyhow::Error::from(error).context(format!("the module {module} was not loaded")),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_but_a_guest_does_it() {
+        assert!(matches!(run(), Err(Error::Refused(_))));
+    }
+}

@@ -1,0 +1,156 @@
+//! The emulated machine: one processor whose clock counts instructions, memory, two serial lines.
+
+use super::inside::Answer;
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::registry::{Registry, Resource};
+use crate::tool;
+use anyhow::{Context, anyhow};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const QEMU: &str = "qemu-system-x86_64";
+/// Lines of the guest's console that are told when it fails.
+const CONSOLE_LINES: usize = 8;
+
+/// Why no machine can be emulated here; nothing if one can.
+pub fn obstacle() -> Option<String> {
+    if std::env::consts::ARCH != "x86_64" {
+        return Some("the guest runs this very program, which is built for another processor than the emulated x86-64".to_string());
+    }
+    match tool::find(QEMU) {
+        Some(_) => None,
+        None => Some(format!("the program {QEMU} is not installed")),
+    }
+}
+
+/// A machine that is to be started.
+pub struct Boot {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// Its first file system.
+    pub archive: PathBuf,
+    /// Its memory.
+    pub memory_bytes: u64,
+    /// When it is ended, whatever it does.
+    pub limit: Duration,
+}
+
+impl Boot {
+    /// Starts it, waits until it switches itself off, and answers what it said.
+    ///
+    /// # Errors
+    /// When it says nothing, takes too long, or the user wants to stop.
+    pub fn run(&self, registry: &Arc<Registry>, interrupt: &Interrupt) -> Result<Answer> {
+        let beside = self.archive.parent().unwrap_or(Path::new("."));
+        let (answer, console) = (beside.join("answer"), beside.join("console"));
+        for path in [&answer, &console] {
+            fs::write(path, "")?;
+        }
+        let name = format!("seiner-lab-guest-{}", std::process::id());
+        let (claim, mut child) = registry.create(Resource::Guest { name: name.clone() }, || {
+            Ok(self.start(&name, &answer, &console)?)
+        })?;
+        let ended = wait(&mut child, self.limit, interrupt);
+        if ended.is_err() {
+            child.kill()?;
+        }
+        child.wait()?;
+        claim.release()?;
+        ended?;
+        let said = fs::read_to_string(&answer)?;
+        let line = said.lines().rev().find(|line| line.starts_with('{'));
+        match line.map(|line| serde_json::from_str(line.trim())) {
+            Some(Ok(answer)) => Ok(answer),
+            _ => Err(anyhow!(
+                "the guest switched itself off without an answer; its console ends in:\n{}",
+                last_lines(&console)
+            )
+            .into()),
+        }
+    }
+
+    fn start(&self, name: &str, answer: &Path, console: &Path) -> anyhow::Result<Child> {
+        let program = tool::find(QEMU).ok_or_else(|| anyhow!("{QEMU} is not installed"))?;
+        let mut command = Command::new(program);
+        // -icount: an instruction takes 2 ns, and waiting for a timer none: nothing in the guest depends on
+        // how fast this computer is.
+        let fixed = "-nodefaults -no-user-config -display none -no-reboot -machine pc -cpu max \
+                     -accel tcg,thread=single -icount shift=1,sleep=off";
+        command.args(fixed.split_whitespace());
+        command.args(["-name", name]);
+        command.args(["-m", &format!("{}M", self.memory_bytes.div_ceil(1 << 20))]);
+        for (id, path) in [("console", console), ("answer", answer)] {
+            command.args(["-chardev", &format!("file,id={id},path={}", quoted(path))]);
+            command.args(["-device", &format!("isa-serial,chardev={id}")]);
+        }
+        command.arg("-kernel").arg(&self.kernel);
+        command.arg("-initrd").arg(&self.archive);
+        command.args([
+            "-append",
+            "console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off rdinit=/init -- lab inside",
+        ]);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        command
+            .spawn()
+            .with_context(|| format!("{QEMU} did not start"))
+    }
+}
+
+/// Commas end an option of QEMU's.
+fn quoted(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}
+
+fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            if status.success() {
+                return Ok(());
+            }
+            let mut complaint = String::new();
+            if let Some(stderr) = &mut child.stderr {
+                std::io::Read::read_to_string(stderr, &mut complaint)?;
+            }
+            return Err(Error::Failed(anyhow!(
+                "{QEMU} failed: {}",
+                complaint.trim()
+            )));
+        }
+        interrupt.check()?;
+        if start.elapsed() > limit {
+            return Err(Error::Failed(anyhow!(
+                "the guest did not come to an end within {} s",
+                limit.as_secs()
+            )));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn last_lines(console: &Path) -> String {
+    let text = fs::read(console).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
+    lines[lines.len().saturating_sub(CONSOLE_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comma_in_a_path_does_not_end_an_option() {
+        assert_eq!(quoted(Path::new("/a,b/c")), "/a,,b/c");
+    }
+}

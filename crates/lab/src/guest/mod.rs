@@ -1,0 +1,290 @@
+//! The backend `guest`: another kernel in an emulated machine, for file systems that this kernel lacks
+//! and for users without rights.
+//!
+//! QEMU runs the kernel of a distribution's package without installing it. Its first file system is an
+//! archive of this program, the programs that make file systems, and the kernel's modules; its disk is
+//! a file in its own memory, so that it never waits for this computer's. This program is the guest's first process (`inside`), measures one cell as the backend
+//! `native` would, answers over a serial line and switches the machine off. The machine's clock counts
+//! instructions, so that figures can be had again whatever else this computer does. They describe the
+//! emulated machine.
+
+mod archive;
+pub mod inside;
+mod machine;
+mod modules;
+mod prepare;
+
+use crate::error::{Result, refuse};
+use crate::job::{self, Job, Task, Work};
+use crate::native::{Claims, KINDS};
+use crate::registry::Registry;
+use crate::results::Cell;
+use crate::runner::Bench;
+use anyhow::{Context, anyhow};
+use archive::Archive;
+use inside::{Answer, Order};
+use machine::Boot;
+pub use prepare::prepare;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What describes a prepared guest, in its directory.
+const DESCRIPTION: &str = "guest.json";
+/// Memory for the kernel, this program and the page cache, besides what a job needs.
+const BASE_MEMORY: u64 = 768 << 20;
+/// A guest that takes so many times the estimate is ended.
+const PATIENCE: f64 = 60.0;
+
+/// A kernel with its programs, ready to be started.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Guest {
+    /// Where it is.
+    #[serde(skip)]
+    directory: PathBuf,
+    /// The kernel's release.
+    pub kernel: String,
+    /// For each file system the modules to load, in this order, or why it cannot be had.
+    pub systems: BTreeMap<String, std::result::Result<Vec<String>, String>>,
+}
+
+/// What a job asks of a guest.
+pub struct Needs {
+    /// Where the archive goes that it starts from.
+    pub directory: PathBuf,
+    /// Bytes of its disk.
+    pub medium_bytes: u64,
+    /// Bytes of memory besides its disk and what every guest needs.
+    pub memory_bytes: u64,
+    /// The same work as it is done inside, with this as its directory.
+    pub inside: fn(&Work, &Path) -> Work,
+}
+
+/// The directory of the prepared guest: `SEINER_LAB_GUEST`, or one of the user's own.
+///
+/// # Errors
+/// When no home directory is known.
+pub fn directory() -> Result<PathBuf> {
+    let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(path) = from("SEINER_LAB_GUEST") {
+        return Ok(path.into());
+    }
+    match (from("XDG_CACHE_HOME"), from("HOME")) {
+        (Some(cache), _) => Ok(PathBuf::from(cache).join("seiner/lab-guest")),
+        (None, Some(home)) => Ok(PathBuf::from(home).join(".cache/seiner/lab-guest")),
+        (None, None) => refuse(
+            "neither HOME nor SEINER_LAB_GUEST is set: the lab keeps the guest's kernel there",
+        ),
+    }
+}
+
+/// Why a file system cannot be had in a guest; nothing if it can.
+pub fn obstacle(kind: &str) -> Option<String> {
+    if !KINDS.contains(&kind) {
+        return Some(format!(
+            "unknown file system; known are {}",
+            KINDS.join(", ")
+        ));
+    }
+    if kind == "ufs" {
+        return Some(crate::native::NO_UFS.to_string());
+    }
+    let guest = match directory().and_then(|directory| Guest::read(&directory)) {
+        Ok(guest) => guest,
+        Err(error) => return Some(error.to_string()),
+    };
+    match guest.systems.get(kind) {
+        Some(Ok(_)) => None,
+        Some(Err(why)) => Some(why.clone()),
+        None => Some("the guest was prepared without it: run `seiner lab guest` again".to_string()),
+    }
+}
+
+impl Guest {
+    /// Reads what was prepared.
+    ///
+    /// # Errors
+    /// A refusal when nothing was.
+    pub fn read(directory: &Path) -> Result<Guest> {
+        if let Some(why) = machine::obstacle() {
+            return refuse(why);
+        }
+        let Ok(text) = fs::read_to_string(directory.join(DESCRIPTION)) else {
+            return refuse("there is no guest: `seiner lab guest --download` prepares one");
+        };
+        let mut guest: Guest = serde_json::from_str(&text)
+            .with_context(|| format!("{} describes no guest", directory.display()))?;
+        guest.directory = directory.to_owned();
+        Ok(guest)
+    }
+
+    fn write(&self) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).map_err(std::io::Error::from)?;
+        fs::write(self.directory.join(DESCRIPTION), text)?;
+        Ok(())
+    }
+
+    /// Where its files are that go into the archive.
+    fn root(&self) -> PathBuf {
+        self.directory.join("root")
+    }
+
+    /// Starts it once without a job, and answers what it says of itself: release and file systems.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn probe(&self, registry: &Arc<Registry>, interrupt: &crate::Interrupt) -> Result<String> {
+        let (claim, tree) = registry.tree(&std::env::temp_dir())?;
+        let _claims = Claims(vec![claim]);
+        let image = Image::make(self, &tree)?;
+        let order = Order {
+            modules: self.all_modules(),
+            medium_bytes: 0,
+            work: None,
+        };
+        image.put(&order)?;
+        let boot = Boot {
+            kernel: self.directory.join("vmlinuz"),
+            archive: image.path,
+            memory_bytes: BASE_MEMORY,
+            limit: Duration::from_secs(300),
+        };
+        match boot.run(registry, interrupt)? {
+            Answer::Ready { kernel } => Ok(kernel),
+            other => Err(anyhow!("the guest answered {other:?}").into()),
+        }
+    }
+
+    fn all_modules(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for module in self.systems.values().flatten().flatten() {
+            if !all.contains(module) {
+                all.push(module.clone());
+            }
+        }
+        all
+    }
+}
+
+/// The archive of a run: what is the same for all cells, and behind it what one is told.
+struct Image {
+    path: PathBuf,
+    base_bytes: u64,
+}
+
+impl Image {
+    fn make(guest: &Guest, tree: &Path) -> Result<Image> {
+        let path = tree.join("archive");
+        let mut archive = Archive::new(BufWriter::new(File::create(&path)?));
+        archive.tree(&guest.root())?;
+        let program = std::env::current_exe().context("this program does not find itself")?;
+        archive.file(Path::new("/init"), &fs::read(&program)?, true)?;
+        for library in modules::libraries(&program, &[])? {
+            let is_there = guest
+                .root()
+                .join(library.strip_prefix("/").unwrap_or(&library));
+            if !is_there.exists() {
+                archive.file(&library, &fs::read(&library)?, true)?;
+            }
+        }
+        let base_bytes = archive.finish()?;
+        Ok(Image { path, base_bytes })
+    }
+
+    fn put(&self, order: &Order) -> Result<()> {
+        let mut file = OpenOptions::new().write(true).open(&self.path)?;
+        file.set_len(self.base_bytes)?;
+        file.seek(SeekFrom::End(0))?;
+        let mut archive = Archive::new(BufWriter::new(file));
+        let text = serde_json::to_vec(order).map_err(std::io::Error::from)?;
+        archive.file(Path::new(inside::ORDER), &text, false)?;
+        archive.finish()?;
+        Ok(())
+    }
+}
+
+/// A run whose cells are measured in guests, each in a machine of its own.
+pub struct Session {
+    guest: Guest,
+    job: Job,
+    needs: Needs,
+    image: Image,
+    _claims: Claims,
+}
+
+impl Session {
+    /// Makes the archive that all cells start from.
+    ///
+    /// # Errors
+    /// When no guest was prepared, or there is no room.
+    pub fn open(job: &Job, bench: &Bench) -> Result<Session> {
+        let guest = Guest::read(&directory()?)?;
+        let Some(needs) = job.work.experiment().guest_needs() else {
+            return refuse(format!(
+                "`lab {}` cannot be run in a guest",
+                job.work.name()
+            ));
+        };
+        bench.say("preparing the guest's archive");
+        let (claim, tree) = bench.registry.tree(&needs.directory)?;
+        let claims = Claims(vec![claim]);
+        let image = Image::make(&guest, &tree)?;
+        Ok(Session {
+            guest,
+            job: job.clone(),
+            needs,
+            image,
+            _claims: claims,
+        })
+    }
+
+    /// The modules for the file system of a cell.
+    fn modules(&self, task: &Task) -> Vec<String> {
+        let kind = task.settings.get("kind").and_then(|kind| kind.as_str());
+        match kind.and_then(|kind| self.guest.systems.get(kind)) {
+            Some(Ok(modules)) => modules.clone(),
+            _ => self.guest.all_modules(),
+        }
+    }
+}
+
+impl job::Session for Session {
+    fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
+        let inside = Job {
+            work: (self.needs.inside)(&self.job.work, Path::new(inside::WORK)),
+            ..self.job.clone()
+        };
+        self.image.put(&Order {
+            modules: self.modules(task),
+            medium_bytes: self.needs.medium_bytes,
+            work: Some((inside, task.clone())),
+        })?;
+        let boot = Boot {
+            kernel: self.guest.directory.join("vmlinuz"),
+            archive: self.image.path.clone(),
+            memory_bytes: BASE_MEMORY + self.needs.memory_bytes + self.needs.medium_bytes,
+            limit: Duration::from_secs_f64(300.0 + PATIENCE * task.estimate_s),
+        };
+        match boot.run(&bench.registry, &bench.interrupt)? {
+            Answer::Cell(mut cell) => {
+                let pairs = [
+                    ("guest kernel", serde_json::json!(self.guest.kernel)),
+                    ("guest memory", serde_json::json!(boot.memory_bytes)),
+                ];
+                cell.settings
+                    .extend(pairs.map(|(name, value)| (name.to_string(), value)));
+                cell.notes.push(
+                    "Measured in an emulated machine whose clock counts instructions (2 ns each): seconds are its own, not this computer's."
+                        .to_string(),
+                );
+                Ok(*cell)
+            }
+            Answer::Failed(why) => Err(anyhow!("in the guest: {why}").into()),
+            Answer::Ready { .. } => Err(anyhow!("the guest did not get its order").into()),
+        }
+    }
+}

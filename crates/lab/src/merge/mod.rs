@@ -1,0 +1,367 @@
+//! `lab merge`: the second paper's sweeps on this project's engine: how fast a store is that is
+//! overwritten all the time, and what merging writes, by V, R, B and policy.
+
+mod pictures;
+mod store;
+
+use crate::error::{Result, refuse};
+use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::place::Place;
+use crate::report::figure::{Figure, bytes, plain};
+use crate::results::{Backend, Cell, Line, Results, Settings};
+use crate::runner::Bench;
+use seiner_engine::MergePolicy;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::path::PathBuf;
+use store::{Load, Running, Stretch};
+
+/// Points over time of a cell.
+const POINTS: u64 = 40;
+/// What a cell stores a second, for estimates.
+const RATE: f64 = 25e6;
+
+/// Settings of the sweeps. One is varied at a time; the others have the first value of theirs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Merge {
+    /// Where the store goes.
+    pub directory: PathBuf,
+    /// C: what it may take.
+    pub budget_bytes: u64,
+    /// V: live shares, swept for each policy.
+    pub v: Vec<f64>,
+    /// V while R and B are swept.
+    pub v_of_sizes: f64,
+    /// Policies by name; R and B are swept for the first.
+    pub policies: Vec<String>,
+    /// R: bytes of a segment.
+    pub segments: Vec<u64>,
+    /// B: bytes of a block.
+    pub blocks: Vec<u32>,
+    /// Um: the share of C at which merging begins.
+    pub merge_from: f64,
+    /// Deviation of the logarithm of the sensors' rates; 0: all alike.
+    pub sigma: f64,
+    /// Logs written side by side.
+    pub lanes: u32,
+    /// How often C is written before anything counts, and while it does.
+    pub turns: f64,
+}
+
+impl Merge {
+    /// The settings of a profile.
+    pub fn new(directory: PathBuf, profile: Profile) -> Merge {
+        let (budget_bytes, turns) = match profile {
+            Profile::Toy => (16 << 20, 1.0),
+            Profile::Safe => (128 << 20, 2.0),
+            Profile::Full => (8 << 30, 4.0),
+        };
+        let (v, policies, segments, blocks): (Vec<f64>, Vec<&str>, Vec<u64>, Vec<u32>) =
+            match profile {
+                Profile::Toy => (
+                    vec![0.8],
+                    vec!["patient", "fifo"],
+                    vec![64 << 10],
+                    vec![4096],
+                ),
+                Profile::Safe => (
+                    vec![0.3, 0.6, 0.8, 0.9],
+                    vec!["patient", "fisherman", "fifo"],
+                    [1u64, 2, 4].map(|parts| (128 << 20) / 512 * parts).into(),
+                    vec![4096, 1024, 16_384],
+                ),
+                Profile::Full => (
+                    vec![0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
+                    vec!["patient", "fisherman", "greedy", "cost-benefit", "fifo"],
+                    [16u64, 4, 8, 32, 64]
+                        .map(|mebibytes| mebibytes << 20)
+                        .into(),
+                    vec![4096, 1024, 2048, 8192, 16_384, 65_536],
+                ),
+            };
+        Merge {
+            directory,
+            budget_bytes,
+            v,
+            v_of_sizes: 0.8,
+            policies: policies.into_iter().map(String::from).collect(),
+            segments,
+            blocks,
+            merge_from: 0.95,
+            sigma: 1.0,
+            lanes: 32,
+            turns,
+        }
+    }
+
+    fn tasks(&self) -> Vec<Task> {
+        let mut tasks: Vec<Task> = Vec::new();
+        let mut add = |policy: &str, v: f64, segment: u64, block: u32| {
+            let task = self.task(policy, v, segment, block);
+            if tasks.iter().all(|other| other.name != task.name) {
+                tasks.push(task);
+            }
+        };
+        for policy in &self.policies {
+            for v in &self.v {
+                add(policy, *v, self.segments[0], self.blocks[0]);
+            }
+        }
+        for segment in &self.segments {
+            add(&self.policies[0], self.v_of_sizes, *segment, self.blocks[0]);
+        }
+        for block in &self.blocks {
+            add(&self.policies[0], self.v_of_sizes, self.segments[0], *block);
+        }
+        tasks
+    }
+
+    fn task(&self, policy: &str, v: f64, segment: u64, block: u32) -> Task {
+        let settings = [
+            ("policy", json!(policy)),
+            ("V", json!(v)),
+            ("R", json!(segment)),
+            ("B", json!(block)),
+        ];
+        Task {
+            name: format!(
+                "{policy} V={} R={} B={}",
+                plain(v),
+                bytes(segment as f64),
+                bytes(f64::from(block))
+            ),
+            settings: settings
+                .map(|(name, value)| (name.to_string(), value))
+                .into(),
+            estimate_s: 2.0 * self.turns * self.budget_bytes as f64 / RATE,
+        }
+    }
+
+    fn check(&self, place: &Place) -> Result<()> {
+        if self.v.is_empty()
+            || self.policies.is_empty()
+            || self.segments.is_empty()
+            || self.blocks.is_empty()
+        {
+            return refuse("at least one of each is needed: V, policy, R and B");
+        }
+        let shares = self.v.iter().chain([&self.v_of_sizes]);
+        if let Some(v) = shares.into_iter().find(|v| !(0.01..=0.93).contains(*v)) {
+            return refuse(format!(
+                "V = {v}: a live share between 0.01 and 0.93 is needed, for what merging writes needs room"
+            ));
+        }
+        for policy in &self.policies {
+            if let Err(error) = policy.parse::<MergePolicy>() {
+                return refuse(format!("--policy: {error}"));
+            }
+        }
+        if !(0.0..=3.0).contains(&self.sigma) || !(0.1..=50.0).contains(&self.turns) {
+            return refuse("--sigma must be between 0 and 3, --turns between 0.1 and 50");
+        }
+        for segment in &self.segments {
+            if self.budget_bytes / segment < 64 || *segment < 64 << 10 {
+                return refuse(format!(
+                    "R = {}: segments must have 64 KiB at least, and 64 of them must fit into the budget of {}",
+                    bytes(*segment as f64),
+                    bytes(self.budget_bytes as f64)
+                ));
+            }
+        }
+        if self
+            .blocks
+            .iter()
+            .any(|block| !(256..=65_536).contains(block))
+        {
+            return refuse("B must be between 256 B and 64 KiB");
+        }
+        if place.free_bytes()? < self.budget_bytes + (256 << 20) {
+            return refuse(format!(
+                "{} has {} free, too little for --budget {}; choose less",
+                place.path.display(),
+                bytes(place.free_bytes()? as f64),
+                bytes(self.budget_bytes as f64)
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Experiment for Merge {
+    fn plan(&self, _job: &Job) -> Result<Plan> {
+        let place = Place::find(&self.directory)?;
+        self.check(&place)?;
+        Ok(Plan {
+            tasks: self.tasks(),
+            missing: Vec::new(),
+            backend: Backend::Native,
+            place: Some(place),
+        })
+    }
+
+    fn open(&self, job: &Job, _bench: &Bench) -> Result<Box<dyn Session>> {
+        Ok(Box::new(Run {
+            settings: self.clone(),
+            seed: job.seed,
+        }))
+    }
+
+    fn figures(&self, results: &Results) -> Vec<Figure> {
+        pictures::figures(self, results)
+    }
+
+    fn remarks(&self, results: &Results) -> Vec<String> {
+        pictures::remarks(self, results)
+    }
+}
+
+struct Run {
+    settings: Merge,
+    seed: u64,
+}
+
+impl Session for Run {
+    fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell> {
+        let set = &self.settings;
+        let number = |name: &str| task.settings[name].as_u64().expect("the task is ours");
+        let policy = task.settings["policy"].as_str().expect("the task is ours");
+        let load = Load {
+            budget: set.budget_bytes,
+            v: task.settings["V"].as_f64().expect("the task is ours"),
+            segment_bytes: number("R"),
+            block_bytes: number("B") as u32,
+            merge_from: set.merge_from,
+            sigma: set.sigma,
+            policy: policy.parse().expect("it was checked"),
+            lanes: set.lanes,
+            seed: self.seed,
+        };
+        let (claim, root) = bench.registry.tree(&set.directory)?;
+        let mut running = Running::start(&load, &root, &bench.interrupt)?;
+        bench.say(format!("{}: warming up", task.name));
+        let all = (set.budget_bytes as f64 * set.turns) as u64;
+        let start = running.feed(all, &bench.interrupt)?;
+        bench.say(format!("{}: measuring", task.name));
+        let cell = measure(&mut running, all, &start, bench)?;
+        drop(running);
+        claim.release()?;
+        Ok(Cell {
+            settings: Settings::from([("S".to_string(), json!(load.sensors()))]),
+            ..cell
+        })
+    }
+}
+
+fn measure(running: &mut Running, all: u64, start: &Stretch, bench: &Bench) -> Result<Cell> {
+    let mut cell = Cell::default();
+    let mut stretches: Vec<Stretch> = Vec::new();
+    let (mut rates, mut fills) = (Vec::new(), Vec::new());
+    let mut seconds = start.work_s + start.wait_s;
+    for _ in 0..POINTS {
+        let stretch = running.feed(all / POINTS, &bench.interrupt)?;
+        let took = stretch.work_s + stretch.wait_s;
+        seconds += took;
+        rates.push((seconds, stretch.stored as f64 / took / 1e6));
+        fills.push((seconds, running.log().fill.u()));
+        stretches.push(stretch);
+    }
+    let sum = |of: fn(&Stretch) -> f64| stretches.iter().map(of).sum::<f64>();
+    let stored = sum(|one| one.stored as f64);
+    cell.tell("MB/s", stored / sum(|one| one.work_s + one.wait_s) / 1e6);
+    cell.tell("MB/s of work", stored / sum(|one| one.work_s) / 1e6);
+    cell.tell(
+        "written per byte",
+        (stored + sum(|one| one.merged as f64)) / stored,
+    );
+    cell.tell("segments per byte", sum(|one| one.written as f64) / stored);
+    cell.tell("dropped unread", sum(|one| one.dropped as f64));
+    cell.tell("merged", sum(|one| one.merges as f64));
+    cell.tell("waited s", sum(|one| one.wait_s));
+    let dead: Vec<f64> = stretches
+        .iter()
+        .map(|one| one.mean_dead)
+        .filter(|dead| dead.is_finite())
+        .collect();
+    cell.tell(
+        "mean D of merged",
+        dead.iter().sum::<f64>() / dead.len() as f64,
+    );
+    let log = running.log();
+    cell.tell("V reached", log.fill.v());
+    cell.tell("U reached", log.fill.u());
+    cell.lines = vec![
+        Line {
+            name: "MB/s".to_string(),
+            points: rates,
+        },
+        Line {
+            name: "U".to_string(),
+            points: fills,
+        },
+        Line {
+            name: "live share by segment".to_string(),
+            points: live_by_segment(&log),
+        },
+    ];
+    Ok(cell)
+}
+
+/// Live shares of the segments, least first, over their place in percent: the second paper's figure 9.
+fn live_by_segment(log: &seiner_engine::LogStatus) -> Vec<(f64, f64)> {
+    let mut shares: Vec<f64> = log
+        .segments
+        .iter()
+        .filter(|segment| !segment.open)
+        .map(|segment| &segment.stat)
+        .map(|stat| stat.live as f64 / (stat.live + stat.dead).max(1) as f64)
+        .collect();
+    shares.sort_by(f64::total_cmp);
+    let last = shares.len().saturating_sub(1).max(1) as f64;
+    (0u32..)
+        .zip(shares)
+        .map(|(place, share)| (100.0 * f64::from(place) / last, share))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_setting_is_varied_at_a_time() {
+        let safe = Merge::new("/".into(), Profile::Safe);
+        let tasks = safe.tasks();
+        // 3 policies by 4 V, then two more R and two more B.
+        assert_eq!(tasks.len(), 16);
+        let full = Merge::new("/".into(), Profile::Full);
+        assert_eq!(full.tasks().len(), 45 + 4 + 5);
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        let place = Place::find(std::path::Path::new(".")).unwrap();
+        let good = Merge::new(".".into(), Profile::Toy);
+        assert!(good.check(&place).is_ok());
+        let bad = [
+            Merge {
+                v: vec![0.99],
+                ..good.clone()
+            },
+            Merge {
+                policies: vec!["hungry".into()],
+                ..good.clone()
+            },
+            Merge {
+                segments: vec![8 << 20],
+                ..good.clone()
+            },
+            Merge {
+                blocks: vec![1],
+                ..good.clone()
+            },
+        ];
+        for settings in bad {
+            assert!(settings.check(&place).is_err(), "{settings:?}");
+        }
+    }
+}

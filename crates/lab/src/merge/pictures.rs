@@ -1,0 +1,242 @@
+//! The report of the merge, shaped like the second paper's figures 4 to 12.
+
+use super::Merge;
+use crate::report::figure::{Axis, Figure, Series, plain};
+use crate::results::{Cell, Results};
+
+/// What a single node of the paper's cluster took at the best, MB/s (its conclusion).
+const PAPER_MB_S: f64 = 85.0;
+
+/// Everything that is drawn.
+pub fn figures(settings: &Merge, results: &Results) -> Vec<Figure> {
+    let mut figures = vec![
+        by(
+            results,
+            settings,
+            Sweep::Live,
+            "MB/s",
+            "Rate against V",
+            "Bytes of blocks stored a second, waits included. The paper's figures 5, 8 and 11; its node took 85 MB/s at the best.",
+        ),
+        by(
+            results,
+            settings,
+            Sweep::Live,
+            "written per byte",
+            "Bytes written for each byte stored",
+            "Blocks sealed and blocks written again by merges; 1: segments died whole, which the paper calls planing. Counts depend on the load alone.",
+        ),
+        by(
+            results,
+            settings,
+            Sweep::Live,
+            "mean D of merged",
+            "Dead share of the segments that were merged",
+            "As in the paper's figures 5 and 8. Segments that die whole are dropped unread and do not count.",
+        ),
+        by(
+            results,
+            settings,
+            Sweep::Segment,
+            "MB/s",
+            "Rate against R",
+            "The paper's figure 10.",
+        ),
+        by(
+            results,
+            settings,
+            Sweep::Segment,
+            "written per byte",
+            "Bytes written for each byte stored, against R",
+            "",
+        ),
+        by(
+            results,
+            settings,
+            Sweep::Block,
+            "MB/s",
+            "Rate against B",
+            "The paper's figure 12.",
+        ),
+    ];
+    figures.push(over_time(results, settings, "MB/s", "Rate over time"));
+    figures.push(over_time(results, settings, "U", "Fill over time"));
+    figures.push(live(results, settings));
+    figures
+}
+
+/// What is on the axis below.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sweep {
+    Live,
+    Segment,
+    Block,
+}
+
+impl Sweep {
+    fn setting(self) -> &'static str {
+        match self {
+            Sweep::Live => "V",
+            Sweep::Segment => "R",
+            Sweep::Block => "B",
+        }
+    }
+
+    fn axis(self) -> Axis {
+        match self {
+            Sweep::Live => Axis::linear("V, live share of the budget"),
+            Sweep::Segment => Axis::log("R, KiB of a segment"),
+            Sweep::Block => Axis::log("B, KiB of a block"),
+        }
+    }
+
+    /// Whether a cell has the first value of all other settings.
+    fn has(self, cell: &Cell, settings: &Merge) -> bool {
+        let first = |name: &str, value: f64| cell.number(name) == Some(value);
+        let size = (self == Sweep::Segment || first("R", settings.segments[0] as f64))
+            && (self == Sweep::Block || first("B", f64::from(settings.blocks[0])));
+        let is_first = cell.text("policy") == settings.policies.first().map(String::as_str);
+        match self {
+            Sweep::Live => size,
+            _ => size && is_first && first("V", settings.v_of_sizes),
+        }
+    }
+}
+
+fn by(
+    results: &Results,
+    settings: &Merge,
+    sweep: Sweep,
+    figure: &str,
+    title: &str,
+    caption: &str,
+) -> Figure {
+    let scale = if sweep == Sweep::Live { 1.0 } else { 1024.0 };
+    let mut series: Vec<Series> = Vec::new();
+    for cell in results
+        .cells
+        .iter()
+        .filter(|cell| sweep.has(cell, settings))
+    {
+        let (Some(policy), Some(x), Some(y)) = (
+            cell.text("policy"),
+            cell.number(sweep.setting()),
+            cell.figure(figure),
+        ) else {
+            continue;
+        };
+        let point = (x / scale, y);
+        match series.iter_mut().find(|line| line.name == policy) {
+            Some(line) => line.points.push(point),
+            None => series.push(Series {
+                name: policy.to_string(),
+                points: vec![point],
+                is_reference: false,
+            }),
+        }
+    }
+    for line in &mut series {
+        line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
+    if figure == "MB/s" && sweep == Sweep::Live && !series.is_empty() {
+        series.push(Series {
+            name: "paper: a node at the best".to_string(),
+            points: vec![(0.1, PAPER_MB_S), (0.6, PAPER_MB_S)],
+            is_reference: true,
+        });
+    }
+    Figure::Lines {
+        title: title.to_string(),
+        caption: caption.to_string(),
+        x: sweep.axis(),
+        y: Axis::linear(figure),
+        series,
+    }
+}
+
+/// Lines of the first policy's cells.
+fn lines(results: &Results, settings: &Merge, name: &str) -> Vec<Series> {
+    let of = |cell: &Cell| {
+        let line = cell.lines.iter().find(|line| line.name == name)?;
+        Some(Series {
+            name: format!("V={}", plain(cell.number("V")?)),
+            points: line.points.clone(),
+            is_reference: false,
+        })
+    };
+    let cells = results.cells.iter().filter(|cell| {
+        Sweep::Live.has(cell, settings)
+            && cell.text("policy") == settings.policies.first().map(String::as_str)
+    });
+    cells.filter_map(of).collect()
+}
+
+fn over_time(results: &Results, settings: &Merge, name: &str, title: &str) -> Figure {
+    Figure::Lines {
+        title: title.to_string(),
+        caption: format!(
+            "Policy {}; the seconds before belong to the warm-up. As in the paper's figures 4 and 6.",
+            settings.policies[0]
+        ),
+        x: Axis::linear("seconds"),
+        y: Axis::linear(name),
+        series: lines(results, settings, name),
+    }
+}
+
+fn live(results: &Results, settings: &Merge) -> Figure {
+    Figure::Lines {
+        title: "Live share by segment, at the end".to_string(),
+        caption: "Segments in the order of their live share: the paper's figure 9. The more of them stand at 0 or 1, the less a merge has to write."
+            .to_string(),
+        x: Axis::linear("segments, percent"),
+        y: Axis::linear("live share"),
+        series: lines(results, settings, "live share by segment"),
+    }
+}
+
+/// What the figures say.
+pub fn remarks(settings: &Merge, results: &Results) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let at = |policy: &str, v: f64| {
+        results.cells.iter().find(|cell| {
+            Sweep::Live.has(cell, settings)
+                && cell.text("policy") == Some(policy)
+                && cell.number("V") == Some(v)
+        })
+    };
+    let highest = settings.v.iter().copied().fold(0.0, f64::max);
+    let written: Vec<String> = settings
+        .policies
+        .iter()
+        .filter_map(|policy| {
+            let figure = at(policy, highest)?.figure("written per byte")?;
+            Some(format!("{policy} {}", plain(figure)))
+        })
+        .collect();
+    if !written.is_empty() {
+        remarks.push(format!(
+            "At V = {} a byte stored is written {} times.",
+            plain(highest),
+            written.join(", ")
+        ));
+    }
+    let first = &settings.policies[0];
+    let planing = settings.v.iter().copied().filter(|v| {
+        at(first, *v)
+            .and_then(|cell| cell.figure("written per byte"))
+            .is_some_and(|written| written < 1.01)
+    });
+    let planing = planing.fold(f64::NAN, f64::max);
+    if planing.is_finite() {
+        remarks.push(format!(
+            "{first} planes (writes less than 1 % again) up to V = {} of those tried; the paper's store planed up to 0.2.",
+            plain(planing)
+        ));
+    }
+    remarks.push(
+        "Sensors send at lognormal rates and keep equally many samples each, of values that nothing compresses. Counts of bytes follow from the seed; rates are this machine's, with one thread that also merges."
+            .to_string(),
+    );
+    remarks
+}

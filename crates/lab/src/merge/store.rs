@@ -1,0 +1,297 @@
+//! A store that is overwritten all the time: this project's engine on real files, with a clock that
+//! passes by the row. What is written, dropped and merged follows from the load alone, whatever else
+//! the machine does; only seconds are the machine's.
+
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::seed::Dice;
+use anyhow::Context;
+use seiner_engine::{
+    Class, Classes, Durability, Engine, Error as Refusal, Keep, LogStatus, MergePolicy, Options,
+    Status,
+};
+use seiner_model::{SourceId, SourceKey};
+use seiner_platform::sim::SimClock;
+use seiner_platform::{Clock, Directory};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Rows of a batch.
+const BATCH: usize = 1024;
+/// Rows of all sensors in a second of the store's clock.
+const ROWS_A_SECOND: u64 = 100_000;
+/// A row of values that nothing compresses: what it takes in a block, about. What it really takes is
+/// measured before every cell.
+const PROBE_ROWS: usize = 100_000;
+/// Blocks that each sensor keeps.
+const RING: f64 = 50.0;
+
+/// A store and its load, in the papers' symbols.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// C.
+    pub budget: u64,
+    /// V.
+    pub v: f64,
+    /// R.
+    pub segment_bytes: u64,
+    /// B.
+    pub block_bytes: u32,
+    /// Um.
+    pub merge_from: f64,
+    /// Deviation of the logarithm of the sensors' rates.
+    pub sigma: f64,
+    /// Which segments are merged.
+    pub policy: MergePolicy,
+    /// Logs written side by side.
+    pub lanes: u32,
+    /// What all randomness comes from.
+    pub seed: u64,
+}
+
+impl Load {
+    /// S: so many that each keeps a ring of [`RING`] blocks.
+    pub fn sensors(&self) -> u64 {
+        let ring = RING * f64::from(self.block_bytes);
+        ((self.budget as f64 * self.v / ring) as u64).max(16)
+    }
+
+    fn options(&self, classes: Classes) -> Options {
+        Options {
+            durability: Durability::Memory,
+            memory: 96 << 20,
+            block_bytes: self.block_bytes,
+            segment_bytes: self.segment_bytes,
+            disk: Some(self.budget),
+            merge_from: self.merge_from,
+            policy: self.policy,
+            lanes: self.lanes,
+            extra_writes: 0.0,
+            idle_seal: Duration::from_secs(1 << 30),
+            classes,
+            ..Options::default()
+        }
+    }
+
+    /// Rings that keep V of the budget alive, when a row takes so many bytes.
+    fn classes(&self, row_bytes: f64) -> Result<Classes> {
+        let live_rows = self.budget as f64 * self.v / row_bytes;
+        // A block more may be there, half of one is on average.
+        let block_rows = f64::from(self.block_bytes) / row_bytes;
+        let rows = live_rows / self.sensors() as f64 - block_rows / 2.0;
+        let ring = Class {
+            name: "ring".to_string(),
+            keep: Keep {
+                rows: Some(rows.max(1.0) as u64),
+                ..Keep::default()
+            },
+            ..Class::forever()
+        };
+        Ok(Classes::new(vec![ring])?)
+    }
+}
+
+/// What happened while so much was stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Stretch {
+    /// Bytes of blocks that were stored.
+    pub stored: u64,
+    /// Bytes of blocks that merges wrote again.
+    pub merged: u64,
+    /// Bytes written to segments, indexes and all.
+    pub written: u64,
+    /// Segments dropped unread, and merged.
+    pub dropped: u64,
+    /// See `dropped`.
+    pub merges: u64,
+    /// Seconds of work.
+    pub work_s: f64,
+    /// Seconds that writers were made to wait, on the store's clock.
+    pub wait_s: f64,
+    /// Mean D of the segments merged; not a number if none were.
+    pub mean_dead: f64,
+}
+
+/// The store under load.
+pub struct Running {
+    engine: Engine,
+    clock: SimClock,
+    sources: Vec<SourceId>,
+    /// Sensors up to each place have this share of the rows.
+    shares: Vec<f64>,
+    dice: Dice,
+    decided: i64,
+}
+
+impl Running {
+    /// Opens it in an empty directory.
+    pub fn start(load: &Load, directory: &Path, interrupt: &Interrupt) -> Result<Running> {
+        let probe = directory.join("probe");
+        let row_bytes = row_bytes(load, &probe, interrupt)?;
+        std::fs::remove_dir_all(&probe)?;
+        let options = load.options(load.classes(row_bytes)?);
+        Running::open(load, options, &directory.join("store"), load.sensors())
+    }
+
+    fn open(load: &Load, options: Options, directory: &Path, sensors: u64) -> Result<Running> {
+        std::fs::create_dir(directory)?;
+        let clock = SimClock::new(0);
+        let disk = Directory::open(directory).context("the store's directory was not opened")?;
+        let engine = Engine::open(Arc::new(disk), Arc::new(clock.clone()), options)?;
+        let mut sources = Vec::new();
+        for sensor in 0..sensors {
+            let key = SourceKey::new("sensor", [("number", sensor.to_string())])
+                .context("a name was refused")?;
+            let source = engine
+                .register(&key)?
+                .map_err(|reason| anyhow::anyhow!("a source was refused: {reason}"))?;
+            sources.push(source);
+        }
+        let mut dice = Dice::new(load.seed);
+        let mut sum = 0.0;
+        let shares: Vec<f64> = (0..sensors)
+            .map(|_| {
+                sum += (load.sigma * dice.normal()).exp();
+                sum
+            })
+            .collect();
+        Ok(Running {
+            engine,
+            clock,
+            sources,
+            shares: shares.into_iter().map(|share| share / sum).collect(),
+            dice,
+            decided: i64::MIN,
+        })
+    }
+
+    /// Feeds it until so many bytes more are stored.
+    pub fn feed(&mut self, bytes: u64, interrupt: &Interrupt) -> Result<Stretch> {
+        let before = self.engine.status();
+        let (began, clock) = (Instant::now(), self.clock.monotonic());
+        let mut rows = 0;
+        let mut last = before.clone();
+        while last.block_bytes_sealed - before.block_bytes_sealed < bytes {
+            interrupt.check()?;
+            for _ in 0..8 {
+                self.batch()?;
+                rows += BATCH as u64;
+            }
+            last = self.engine.status();
+        }
+        let passed = self.clock.monotonic() - clock;
+        let own = rows * 1_000_000_000 / ROWS_A_SECOND;
+        Ok(Stretch {
+            stored: last.block_bytes_sealed - before.block_bytes_sealed,
+            merged: last.merge_written - before.merge_written,
+            written: last.segment_written - before.segment_written,
+            dropped: last.segments_dropped - before.segments_dropped,
+            merges: last.segments_merged - before.segments_merged,
+            work_s: began.elapsed().as_secs_f64(),
+            wait_s: passed.saturating_sub(own) as f64 / 1e9,
+            mean_dead: self.mean_dead(),
+        })
+    }
+
+    fn batch(&mut self) -> Result<()> {
+        let step = 1_000_000_000 / ROWS_A_SECOND as i64;
+        let now = self.clock.now();
+        let mut sources = Vec::with_capacity(BATCH);
+        let mut values = Vec::with_capacity(BATCH);
+        for _ in 0..BATCH {
+            let place = self.dice.unit();
+            let sensor = self.shares.partition_point(|share| *share < place);
+            sources.push(self.sources[sensor.min(self.sources.len() - 1)]);
+            values.push(f64::from_bits(self.dice.word() >> 2));
+        }
+        let times: Vec<i64> = (0..BATCH as i64).map(|row| now + row * step).collect();
+        self.clock.advance(BATCH as u64 * step as u64);
+        let taken = self
+            .engine
+            .append_samples("value", &sources, &times, &values);
+        match taken {
+            Ok(_) => {}
+            Err(Refusal::Full { .. }) => {
+                return Err(Error::Failed(anyhow::anyhow!(
+                    "the store is full: V is too near to 1, or segments and blocks are too large for the budget"
+                )));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        while self.engine.step()? {}
+        Ok(())
+    }
+
+    /// Mean D of what was merged since the last call, as far as the engine remembers.
+    fn mean_dead(&mut self) -> f64 {
+        let records = self.engine.decisions();
+        let new = records.iter().filter(|record| record.at > self.decided);
+        let victims: Vec<f64> = new
+            .flat_map(|record| record.decision.merge.iter().map(|victim| victim.dead_share))
+            .collect();
+        self.decided = records.last().map_or(self.decided, |record| record.at);
+        victims.iter().sum::<f64>() / victims.len() as f64
+    }
+
+    /// The log now.
+    pub fn log(&self) -> LogStatus {
+        self.engine.log()
+    }
+
+    fn status(&self) -> Status {
+        self.engine.status()
+    }
+}
+
+/// The bytes that a row takes in a block.
+fn row_bytes(load: &Load, directory: &Path, interrupt: &Interrupt) -> Result<f64> {
+    let options = Options {
+        disk: None,
+        ..load.options(Classes::default())
+    };
+    let sensors = load.sensors().min(200);
+    let mut running = Running::open(load, options, directory, sensors)?;
+    for _ in 0..PROBE_ROWS / BATCH {
+        interrupt.check()?;
+        running.batch()?;
+    }
+    running.engine.settle()?;
+    let status = running.status();
+    Ok(status.block_bytes_sealed as f64 / status.samples_sealed.max(1) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn about_the_live_share_asked_for_is_kept_and_counts_can_be_had_again() {
+        let load = Load {
+            budget: 16 << 20,
+            v: 0.6,
+            segment_bytes: 64 << 10,
+            block_bytes: 4096,
+            merge_from: 0.95,
+            sigma: 0.5,
+            policy: MergePolicy::default(),
+            lanes: 8,
+            seed: 1,
+        };
+        let run = || {
+            let home = tempfile::tempdir().unwrap();
+            let interrupt = Interrupt::default();
+            let mut running = Running::start(&load, home.path(), &interrupt).unwrap();
+            let stretch = running.feed(40 << 20, &interrupt).unwrap();
+            (running.log().fill.v(), stretch)
+        };
+        let (v, first) = run();
+        assert!((0.45..0.75).contains(&v), "{v}");
+        assert!(first.dropped > 0);
+        let (_, second) = run();
+        assert_eq!(
+            (first.stored, first.merged, first.dropped),
+            (second.stored, second.merged, second.dropped)
+        );
+    }
+}

@@ -1,0 +1,220 @@
+//! The load by processes instead of threads: each runs this program with a part of the sensors, and
+//! does phases as it is told over its standard input. Only for stores that keep nothing in memory.
+
+use super::drive::{Drive, Phase};
+use super::stores::Files;
+use super::{Write, drive::Load};
+use crate::error::{Error, Result, refuse};
+use crate::interrupt::Interrupt;
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+/// What a writer is told at first.
+#[derive(Serialize, Deserialize)]
+struct Part {
+    settings: Write,
+    /// All sensors: it decides when files are rotated.
+    sensors: u64,
+    /// Its own: the first, and how many.
+    first: u64,
+    count: u64,
+    portion: u64,
+    seed: u64,
+    directories: Vec<PathBuf>,
+}
+
+/// A phase that a writer is to do.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct Order {
+    seconds: f64,
+    least: u64,
+    most: u64,
+    rate: Option<f64>,
+}
+
+/// Processes that write.
+pub struct Crew(std::sync::Mutex<Vec<Worker>>);
+
+struct Worker {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Crew {
+    /// Starts them. The files are there already.
+    pub fn start(
+        settings: &Write,
+        sensors: u64,
+        portion: u64,
+        seed: u64,
+        directories: &[PathBuf],
+    ) -> Result<Crew> {
+        let processes = settings.writers.min(sensors);
+        let bound = |number: u64| sensors * number / processes;
+        let workers = (0..processes).map(|number| {
+            let part = Part {
+                settings: settings.clone(),
+                sensors,
+                first: bound(number),
+                count: bound(number + 1) - bound(number),
+                portion,
+                seed: seed ^ number << 32,
+                directories: directories.to_vec(),
+            };
+            Worker::start(&part)
+        });
+        Ok(Crew(workers.collect::<Result<Vec<_>>>()?.into()))
+    }
+}
+
+impl Load for Crew {
+    fn run(
+        &self,
+        duration: Duration,
+        least: u64,
+        most: u64,
+        rate: Option<f64>,
+        interrupt: &Interrupt,
+    ) -> Result<Phase> {
+        let mut workers = self.0.lock().expect("nobody panics with the crew");
+        let share = workers.len() as u64;
+        let order = Order {
+            seconds: duration.as_secs_f64(),
+            least: least.div_ceil(share),
+            most: most / share,
+            rate: rate.map(|rate| rate / share as f64),
+        };
+        for worker in workers.iter_mut() {
+            put(&mut worker.orders, &order)?;
+        }
+        let mut phases = Vec::new();
+        for worker in workers.iter_mut() {
+            let mut line = String::new();
+            worker.answers.read_line(&mut line)?;
+            interrupt.check()?;
+            let phase: Phase = serde_json::from_str(&line)
+                .map_err(|_| anyhow!("a writing process ended before its time"))?;
+            phases.push(phase);
+        }
+        Ok(together(&phases))
+    }
+}
+
+impl Worker {
+    fn start(part: &Part) -> Result<Worker> {
+        let program = std::env::current_exe().context("this program does not find itself")?;
+        let mut child = Command::new(program)
+            .args(["lab", "writer"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("a writing process did not start")?;
+        let mut orders = child.stdin.take().expect("it was asked for");
+        let answers = BufReader::new(child.stdout.take().expect("it was asked for"));
+        put(&mut orders, part)?;
+        Ok(Worker {
+            child,
+            orders,
+            answers,
+        })
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // One that is amid a phase is not waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn put(out: &mut impl std::io::Write, what: &impl Serialize) -> Result<()> {
+    let mut line = serde_json::to_vec(what).map_err(std::io::Error::from)?;
+    line.push(b'\n');
+    out.write_all(&line)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// What all did at the same time.
+fn together(phases: &[Phase]) -> Phase {
+    let points = phases.iter().map(|phase| phase.rates.len()).min();
+    let rate = |point: usize| {
+        let second = phases[0].rates[point].0;
+        (
+            second,
+            phases.iter().map(|phase| phase.rates[point].1).sum(),
+        )
+    };
+    Phase {
+        bytes: phases.iter().map(|phase| phase.bytes).sum(),
+        took: phases
+            .iter()
+            .map(|phase| phase.took)
+            .max()
+            .unwrap_or_default(),
+        rates: (0..points.unwrap_or(0)).map(rate).collect(),
+        p99_ms: phases.iter().map(|phase| phase.p99_ms).fold(0.0, f64::max),
+    }
+}
+
+/// What a writing process does: phases as they are ordered, until there are no more.
+///
+/// # Errors
+/// When it was not started by the lab, or the store fails.
+pub fn work() -> Result<()> {
+    let mut lines = std::io::stdin().lines();
+    let first = lines.next().transpose()?;
+    let Some(Ok(part)) = first.map(|line| serde_json::from_str::<Part>(&line)) else {
+        return refuse("`lab writer` is what `lab write --processes` starts");
+    };
+    let files = Files::there(
+        &part.settings,
+        part.sensors,
+        part.portion,
+        &part.directories,
+    );
+    let drive = Drive::part(&files, part.first, part.count, part.seed, part.portion);
+    for line in lines {
+        let order: Order = serde_json::from_str(&line?)
+            .map_err(|error| Error::Failed(anyhow!("an order was not understood: {error}")))?;
+        let phase = drive.run(
+            Duration::from_secs_f64(order.seconds),
+            order.least,
+            order.most,
+            order.rate,
+            &Interrupt::default(),
+        )?;
+        put(&mut std::io::stdout(), &phase)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_of_several_are_added() {
+        let phase = |bytes: u64, rates: &[f64], p99_ms: f64| Phase {
+            bytes,
+            took: Duration::from_secs(bytes),
+            rates: (0u32..)
+                .zip(rates)
+                .map(|(second, rate)| (f64::from(second), *rate))
+                .collect(),
+            p99_ms,
+        };
+        let sum = together(&[
+            phase(1, &[1.0, 2.0, 3.0], 5.0),
+            phase(2, &[10.0, 20.0], 4.0),
+        ]);
+        assert_eq!((sum.bytes, sum.took.as_secs(), sum.p99_ms), (3, 2, 5.0));
+        assert_eq!(sum.rates, [(0.0, 11.0), (1.0, 22.0)]);
+    }
+}

@@ -1,0 +1,325 @@
+//! A demand as people write it: texts by name, as flags and as the page's form give them.
+
+use crate::demand::{Clockwork, Demand, Disk, Lifetime, Raid, Values};
+use seiner_model::parse_duration;
+
+/// The machine and the disk that a form is filled in for.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Memory, bytes.
+    pub ram: f64,
+    /// Processors.
+    pub processors: f64,
+    /// The disk of the data.
+    pub disk: Disk,
+}
+
+/// Reads a demand from texts by name; what is left out has the default of the command line, or is what
+/// the machine has.
+///
+/// # Errors
+/// A sentence that names the field and the remedy.
+pub fn read<'a>(
+    fields: impl IntoIterator<Item = (&'a str, &'a str)>,
+    around: &Surroundings,
+) -> Result<Demand, String> {
+    let mut demand = Demand {
+        sensors: 0.0,
+        every_s: 10.0,
+        fields: 1,
+        lifetimes: Lifetime::of_all(365.0 * crate::forecast::DAY_S),
+        values: Values::Decimals,
+        clockwork: Clockwork::Regular,
+        ram: around.ram,
+        processors: around.processors,
+        is_synced: false,
+        disks: vec![around.disk.clone()],
+        budget: None,
+        tbw: None,
+        raid: None,
+    };
+    let mut classes = Vec::new();
+    for (name, text) in fields {
+        let text = text.trim();
+        if text.is_empty() {
+            continue;
+        }
+        put(&mut demand, &mut classes, name, text).map_err(|error| format!("{name}: {error}"))?;
+    }
+    if !classes.is_empty() {
+        demand.lifetimes = classes;
+    }
+    if demand.sensors == 0.0 {
+        return Err("sensors: say how many there are, such as 1e6".to_string());
+    }
+    demand.check()?;
+    Ok(demand)
+}
+
+fn put(
+    demand: &mut Demand,
+    classes: &mut Vec<Lifetime>,
+    name: &str,
+    text: &str,
+) -> Result<(), String> {
+    match name {
+        "sensors" => demand.sensors = count(text)? as f64,
+        "every" => demand.every_s = seconds(text)?,
+        "fields" => demand.fields = count(text)?,
+        "keep" => demand.lifetimes = Lifetime::of_all(seconds(text)?),
+        "class" => {
+            for one in text.split(';').filter(|one| !one.trim().is_empty()) {
+                classes.push(class(one.trim())?);
+            }
+        }
+        "values" => demand.values = values(text)?,
+        "jittered" => {
+            if is_on(text)? {
+                demand.clockwork = Clockwork::Jittered;
+            }
+        }
+        "synced" => demand.is_synced = is_on(text)?,
+        "ram" => demand.ram = bytes(text)? as f64,
+        "processors" => {
+            demand.processors = text
+                .parse()
+                .map_err(|_| format!("{text:?} is no number of processors"))?;
+        }
+        "room" => demand.disks[0].free_bytes = bytes(text)? as f64,
+        "budget" => demand.budget = Some(bytes(text)? as f64),
+        "tbw" => demand.tbw = Some(bytes(text)? as f64),
+        "raid" => demand.raid = Some(raid(text)?),
+        _ => {
+            return Err(
+                "there is no such field; there are sensors, every, fields, keep, class, values, jittered, synced, ram, \
+                 processors, room, budget, tbw and raid"
+                    .to_string(),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn is_on(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "on" | "yes" | "1" => Ok(true),
+        "false" | "off" | "no" | "0" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+fn values(text: &str) -> Result<Values, String> {
+    match text {
+        "decimals" => Ok(Values::Decimals),
+        "counters" => Ok(Values::Counters),
+        "floats" => Ok(Values::Floats),
+        _ => Err(format!(
+            "{text:?} is no kind of values; there are decimals, counters and floats"
+        )),
+    }
+}
+
+/// Bytes as people write them: `64KiB`, `4k`, `1G`, `4096`.
+///
+/// # Errors
+/// The remedy.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let split = text
+        .find(|letter: char| !letter.is_ascii_digit() && letter != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1u64,
+        "k" | "kib" => 1 << 10,
+        "m" | "mib" => 1 << 20,
+        "g" | "gib" => 1 << 30,
+        "t" | "tib" => 1 << 40,
+        "kb" => 1000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        _ => {
+            return Err(
+                "write a number with B, KiB, MiB, GiB or TiB (or kB, MB, GB, TB)".to_string(),
+            );
+        }
+    };
+    let number: f64 = number
+        .parse()
+        .map_err(|_| "it must begin with a number".to_string())?;
+    Ok((number * unit as f64) as u64)
+}
+
+/// A count as people write it: `100000`, `1e6`, `700k`.
+///
+/// # Errors
+/// The remedy.
+pub fn count(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.strip_suffix(['k', 'M']) {
+        Some(number) if text.ends_with('k') => (number, 1e3),
+        Some(number) => (number, 1e6),
+        None => (text, 1.0),
+    };
+    let value = number
+        .parse::<f64>()
+        .map_err(|_| "write a number such as 100000, 700k or 1e6".to_string())?
+        * unit;
+    if !(value >= 0.0 && value.fract() == 0.0) {
+        return Err("it must be a whole number".to_string());
+    }
+    Ok(value as u64)
+}
+
+/// A duration as people write it, years included: `10s`, `30d`, `5y`; in seconds.
+///
+/// # Errors
+/// The remedy.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    let remedy = || "write a duration such as 10s, 30d or 5y".to_string();
+    if let Some(years) = text.strip_suffix('y') {
+        let years: f64 = years.parse().map_err(|_| remedy())?;
+        return Ok(years * 365.25 * crate::forecast::DAY_S);
+    }
+    parse_duration(text)
+        .map(|ns| ns as f64 / 1e9)
+        .map_err(|_| remedy())
+}
+
+/// An array: `LEVEL:MEMBERS:STRIP`, such as `6:6:16KiB`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn raid(text: &str) -> Result<Raid, String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let [level, members, strip] = parts[..] else {
+        return Err("write LEVEL:MEMBERS:STRIP, for example 6:6:16KiB".to_string());
+    };
+    let raid = Raid {
+        level: level
+            .parse()
+            .map_err(|_| format!("{level:?} is no level"))?,
+        members: members
+            .parse()
+            .map_err(|_| format!("{members:?} is no number of members"))?,
+        strip: bytes(strip)?,
+    };
+    raid.check()?;
+    Ok(raid)
+}
+
+/// A class: `NAME:SHARE:KEEP[:SELECTOR]`, such as `raw:90%:30d:accel`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn class(text: &str) -> Result<Lifetime, String> {
+    let parts: Vec<&str> = text.splitn(4, ':').map(str::trim).collect();
+    let (name, share, keep, sources) = match parts[..] {
+        [name, share, keep] => (name, share, keep, ""),
+        [name, share, keep, sources] => (name, share, keep, sources),
+        _ => {
+            return Err(
+                "write NAME:SHARE:KEEP or NAME:SHARE:KEEP:SELECTOR, for example raw:90%:30d:accel"
+                    .to_string(),
+            );
+        }
+    };
+    let number = |text: &str| {
+        text.parse::<f64>()
+            .map_err(|_| format!("{text:?} is no share; write 90% or 0.9"))
+    };
+    let share = match share.strip_suffix('%') {
+        Some(percent) => number(percent)? / 100.0,
+        None => number(share)?,
+    };
+    Ok(Lifetime {
+        name: name.to_string(),
+        sources: sources.to_string(),
+        share,
+        keep_s: seconds(keep)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around() -> Surroundings {
+        Surroundings {
+            ram: 8e9,
+            processors: 4.0,
+            disk: Disk {
+                free_bytes: 1e12,
+                ..Disk::default()
+            },
+        }
+    }
+
+    #[test]
+    fn sizes_counts_and_durations_as_people_write_them() {
+        assert_eq!(bytes("4096"), Ok(4096));
+        assert_eq!(bytes("4K"), Ok(4096));
+        assert_eq!(bytes("1.5 GiB"), Ok(3 << 29));
+        assert_eq!(bytes("290TB"), Ok(290_000_000_000_000));
+        assert!(bytes("many").is_err());
+        assert!(bytes("4 potatoes").is_err());
+        assert_eq!(count("1e6"), Ok(1_000_000));
+        assert_eq!(count("700k"), Ok(700_000));
+        assert_eq!(count("12"), Ok(12));
+        for bad in ["1.5", "-1", "NaN"] {
+            assert!(count(bad).is_err(), "{bad}");
+        }
+        assert_eq!(seconds("10s"), Ok(10.0));
+        assert_eq!(seconds("1y"), Ok(365.25 * 86_400.0));
+        assert!(seconds("soon").is_err());
+        assert_eq!(raid("6:6:16KiB").unwrap().stripe(), 64 << 10);
+        assert!(raid("6:3:16KiB").is_err());
+        assert!(raid("6").is_err());
+    }
+
+    #[test]
+    fn a_class_is_a_share_with_a_lifetime() {
+        let raw = class(r#"raw:90%:30d:accel{axis="x:y"}"#).unwrap();
+        assert_eq!(
+            (raw.name.as_str(), raw.sources.as_str()),
+            ("raw", r#"accel{axis="x:y"}"#)
+        );
+        assert!((raw.share - 0.9).abs() < 1e-9);
+        assert_eq!(raw.keep_s, 30.0 * 86_400.0);
+        for bad in ["raw", "raw:many:30d", "raw:0.5:long"] {
+            assert!(class(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_form_makes_a_demand_or_names_the_field() {
+        let demand = read(
+            [
+                ("sensors", "1e6"),
+                ("every", "1m"),
+                ("class", "raw:90%:30d:accel; rest:10%:1y"),
+                ("jittered", "on"),
+                ("budget", "500 GB"),
+                ("ram", ""),
+            ],
+            &around(),
+        )
+        .unwrap();
+        assert_eq!(
+            (demand.sensors, demand.every_s, demand.ram),
+            (1e6, 60.0, 8e9)
+        );
+        assert_eq!(demand.lifetimes.len(), 2);
+        assert_eq!(demand.budget, Some(5e11));
+        for (field, text, words) in [
+            ("sensors", "many", "sensors: write a number"),
+            ("colour", "red", "no such field"),
+            ("class", "a:50%:30d", "50.0 %"),
+            ("budget", "5TB", "--budget"),
+            ("values", "words", "decimals"),
+        ] {
+            let error = read([("sensors", "5"), (field, text)], &around()).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        assert!(read([], &around()).unwrap_err().contains("sensors"));
+    }
+}

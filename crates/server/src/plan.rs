@@ -1,0 +1,112 @@
+//! `/api/v1/plan`: the planner, for this machine and its data directory, as a form asks it.
+
+use crate::figures::Volume;
+use crate::refusal::Refusal;
+use crate::station::Station;
+use axum::Json;
+use axum::extract::{Query, State};
+use procfs::{Current, Meminfo};
+use seiner_plan::form::{self, Surroundings};
+use seiner_plan::{Calibration, Disk, Observed, Plan};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The field that asks for this store's own sensors, fields and rate.
+const OWN: &str = "own";
+
+/// A plan. Fields are those of `seiner plan`, by name: `sensors=1e6&every=10s&keep=1y`; `own=true` takes
+/// sensors, fields and rate of this store. What is left out of memory, processors and room is what this
+/// machine has.
+pub async fn plan(
+    State(station): State<Arc<Station>>,
+    Query(fields): Query<Vec<(String, String)>>,
+) -> Result<Json<Value>, Refusal> {
+    let place = station.queries.enter()?;
+    let answer = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        make(&station, fields)
+    });
+    answer.await.map_err(Refusal::internal)?
+}
+
+fn make(station: &Station, mut fields: Vec<(String, String)>) -> Result<Json<Value>, Refusal> {
+    let observed = observed(station);
+    let is_own = fields
+        .iter()
+        .any(|(name, text)| name == OWN && text == "true");
+    fields.retain(|(name, _)| name != OWN);
+    if is_own {
+        fields.retain(|(name, _)| !["sensors", "every", "fields"].contains(&name.as_str()));
+        // Stands until the store's own figures take its place.
+        fields.push(("sensors".to_string(), "1".to_string()));
+    }
+    let pairs = fields
+        .iter()
+        .map(|(name, text)| (name.as_str(), text.as_str()));
+    let mut demand = form::read(pairs, &surroundings(station)).map_err(Refusal::invalid)?;
+    if is_own {
+        observed.fill(&mut demand).map_err(Refusal::invalid)?;
+        demand.check().map_err(Refusal::invalid)?;
+    }
+    let mut calibration = Calibration::make(&demand).map_err(Refusal::internal)?;
+    if is_own {
+        observed.correct(&mut calibration);
+    }
+    let plan = Plan::make(&demand, &calibration);
+    let figure = |figure: &seiner_plan::Figure| {
+        json!({
+            "name": figure.name.trim(),
+            "value": figure.value,
+            "origin": figure.origin.to_string(),
+        })
+    };
+    let way = |way: &seiner_plan::Way| {
+        json!({
+            "what": way.what,
+            "gives_up": way.gives_up,
+            "v": way.live,
+            "written_per_s": way.written_per_s,
+            "memory": way.memory,
+        })
+    };
+    Ok(Json(json!({
+        "fits": plan.obstacles.is_empty(),
+        "sensors": demand.sensors,
+        "fields": demand.fields,
+        "every_s": demand.every_s,
+        "obstacles": plan.obstacles,
+        "figures": plan.figures.iter().map(figure).collect::<Vec<_>>(),
+        "ways": plan.ways.iter().map(way).collect::<Vec<_>>(),
+        "warnings": plan.warnings,
+        "toml": plan.to_toml(),
+    })))
+}
+
+/// This store's own figures.
+fn observed(station: &Station) -> Observed {
+    let status = station.engine.status();
+    Observed {
+        sources: status.sources as f64,
+        series: status.series as f64,
+        rows_per_s: station.meters.rates().0,
+        samples_sealed: status.samples_sealed as f64,
+        blocks_sealed: status.blocks_sealed as f64,
+        block_bytes_sealed: status.block_bytes_sealed as f64,
+    }
+}
+
+/// This machine; the room is what is free and what the store takes of it already.
+fn surroundings(station: &Station) -> Surroundings {
+    let status = station.engine.status();
+    let volume = Volume::of(&station.settings.data);
+    let own = status.journal_bytes + status.segment_bytes;
+    Surroundings {
+        ram: Meminfo::current().map_or(0.0, |memory| memory.mem_total as f64),
+        processors: std::thread::available_parallelism().map_or(1.0, |count| count.get() as f64),
+        disk: Disk {
+            name: "the data directory".to_string(),
+            free_bytes: (volume.free_bytes + own) as f64,
+            ..Disk::default()
+        },
+    }
+}

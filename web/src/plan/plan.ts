@@ -1,0 +1,118 @@
+// The planner: what is demanded, as a form, and what this machine would make of it. The server plans
+// with the same code as `seiner plan`.
+
+import * as api from '../api';
+import { h, put, type Child } from '../dom';
+import * as format from '../format';
+import { clean, command, QUESTIONS, type Demand, type Question } from './demand';
+
+function card(title: string, name: string, ...children: Child[]): HTMLElement {
+  return h('section', { class: `card ${name}`, 'aria-label': title }, h('h2', {}, title), ...children);
+}
+
+function table(caption: string, heads: string[], rows: Child[][]): HTMLElement {
+  const head = h('thead', {}, h('tr', {}, ...heads.map((text) => h('th', { scope: 'col' }, text))));
+  const body = rows.map(([first, ...rest]) => h('tr', {}, h('th', { scope: 'row' }, first), ...rest.map((cell) => h('td', {}, cell))));
+  return h('div', { class: 'sideways' }, h('table', { class: 'plainly', 'aria-label': caption }, head, h('tbody', {}, ...body)));
+}
+
+type Control = HTMLInputElement | HTMLSelectElement;
+
+function control(question: Question): Control {
+  const id = `plan-${question.name}`;
+  if (question.choices === undefined) return h('input', { id, name: question.name, placeholder: question.hint, autocomplete: 'off', spellcheck: 'false' });
+  return h('select', { id, name: question.name }, ...question.choices.map(([value, label]) => h('option', { value }, label)));
+}
+
+export class Plan {
+  readonly root = h('div', { class: 'plan' });
+  private readonly controls = new Map<string, Control>(QUESTIONS.map((question) => [question.name, control(question)]));
+  private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
+  private readonly answer = h('div', { class: 'cards' });
+  private readonly submit = h('button', { type: 'submit', class: 'small' }, 'Plan');
+  private flight: AbortController | null = null;
+  private shown = '';
+
+  constructor(private readonly navigate: (demand: Demand) => void) {
+    const own = h('button', { type: 'button', class: 'small', title: 'Sensors, rate and compression of this store' }, 'As it is here now');
+    own.addEventListener('click', () => this.navigate({ ...this.demand(), own: 'true' }));
+    const fields = QUESTIONS.map((question) =>
+      h('div', { class: 'ask', title: question.title }, h('label', { for: `plan-${question.name}` }, question.label), this.controls.get(question.name)),
+    );
+    const form = h('form', { class: 'demand' }, ...fields, h('div', { class: 'does' }, this.submit, own));
+    form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.navigate(this.demand());
+    });
+    put(this.root, card('What is demanded', 'wide', form, h('p', { class: 'foot' }, 'Does it fit this machine, and with what settings? Samples of that kind are tried out in memory meanwhile, which takes a few seconds.')), this.notices, this.answer);
+  }
+
+  /** Shows a demand, and plans it unless that was done already. */
+  show(demand: Demand): void {
+    for (const [name, element] of this.controls) element.value = demand[name] ?? '';
+    const asked = JSON.stringify(demand);
+    if (asked === this.shown) return;
+    this.shown = asked;
+    this.stop();
+    if (Object.keys(demand).length > 0) void this.ask(demand);
+    else put(this.answer);
+  }
+
+  stop(): void {
+    this.flight?.abort();
+    this.flight = null;
+    this.busy(false);
+  }
+
+  reload(): void {
+    const demand: Demand = JSON.parse(this.shown === '' ? '{}' : this.shown) as Demand;
+    this.shown = '';
+    this.show(demand);
+  }
+
+  private demand(): Demand {
+    return clean([...this.controls].map(([name, element]) => [name, element.value]));
+  }
+
+  private busy(is: boolean): void {
+    this.submit.disabled = is;
+    this.submit.textContent = is ? 'Trying it out …' : 'Plan';
+    this.answer.classList.toggle('stale', is);
+  }
+
+  private async ask(demand: Demand): Promise<void> {
+    const flight = new AbortController();
+    this.flight = flight;
+    put(this.notices);
+    this.busy(true);
+    try {
+      const plan = await api.plan(demand, flight.signal);
+      this.render(plan, demand);
+    } catch (error) {
+      if (flight.signal.aborted) return;
+      this.shown = '';
+      put(this.answer);
+      put(this.notices, h('p', { class: 'notice severe' }, error instanceof Error ? error.message : String(error)));
+    }
+    this.busy(false);
+  }
+
+  private render(plan: api.Plan, demand: Demand): void {
+    put(this.notices, ...plan.warnings.map((text) => h('p', { class: 'notice' }, text)));
+    const verdict = plan.fits ? h('p', { class: 'verdict' }, 'It fits this machine.') : h('p', { class: 'verdict severe' }, 'It does not fit this machine.');
+    const asked = `${format.count(plan.sensors)} sensors, ${format.count(plan.fields)} values each, every ${format.duration(plan.every_s * 1e9)}`;
+    put(
+      this.answer,
+      card('Verdict', 'wide', verdict, h('ul', {}, ...plan.obstacles.map((text) => h('li', {}, text))), h('p', { class: 'foot' }, asked)),
+      plan.ways.length > 0 &&
+        card(
+          'What would fit',
+          'wide',
+          table('What would fit', ['Change', 'V', 'Written a second', 'Memory', 'Gives up'], plan.ways.map((way) => [way.what, way.v.toPrecision(2), format.bytes(way.written_per_s), format.bytes(way.memory), way.gives_up])),
+        ),
+      card('Forecast', 'wide', table('Forecast', ['Figure', 'Value', 'Comes from'], plan.figures.map((figure) => [figure.name, figure.value, figure.origin]))),
+      card('Configuration', 'wide', h('pre', { class: 'toml', tabindex: 0 }, plan.toml), h('p', { class: 'foot' }, 'Save it as seiner.toml, and start the server with ', h('code', {}, 'seiner serve --config seiner.toml'), '.')),
+      card('The same on the command line', 'wide', h('pre', { class: 'toml', tabindex: 0 }, command(demand, location.origin))),
+    );
+  }
+}
