@@ -17,6 +17,7 @@ mod grid;
 mod kernel;
 mod member;
 mod merging;
+mod record;
 mod request;
 mod router;
 mod shard;
@@ -34,6 +35,10 @@ pub use geometry::{BLOCK_BYTES, Extent, Geometry, GeometryError, Level};
 pub use kernel::{add, add_scaled, pq};
 pub use member::{Device, DeviceError, Member, Ram};
 pub use merging::{Adaptive, AdaptiveSettings, Merging, Paper, PaperSettings};
+pub use record::{
+    AssembleError, CreateError, Creation, Superblock, SuperblockError, Uuid, contents, create,
+    superblock,
+};
 pub use request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };

@@ -2,13 +2,16 @@
 
 use super::Shared;
 use super::answer::Answer;
+use super::books::{Books, Placed};
 use super::status::{Condition, Filling, Kept, MemberStatus, TaskKind, TaskStatus};
 use super::sweep::{Step, Sweep};
 use super::worker::{Chore, Incarnation, Message};
 use crate::geometry::BLOCK_BYTES;
 use crate::member::Member;
+use crate::record::{Intent, Superblock, write_superblock};
 use crate::request::{Failure, Nanos};
 use seiner_platform::Clock;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -17,6 +20,8 @@ use thiserror::Error;
 
 /// Bytes of stripes that a task has under way, about.
 const TASK_BYTES: u64 = 16 << 20;
+/// How often it is put on record how far members have been filled: what a crash makes to be filled again.
+const POSITIONS: Nanos = 5_000_000_000;
 
 /// Why something that was asked of a running array was not done.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -44,6 +49,14 @@ pub enum Refusal {
         bytes: u64,
         /// What a member needs.
         least: u64,
+    },
+    /// The device failed.
+    #[error("{name}: {error}; choose another device")]
+    System {
+        /// The device.
+        name: String,
+        /// How.
+        error: String,
     },
     /// It is being done.
     #[error("that is being done already: see the status")]
@@ -78,6 +91,22 @@ pub enum Word {
         /// Which device of the member's place.
         incarnation: Incarnation,
     },
+    /// A shard is about to write in a region for which there is no record.
+    Mark {
+        /// The shard, to be told when there is.
+        shard: usize,
+        /// The region.
+        region: u64,
+    },
+    /// All that was written in these regions is durable.
+    Clear(Vec<u64>),
+    /// The doubtful stripes of a shard are these now.
+    Doubts {
+        /// The shard, to be told when that is on record.
+        shard: usize,
+        /// The stripes.
+        doubts: BTreeSet<u64>,
+    },
     /// A shard uses the new device of a member.
     Installed(usize, Incarnation),
     /// A chore of a task is done.
@@ -97,8 +126,8 @@ pub enum Word {
     Stop(Sender<Result<(), Failure>>),
     /// All is durable, or not.
     Flushed(Result<(), Failure>),
-    /// A shard has ended.
-    Finished,
+    /// A shard has ended; these regions must stay on record.
+    Finished(BTreeSet<u64>),
     /// End now.
     Halt,
 }
@@ -108,6 +137,8 @@ pub enum Word {
 pub struct Slot {
     device: Option<Arc<dyn Member>>,
     filling: Filling,
+    /// What is on record.
+    recorded: Filling,
     incarnation: Incarnation,
     /// Shards that do not use the device yet.
     to_install: usize,
@@ -119,6 +150,7 @@ impl Slot {
         Slot {
             device: Some(device),
             filling: Filling::Full,
+            recorded: Filling::Full,
             incarnation: 0,
             to_install: 0,
         }
@@ -127,6 +159,29 @@ impl Slot {
     /// The device, if it is to be used.
     pub fn device(&self) -> Option<Arc<dyn Member>> {
         self.device.clone()
+    }
+
+    /// A place with what is known of it.
+    pub fn new(device: Option<Arc<dyn Member>>, filling: Filling) -> Slot {
+        match device {
+            Some(device) => Slot {
+                filling,
+                recorded: filling,
+                ..Slot::up(device)
+            },
+            None => Slot::empty(),
+        }
+    }
+
+    /// Without a device.
+    fn empty() -> Slot {
+        Slot {
+            device: None,
+            filling: Filling::Gone,
+            recorded: Filling::Gone,
+            incarnation: 0,
+            to_install: 0,
+        }
     }
 
     /// What the device has.
@@ -157,7 +212,12 @@ enum Ending {
     /// All is flushed.
     Flush(Sender<Result<(), Failure>>),
     /// So many shards have not ended.
-    Shards(Sender<Result<(), Failure>>, Result<(), Failure>, usize),
+    Shards(
+        Sender<Result<(), Failure>>,
+        Result<(), Failure>,
+        usize,
+        BTreeSet<u64>,
+    ),
 }
 
 /// The keeper.
@@ -172,29 +232,77 @@ pub struct Keeper {
     past: Vec<Task>,
     next_task: u64,
     ending: Option<Ending>,
+    /// What is on record; none if nothing is to be.
+    books: Option<Books>,
+    /// What is to be put on record, and whom to tell then.
+    members_changed: bool,
+    intent_changed: bool,
+    to_tell: Vec<(usize, Message)>,
+    /// When the positions of members that are filled are put on record next.
+    next_positions: Nanos,
 }
 
 impl Keeper {
-    /// Of an array with these members.
-    pub fn new(shared: Arc<Shared>, words: Receiver<Word>, slots: Vec<Slot>) -> io::Result<Keeper> {
+    /// Of an array with these members. Regions that are on record as being written are made to fit.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(
+        shared: Arc<Shared>,
+        words: Receiver<Word>,
+        slots: Vec<Slot>,
+        spares: Vec<Arc<dyn Member>>,
+        books: Option<(Superblock, Intent)>,
+    ) -> io::Result<Keeper> {
+        let method = shared.running.method;
+        let books = books.map(|(superblock, intent)| Books::new(superblock, intent, method));
         let mut keeper = Keeper {
             shared,
             words,
             slots,
-            spares: Vec::new(),
+            spares,
             tasks: Vec::new(),
             past: Vec::new(),
             next_task: 0,
             ending: None,
+            books: books.transpose()?,
+            members_changed: false,
+            intent_changed: false,
+            to_tell: Vec::new(),
+            next_positions: 0,
         };
+        keeper.resync();
+        keeper.use_spares();
         keeper.resume_filling();
         Ok(keeper)
+    }
+
+    /// Makes everything fit that may not.
+    fn resync(&mut self) {
+        let geometry = &self.shared.geometry;
+        let (stripes, redundant) = (geometry.stripes(), geometry.syndromes() > 0);
+        let Some(books) = self.books.as_mut().filter(|_| redundant) else {
+            return;
+        };
+        let size = self.shared.running.settings.region_stripes;
+        let regions = books.intent().marked().iter();
+        let ranges =
+            regions.map(|region| (region * size).min(stripes)..((region + 1) * size).min(stripes));
+        let ranges: Vec<_> = ranges.collect();
+        if !ranges.is_empty() {
+            self.begin_task(Chore::Resync, ranges);
+        }
     }
 
     /// Runs until the array ends.
     pub fn run(mut self) {
         loop {
-            let word = match self.work() {
+            self.put_on_record();
+            let until = self.work();
+            if self.has_ended() {
+                return;
+            }
+            let word = match until {
                 None => self
                     .words
                     .recv()
@@ -204,14 +312,44 @@ impl Keeper {
                     self.words.recv_timeout(Duration::from_nanos(time))
                 }
             };
-            match word {
-                Ok(Word::Halt) | Err(RecvTimeoutError::Disconnected) => return,
-                Ok(word) => self.hear(word),
-                Err(RecvTimeoutError::Timeout) => {}
+            let first = match word {
+                Ok(word) => Some(word),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            // What has come meanwhile goes on record together.
+            let mut next = first;
+            while let Some(word) = next {
+                if matches!(word, Word::Halt) {
+                    return;
+                }
+                self.hear(word);
+                next = self.words.try_recv().ok();
             }
-            if self.has_ended() {
-                return;
-            }
+        }
+    }
+
+    /// Puts on record what has changed, then tells those who wait for it.
+    fn put_on_record(&mut self) {
+        while let Some(books) = &mut self.books
+            && (self.members_changed || self.intent_changed)
+        {
+            let devices = self.slots.iter().enumerate();
+            let placed: Vec<Placed> = devices
+                .filter_map(|(member, slot)| Some((member, slot.device()?)))
+                .collect();
+            let failed = if std::mem::take(&mut self.members_changed) {
+                books.superblock().fillings = self.slots.iter().map(|slot| slot.recorded).collect();
+                books.write_superblocks(&placed)
+            } else {
+                self.intent_changed = false;
+                books.write_intent(&placed)
+            };
+            failed.into_iter().for_each(|member| self.lose(member));
+        }
+        for (shard, message) in std::mem::take(&mut self.to_tell) {
+            // A shard that has ended need not know.
+            let _ = self.shared.shards[shard].send(message);
         }
     }
 
@@ -233,10 +371,41 @@ impl Keeper {
                 member,
                 incarnation,
             } => {
-                if self.slots[member].incarnation == incarnation {
+                let known = self.slots[member].incarnation != incarnation;
+                if !known {
                     self.lose(member);
                 }
-                let _ = self.shared.shards[shard].send(Message::Recorded);
+                let recorded = known || self.slots[member].recorded == Filling::Gone;
+                let message = match recorded || self.books.is_none() {
+                    true => Message::Recorded,
+                    false => Message::Unrecorded,
+                };
+                self.to_tell.push((shard, message));
+            }
+            Word::Mark { shard, region } => {
+                if let Some(books) = &mut self.books {
+                    books.intent().mark(region);
+                    self.intent_changed = true;
+                }
+                self.to_tell.push((shard, Message::Marked(region)));
+            }
+            Word::Clear(regions) => {
+                if let Some(books) = &mut self.books {
+                    regions
+                        .into_iter()
+                        .for_each(|region| books.intent().clear(region));
+                    self.intent_changed = true;
+                }
+            }
+            Word::Doubts { shard, doubts } => {
+                let sharding = self.shared.sharding;
+                if let Some(books) = &mut self.books {
+                    books
+                        .intent()
+                        .set_doubts(|stripe| sharding.shard(stripe) == shard, doubts);
+                    self.intent_changed = true;
+                }
+                self.to_tell.push((shard, Message::Recorded));
             }
             Word::Installed(member, incarnation) => {
                 let slot = &mut self.slots[member];
@@ -260,6 +429,7 @@ impl Keeper {
                     Some(_) => Err(Refusal::Stopping),
                     None => self.obey(order),
                 };
+                self.put_on_record();
                 // Whoever asked may have gone.
                 let _ = answer.send(done);
             }
@@ -273,12 +443,14 @@ impl Keeper {
             Word::Flushed(result) => {
                 if let Some(Ending::Flush(answer)) = self.ending.take() {
                     self.tell(|| Message::Finish);
-                    self.ending = Some(Ending::Shards(answer, result, self.shared.shards.len()));
+                    let shards = self.shared.shards.len();
+                    self.ending = Some(Ending::Shards(answer, result, shards, BTreeSet::new()));
                 }
             }
-            Word::Finished => {
-                if let Some(Ending::Shards(_, _, left)) = &mut self.ending {
+            Word::Finished(regions) => {
+                if let Some(Ending::Shards(_, _, left, marked)) = &mut self.ending {
                     *left -= 1;
+                    marked.extend(regions);
                 }
             }
             Word::Halt => {}
@@ -293,7 +465,13 @@ impl Keeper {
         }
         slot.filling = Filling::Gone;
         slot.device = None;
-        let incarnation = slot.incarnation;
+        // Beyond what the level bears no write is acknowledged any more, so that the member has missed nothing: if it comes
+        // back, the array is as it was.
+        if self.gone() <= self.shared.geometry.syndromes() {
+            self.slots[member].recorded = Filling::Gone;
+            self.members_changed = true;
+        }
+        let incarnation = self.slots[member].incarnation;
         self.tell(|| Message::Lose(member, incarnation));
         let rebuild = Chore::Rebuild(member);
         let hopeless = self
@@ -301,7 +479,16 @@ impl Keeper {
             .iter_mut()
             .filter(|task| task.sweep.chore == rebuild);
         hopeless.for_each(|task| task.sweep.cancel());
-        if self.ending.is_none() && !self.spares.is_empty() && self.condition() != Condition::Broken
+        self.use_spares();
+    }
+
+    /// Spares take the places of lost members.
+    fn use_spares(&mut self) {
+        let gone = |slot: &Slot| slot.filling == Filling::Gone;
+        while let Some(member) = self.slots.iter().position(gone)
+            && self.ending.is_none()
+            && !self.spares.is_empty()
+            && self.gone() <= self.shared.geometry.syndromes()
         {
             let spare = self.spares.remove(0);
             self.install(member, spare);
@@ -313,9 +500,11 @@ impl Keeper {
         let slot = &mut self.slots[member];
         slot.incarnation += 1;
         slot.filling = Filling::Below(0);
+        slot.recorded = slot.filling;
         slot.device = Some(device.clone());
         slot.to_install = self.shared.shards.len();
         let incarnation = slot.incarnation;
+        self.members_changed = true;
         self.tell(|| Message::Replace(member, incarnation, device.clone(), 0));
         self.resume_filling();
     }
@@ -357,8 +546,33 @@ impl Keeper {
         });
     }
 
+    /// Puts on record, now and then, how far members have been filled.
+    fn note_positions(&mut self) {
+        let now = self.now();
+        if now < self.next_positions {
+            return;
+        }
+        self.next_positions = now + POSITIONS;
+        for task in &self.tasks {
+            let Chore::Rebuild(member) = task.sweep.chore else {
+                continue;
+            };
+            let slot = &mut self.slots[member];
+            let filled = Filling::Below(task.sweep.position());
+            if slot.incarnation == task.incarnation
+                && slot.recorded != filled
+                && !task.sweep.is_over()
+            {
+                slot.recorded = filled;
+                self.members_changed = true;
+            }
+        }
+        self.put_on_record();
+    }
+
     /// Begins what can be begun; gives the time at which there is more.
     fn work(&mut self) -> Option<Nanos> {
+        self.note_positions();
         while let Some(task) = self.tasks.first_mut() {
             if let Chore::Rebuild(member) = task.sweep.chore
                 && self.slots[member].to_install > 0
@@ -402,6 +616,8 @@ impl Keeper {
                     u64::MAX => Filling::Full,
                     position => Filling::Below(position),
                 };
+                slot.recorded = slot.filling;
+                self.members_changed = true;
             }
         }
         self.past
@@ -431,15 +647,18 @@ impl Keeper {
             }
             Order::Spare(device) => {
                 self.fits(&*device)?;
-                self.spares.push(device);
-                let gone = |slot: &Slot| slot.filling == Filling::Gone;
-                if let (Some(member), true) = (
-                    self.slots.iter().position(gone),
-                    self.condition() != Condition::Broken,
-                ) {
-                    let spare = self.spares.remove(0);
-                    self.install(member, spare);
+                if let Some(books) = &mut self.books {
+                    let superblock = Superblock {
+                        index: None,
+                        ..books.superblock().clone()
+                    };
+                    write_superblock(&*device, &superblock).map_err(|error| Refusal::System {
+                        name: device.name(),
+                        error: error.to_string(),
+                    })?;
                 }
+                self.spares.push(device);
+                self.use_spares();
             }
             Order::Scrub => {
                 if self
@@ -470,7 +689,13 @@ impl Keeper {
     }
 
     fn fits(&self, device: &dyn Member) -> Result<(), Refusal> {
-        let least = self.shared.offset + self.shared.geometry.member_bytes();
+        // Behind the data a superblock follows.
+        let behind = if self.books.is_some() {
+            BLOCK_BYTES as u64
+        } else {
+            0
+        };
+        let least = self.shared.offset + self.shared.geometry.member_bytes() + behind;
         match device.bytes() >= least {
             true => Ok(()),
             false => Err(Refusal::Small {
@@ -489,15 +714,18 @@ impl Keeper {
             .count()
     }
 
-    fn condition(&self) -> Condition {
-        let gone = self
-            .slots
+    /// Members that are not used.
+    fn gone(&self) -> usize {
+        self.slots
             .iter()
             .filter(|slot| slot.filling == Filling::Gone)
-            .count();
+            .count()
+    }
+
+    fn condition(&self) -> Condition {
         match self.missing() {
             0 => Condition::Whole,
-            _ if gone > self.shared.geometry.syndromes() => Condition::Broken,
+            missing if missing > self.shared.geometry.syndromes() => Condition::Broken,
             missing => Condition::Degraded(missing),
         }
     }
@@ -533,6 +761,26 @@ impl Keeper {
         }
     }
 
+    /// Puts on record that the array was stopped, and what is left to do.
+    fn close_books(&mut self, marked: BTreeSet<u64>, is_durable: bool) {
+        if let Some(books) = self.books.as_mut().filter(|_| is_durable) {
+            let cleared: Vec<u64> = books
+                .intent()
+                .marked()
+                .difference(&marked)
+                .copied()
+                .collect();
+            cleared
+                .into_iter()
+                .for_each(|region| books.intent().clear(region));
+            books.superblock().clean = true;
+            self.intent_changed = true;
+            self.put_on_record();
+            self.members_changed = true;
+        }
+        self.put_on_record();
+    }
+
     /// Goes on with ending; says whether that is over.
     fn has_ended(&mut self) -> bool {
         match self.ending.take() {
@@ -543,7 +791,8 @@ impl Keeper {
                 }));
                 self.ending = Some(Ending::Flush(answer));
             }
-            Some(Ending::Shards(answer, result, 0)) => {
+            Some(Ending::Shards(answer, result, 0, marked)) => {
+                self.close_books(marked, result.is_ok());
                 let _ = answer.send(result);
                 return true;
             }

@@ -9,8 +9,11 @@
 //! restart takes such a member for a good one.
 
 mod answer;
+mod assemble;
+mod books;
 mod client;
 mod keeper;
+mod regions;
 mod status;
 mod sweep;
 mod worker;
@@ -24,17 +27,19 @@ use crate::block::Page;
 use crate::driver::{Bell, Method};
 use crate::geometry::{BLOCK_BYTES, Geometry};
 use crate::member::Member;
+use crate::record::{Intent, Superblock};
 use crate::request::Failure;
 use crate::router::Sharding;
 use crate::shard::Settings;
 use keeper::{Keeper, Order, Slot, Word};
 use seiner_platform::SystemClock;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use worker::{Message, Worker};
+use worker::{Beginning, Message, Worker};
 
 /// How an array is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -105,6 +110,16 @@ struct Shared {
     closed: AtomicBool,
 }
 
+/// What an array begins with.
+struct Launch {
+    geometry: Geometry,
+    running: Running,
+    offset: u64,
+    slots: Vec<Slot>,
+    spares: Vec<Arc<dyn Member>>,
+    books: Option<(Superblock, Intent)>,
+}
+
 /// A running array. To be [stopped](Array::stop): what only drops it leaves it as a killed process would.
 pub struct Array {
     shared: Arc<Shared>,
@@ -131,16 +146,25 @@ impl Array {
                 .iter()
                 .all(|member| member.bytes() >= geometry.member_bytes())
         );
-        let slots = members.into_iter().map(Slot::up).collect();
-        Array::launch(geometry, running, 0, slots)
+        Array::launch(Launch {
+            geometry,
+            running,
+            offset: 0,
+            slots: members.into_iter().map(Slot::up).collect(),
+            spares: Vec::new(),
+            books: None,
+        })
     }
 
-    fn launch(
-        geometry: Geometry,
-        running: Running,
-        offset: u64,
-        slots: Vec<Slot>,
-    ) -> io::Result<Array> {
+    fn launch(launch: Launch) -> io::Result<Array> {
+        let Launch {
+            geometry,
+            running,
+            offset,
+            slots,
+            spares,
+            books,
+        } = launch;
         let sharding = Sharding {
             shards: running.shards.max(1),
             // A region is one shard's.
@@ -164,17 +188,23 @@ impl Array {
             shared: shared.clone(),
             threads: Mutex::new(Vec::new()),
         };
+        let intent = books.as_ref().map(|(_, intent)| intent);
         for (number, receiver) in receivers.into_iter().enumerate() {
-            let (shared, slots) = (shared.clone(), slots.clone());
+            let beginning = Beginning {
+                slots: slots.clone(),
+                marked: intent.map(|intent| intent.marked().clone()),
+                doubts: intent.map_or_else(BTreeSet::new, |intent| intent.doubts().clone()),
+            };
+            let shared = shared.clone();
             array.start(
                 format!("shard-{number}"),
-                move || Worker::new(shared, number, receiver, &slots),
+                move || Worker::new(shared, number, receiver, beginning),
                 Worker::run,
             )?;
         }
         array.start(
             "keeper".to_string(),
-            move || Keeper::new(shared, words, slots),
+            move || Keeper::new(shared, words, slots, spares, books),
             Keeper::run,
         )?;
         Ok(array)

@@ -117,6 +117,11 @@ impl Sweep {
         self.cancelled
     }
 
+    /// All stripes are done.
+    pub fn is_over(&self) -> bool {
+        self.position() == u64::MAX
+    }
+
     fn leave_out(&mut self, stripe: u64) {
         self.first_failed = Some(self.first_failed.map_or(stripe, |first| first.min(stripe)));
     }

@@ -3,15 +3,16 @@
 use super::Shared;
 use super::answer::Answer;
 use super::keeper::{Slot, Word};
+use super::regions::Regions;
 use super::status::Filling;
 use crate::block::Page;
 use crate::driver::{Driver, Ended};
 use crate::member::Member;
-use crate::request::{Nanos, Operation, Reply, Request};
+use crate::request::{Action, Failure, Nanos, Operation, Reply, Request};
 use crate::shard::Shard;
 use crate::slab::Slab;
 use seiner_platform::Clock;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -47,10 +48,12 @@ pub enum Message {
     Lose(usize, Incarnation),
     /// A device takes the place of a lost member; it has all stripes before this one.
     Replace(usize, Incarnation, Arc<dyn Member>, u64),
-    /// What was lost is on record.
+    /// What was told to the keeper is on record.
     Recorded,
-    /// It is on record that these regions are being written.
-    Marked(Vec<u64>),
+    /// It is not, since the array is broken: nothing that was written may be acknowledged.
+    Unrecorded,
+    /// It is on record that a region is being written.
+    Marked(u64),
     /// Somebody wants to see the state machine.
     Inspect(Box<dyn FnOnce(&Shard<Page>) + Send>),
     /// No more comes; end when all is done.
@@ -65,6 +68,24 @@ struct Place {
     incarnation: Incarnation,
     /// Operations under way on this device and those before it.
     busy: usize,
+}
+
+/// What is owed for a token.
+enum Owed {
+    /// An answer.
+    Answer(Answer),
+    /// A note that a stripe was resynced, and perhaps an answer.
+    Resync(u64, Option<Answer>),
+}
+
+/// What a shard begins with.
+pub struct Beginning {
+    /// The members.
+    pub slots: Vec<Slot>,
+    /// Regions of the array that are on record as being written; none if nothing is put on record.
+    pub marked: Option<BTreeSet<u64>>,
+    /// Stripes of the array that are doubtful.
+    pub doubts: BTreeSet<u64>,
 }
 
 /// A device that waits until the last operation on the one before it has ended.
@@ -86,15 +107,16 @@ pub struct Worker {
     places: Vec<Place>,
     successors: Vec<Successor>,
     /// Whom to answer, by token.
-    waiting: Slab<Answer>,
+    waiting: Slab<Owed>,
     /// Answers that wait until losses are on record, and how many losses are not.
     withheld: Vec<Reply<Page>>,
     unrecorded: usize,
-    /// Regions that are on record as being written, and operations that wait for it.
-    marked: BTreeSet<u64>,
-    held: BTreeMap<u64, Vec<Operation<Page>>>,
-    /// Regions that were settled at the last upkeep.
-    settled: BTreeSet<u64>,
+    /// Where is written; none if nothing is put on record.
+    regions: Option<Regions<Page>>,
+    /// The state machine's count of changes when doubtful stripes were last told to the keeper.
+    doubts_told: u64,
+    /// Something was unsettled at the last upkeep.
+    was_unsettled: bool,
     next_upkeep: Nanos,
     finish: bool,
     halted: bool,
@@ -106,7 +128,7 @@ impl Worker {
         shared: Arc<Shared>,
         number: usize,
         messages: Receiver<Message>,
-        slots: &[Slot],
+        beginning: Beginning,
     ) -> io::Result<Worker> {
         // Writes are held for microseconds; the system's usual slack of 50 would be most of it. A hint.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -118,7 +140,7 @@ impl Worker {
             number,
         );
         let mut places = Vec::new();
-        for (member, slot) in slots.iter().enumerate() {
+        for (member, slot) in beginning.slots.iter().enumerate() {
             match slot.filling() {
                 Filling::Full => {}
                 Filling::Below(below) => shard.resume_member(member, below),
@@ -131,6 +153,20 @@ impl Worker {
             });
         }
         shard.output().lost_members.clear();
+        let sharding = shared.sharding;
+        let own = |stripe: &u64| sharding.shard(*stripe) == number;
+        shard.doubt(beginning.doubts.iter().copied().filter(own));
+        let doubts_told = shard.doubt_changes();
+        let (region_stripes, stripes) = (
+            shared.running.settings.region_stripes,
+            shared.geometry.stripes(),
+        );
+        let redundant = shared.geometry.syndromes() > 0;
+        let regions = beginning.marked.filter(|_| redundant).map(|marked| {
+            let own = |region: &u64| own(&(region * region_stripes));
+            let marked = marked.into_iter().filter(own).collect();
+            Regions::new(region_stripes, stripes, marked)
+        });
         Ok(Worker {
             shared,
             number,
@@ -143,9 +179,9 @@ impl Worker {
             waiting: Slab::new(),
             withheld: Vec::new(),
             unrecorded: 0,
-            marked: BTreeSet::new(),
-            held: BTreeMap::new(),
-            settled: BTreeSet::new(),
+            regions,
+            doubts_told,
+            was_unsettled: false,
             next_upkeep: 0,
             finish: false,
             halted: false,
@@ -161,7 +197,7 @@ impl Worker {
             self.put_out();
             if self.finish && self.shard.outstanding() == 0 && self.waiting.len() == 0 {
                 // A keeper that has ended waits for nobody.
-                let _ = self.shared.keeper.send(Word::Finished);
+                let _ = self.shared.keeper.send(Word::Finished(self.left()));
                 return;
             }
             if idle {
@@ -194,17 +230,11 @@ impl Worker {
         let now = self.now();
         match message {
             Message::Request(request, answer) => {
-                let token = self.waiting.insert(answer) as u64;
+                self.resync_first(now, &request);
+                let token = self.waiting.insert(Owed::Answer(answer)) as u64;
                 self.shard.request(now, token, request);
             }
-            Message::Chore(chore, stripe, answer) => {
-                let token = self.waiting.insert(answer) as u64;
-                match chore {
-                    Chore::Rebuild(member) => self.shard.rebuild(now, token, member, stripe),
-                    Chore::Scrub => self.shard.scrub(now, token, stripe),
-                    Chore::Resync => self.shard.resync(now, token, stripe),
-                }
-            }
+            Message::Chore(chore, stripe, answer) => self.chore(now, chore, stripe, answer),
             Message::Lose(member, incarnation)
                 if self.places[member].incarnation == incarnation =>
             {
@@ -221,16 +251,65 @@ impl Worker {
                 self.install();
             }
             Message::Recorded => self.unrecorded -= 1,
-            Message::Marked(regions) => {
-                for region in regions {
-                    self.marked.insert(region);
-                    let held = self.held.remove(&region).unwrap_or_default();
-                    held.into_iter().for_each(|operation| self.begin(operation));
+            Message::Unrecorded => {
+                self.unrecorded -= 1;
+                for reply in &mut self.withheld {
+                    // Blocks that were read are what they are.
+                    if reply.result.as_ref().is_ok_and(Vec::is_empty) {
+                        reply.result = Err(Failure::Broken);
+                    }
+                }
+            }
+            Message::Marked(region) => {
+                let regions = self.regions.as_mut().expect("it was asked for");
+                for operation in regions.mark(region) {
+                    self.start(operation);
                 }
             }
             Message::Inspect(look) => look(&self.shard),
             Message::Finish => self.finish = true,
             Message::Halt => self.halted = true,
+        }
+    }
+
+    fn chore(&mut self, now: Nanos, chore: Chore, stripe: u64, answer: Answer) {
+        let due = self.regions.as_mut().is_some_and(|regions| {
+            let due = regions.take_unsynced(stripe..stripe + 1);
+            !due.is_empty()
+        });
+        match (chore, due) {
+            (Chore::Resync, true) => return self.resync(now, stripe, Some(answer)),
+            // Somebody needed it before.
+            (Chore::Resync, false) => return answer.give(Ok(Vec::new())),
+            (_, true) => self.resync(now, stripe, None),
+            (_, false) => {}
+        }
+        let token = self.waiting.insert(Owed::Answer(answer)) as u64;
+        match chore {
+            Chore::Rebuild(member) => self.shard.rebuild(now, token, member, stripe),
+            _ => self.shard.scrub(now, token, stripe),
+        }
+    }
+
+    fn resync(&mut self, now: Nanos, stripe: u64, answer: Option<Answer>) {
+        let token = self.waiting.insert(Owed::Resync(stripe, answer)) as u64;
+        self.shard.resync(now, token, stripe);
+    }
+
+    /// Nothing may be decoded of a stripe, nor written in a part of it, while its syndromes may not fit.
+    fn resync_first(&mut self, now: Nanos, request: &Request<Page>) {
+        let (start, blocks) = match request {
+            Request::Read { start, blocks } => (*start, *blocks),
+            Request::Write { start, data, .. } => (*start, data.len() as u64),
+            Request::Flush => return,
+        };
+        let Some(regions) = &mut self.regions else {
+            return;
+        };
+        let size = u64::from(self.shared.geometry.stripe_blocks());
+        let stripes = start / size..(start + blocks).div_ceil(size);
+        for stripe in regions.take_unsynced(stripes) {
+            self.resync(now, stripe, None);
         }
     }
 
@@ -281,14 +360,47 @@ impl Worker {
         }
     }
 
-    /// Makes durable what was written and never flushed, and lets go of regions that have been settled for a while.
+    /// Makes durable what was written and never flushed, and takes off the record what has been settled for a while.
     fn settle(&mut self, now: Nanos) {
+        let Some(regions) = &mut self.regions else {
+            return;
+        };
         let unsettled: BTreeSet<u64> = self.shard.unsettled_regions().collect();
-        if !unsettled.is_empty() && unsettled.is_subset(&self.settled) {
-            let token = self.waiting.insert(Answer::new(Box::new(drop))) as u64;
+        let flush = !unsettled.is_empty() && self.was_unsettled;
+        self.was_unsettled = !unsettled.is_empty() && !flush;
+        let cleared = regions.settle(&unsettled);
+        if !cleared.is_empty() {
+            // A keeper that has ended leaves everything on record.
+            let _ = self.shared.keeper.send(Word::Clear(cleared));
+        }
+        if flush {
+            let answer = Answer::new(Box::new(drop));
+            let token = self.waiting.insert(Owed::Answer(answer)) as u64;
             self.shard.request(now, token, Request::Flush);
         }
-        let _ = unsettled;
+    }
+
+    /// What the record must still say when all is done.
+    fn left(&self) -> BTreeSet<u64> {
+        let unsettled = self.shard.unsettled_regions().collect();
+        self.regions
+            .as_ref()
+            .map_or_else(BTreeSet::new, |regions| regions.left(&unsettled))
+    }
+
+    /// Tells the keeper of doubtful stripes, and waits with answers until it has put them on record.
+    fn tell_doubts(&mut self) {
+        if self.shard.doubt_changes() == self.doubts_told {
+            return;
+        }
+        self.doubts_told = self.shard.doubt_changes();
+        self.unrecorded += 1;
+        let word = Word::Doubts {
+            shard: self.number,
+            doubts: self.shard.doubtful_stripes().collect(),
+        };
+        // A keeper that has ended records nothing, and nothing is answered that depends on it.
+        let _ = self.shared.keeper.send(word);
     }
 
     /// Starts what the shard wants, and gives its answers.
@@ -307,21 +419,64 @@ impl Worker {
         for operation in output.operations {
             self.begin(operation);
         }
+        let wanted = self
+            .regions
+            .as_mut()
+            .map_or_else(Vec::new, Regions::take_wanted);
+        for region in wanted {
+            // A keeper that has ended marks nothing, and nothing is written.
+            let _ = self.shared.keeper.send(Word::Mark {
+                shard: self.number,
+                region,
+            });
+        }
+        self.tell_doubts();
         self.withheld.extend(output.replies);
         if self.unrecorded == 0 {
             for reply in std::mem::take(&mut self.withheld) {
-                let answer = self.waiting.remove(reply.token as usize);
-                answer
-                    .expect("a request is answered once")
-                    .give(reply.result);
+                self.answer(reply);
             }
         }
     }
 
+    fn answer(&mut self, reply: Reply<Page>) {
+        let owed = self.waiting.remove(reply.token as usize);
+        match owed.expect("a request is answered once") {
+            Owed::Answer(answer) => answer.give(reply.result),
+            Owed::Resync(stripe, answer) => {
+                // A doubtful stripe is as much in order as it can be, and on record as such.
+                let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }));
+                let regions = self.regions.as_mut().expect("only they ask for it");
+                regions.resynced(stripe, done);
+                if let Some(answer) = answer {
+                    answer.give(reply.result);
+                }
+            }
+        }
+    }
+
+    /// Begins an operation, or lets it wait until its region is on record.
     fn begin(&mut self, operation: Operation<Page>) {
-        let place = &mut self.places[operation.member];
-        place.busy += 1;
+        self.places[operation.member].busy += 1;
+        let operation = match (&mut self.regions, &operation.action) {
+            (Some(regions), Action::Write { start, .. }) => {
+                let stripe = start / u64::from(self.shared.geometry.rows());
+                match self.shard.is_unsettled(regions.of(stripe)) {
+                    true => regions.admit(stripe, operation),
+                    // It fills a member, which leaves syndromes as they are.
+                    false => Some(operation),
+                }
+            }
+            _ => Some(operation),
+        };
+        if let Some(operation) = operation {
+            self.start(operation);
+        }
+    }
+
+    fn start(&mut self, operation: Operation<Page>) {
         let name = (operation.member as u64) << 32 | operation.id as u64;
+        let place = &self.places[operation.member];
         let device = place
             .device
             .as_ref()

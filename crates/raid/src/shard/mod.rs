@@ -176,6 +176,8 @@ pub struct Shard<B> {
     member_flushes: u64,
     /// Stripes whose syndromes may not fit, while data of theirs are lost.
     doubtful: BTreeSet<u64>,
+    /// How often a stripe has become doubtful, or is no longer so.
+    doubt_changes: u64,
     /// Counts reads of mirrors, to spread them.
     turn: usize,
     counters: Counters,
@@ -218,6 +220,7 @@ impl<B: Block> Shard<B> {
             written: BTreeMap::new(),
             member_flushes: 0,
             doubtful: BTreeSet::new(),
+            doubt_changes: 0,
             turn: 0,
             counters: Counters::default(),
             output: Output::default(),
@@ -397,10 +400,20 @@ impl<B: Block> Shard<B> {
         self.written.keys().copied()
     }
 
+    /// Whether a region is one of [`Shard::unsettled_regions`].
+    pub fn is_unsettled(&self, region: u64) -> bool {
+        self.written.contains_key(&region)
+    }
+
     /// Stripes that were found with lost data and syndromes that may not fit: of these only what is there can be read,
     /// and only the whole be written.
     pub fn doubtful_stripes(&self) -> impl Iterator<Item = u64> + '_ {
         self.doubtful.iter().copied()
+    }
+
+    /// How often a stripe has become doubtful, or is no longer so.
+    pub fn doubt_changes(&self) -> u64 {
+        self.doubt_changes
     }
 
     /// Stripes that were doubtful before a restart are so still.
