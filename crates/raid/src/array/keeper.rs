@@ -13,6 +13,7 @@ use crate::request::{Failure, Nanos};
 use seiner_platform::Clock;
 use std::collections::BTreeSet;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -518,12 +519,12 @@ impl Keeper {
             let chore = Chore::Rebuild(member);
             let same = |task: &Task| task.sweep.chore == chore && !task.sweep.is_cancelled();
             if !self.tasks.iter().any(same) {
-                self.begin_task(chore, vec![below..self.shared.geometry.stripes()]);
+                self.begin_task(chore, [below..self.shared.geometry.stripes()]);
             }
         }
     }
 
-    fn begin_task(&mut self, chore: Chore, ranges: Vec<std::ops::Range<u64>>) {
+    fn begin_task(&mut self, chore: Chore, ranges: impl IntoIterator<Item = Range<u64>>) {
         let geometry = &self.shared.geometry;
         let strip = u64::from(geometry.rows()) * BLOCK_BYTES as u64;
         let stripe = strip * geometry.members() as u64;
@@ -668,7 +669,7 @@ impl Keeper {
                 {
                     return Err(Refusal::Busy);
                 }
-                self.begin_task(Chore::Scrub, vec![0..self.shared.geometry.stripes()]);
+                self.begin_task(Chore::Scrub, [0..self.shared.geometry.stripes()]);
             }
             Order::StopScrub => {
                 let scrubs = self

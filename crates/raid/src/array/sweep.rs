@@ -47,14 +47,20 @@ pub struct Sweep {
 
 impl Sweep {
     /// A chore for ranges of stripes, `at_once` of them at a time, and each not sooner than `pace` after the last.
-    pub fn new(chore: Chore, ranges: Vec<Range<u64>>, at_once: usize, pace: Nanos) -> Sweep {
+    pub fn new(
+        chore: Chore,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+        at_once: usize,
+        pace: Nanos,
+    ) -> Sweep {
+        let ranges: VecDeque<Range<u64>> = ranges.into_iter().collect();
         Sweep {
             chore,
             stripes: ranges.iter().map(|range| range.end - range.start).sum(),
             done: 0,
             failed: 0,
             failures: Vec::new(),
-            left: ranges.into(),
+            left: ranges,
             under_way: BTreeSet::new(),
             first_failed: None,
             cancelled: false,
@@ -140,7 +146,7 @@ mod tests {
 
     #[test]
     fn stripes_come_in_order_a_few_at_a_time_and_not_too_fast() {
-        let mut sweep = Sweep::new(Chore::Scrub, vec![3..5, 5..5, 9..11], 2, 100);
+        let mut sweep = Sweep::new(Chore::Scrub, [3..5, 5..5, 9..11], 2, 100);
         assert_eq!(
             (sweep.next(1000), sweep.next(1000)),
             (Step::Stripe(3), Step::Stripe(4))
@@ -159,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_cancelled_says_how_far_it_came() {
-        let mut sweep = Sweep::new(Chore::Scrub, vec![0..10], 2, 0);
+        let mut sweep = Sweep::new(Chore::Scrub, [0..10], 2, 0);
         assert_eq!(sweep.next(0), Step::Stripe(0));
         sweep.cancel();
         assert_eq!((sweep.next(0), sweep.position()), (Step::Wait, 0));

@@ -38,6 +38,9 @@ pub enum Chore {
 /// A member has been given its place so many times: tells a device from the one that was there before it.
 pub type Incarnation = u64;
 
+/// Looks at a state machine.
+pub type Look = Box<dyn FnOnce(&Shard<Page>) + Send>;
+
 /// What the thread is told.
 pub enum Message {
     /// A request for stripes of this shard.
@@ -55,7 +58,7 @@ pub enum Message {
     /// It is on record that a region is being written.
     Marked(u64),
     /// Somebody wants to see the state machine.
-    Inspect(Box<dyn FnOnce(&Shard<Page>) + Send>),
+    Inspect(Look),
     /// No more comes; end when all is done.
     Finish,
     /// End now.
