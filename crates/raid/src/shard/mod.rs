@@ -85,6 +85,20 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Both together.
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            blocks_read: self.blocks_read + other.blocks_read,
+            blocks_written: self.blocks_written + other.blocks_written,
+            full: self.full + other.full,
+            partial: self.partial + other.partial,
+            expired: self.expired + other.expired,
+            repaired: self.repaired + other.repaired,
+        }
+    }
+
     /// What was done since an earlier count.
     pub fn since(&self, before: &Counters) -> Counters {
         Counters {
@@ -343,8 +357,14 @@ impl<B: Block> Shard<B> {
 
     /// An empty device takes the place of a lost member; it is to be filled by [`Shard::rebuild`], stripe by stripe.
     pub fn replace_member(&mut self, member: usize) {
+        self.resume_member(member, 0);
+    }
+
+    /// A device takes the place of a lost member which has what it should have of all stripes before `below`; the others
+    /// are to be filled by [`Shard::rebuild`].
+    pub fn resume_member(&mut self, member: usize, below: u64) {
         self.members[member] = MemberState::Rebuilding {
-            below: 0,
+            below,
             done: BTreeSet::new(),
         };
     }
