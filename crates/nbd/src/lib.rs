@@ -1,4 +1,4 @@
-//! A server of network block devices: anything that is an [`Export`], for clients that speak NBD.
+//! A server of network block devices: an array, or anything else that is an [`Export`], for clients that speak NBD.
 //!
 //! The protocol is a pure state machine ([`Session`]: bytes in, commands and bytes out); a connection has a thread that
 //! takes in all that has arrived and answers with one write. Commands may be completed by any thread, in any order.
@@ -7,6 +7,7 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
+mod array;
 mod blockwise;
 mod connection;
 mod export;
