@@ -13,6 +13,7 @@ use crate::request::{Failure, Nanos};
 use seiner_platform::Clock;
 use std::collections::BTreeSet;
 use std::io;
+use std::iter::once;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -519,7 +520,8 @@ impl Keeper {
             let chore = Chore::Rebuild(member);
             let same = |task: &Task| task.sweep.chore == chore && !task.sweep.is_cancelled();
             if !self.tasks.iter().any(same) {
-                self.begin_task(chore, [below..self.shared.geometry.stripes()]);
+                let stripes = below..self.shared.geometry.stripes();
+                self.begin_task(chore, once(stripes));
             }
         }
     }
@@ -669,7 +671,8 @@ impl Keeper {
                 {
                     return Err(Refusal::Busy);
                 }
-                self.begin_task(Chore::Scrub, [0..self.shared.geometry.stripes()]);
+                let stripes = 0..self.shared.geometry.stripes();
+                self.begin_task(Chore::Scrub, once(stripes));
             }
             Order::StopScrub => {
                 let scrubs = self

@@ -27,7 +27,8 @@ use crate::block::Page;
 use crate::driver::{Bell, Method};
 use crate::geometry::{BLOCK_BYTES, Geometry};
 use crate::member::Member;
-use crate::record::{Intent, Superblock};
+use crate::merging::Merging;
+use crate::record::{Intent, Superblock, Uuid};
 use crate::request::Failure;
 use crate::router::Sharding;
 use crate::shard::Settings;
@@ -98,6 +99,7 @@ impl<M> Inbox<M> {
 
 /// What the threads of an array know of each other.
 struct Shared {
+    uuid: Option<Uuid>,
     geometry: Geometry,
     sharding: Sharding,
     running: Running,
@@ -175,6 +177,7 @@ impl Array {
             inboxes.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
         let (keeper, words) = Inbox::new()?;
         let shared = Arc::new(Shared {
+            uuid: books.as_ref().map(|(superblock, _)| superblock.array),
             geometry,
             sharding,
             running,
@@ -255,6 +258,16 @@ impl Array {
     /// Bytes of data in a stripe: what is best written at once.
     pub fn stripe_bytes(&self) -> u64 {
         u64::from(self.shared.geometry.stripe_blocks()) * BLOCK_BYTES as u64
+    }
+
+    /// Its name; none if nothing is on record.
+    pub fn uuid(&self) -> Option<Uuid> {
+        self.shared.uuid
+    }
+
+    /// When writes are held.
+    pub fn merging(&self) -> Merging {
+        self.shared.running.settings.merging
     }
 
     /// The shape.

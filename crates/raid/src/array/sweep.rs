@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_cancelled_says_how_far_it_came() {
-        let mut sweep = Sweep::new(Chore::Scrub, [0..10], 2, 0);
+        let mut sweep = Sweep::new(Chore::Scrub, std::iter::once(0..10), 2, 0);
         assert_eq!(sweep.next(0), Step::Stripe(0));
         sweep.cancel();
         assert_eq!((sweep.next(0), sweep.position()), (Step::Wait, 0));

@@ -29,6 +29,17 @@ pub struct Creation {
     pub zeroed: bool,
 }
 
+impl Creation {
+    /// Whether there can be such an array of so many members, if they are large enough.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, members: usize) -> Result<(), CreateError> {
+        Geometry::new(self.level, members, self.strip_bytes, u64::MAX)?;
+        Ok(())
+    }
+}
+
 /// Why no array was created. Nothing was written, unless a device failed.
 #[derive(Debug, Error)]
 pub enum CreateError {

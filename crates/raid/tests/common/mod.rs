@@ -184,7 +184,7 @@ impl Plain {
                 };
                 place = (start + blocks) % (size - 64);
                 let data: Vec<Page> = (0..blocks)
-                    .map(|block| page(at as u8, seed << 40 | round << 16 | start + block))
+                    .map(|block| page(at as u8, (seed << 40) | (round << 16) | (start + block)))
                     .collect();
                 self.pages[start as usize..][..blocks as usize].clone_from_slice(&data);
                 let durable = rng.chance(1, 20);
@@ -229,7 +229,7 @@ impl Plain {
             for at in 0..8u64 {
                 let blocks = rng.between(1, 20);
                 let start = rng.below(size - blocks);
-                let tag = seed << 40 | round << 16 | at;
+                let tag = (seed << 40) | (round << 16) | at;
                 let data = vec![page(round as u8, tag); blocks as usize];
                 let tell = tell.clone();
                 let command = seiner_raid::Command::Write {
