@@ -46,7 +46,7 @@ pub struct Spare {
     overwriting: Overwriting,
 }
 
-/// Whether what a device holds may be lost.
+// Flattened: a doc comment would take the place of the command's.
 #[derive(Args)]
 struct Overwriting {
     /// What the device holds may be lost. Wants --yes as well.

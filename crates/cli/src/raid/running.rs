@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use seiner_raid::{Array, AssembleError, Merging, Method, Running, Settings};
 use std::path::PathBuf;
 
-/// How an array is to be run.
+// Flattened: a doc comment would take the place of the command's.
 #[derive(Args)]
 pub struct RunningFlags {
     /// Go on without members that are missing, as far as the level bears it.

@@ -98,6 +98,11 @@ impl Power {
         Arc::new(Power(AtomicU64::new(writes)))
     }
 
+    /// Writes for which it still lasts.
+    pub fn left(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
     /// It is cut now.
     pub fn cut(&self) {
         self.0.store(0, Ordering::SeqCst);
