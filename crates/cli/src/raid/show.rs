@@ -4,7 +4,6 @@ use super::control;
 use super::report::{filling, level};
 use crate::failure::Failure;
 use crate::log::size;
-use anyhow::anyhow;
 use clap::Args;
 use seiner_raid::{Device, Member, Superblock, superblock};
 use serde_json::{Value, json};
