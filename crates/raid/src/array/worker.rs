@@ -109,6 +109,8 @@ pub struct Worker {
     next: Option<Message>,
     places: Vec<Place>,
     successors: Vec<Successor>,
+    /// Members that are lost, whose devices may still have something under way.
+    leaving: Vec<usize>,
     /// Whom to answer, by token.
     waiting: Slab<Owed>,
     /// Answers that wait until losses are on record, and how many losses are not.
@@ -179,6 +181,7 @@ impl Worker {
             next: None,
             places,
             successors: Vec::new(),
+            leaving: Vec::new(),
             waiting: Slab::new(),
             withheld: Vec::new(),
             unrecorded: 0,
@@ -326,6 +329,7 @@ impl Worker {
                 self.successors.push(successor);
                 continue;
             }
+            self.leaving.retain(|&member| member != successor.member);
             place.device = Some(successor.device);
             place.incarnation = successor.incarnation;
             self.shard.resume_member(successor.member, successor.below);
@@ -411,6 +415,7 @@ impl Worker {
         let output = std::mem::take(self.shard.output());
         for member in output.lost_members {
             self.unrecorded += 1;
+            self.leaving.push(member);
             let word = Word::Lost {
                 shard: self.number,
                 member,
@@ -433,6 +438,7 @@ impl Worker {
                 region,
             });
         }
+        self.let_go();
         self.tell_doubts();
         self.withheld.extend(output.replies);
         if self.unrecorded == 0 {
@@ -440,6 +446,18 @@ impl Worker {
                 self.answer(reply);
             }
         }
+    }
+
+    /// Closes devices of lost members when the last operation on them has ended, so that others can have them.
+    fn let_go(&mut self) {
+        let places = &mut self.places;
+        self.leaving.retain(|&member| {
+            let place = &mut places[member];
+            if place.busy == 0 {
+                place.device = None;
+            }
+            place.busy > 0
+        });
     }
 
     fn answer(&mut self, reply: Reply<Page>) {

@@ -146,6 +146,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
             Err(error) => return Err(AssembleError::Superblock { name, error }),
         }
     }
+    same_array(&known)?;
     let members = known
         .iter()
         .filter(|(.., superblock)| superblock.index.is_some());
@@ -161,7 +162,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
         superblock: latest.clone(),
     };
     for (at, (name, bytes, superblock)) in known.iter().enumerate() {
-        belongs(&known[0], &latest, name, *bytes, superblock)?;
+        belongs(&latest, name, *bytes, superblock)?;
         let Some(member) = superblock.index else {
             plan.spares.push(at);
             continue;
@@ -208,22 +209,29 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
     Ok(plan)
 }
 
-/// Whether a device belongs to the array at all.
+/// Whether all devices are of one array.
+fn same_array(known: &[(String, u64, Superblock)]) -> Result<(), AssembleError> {
+    let other = known
+        .iter()
+        .find(|(.., superblock)| superblock.array != known[0].2.array);
+    match other {
+        None => Ok(()),
+        Some((name, _, superblock)) => Err(AssembleError::Foreign {
+            name: name.clone(),
+            found: superblock.array,
+            first: known[0].0.clone(),
+            expected: known[0].2.array,
+        }),
+    }
+}
+
+/// Whether a device has the shape of the array.
 fn belongs(
-    first: &(String, u64, Superblock),
     latest: &Superblock,
     name: &str,
     bytes: u64,
     superblock: &Superblock,
 ) -> Result<(), AssembleError> {
-    if superblock.array != first.2.array {
-        return Err(AssembleError::Foreign {
-            name: name.to_string(),
-            found: superblock.array,
-            first: first.0.clone(),
-            expected: first.2.array,
-        });
-    }
     let shape = |superblock: &Superblock| {
         (
             superblock.level,
@@ -298,7 +306,11 @@ mod tests {
         seen[2].superblock = Err(SuperblockError::Missing);
         assert!(refused(seen).starts_with("disk2 has no superblock"));
         let mut seen = array();
-        change(&mut seen[1], |superblock| superblock.array = Uuid([1; 16]));
+        change(&mut seen[1], |superblock| {
+            superblock.array = Uuid([1; 16]);
+            superblock.generation += 1;
+            superblock.stripes += 1;
+        });
         assert!(refused(seen).contains("belongs to array 01010101"));
         let mut seen = array();
         change(&mut seen[1], |superblock| superblock.strip_bytes = 4096);
