@@ -37,6 +37,7 @@ class Volume:
         self.control = self.folder / "control"
         self.devices = [self.folder / f"member-{number}" for number in range(6)]
         self.merging = merging
+        self.lost = set()
         self.process = None
         made = run("raid", "create", "--level", 6, "--strip", "16KiB", "--size", member, *self.devices)
         assert made.returncode == 0, made.stderr
@@ -51,7 +52,7 @@ class Volume:
             seen = out.tell()
             arguments = ["--nbd", self.socket, "--control", self.control, "--merging", self.merging]
             self.process = subprocess.Popen(
-                [PROGRAM, "raid", "serve", *arguments, *more, *self.devices],
+                [PROGRAM, "raid", "serve", *arguments, *more, *self.used()],
                 stdout=out,
                 stderr=out,
                 env=environment(),
@@ -65,7 +66,11 @@ class Volume:
             time.sleep(0.01)
         raise AssertionError(f"the array is not served:\n{log.read_text()}")
 
+    def used(self):
+        return [device for member, device in enumerate(self.devices) if member not in self.lost]
+
     def fail(self, member):
+        self.lost.add(member)
         failed = run("raid", "fail", self.control, member)
         assert failed.returncode == 0, failed.stderr
 
