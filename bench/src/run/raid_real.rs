@@ -97,7 +97,7 @@ struct Verified {
     strategy: &'static str,
     lost: usize,
     /// What was written before the last member was lost, read.
-    before: Option<Done>,
+    before: Vec<Done>,
     /// New writes, and reading them.
     new: Done,
 }
@@ -113,31 +113,39 @@ impl Verified {
         })
     }
 
+    fn all(&self) -> impl Iterator<Item = &Done> {
+        self.before.iter().chain([&self.new])
+    }
+
     fn bytes(&self) -> u64 {
-        self.new.bytes_read + self.before.map_or(0, |before| before.bytes_read)
+        self.all().map(|done| done.bytes_read).sum()
     }
 
     fn failed(&self) -> bool {
-        self.new.failed || self.before.is_some_and(|before| before.failed)
+        self.all().any(|done| done.failed)
     }
 }
 
-/// Three jobs side by side: random, sequential, and of any size from 512 bytes to 64 KiB.
-fn verified_jobs(mib: u64, seed: usize) -> String {
+/// Three jobs side by side: random, sequential, and of any size from 512 bytes to 64 KiB. Each round has a part of the
+/// volume of its own, so that what was there before is found if it is still there.
+fn verified_jobs(mib: u64, round: u64) -> String {
+    let offset = |job: u64| (3 * round + job) * mib;
     format!(
-        "verify=crc32c\nverify_fatal=1\nverify_state_save=0\nallrandrepeat=1\nrandseed={seed}\nsize={mib}m\n\
-         [random]\nrw=randwrite\nbs=4k\niodepth=32\noffset=0\n\
-         [sequential]\nrw=write\nbs=4k\niodepth=32\noffset={mib}m\n\
+        "verify=crc32c\nverify_fatal=1\nverify_state_save=0\nallrandrepeat=1\nrandseed={round}\nsize={mib}m\n\
+         [random]\nrw=randwrite\nbs=4k\niodepth=32\noffset={}m\n\
+         [sequential]\nrw=write\nbs=4k\niodepth=32\noffset={}m\n\
          [any size]\nrw=randwrite\nbsrange=512-64k\nblockalign=512\niodepth=16\noffset={}m\n",
-        2 * mib
+        offset(0),
+        offset(1),
+        offset(2)
     )
 }
 
 fn verify_all(settings: &Settings, folder: &Path, members: &Path) -> Result<Vec<Verified>> {
     let mut all = Vec::new();
     let mib = settings.verified_mib;
-    // Four strips of data in a stripe, and a little more than the jobs write.
-    let member_bytes = (3 * mib).div_ceil(4).next_multiple_of(4) * (1 << 20) + (4 << 20);
+    // Four strips of data in a stripe, and a little more than three rounds of three jobs write.
+    let member_bytes = (9 * mib).div_ceil(4).next_multiple_of(4) * (1 << 20) + (4 << 20);
     for strategy in Merging::ALL {
         let devices = (0..MEMBERS).map(|number| {
             let path = members.join(format!("member-{number}"));
@@ -149,14 +157,20 @@ fn verify_all(settings: &Settings, folder: &Path, members: &Path) -> Result<Vec<
         array.write_zeroes(0, array.bytes() / u64::from(array.block_bytes()), true)?;
         let served = Served::new(folder, Arc::clone(&array) as Arc<dyn Export>)?;
         for lost in 0..=2 {
-            let before = if lost > 0 {
+            if lost > 0 {
                 array.fail(lost)?;
-                let jobs = verified_jobs(mib, lost - 1);
-                Some(nbd::fio(folder, &served.socket, &jobs, &["--verify_only"])?)
-            } else {
-                None
-            };
-            let new = nbd::fio(folder, &served.socket, &verified_jobs(mib, lost), &[])?;
+            }
+            let mut before = Vec::new();
+            for round in 0..lost as u64 {
+                let jobs = verified_jobs(mib, round);
+                before.push(nbd::fio(folder, &served.socket, &jobs, &["--verify_only"])?);
+            }
+            let new = nbd::fio(
+                folder,
+                &served.socket,
+                &verified_jobs(mib, lost as u64),
+                &[],
+            )?;
             let one = Verified {
                 strategy: strategy.name(),
                 lost,
