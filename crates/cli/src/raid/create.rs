@@ -3,9 +3,9 @@
 use super::devices;
 use crate::failure::Failure;
 use crate::lab::bytes;
+use crate::log::size;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use seiner_plan::words;
 use seiner_raid::{CreateError, Creation, Device, Level, Member};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,12 +102,8 @@ impl Create {
         }
         let superblock = created?;
         let geometry = superblock.geometry()?;
-        let volume = geometry.blocks() as f64 * seiner_raid::BLOCK_BYTES as f64;
-        println!(
-            "array {}: {} for data",
-            superblock.array,
-            words::bytes(volume)
-        );
+        let volume = geometry.blocks() * seiner_raid::BLOCK_BYTES as u64;
+        println!("array {}: {} for data", superblock.array, size(volume));
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! How an array is, as it goes over the control socket and to people.
 
-use seiner_plan::words;
+use crate::log::size;
 use seiner_raid::{Array, Condition, Filling, Level, Status, TaskKind, TaskStatus};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
@@ -95,6 +95,14 @@ pub struct CountersReport {
     pub repaired_blocks: u64,
 }
 
+/// A time for people.
+fn seconds(seconds: f64) -> String {
+    match seconds {
+        short if short < 120.0 => format!("{short:.1} s"),
+        long => format!("{:.0} min", long / 60.0),
+    }
+}
+
 /// A level's number.
 pub fn level(level: Level) -> u32 {
     match level {
@@ -166,7 +174,6 @@ impl Report {
 
     /// For people.
     pub fn text(&self) -> String {
-        let size = |bytes: u64| words::bytes(bytes as f64);
         let mut text = String::new();
         let mut line = |words: String| writeln!(text, "{words}").expect("memory takes everything");
         line(format!("array    {}", self.array));
@@ -261,11 +268,11 @@ impl TaskReport {
         };
         let share = 100.0 * self.done as f64 / self.stripes.max(1) as f64;
         let left = match (self.over, self.done) {
-            (true, _) => format!(", over after {}", words::duration(self.seconds)),
+            (true, _) => format!(", over after {}", seconds(self.seconds)),
             (false, 0) => String::new(),
             (false, done) => {
                 let left = self.seconds * (self.stripes - done) as f64 / done as f64;
-                format!(", {} left", words::duration(left))
+                format!(", {} left", seconds(left))
             }
         };
         format!(

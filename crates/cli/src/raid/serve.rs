@@ -98,8 +98,11 @@ fn watch_signals(control: &Path) -> Result<Arc<AtomicBool>, Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (flag, control) = (over.clone(), control.to_path_buf());
     let watch = move || {
-        // The second signal finds nobody who takes it, and ends the process.
-        if signals.forever().next().is_some() {
+        for (count, signal) in signals.forever().enumerate() {
+            if count > 0 {
+                // Whoever asks twice does not want to wait.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
             flag.store(true, Ordering::SeqCst);
             let _ = UnixStream::connect(&control);
         }

@@ -3,9 +3,9 @@
 use super::control;
 use super::report::{filling, level};
 use crate::failure::Failure;
+use crate::log::size;
 use anyhow::anyhow;
 use clap::Args;
-use seiner_plan::words;
 use seiner_raid::{Device, Member, Superblock, superblock};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ fn as_text(path: &Path, superblock: &Superblock) -> String {
         superblock.array,
         level(superblock.level),
         superblock.fillings.len(),
-        words::bytes(superblock.strip_bytes as f64),
+        size(superblock.strip_bytes),
         superblock.stripes,
         superblock.generation,
         if superblock.clean {

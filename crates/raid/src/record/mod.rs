@@ -161,6 +161,20 @@ mod tests {
         }
     }
 
+    /// Files made by hand from the page of the format.
+    #[test]
+    fn bytes_are_those_of_the_golden_files() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/raid/v1/");
+        let file = |name: &str| std::fs::read(format!("{golden}{name}")).unwrap();
+        let superblock = superblock::tests::example();
+        assert_eq!(superblock.encode().to_vec(), file("superblock"));
+        let mut intent = Intent::new(64);
+        intent.sequence = 5;
+        [0, 7, 8, REGIONS - 1].map(|region| intent.mark(region));
+        intent.set_doubts(|_| true, [1, 2, 3, 70].into());
+        assert_eq!(intent.encode(superblock.array).to_vec(), file("intent"));
+    }
+
     #[test]
     fn one_whole_copy_of_a_superblock_will_do() {
         let ram = Ram::new(4 << 20);
