@@ -12,7 +12,7 @@ mod gathering;
 mod rewriting;
 mod tidying;
 
-pub(crate) use rewriting::{Half, Unfinished};
+pub(crate) use rewriting::{Half, Squeezes, Unfinished};
 
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
@@ -71,9 +71,9 @@ impl Engine {
     /// Drops, merges and lets go as far as there is need; answers whether anything was done.
     pub(crate) fn tend(&self, writing: &mut Writing) -> Result<bool, Error> {
         self.lock().advance(self.clock.now());
-        let mut done = self.drop_eaten(writing)?;
+        let done = self.drop_eaten(writing)?;
         self.empty_graveyard(writing)?;
-        done |= self.survey_due(writing, SURVEYS)?;
+        self.survey_due(writing, SURVEYS)?;
         self.bring_down_quotas(writing)?;
         if let Some(Unfinished { victims, extra }) = writing.unfinished.take() {
             self.merge(writing, &victims, extra)?;
@@ -97,7 +97,8 @@ impl Engine {
                 .map(|eaten| eaten.segment.trailer.number)
                 .collect();
             let now = state.retention.now();
-            let stats = state.tallies.values().map(|tally| tally.stat_at(now));
+            let moment = state.retention.moment();
+            let stats = state.tallies.values().map(|tally| tally.stat_at(&moment));
             let (gone, mut segments): (Vec<SegmentStat>, Vec<SegmentStat>) =
                 stats.partition(|stat| eaten.contains(&stat.number));
             segments.retain(|stat| !writing.unreadable.contains(&stat.number));
@@ -135,15 +136,16 @@ impl Engine {
     }
 
     fn carry_out(&self, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
-        for &number in &decision.drop {
-            let segment = self.segment(number);
+        let gone = decision.drop.iter().map(|&number| {
             // It may bear the name of a victim since before the start.
-            let slot = match writing.merging.remove(&number) {
+            let slot = match writing.merging.contains(&number) {
                 true => SlotState::Merging,
                 false => SlotState::Sealed,
             };
-            self.bury(writing, segment, slot)?;
-        }
+            (self.segment(number), slot)
+        });
+        let gone = gone.collect();
+        self.bury(writing, gone)?;
         let mut victims = Vec::with_capacity(decision.merge.len());
         for victim in &decision.merge {
             if self.is_worth_it(writing, victim.number)? {
@@ -161,7 +163,7 @@ impl Engine {
         let foretold = {
             let state = self.lock();
             let tally = &state.tallies[&number];
-            tally.stat_at(state.retention.now()) != tally.stat
+            tally.is_foretold(&state.retention.moment())
         };
         if foretold {
             self.survey_segment(writing, number)?;
@@ -183,26 +185,17 @@ impl Engine {
     // ---- surveys
 
     /// Counts anew what is live in segments of which it is time to.
-    fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<bool, Error> {
+    fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<(), Error> {
         let due: Vec<u64> = {
             let state = self.lock();
-            let now = state.retention.now();
-            let due = state.tallies.values().filter(|tally| tally.due <= now);
+            let moment = state.retention.moment();
+            let due = state.tallies.values().filter(|tally| tally.is_due(&moment));
             due.take(most).map(|tally| tally.stat.number).collect()
         };
-        // A write to the catalog, so that what is too old may go though nothing new comes.
-        let vouch = !due.is_empty() && self.lock().retention.needs_vouching();
-        if vouch {
-            self.lock().retention.note_time();
-            self.write_catalog(writing)?;
-            let mut state = self.lock();
-            let now = state.retention.now();
-            state.retention.vouch(now);
-        }
         for &number in &due {
             self.survey_segment(writing, number)?;
         }
-        Ok(vouch)
+        Ok(())
     }
 
     fn survey_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
@@ -213,8 +206,8 @@ impl Engine {
         let survey = self.survey(number, &entries, |block| writing.is_copied(number, block));
         let trailer = &segment.trailer;
         let mut state = self.lock();
-        let now = state.retention.now();
-        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, now);
+        let moment = state.retention.moment();
+        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
         if tally.stat.live == 0 {
             state.retention.note_past(&entries);
         }
@@ -238,7 +231,7 @@ impl Engine {
                     tracing::error!("{error}; the segment is neither dropped nor merged");
                     writing.unreadable.insert(number);
                     if let Some(tally) = self.lock().tallies.get_mut(&number) {
-                        tally.due = i64::MAX;
+                        tally.give_up();
                     }
                     return Ok(None);
                 }
@@ -250,27 +243,32 @@ impl Engine {
 
     // ---- dropping
 
-    /// Takes a segment out of service; its room comes back when its last reader is done.
+    /// Takes segments out of service; their room comes back when their last readers are done.
     fn bury(
         &self,
         writing: &mut Writing,
-        segment: Arc<Segment>,
-        slot: SlotState,
+        gone: Vec<(Arc<Segment>, SlotState)>,
     ) -> Result<(), Error> {
+        if gone.is_empty() {
+            return Ok(());
+        }
         let _span = tracing::trace_span!("drop").entered();
         // What lets rings forget must not go with the block that tells it.
         self.write_catalog(writing)?;
-        let number = segment.trailer.number;
-        if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
-            writing.copied.clear();
+        for (segment, slot) in gone {
+            let number = segment.trailer.number;
+            if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
+                writing.copied.clear();
+            }
+            writing.half.remove(&number);
+            writing.tidy.remove(&number);
+            writing.merging.remove(&number);
+            let mut state = self.lock();
+            state.remove_sealed(number);
+            state.graveyard_bytes += segment.room();
+            drop(state);
+            writing.graveyard.push((segment, slot));
         }
-        writing.half.remove(&number);
-        writing.tidy.remove(&number);
-        let mut state = self.lock();
-        state.remove_sealed(number);
-        state.graveyard_bytes += segment.room();
-        drop(state);
-        writing.graveyard.push((segment, slot));
         self.empty_graveyard(writing)
     }
 
@@ -307,7 +305,9 @@ impl Engine {
         let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room()).sum();
         let waiting = self.waiting(writing);
         let fill = self.lock().fill();
-        let wanted = bytes >= (fill.room() / 2).min(4 * self.segment_bytes);
+        // A sync of each segment that waits should bring back a segment, unless there is no time for it.
+        let worth = true;
+        let wanted = bytes >= fill.room() / 2 || worth && bytes >= 4 * self.segment_bytes;
         if wanted && !waiting.is_empty() {
             self.end_chapters(writing, |number| waiting.contains(&number))?;
         }
@@ -318,13 +318,15 @@ impl Engine {
             .partition(|eaten| eaten.into.is_disjoint(&waiting));
         writing.eaten = rest;
         let done = !free.is_empty();
-        for eaten in free {
+        let free = free.into_iter().map(|eaten| {
             let slot = match eaten.damaged {
                 true => SlotState::Damaged,
                 false => SlotState::Merging,
             };
-            self.bury(writing, eaten.segment, slot)?;
-        }
+            (eaten.segment, slot)
+        });
+        let free = free.collect();
+        self.bury(writing, free)?;
         Ok(done)
     }
 
@@ -434,7 +436,7 @@ impl Engine {
         let touched = |share: &Share| share.class == class && share.first < floor;
         for tally in state.tallies.values_mut() {
             if tally.shares.iter().any(touched) {
-                tally.due = i64::MIN;
+                tally.ask();
             }
         }
         Ok(())
@@ -490,7 +492,7 @@ impl Engine {
         }
         result?;
         for tally in self.lock().tallies.values_mut() {
-            tally.due = i64::MIN;
+            tally.ask();
         }
         Ok(count)
     }
@@ -498,9 +500,9 @@ impl Engine {
     /// Counts everything anew, as after a delete.
     pub(crate) fn survey_all(&self, writing: &mut Writing) -> Result<(), Error> {
         for tally in self.lock().tallies.values_mut() {
-            tally.due = i64::MIN;
+            tally.ask();
         }
-        self.survey_due(writing, usize::MAX).map(|_| ())
+        self.survey_due(writing, usize::MAX)
     }
 }
 

@@ -15,8 +15,10 @@ use crate::dictionary::names::{NameHash, Names};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
+use crate::merging::Squeezes;
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
+use crate::room;
 use crate::segment::Entry;
 use crate::segment::open::{Link, NO_BLOCK, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
@@ -25,8 +27,9 @@ use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
-use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value};
-use std::collections::{BTreeMap, HashMap};
+use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value, duration_text};
+use seiner_platform::File;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, RwLock};
 
 /// A layout of ten fields gets a larger buffer than one of one field, so that its columns still
@@ -52,6 +55,8 @@ pub struct Counters {
     pub samples: u64,
     /// Rows refused.
     pub rejected: u64,
+    /// Those of them that were too old for their class as they came.
+    pub too_old: u64,
     /// Blocks sealed.
     pub blocks: u64,
     /// Their bytes.
@@ -80,6 +85,8 @@ pub struct Counters {
     pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
+    /// Time that writers were made to wait for room, ns.
+    pub waited_ns: u64,
     /// Blocks that a merge found damaged.
     pub damaged_blocks: u64,
     /// Samples that went into a coarser level.
@@ -125,6 +132,10 @@ pub struct State {
     pub position: u64,
     pub next_block: u64,
     pub next_segment: u64,
+    /// Slots claimed ahead, so that writers need not wait for a file to be made; and how many were
+    /// taken since some were.
+    pub ready: VecDeque<(u64, Arc<dyn File>)>,
+    pub taken: usize,
     next_chain: u32,
     /// The journal's sequence, as of the last commit.
     pub sequence: u64,
@@ -156,6 +167,8 @@ pub struct State {
     /// Seconds that writers owe to the throttle, and the bytes that they paid for.
     pub owed: f64,
     pub paid: u64,
+    /// Whether merges should compress harder.
+    pub squeezes: Squeezes,
 }
 
 impl State {
@@ -174,7 +187,8 @@ impl State {
             lanes: Lanes::new(LaneSettings {
                 lanes: options.lanes,
                 segment_bytes: options.segment_bytes,
-                least_bytes: options.segment_bytes / LEAST_SHARE,
+                least_bytes: (options.segment_bytes / LEAST_SHARE)
+                    .max(room::thrifty_segment(&options)),
             }),
             retention: Retention::new(options.classes.clone(), options.disk),
             skips: HashMap::new(),
@@ -186,6 +200,8 @@ impl State {
             position: 0,
             next_block: 1,
             next_segment: 1,
+            ready: VecDeque::new(),
+            taken: 0,
             next_chain: 0,
             sequence: 1,
             catalogued: (0, 1),
@@ -209,6 +225,7 @@ impl State {
             room_on_disk: u64::MAX,
             owed: 0.0,
             paid: 0,
+            squeezes: Squeezes::default(),
             options,
         }
     }
@@ -328,6 +345,11 @@ impl State {
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
     ) -> Result<Result<(), Reason>, Error> {
+        if time < self.retention.late_before()
+            && let Some(reason) = self.too_old(source, time)
+        {
+            return Ok(Err(reason));
+        }
         let layout = self
             .layouts
             .get(self.buffers.line(source).layout)
@@ -353,6 +375,19 @@ impl State {
         receipt.rows += 1;
         receipt.samples += cells.len();
         Ok(Ok(()))
+    }
+
+    /// Why a row would be hidden as it comes, if it would.
+    #[cold]
+    fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
+        let class = self.retention.too_old(source, time)?;
+        let age = class.keep.age.unwrap_or_default().as_nanos() as u64;
+        let reason = Reason::TooOld {
+            class: class.name.clone(),
+            age: duration_text(age),
+        };
+        self.counters.too_old += 1;
+        Some(reason)
     }
 
     /// Appends a row of a level: figures that the store made itself.
@@ -623,9 +658,11 @@ impl State {
             before: before_rows,
             ..Entry::default()
         };
-        let death = self
+        let next = self.next_block;
+        let expected = self
             .retention
-            .death(source, number, rows, bytes, entry.last);
+            .death(source, number, next, rows, bytes, entry.last);
+        let death = self.retention.moment().death(expected);
         let lane = self.lanes.lane(death, bytes, self.retention.now());
         let at = self.make_active(lane)?;
         let link = Link {
@@ -660,7 +697,8 @@ impl State {
 
     /// Adds a block that lay in another segment, as it is. The journal has let go of it.
     pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Result<u64, Error> {
-        let death = self.retention.remaining(&entry);
+        let expected = self.retention.remaining(&entry);
+        let death = self.retention.moment().death(expected);
         let lane = self.lanes.place(death, self.retention.now());
         let at = self.make_active(lane)?;
         let link = Link {
@@ -686,14 +724,27 @@ impl State {
             }
             self.open[at].close(self.sequence);
         }
-        let number = self.next_segment;
-        let file = self.volume.claim(number).inspect_err(|error| {
-            self.poisoned = Some(error.to_string());
-        })?;
-        self.next_segment += 1;
+        let (number, file) = match self.ready.pop_front() {
+            Some(slot) => slot,
+            None => {
+                let number = self.number_segment();
+                let file = self.volume.claim(number).inspect_err(|error| {
+                    self.poisoned = Some(error.to_string());
+                })?;
+                (number, file)
+            }
+        };
+        self.taken += 1;
         let bytes = self.options.piece_bytes();
         self.open.push(OpenSegment::new(number, lane, file, bytes));
         Ok(self.open.len() - 1)
+    }
+
+    /// The number of the next segment.
+    pub fn number_segment(&mut self) -> u64 {
+        let number = self.next_segment;
+        self.next_segment += 1;
+        number
     }
 
     /// Lets the segments that take blocks be sealed as they are.

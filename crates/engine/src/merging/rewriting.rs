@@ -37,8 +37,8 @@ const WORTHWHILE: usize = 32;
 /// A merge that has taken so long lets others write segments before it goes on, ns; some sources are
 /// gathered in a piece, which may take longer.
 const TURN: u64 = 50_000_000;
-/// With room for fewer segments than this, a merge takes no time to compress harder.
-const PRESSED: u64 = 4;
+/// With less than this part of the budget left for writers, a merge takes no time to compress harder.
+const PRESSED: u64 = 32;
 
 /// A live block of a victim.
 #[derive(Clone, Copy)]
@@ -83,6 +83,34 @@ struct Run {
 /// Bytes of blocks, by victim and place.
 type Blocks = HashMap<(usize, u32), Vec<u8>>;
 
+/// How often compressing harder was worth it lately. It takes most of a merge's time, for nothing
+/// where values do not compress, or were compressed harder before.
+#[derive(Default)]
+pub(crate) struct Squeezes {
+    tried: u32,
+    kept: u32,
+    passed: u32,
+}
+
+impl Squeezes {
+    /// Where it seldom was, it is tried now and then.
+    fn is_worth_a_try(&mut self) -> bool {
+        if self.tried < 16 || 8 * self.kept >= self.tried {
+            return true;
+        }
+        self.passed = (self.passed + 1) % 16;
+        self.passed == 0
+    }
+
+    fn note(&mut self, kept: bool) {
+        if self.tried == 256 {
+            (self.tried, self.kept) = (self.tried / 2, self.kept / 2);
+        }
+        self.tried += 1;
+        self.kept += u32::from(kept);
+    }
+}
+
 impl Engine {
     /// Writes what is live in victims again; they are dropped when that is on disk. Whoever waits to
     /// write segments gets his turn now and then: then the rest follows with the next step. `extra`:
@@ -116,12 +144,13 @@ impl Engine {
     fn merge_some(&self, writing: &mut Writing, numbers: &[u64]) -> Result<bool, Error> {
         let mut victims: Vec<Victim> = Vec::new();
         let mut live: Vec<Live> = Vec::new();
+        let mut named = Vec::new();
         for &number in numbers {
             let segment = self.segment(number);
             let Some(entries) = self.entries(writing, &segment)? else {
                 continue;
             };
-            self.name_victim(writing, number)?;
+            named.push(number);
             let half = writing.half.remove(&number).unwrap_or_default();
             let victim = victims.len();
             let entries = self.living(writing, number, entries).into_iter();
@@ -129,7 +158,9 @@ impl Engine {
             live.extend(left.map(|entry| Live { victim, entry }));
             victims.push(Victim { segment, half });
         }
-        let result = self.rewrite(writing, &mut victims, live);
+        let result = self
+            .name_victims(writing, &named)
+            .and_then(|()| self.rewrite(writing, &mut victims, live));
         if !matches!(result, Ok(true)) {
             let half = |victim: Victim| (victim.segment.trailer.number, victim.half);
             writing.half.extend(victims.into_iter().map(half));
@@ -152,15 +183,19 @@ impl Engine {
     }
 
     /// A start that finds a victim's name knows that some of the blocks may be elsewhere, too.
-    fn name_victim(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
-        if writing.merging.contains(&number) {
+    fn name_victims(&self, writing: &mut Writing, numbers: &[u64]) -> Result<(), Error> {
+        let new = |number: &&u64| !writing.merging.contains(number);
+        let new: Vec<u64> = numbers.iter().filter(new).copied().collect();
+        if new.is_empty() {
             return Ok(());
         }
-        self.volume
-            .turn(number, SlotState::Sealed, SlotState::Merging)?;
-        self.volume.sync()?;
-        writing.merging.insert(number);
-        Ok(())
+        for &number in &new {
+            self.volume
+                .turn(number, SlotState::Sealed, SlotState::Merging)?;
+            // Whether it lasts or not.
+            writing.merging.insert(number);
+        }
+        self.volume.sync()
     }
 
     /// The blocks of a segment that have to be kept.
@@ -281,7 +316,7 @@ impl Engine {
     /// A block with the same rows in fewer bytes, if there are enough fewer of them.
     fn squeezed(&self, bytes: &[u8]) -> Vec<u8> {
         let smaller = || {
-            if self.effort() == Effort::Fast {
+            if self.effort() == Effort::Fast || !self.lock().squeezes.is_worth_a_try() {
                 return None;
             }
             let block = Block::open(bytes).ok()?;
@@ -293,7 +328,9 @@ impl Engine {
             };
             let mut out = Vec::with_capacity(bytes.len());
             block::encode(block.head, &columns, Effort::Best, &mut out);
-            (out.len() + bytes.len() / WORTHWHILE < bytes.len()).then_some(out)
+            let kept = out.len() + bytes.len() / WORTHWHILE < bytes.len();
+            self.lock().squeezes.note(kept);
+            kept.then_some(out)
         };
         smaller().unwrap_or_else(|| bytes.to_vec())
     }
@@ -335,8 +372,11 @@ impl Engine {
 
     /// How hard to compress: not while writers may have to wait for it.
     fn effort(&self) -> Effort {
-        let room = self.lock().room_for_writers();
-        match room < PRESSED * self.segment_bytes {
+        let (room, budget) = {
+            let state = self.lock();
+            (state.room_for_writers(), state.budget())
+        };
+        match room < budget / PRESSED {
             true => Effort::Fast,
             false => Effort::Best,
         }

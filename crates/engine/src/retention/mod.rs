@@ -6,37 +6,44 @@
 //! when its segment is dropped or merged.
 //!
 //! Invariant: what was dead stays dead, after any crash. Age is measured against a clock that does
-//! not go back, and drops by a time that the disk can tell; floors and tombstones are on disk before
-//! they count; and a ring drops by rows that are on disk alone. Where a class has coarser levels, age
+//! not go back, and hides by a time that the disk tells (`timekeeper`); floors and tombstones are on disk
+//! before they count; and a ring drops by rows that are on disk alone. Where a class has coarser levels, age
 //! hides nothing before it is in the next level, on disk, and the catalog says so.
 
 pub mod class;
 pub mod coarser;
 mod counts;
+pub mod expected;
 mod pace;
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::segment::Entry;
 use class::{Class, Classes, Keep, WhenFull, get_classes, put_classes};
 use counts::Counts;
+use expected::{Expected, Moment};
 use pace::Pace;
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
-use seiner_merge::{Death, Rate};
+use seiner_merge::Rate;
 use seiner_model::{Interval, SourceKey};
 use std::collections::{BTreeMap, HashMap};
 
 /// Over how many bytes a class's rate is averaged.
 const RATE_WINDOW: f64 = (16 << 20) as f64;
+/// What a block is on the clock of rates.
+const BLOCK: i64 = 1000;
 const NANOS: i64 = 1_000_000_000;
 /// Kinds of records in the catalog.
 const TOMBSTONE: u8 = 1;
 const FLOOR: u8 = 2;
 const RULES: u8 = 3;
 const PAST: u8 = 4;
-const TIME: u8 = 5;
-const MADE: u8 = 6;
-const OLDER: u8 = 7;
+const MADE: u8 = 5;
+const OLDER: u8 = 6;
+/// A promise to the disk of how late it is holds for this part of the shortest age, within bounds, ns.
+const PROMISES: i64 = 64;
+const SHORTEST_PROMISE: i64 = NANOS;
+const LONGEST_PROMISE: i64 = 60 * NANOS;
 /// A round makes the next level of this part of what a class keeps: fewer rounds read blocks of the
 /// source fewer times, and keep more beyond its age.
 const ROUNDS: i64 = 32;
@@ -85,6 +92,7 @@ pub struct Retention {
     /// Those of them that are on disk.
     durable_rows: Counts,
     floors: Vec<Floor>,
+    /// Of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
     rates: Vec<Rate>,
     tombstones: Vec<Tombstone>,
     /// Blocks up to this ordinal are dead, of sources whose ring was longer under other rules, or
@@ -101,8 +109,13 @@ pub struct Retention {
     pace: Pace,
     /// Wall time in ns; does not go back.
     now: i64,
-    /// A time that the disk will tell after a crash, so that the clock cannot be behind it.
+    /// The next block's number, as of the latest batch or block.
+    block: u64,
+    /// A time that the disk will tell after a crash, so that the clock cannot be behind it. Age hides by
+    /// no later one.
     vouched: i64,
+    /// Outside rows before this time may be too old when they come.
+    late_before: i64,
     /// What the catalog does not have yet.
     news: Vec<u8>,
 }
@@ -134,7 +147,9 @@ impl Retention {
             older: BTreeMap::new(),
             pace: Pace::default(),
             now: i64::MIN,
+            block: 0,
             vouched: i64::MIN,
+            late_before: i64::MIN,
             news: Vec::new(),
         }
     }
@@ -173,37 +188,54 @@ impl Retention {
     /// The time goes on; `next_block` is the next block's number.
     pub fn advance(&mut self, now: i64, next_block: u64) {
         self.now = self.now.max(now);
+        self.block = self.block.max(next_block);
         self.pace.note(next_block, self.now);
+        let told = self.now.min(self.vouched);
         let rules = self.classes.list().iter().zip(&self.next);
         for ((class, next), floor) in rules.zip(&mut self.floors) {
             // What has a next level stays until it is in it.
             if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
-                floor.time = floor
-                    .time
-                    .max(self.now.saturating_sub(age.as_nanos() as i64));
+                floor.time = floor.time.max(told.saturating_sub(age.as_nanos() as i64));
             }
         }
+        self.note_late();
     }
 
-    /// Something on disk says that it was written at this time.
+    fn note_late(&mut self) {
+        let named = &self.floors[..self.classes.named().len()];
+        let times = named.iter().map(|floor| floor.time);
+        self.late_before = times.max().unwrap_or(i64::MIN);
+    }
+
+    /// The disk tells this time after a crash.
     pub fn vouch(&mut self, time: i64) {
         self.vouched = self.vouched.max(time);
+    }
+
+    /// A start finds that the disk tells this time: it is no earlier.
+    pub fn recall_time(&mut self, time: i64) {
+        self.vouch(time);
         self.now = self.now.max(time);
     }
 
-    /// Whether blocks may have died of age that cannot be dropped, for the disk does not tell how
-    /// late it is.
-    pub fn needs_vouching(&self) -> bool {
-        let lag = self.now.saturating_sub(self.vouched);
-        let ages = self
-            .classes
-            .list()
-            .iter()
-            .filter_map(|class| class.keep.age);
-        ages.min().is_some_and(|age| {
-            let least = (age.as_nanos() as i64 / 64).clamp(NANOS, 60 * NANOS);
-            lag > least
-        })
+    /// The time that the disk should tell, so that age can hide by the clock, which says `now`, if it is
+    /// not told yet, or `early`: not for much longer. However often a store is started, it tells no
+    /// time that is further ahead of the clock.
+    pub fn promise_due(&self, now: i64, early: bool) -> Option<i64> {
+        let rules = self.classes.list().iter().zip(&self.next);
+        let ages = rules.filter(|(_, next)| next.is_none());
+        let age = ages.filter_map(|(class, _)| class.keep.age).min()?;
+        let ahead = (age.as_nanos() as i64 / PROMISES).clamp(SHORTEST_PROMISE, LONGEST_PROMISE);
+        let least = match early {
+            true => now.saturating_add(ahead / 2),
+            false => now,
+        };
+        (self.vouched < least).then(|| now.saturating_add(ahead))
+    }
+
+    /// The time that a store that is closed leaves on the disk, if it has to leave one.
+    pub fn last_time(&self) -> Option<i64> {
+        self.promise_due(i64::MAX, false).map(|_| self.now)
     }
 
     /// Wall time in ns; does not go back.
@@ -303,6 +335,17 @@ impl Retention {
         self.floors[class as usize].time
     }
 
+    /// Outside rows before this time may be hidden as they come: the latest such time of any class.
+    pub fn late_before(&self) -> i64 {
+        self.late_before
+    }
+
+    /// The class that a source's row of some time is too old for, if it is.
+    pub fn too_old(&self, source: u32, time: i64) -> Option<&Class> {
+        let class = self.class_of(source) as usize;
+        (time < self.floors[class].time).then(|| &self.classes.list()[class])
+    }
+
     /// What is hidden of a source with so many rows in its buffer, for a reader.
     pub fn veil(&self, source: u32, buffered: u16) -> Veil {
         let class = self.class_of(source);
@@ -321,16 +364,7 @@ impl Retention {
 
     /// What is hidden of a source for ever, whatever a crash loses, but for its ring.
     pub fn veil_for_good(&self, source: u32) -> Veil {
-        let class = self.class_of(source) as usize;
-        let age = self.classes.list()[class].keep.age;
-        let time = age.map_or(i64::MIN, |age| {
-            self.vouched.saturating_sub(age.as_nanos() as i64)
-        });
         Veil {
-            floor: Floor {
-                time,
-                ..self.floors[class]
-            },
             past: 0,
             ..self.veil(source, 0)
         }
@@ -344,14 +378,8 @@ impl Retention {
         }
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
-        let made = self.next[class as usize].map(|_| self.floors[class as usize].time);
-        let too_old = match made {
-            Some(made) => entry.last < made,
-            None => keep
-                .age
-                .is_some_and(|age| entry.last < self.vouched.saturating_sub(age.as_nanos() as i64)),
-        };
-        if too_old || entry.number < self.floors[class as usize].number {
+        let floor = self.floors[class as usize];
+        if entry.last < floor.time || entry.number < floor.number {
             return true;
         }
         let rows = self.durable_rows.get(entry.source);
@@ -387,42 +415,76 @@ impl Retention {
 
     // ---- what will be
 
-    /// When a block that is being sealed is expected to die. `rows` and `bytes` are its own; blocks
-    /// begun since it was begun tell how long it took to fill.
-    pub fn death(&mut self, source: u32, number: u64, rows: u32, bytes: u64, last: i64) -> Death {
+    /// By these times, blocks up to these numbers had been begun. A segment that a merge wrote has old
+    /// blocks late: what is earliest tells most.
+    pub fn recall_pace(&mut self, mut ends: Vec<(u64, i64)>) {
+        ends.sort_unstable();
+        let mut earliest = i64::MAX;
+        for (_, time) in ends.iter_mut().rev() {
+            earliest = earliest.min(*time);
+            *time = earliest;
+        }
+        for (number, time) in ends {
+            self.pace.note(number, time);
+        }
+    }
+
+    /// Now, by the wall clock and by blocks.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            now: self.now,
+            block: self.block,
+            block_ns: self.pace.block_ns(),
+        }
+    }
+
+    /// When a block that is being sealed is expected to die. `rows` and `bytes` are its own, `next` is
+    /// the next block's number: blocks begun since it was begun tell how long it took to fill.
+    pub fn death(
+        &mut self,
+        source: u32,
+        number: u64,
+        next: u64,
+        rows: u32,
+        bytes: u64,
+        last: i64,
+    ) -> Expected {
+        self.block = self.block.max(next);
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
         let quota = self.quota(class);
         if keep == Keep::default() && quota.is_none() {
-            return Death::Never;
+            return Expected::Never;
         }
         if quota.is_some() {
-            self.rates[class as usize].add(bytes as f64, self.now, RATE_WINDOW);
+            let now = (1 + self.block) as i64 * BLOCK;
+            self.rates[class as usize].add(bytes as f64, now, RATE_WINDOW);
         }
-        let ring = keep.rows.map_or(Death::Never, |ring| {
-            let filled_ns = self.now.saturating_sub(self.pace.time_of(number)).max(1);
-            let rate = f64::from(rows) / (filled_ns as f64 / 1e9);
-            Death::by_amount(self.now, ring, Some(rate))
+        let ring = keep.rows.map_or(Expected::Never, |ring| {
+            self.after_rows(ring, u64::from(rows), number)
         });
-        self.expect(class, last).or_sooner(ring)
+        self.moment().sooner(self.expect(class, last), ring)
     }
 
     /// When a block that was written before is expected to die: a ring's rows fell at a steady rate
     /// since the block was begun.
-    pub fn remaining(&self, entry: &Entry) -> Death {
+    pub fn remaining(&self, entry: &Entry) -> Expected {
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
-        let ring = keep.rows.map_or(Death::Never, |ring| {
+        let ring = keep.rows.map_or(Expected::Never, |ring| {
             let rows = self.rows.get(entry.source);
             let since = rows.saturating_sub(entry.ordinal);
-            let ns = self
-                .now
-                .saturating_sub(self.pace.time_of(entry.since))
-                .max(1);
-            let rate = (since + u64::from(entry.rows)) as f64 / (ns as f64 / 1e9);
-            Death::by_amount(self.now, ring.saturating_sub(since), Some(rate))
+            let came = since + u64::from(entry.rows);
+            self.after_rows(ring.saturating_sub(since), came, entry.since)
         });
-        self.expect(class, entry.last).or_sooner(ring)
+        self.moment().sooner(self.expect(class, entry.last), ring)
+    }
+
+    /// When a source has had so many rows more, of which so many `came` since a block was begun.
+    fn after_rows(&self, rows: u64, came: u64, since: u64) -> Expected {
+        let blocks = self.block.saturating_sub(since).max(1);
+        let left = rows as f64 * blocks as f64 / came.max(1) as f64;
+        Expected::Block(self.block.saturating_add(left as u64))
     }
 
     /// The bytes that a class has at most. What may be shed stays no longer than until as much has
@@ -436,23 +498,27 @@ impl Retention {
     }
 
     /// What age and quota say.
-    fn expect(&self, class: u8, last: i64) -> Death {
+    fn expect(&self, class: u8, last: i64) -> Expected {
         let keep = self.classes.list()[class as usize].keep;
-        let age = keep.age.map_or(Death::Never, |age| {
+        let age = keep.age.map_or(Expected::Never, |age| {
             let age = age.as_nanos().min(i64::MAX as u128) as i64;
-            match self.round(class) {
+            let old = last.saturating_add(age);
+            Expected::Time(match self.round(class) {
                 // It dies with the round after it, which may be late.
-                Some(round) => Death::At(
-                    (last.saturating_add(age).saturating_add(round)).max(self.now + round / 8),
-                ),
-                None => Death::by_age(last, age),
+                Some(round) => old.saturating_add(round).max(self.now + round / 8),
+                None => old,
+            })
+        });
+        let quota = self.quota(class).map_or(Expected::Never, |bytes| {
+            match self.rates[class as usize].pace() {
+                Some(pace) => {
+                    let blocks = bytes as f64 * pace / BLOCK as f64;
+                    Expected::Block(self.block.saturating_add(blocks as u64))
+                }
+                None => Expected::Unknown,
             }
         });
-        let quota = self.quota(class).map_or(Death::Never, |bytes| {
-            let rate = self.rates[class as usize].per_second();
-            Death::by_amount(self.now, bytes, rate)
-        });
-        age.or_sooner(quota)
+        self.moment().sooner(age, quota)
     }
 
     // ---- the catalog
@@ -465,12 +531,6 @@ impl Retention {
     /// What the catalog does not know yet.
     pub fn take_news(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.news)
-    }
-
-    /// Lets the catalog know what time it is.
-    pub fn note_time(&mut self) {
-        self.news.push(TIME);
-        varint::put_i64(self.now, &mut self.news);
     }
 
     /// Lets the catalog know that a class is going to let go of blocks below a number; it does so
@@ -524,11 +584,6 @@ impl Retention {
                     let name = cursor.text()?.to_string();
                     let floor = self.known_floors.entry(name).or_default();
                     *floor = cursor.varint()?.max(*floor);
-                }
-                TIME => {
-                    let time = cursor.signed()?;
-                    self.now = self.now.max(time);
-                    self.vouch(time);
                 }
                 RULES => {
                     self.known_rules = Some(get_classes(&mut cursor)?);
@@ -606,6 +661,7 @@ impl Retention {
                     floor.time = made;
                 }
             }
+            self.note_late();
             return;
         }
         let mut members = vec![RoaringBitmap::new(); old.list().len()];
@@ -633,8 +689,9 @@ impl Retention {
                     None => class.keep.age.map_or(i64::MIN, time),
                 },
             };
-            if let Some(step) = next {
-                self.note_older(step, made);
+            if let (Some(step), Some(age), false) = (next, class.keep.age, self.levels.is_empty()) {
+                // A round may have been under way.
+                self.note_older(step, made.max(time(age)));
             }
             self.bury_below(sources, floor, next_block);
         }
