@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 13] = [
+pub const BENCHMARKS: [&str; 14] = [
     "peers",
     "embedded",
     "restart",
@@ -26,6 +26,7 @@ pub const BENCHMARKS: [&str; 13] = [
     "raid-matrix",
     "raid-heldout",
     "raid-phases",
+    "raid-real",
 ];
 
 /// Everything that a benchmark has to say.

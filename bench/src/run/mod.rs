@@ -11,5 +11,6 @@ pub mod peers;
 pub mod raid_heldout;
 pub mod raid_matrix;
 pub mod raid_phases;
+pub mod raid_real;
 pub mod restart;
 pub mod soak;
