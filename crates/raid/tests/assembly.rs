@@ -128,7 +128,10 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
             for round in 0..3 {
                 // The power may be cut again while syndromes are made to fit.
                 let power = Power::for_writes(20 * round);
-                let powered = rams.iter().map(|ram| Powered::new(ram, &power)).collect();
+                let powered = rams
+                    .iter()
+                    .map(|ram| Powered::member(ram, &power))
+                    .collect();
                 if let Ok(array) = Array::assemble(powered, false, running()) {
                     eventually("tasks end or fail", || {
                         array.status().unwrap().tasks.iter().all(|task| task.over)
@@ -139,7 +142,10 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
                 assert!(plain.learn(&array));
                 drop(array);
                 let power = Power::for_writes(150 + 37 * seed + 100 * round);
-                let powered = rams.iter().map(|ram| Powered::new(ram, &power)).collect();
+                let powered = rams
+                    .iter()
+                    .map(|ram| Powered::member(ram, &power))
+                    .collect();
                 let array = Array::assemble(powered, false, running()).unwrap();
                 plain.load_until_it_fails(&array, seed << 8 | round);
                 drop(array);
@@ -166,7 +172,10 @@ fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
     for seed in 0..12u64 {
         let rams = created(Level::Raid5, 4);
         let power = Power::for_writes(150 + 37 * seed);
-        let powered = rams.iter().map(|ram| Powered::new(ram, &power)).collect();
+        let powered = rams
+            .iter()
+            .map(|ram| Powered::member(ram, &power))
+            .collect();
         let array = Array::assemble(powered, false, running()).unwrap();
         Plain::new(&array).load_until_it_fails(&array, seed);
         drop(array);
@@ -198,7 +207,10 @@ fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_firs
     let costs = || {
         let rams = created(Level::Raid6, 5);
         let power = Power::for_writes(u64::MAX);
-        let powered = rams.iter().map(|ram| Powered::new(ram, &power)).collect();
+        let powered = rams
+            .iter()
+            .map(|ram| Powered::member(ram, &power))
+            .collect();
         let array = Array::assemble(powered, false, running()).unwrap();
         let data = array.stripe_bytes() / 4096;
         let region = superblock(&*rams[0]).unwrap().region_stripes * data;
@@ -293,7 +305,7 @@ fn more_losses_than_the_level_bears_are_not_put_on_record() {
     let powered = rams
         .iter()
         .zip(&powers)
-        .map(|(ram, power)| Powered::new(ram, power))
+        .map(|(ram, power)| Powered::member(ram, power))
         .collect();
     let array = Array::assemble(powered, false, running()).unwrap();
     let mut plain = Plain::new(&array);

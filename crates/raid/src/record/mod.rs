@@ -170,7 +170,9 @@ mod tests {
         assert_eq!(superblock.encode().to_vec(), file("superblock"));
         let mut intent = Intent::new(64);
         intent.sequence = 5;
-        [0, 7, 8, REGIONS - 1].map(|region| intent.mark(region));
+        for region in [0, 7, 8, REGIONS - 1] {
+            intent.mark(region);
+        }
         intent.set_doubts(|_| true, [1, 2, 3, 70].into());
         assert_eq!(intent.encode(superblock.array).to_vec(), file("intent"));
     }

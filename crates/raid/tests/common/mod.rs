@@ -117,7 +117,7 @@ pub struct Powered {
 
 impl Powered {
     /// With this power.
-    pub fn new(ram: &Arc<Ram>, power: &Arc<Power>) -> Arc<dyn Member> {
+    pub fn member(ram: &Arc<Ram>, power: &Arc<Power>) -> Arc<dyn Member> {
         Arc::new(Powered {
             ram: ram.clone(),
             power: power.clone(),
