@@ -17,7 +17,7 @@ page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.h
 
 .PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak \
-        bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases fuzz fmt doc clean
+        bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real fuzz fmt doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +93,10 @@ bench-raid-heldout: ## The array under loads it was not tuned for, modelled
 
 bench-raid-phases: ## How soon the array follows a load that changes, modelled
 	cargo run --release --locked -p seiner-bench -- raid-phases $(ARGS)
+
+bench-raid-real: ## Arrays on real files behind a network block device: verified by fio, processor time a request
+	scripts/need.sh fio nbdkit
+	cargo run --release --locked -p seiner-bench -- raid-real $(ARGS)
 
 fuzz: ## Hostile bytes for every decoder, FUZZ_SECONDS each (nightly Rust and cargo-fuzz)
 	scripts/fuzz.sh $(FUZZ_SECONDS)

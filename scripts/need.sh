@@ -55,6 +55,12 @@ for what in "$@"; do
         curl) debian curl curl ;;
         victoria-metrics) debian victoria-metrics victoria-metrics ;;
         influxdb) debian influxd influxdb ;;
+        fio) debian fio fio ;;
+        nbdkit) debian nbdkit nbdkit ;;
+        libnbd) debian nbdfuse libnbd-bin ;;
+        qemu-img) debian qemu-img qemu-utils ;;
+        mkfs.ext4) debian mkfs.ext4 e2fsprogs ;;
+        mkfs.xfs) debian mkfs.xfs xfsprogs ;;
         *) fail "need.sh: $what is not known" ;;
     esac
 done

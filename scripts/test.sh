@@ -43,6 +43,9 @@ step page-units web test:unit
 step page-browser web test:browser
 step page-live scripts/page-live.sh
 step python python/run-tests.sh
+# Without them the tests that want them say so.
+scripts/need.sh fio libnbd qemu-img || echo "Tests of the block device are skipped"
+[ -z "$slow" ] || scripts/need.sh mkfs.ext4 mkfs.xfs || echo "Tests of file systems are skipped"
 step e2e-environment scripts/venv.sh target/e2e-venv e2e/requirements.txt && step e2e e2e
 [ -z "$slow" ] || step fuzz scripts/fuzz.sh "${FUZZ_SECONDS:-60}"
 finish

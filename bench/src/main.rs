@@ -10,6 +10,7 @@ mod dataset;
 mod feed;
 mod latency;
 mod log;
+mod nbd;
 mod peer;
 mod process;
 mod raid;
@@ -65,6 +66,8 @@ enum Benchmark {
     RaidHeldout(run::raid_heldout::Settings),
     /// A load that changes
     RaidPhases(run::raid_phases::Settings),
+    /// Arrays on real files behind a network block device
+    RaidReal(run::raid_real::Settings),
     /// Only makes the page anew
     Summary,
 }
@@ -90,6 +93,7 @@ fn main() -> Result<()> {
         Benchmark::RaidMatrix(settings) => run::raid_matrix::run(&settings, &places),
         Benchmark::RaidHeldout(settings) => run::raid_heldout::run(&settings, &places),
         Benchmark::RaidPhases(settings) => run::raid_phases::run(&settings, &places),
+        Benchmark::RaidReal(settings) => run::raid_real::run(&settings, &places),
         Benchmark::Summary => report::summarise(&places),
     }
 }

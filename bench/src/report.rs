@@ -27,6 +27,7 @@ pub const BENCHMARKS: [&str; 14] = [
     "raid-matrix",
     "raid-heldout",
     "raid-phases",
+    "raid-real",
 ];
 
 /// Everything that a benchmark has to say.

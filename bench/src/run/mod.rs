@@ -11,6 +11,7 @@ pub mod peers;
 pub mod raid_heldout;
 pub mod raid_matrix;
 pub mod raid_phases;
+pub mod raid_real;
 pub mod restart;
 pub mod simulate;
 pub mod soak;

@@ -60,23 +60,28 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 }
 
 fn checks(outcomes: &[Outcome], parity: &[(usize, usize, f64)]) -> Vec<Check> {
+    let mut checks = outcome::checks(outcomes, 0.97);
+    checks.push(parity_check(parity));
+    checks
+}
+
+/// Syndromes must be no bottleneck.
+pub fn parity_check(parity: &[(usize, usize, f64)]) -> Check {
     let in_cache = parity
         .iter()
         .find(|(strips, bytes, _)| (*strips, *bytes) == (4, 16 << 10))
         .map(|(.., rate)| *rate);
-    let mut checks = outcome::checks(outcomes, 0.97);
-    checks.push(Check::new(
+    Check::new(
         "both syndromes of 4 strips of 16 KiB, data a second on a core",
         in_cache,
         Relation::AtLeast,
         Some(50.0),
         "GB/s",
-    ));
-    checks
+    )
 }
 
 /// Strips, bytes of a strip, and GB of data a second, the best of several rounds.
-fn parity() -> Vec<(usize, usize, f64)> {
+pub fn parity() -> Vec<(usize, usize, f64)> {
     let mut found = Vec::new();
     for (strips, bytes) in [(4, 4 << 10), (4, 16 << 10), (8, 16 << 10), (4, 4 << 20)] {
         let data: Vec<Vec<u8>> = (0..strips)
@@ -97,7 +102,8 @@ fn parity() -> Vec<(usize, usize, f64)> {
     found
 }
 
-fn parity_table(parity: &[(usize, usize, f64)]) -> Table {
+/// As a table.
+pub fn parity_table(parity: &[(usize, usize, f64)]) -> Table {
     let mut table = Table::new(
         "Both syndromes, one core",
         &["strips", "KiB a strip", "GB/s of data"],

@@ -421,7 +421,7 @@ fn bar(live: f64, dead: f64) -> String {
 }
 
 /// Bytes with three digits: `1.25 GiB`.
-fn size(bytes: u64) -> String {
+pub fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;
     let mut unit = 0;

@@ -18,6 +18,7 @@ mod man;
 mod plan;
 mod progress;
 mod query;
+mod raid;
 mod remote;
 mod serve;
 mod sim;
@@ -64,6 +65,8 @@ enum Command {
     Lab(lab::Lab),
     /// Turn sensors, rates and disks into a configuration and a forecast.
     Plan(plan::Plan),
+    /// One volume of several devices, which merges small writes into whole stripes when that pays.
+    Raid(raid::Raid),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Completions),
     /// Print the manual page, or write one page a subcommand into a directory.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Sim(sim) => sim.run(),
         Command::Lab(lab) => lab.run(),
         Command::Plan(plan) => plan.run(),
+        Command::Raid(raid) => raid.run(),
         Command::Completions(completions) => completions.run(&mut Seiner::command()),
         Command::Man(man) => man.run(Seiner::command()),
     };

@@ -160,6 +160,11 @@ impl Geometry {
         self.stripes * u64::from(self.stripe_blocks())
     }
 
+    /// Bytes that the array uses of every member.
+    pub fn member_bytes(&self) -> u64 {
+        self.stripes * u64::from(self.strip_blocks) * BLOCK_BYTES as u64
+    }
+
     /// The member that has a column of a stripe.
     pub fn member(&self, stripe: u64, column: usize) -> usize {
         let shift = (stripe % u64::from(self.members)) as usize;

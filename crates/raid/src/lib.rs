@@ -7,13 +7,17 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
+mod array;
 mod block;
 mod code;
+mod driver;
 mod galois;
 mod geometry;
 mod grid;
 mod kernel;
+mod member;
 mod merging;
+mod record;
 mod request;
 mod router;
 mod shard;
@@ -21,10 +25,20 @@ pub mod simulate;
 mod slab;
 mod stripe;
 
+pub use array::{
+    Array, Command, Completion, Condition, Filling, MemberStatus, Refusal, Running, Status,
+    TaskKind, TaskStatus,
+};
 pub use block::{Block, Page, Weightless};
+pub use driver::Method;
 pub use geometry::{BLOCK_BYTES, Extent, Geometry, GeometryError, Level};
 pub use kernel::{add, add_scaled, pq};
+pub use member::{Device, DeviceError, Member, Ram};
 pub use merging::{Adaptive, AdaptiveSettings, Merging, Paper, PaperSettings};
+pub use record::{
+    AssembleError, CreateError, Creation, Superblock, SuperblockError, Uuid, contents, create,
+    superblock,
+};
 pub use request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };

@@ -47,6 +47,9 @@ pub enum Failure {
     /// More members are gone than the level bears.
     #[error("more members are gone than the level bears; bring them back, or restore from a copy")]
     Broken,
+    /// The array is being stopped, or has been.
+    #[error("the array has been stopped; assemble it again")]
+    Stopped,
     /// A power cut may have left syndromes that do not fit, and data are lost that they would have to give back.
     #[error(
         "stripe {stripe}: a power cut came while it was written, and a member is lost; write it whole, or restore from a copy"

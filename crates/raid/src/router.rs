@@ -28,6 +28,19 @@ impl Sharding {
     pub fn shard(&self, stripe: u64) -> usize {
         (stripe / self.area_stripes % self.shards as u64) as usize
     }
+
+    /// A run of blocks of the volume by shards, as shard and blocks.
+    pub fn runs(&self, geometry: &Geometry, start: u64, blocks: u64) -> Vec<(usize, u64)> {
+        let mut runs: Vec<(usize, u64)> = Vec::new();
+        for extent in geometry.extents(start, blocks) {
+            let shard = self.shard(extent.stripe);
+            match runs.last_mut() {
+                Some((same, blocks)) if *same == shard => *blocks += u64::from(extent.blocks),
+                _ => runs.push((shard, u64::from(extent.blocks))),
+            }
+        }
+        runs
+    }
 }
 
 /// The part of a request that a shard gets: its number, the piece's name, and what is asked.
@@ -77,7 +90,7 @@ impl<B: Block> Router<B> {
                 result: Err(failure),
             });
         }
-        let runs = self.runs(start, blocks);
+        let runs = self.sharding.runs(&self.geometry, start, blocks);
         let data = match &request {
             Request::Read { blocks, .. } => vec![None; *blocks as usize],
             _ => Vec::new(),
@@ -121,19 +134,6 @@ impl<B: Block> Router<B> {
             (shard, piece, Request::Flush)
         });
         pieces.collect()
-    }
-
-    /// A run of blocks by shards, as shard and blocks.
-    fn runs(&self, start: u64, blocks: u64) -> Vec<(usize, u64)> {
-        let mut runs: Vec<(usize, u64)> = Vec::new();
-        for extent in self.geometry.extents(start, blocks) {
-            let shard = self.sharding.shard(extent.stripe);
-            match runs.last_mut() {
-                Some((same, blocks)) if *same == shard => *blocks += u64::from(extent.blocks),
-                _ => runs.push((shard, u64::from(extent.blocks))),
-            }
-        }
-        runs
     }
 
     /// The answer of a shard to a piece; gives the answer to the request if that was the last.

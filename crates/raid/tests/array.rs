@@ -302,6 +302,47 @@ fn a_replaced_member_is_rebuilt_and_read_again() {
 }
 
 #[test]
+fn a_mirror_is_read_when_its_copies_have_been_made_alike() {
+    let mut array = Array::new(Level::Raid1, 3, 8 << 10, Merging::Batch);
+    for (copy, member) in array.members.iter_mut().enumerate() {
+        member[2] = page(copy as u8, 0);
+    }
+    array.shard.resync(0, 900, 1);
+    let tokens: Vec<u64> = (0..6)
+        .map(|_| {
+            array.ask(Request::Read {
+                start: 2,
+                blocks: 1,
+            })
+        })
+        .collect();
+    array.run();
+    let reads = array
+        .replies
+        .iter()
+        .filter(|reply| tokens.contains(&reply.token));
+    let mut reads: Vec<Page> = reads
+        .map(|reply| reply.result.as_ref().unwrap()[0].clone())
+        .collect();
+    assert_eq!(reads.len(), 6);
+    (0..3).for_each(|_| reads.push(array.read(2, 1).unwrap().remove(0)));
+    assert!(reads.iter().all(|read| read.same(&reads[0])));
+}
+
+#[test]
+fn a_flush_without_any_member_fails() {
+    let mut array = Array::new(Level::Raid5, 4, 8 << 10, Merging::Batch);
+    (0..4).for_each(|member| array.shard.lose_member(member));
+    let token = array.ask(Request::Flush);
+    array.run();
+    let reply = array.replies.iter().find(|reply| reply.token == token);
+    assert_eq!(
+        reply.unwrap().result.as_ref().unwrap_err(),
+        &Failure::Broken
+    );
+}
+
+#[test]
 fn what_lies_outside_is_refused() {
     let mut array = Array::new(Level::Raid5, 3, 4 << 10, Merging::Batch);
     let size = array.shard.geometry().blocks();

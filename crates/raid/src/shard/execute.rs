@@ -113,7 +113,7 @@ impl<B: Block> Shard<B> {
         let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
         // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
         if resync && !mirror && execution.grid.data_is_lost() {
-            self.doubtful.insert(number);
+            self.doubt_changes += u64::from(self.doubtful.insert(number));
             return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
         }
         match execution.grid.plan(|column| live[column]) {
@@ -208,7 +208,7 @@ impl<B: Block> Shard<B> {
         if writes.is_empty() {
             return self.finish(now, number, None);
         }
-        self.note_written(number);
+        self.note_execution(number);
         for (range, data) in writes {
             let member = self.geometry.member(number, range.column);
             let ticket = Ticket::Cells {
@@ -226,6 +226,15 @@ impl<B: Block> Shard<B> {
                     durable,
                 },
             );
+        }
+    }
+
+    /// Notes that a stripe is being written or was. Filling a member changes nothing that the others must fit: until it
+    /// counts as filled, nobody reads it.
+    fn note_execution(&mut self, number: u64) {
+        let execution = self.running(number);
+        if !matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. })) {
+            self.note_written(number);
         }
     }
 
@@ -278,7 +287,7 @@ impl<B: Block> Shard<B> {
     /// Whoever has the stripe gives it back.
     fn finish(&mut self, now: Nanos, number: u64, failure: Option<Failure>) {
         if self.running(number).writing {
-            self.note_written(number);
+            self.note_execution(number);
         }
         let unwritten = self.writable(number).iter().filter(|&&live| !live).count();
         let failure =
@@ -290,7 +299,7 @@ impl<B: Block> Shard<B> {
         match execution.purpose {
             Purpose::Write(parts) => {
                 if execution.full && failure.is_none() {
-                    self.doubtful.remove(&number);
+                    self.doubt_changes += u64::from(self.doubtful.remove(&number));
                 }
                 self.strategy
                     .written(now, execution.started, execution.full);

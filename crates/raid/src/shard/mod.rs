@@ -85,6 +85,20 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Both together.
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            reads: self.reads + other.reads,
+            writes: self.writes + other.writes,
+            blocks_read: self.blocks_read + other.blocks_read,
+            blocks_written: self.blocks_written + other.blocks_written,
+            full: self.full + other.full,
+            partial: self.partial + other.partial,
+            expired: self.expired + other.expired,
+            repaired: self.repaired + other.repaired,
+        }
+    }
+
     /// What was done since an earlier count.
     pub fn since(&self, before: &Counters) -> Counters {
         Counters {
@@ -162,6 +176,8 @@ pub struct Shard<B> {
     member_flushes: u64,
     /// Stripes whose syndromes may not fit, while data of theirs are lost.
     doubtful: BTreeSet<u64>,
+    /// How often a stripe has become doubtful, or is no longer so.
+    doubt_changes: u64,
     /// Counts reads of mirrors, to spread them.
     turn: usize,
     counters: Counters,
@@ -204,6 +220,7 @@ impl<B: Block> Shard<B> {
             written: BTreeMap::new(),
             member_flushes: 0,
             doubtful: BTreeSet::new(),
+            doubt_changes: 0,
             turn: 0,
             counters: Counters::default(),
             output: Output::default(),
@@ -343,8 +360,14 @@ impl<B: Block> Shard<B> {
 
     /// An empty device takes the place of a lost member; it is to be filled by [`Shard::rebuild`], stripe by stripe.
     pub fn replace_member(&mut self, member: usize) {
+        self.resume_member(member, 0);
+    }
+
+    /// A device takes the place of a lost member which has what it should have of all stripes before `below`; the others
+    /// are to be filled by [`Shard::rebuild`].
+    pub fn resume_member(&mut self, member: usize, below: u64) {
         self.members[member] = MemberState::Rebuilding {
-            below: 0,
+            below,
             done: BTreeSet::new(),
         };
     }
@@ -377,10 +400,20 @@ impl<B: Block> Shard<B> {
         self.written.keys().copied()
     }
 
+    /// Whether a region is one of [`Shard::unsettled_regions`].
+    pub fn is_unsettled(&self, region: u64) -> bool {
+        self.written.contains_key(&region)
+    }
+
     /// Stripes that were found with lost data and syndromes that may not fit: of these only what is there can be read,
     /// and only the whole be written.
     pub fn doubtful_stripes(&self) -> impl Iterator<Item = u64> + '_ {
         self.doubtful.iter().copied()
+    }
+
+    /// How often a stripe has become doubtful, or is no longer so.
+    pub fn doubt_changes(&self) -> u64 {
+        self.doubt_changes
     }
 
     /// Stripes that were doubtful before a restart are so still.

@@ -4,7 +4,7 @@ use super::{Pending, Shard, Ticket};
 use crate::block::Block;
 use crate::geometry::{Extent, Level};
 use crate::request::{Action, Nanos, Token};
-use crate::stripe::{Job, Stripe};
+use crate::stripe::{Job, Purpose, Stripe};
 
 /// Where a block is to be had.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,12 +69,23 @@ impl<B: Block> Shard<B> {
         let columns = self.geometry.members();
         let readable = |column: &usize| self.readable(stripe, *column);
         let column = match self.geometry.level() {
+            // Until copies are made alike, one may be read that is not the one which is kept.
+            Level::Raid1 if self.is_resyncing(stripe) => None,
             Level::Raid1 => (0..columns)
                 .map(|copy| (copy + self.turn) % columns)
                 .find(readable),
             _ => Some(self.geometry.cell(index).0).filter(readable),
         };
         column.map_or(Source::Decoded, Source::Member)
+    }
+
+    fn is_resyncing(&self, stripe: u64) -> bool {
+        let resyncs = |job: &Job| matches!(job, Job::Resync { .. });
+        self.stripes.get(&stripe).is_some_and(|stripe| {
+            let running = stripe.running.as_ref().map(|running| &running.purpose);
+            stripe.jobs.iter().any(resyncs)
+                || matches!(running, Some(Purpose::Job(job)) if resyncs(job))
+        })
     }
 
     fn read_piece(

@@ -105,6 +105,9 @@ impl<B: Block> Shard<B> {
         for request in ready {
             self.member_flushes += 1;
             self.pending(request).member_flushes = Some(self.member_flushes);
+            if self.is_broken() {
+                self.fail(request, Failure::Broken);
+            }
             for member in 0..self.members.len() {
                 if self.members[member] != super::MemberState::Gone {
                     self.pending(request).left += 1;

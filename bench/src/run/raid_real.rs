@@ -1,0 +1,460 @@
+//! `raid-real`: arrays on real files behind a network block device, verified by fio; and what a request costs.
+
+use crate::nbd::{self, Done, Nbdkit};
+use crate::process::Usage;
+use crate::report::{Check, Places, Relation, Report, Table, short};
+use crate::run::raid_matrix;
+use anyhow::{Context, Result};
+use clap::Args;
+use seiner_nbd::{Address, Command, Completion, Export, Limits, Memory, Offer, Server, Shape};
+use seiner_raid::{
+    Array, Device, Geometry, Level, Member, Merging, Ram, Running, Settings as Shards,
+};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What `raid-real` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// Where the members' files go: a folder on the disk to be used
+    #[arg(long)]
+    members: Option<PathBuf>,
+    /// Seconds of each measurement of what a request costs
+    #[arg(long, default_value_t = 2)]
+    seconds: u64,
+    /// Rounds of these measurements, ours and nbdkit's in turn
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// MiB written and read back by each job that verifies
+    #[arg(long, default_value_t = 8)]
+    verified_mib: u64,
+}
+
+const PURPOSE: &str = "Real I/O through our network block device, on a Unix socket, with fio as the client. First RAID 6 of six files \
+    (strip 16 KiB) under every strategy: fio writes checksums (crc32c), reads all back, and does so again with one and with two members \
+    lost, after it has found everything that was written before. Then processor time of the server for each \
+    request: our memory, nbdkit's memory plugin, and arrays of six members in memory, in turn.";
+
+/// Loads whose processor time is measured: a name, and fio's settings.
+const LOADS: [(&str, &str); 4] = [
+    ("random write 4 KiB, depth 32", "rw=randwrite\niodepth=32"),
+    ("random read 4 KiB, depth 32", "rw=randread\niodepth=32"),
+    ("random write 4 KiB, depth 1", "rw=randwrite\niodepth=1"),
+    ("random read 4 KiB, depth 1", "rw=randread\niodepth=1"),
+];
+
+const MEMBERS: usize = 6;
+const STRIP: u64 = 16 << 10;
+/// Bytes of what is served while processor time is measured.
+const SERVED_BYTES: u64 = 256 << 20;
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("raid-real", PURPOSE);
+    for program in ["fio", "nbdkit"] {
+        let version = nbd::version(program)
+            .with_context(|| format!("{program} is needed: scripts/need.sh {program}"))?;
+        report.versions.insert(program.into(), version);
+    }
+    // Not below the results: the path of a Unix socket is short.
+    let folder = tempfile::tempdir()?;
+    let members = settings
+        .members
+        .clone()
+        .unwrap_or_else(|| places.output.join("raid-real"));
+    fs::create_dir_all(&members)?;
+    report.notes.push(format!(
+        "members of the verified arrays: {MEMBERS} files in {}, direct I/O where the file system has it",
+        members.display()
+    ));
+    let verified = verify_all(settings, folder.path(), &members)?;
+    let spoiled = spoiled(folder.path(), settings.verified_mib)?;
+    let costs = costs(settings, folder.path())?;
+    let parity = raid_matrix::parity();
+    report.notes.push(format!(
+        "processor time: {} rounds of {} s each; the median is shown. fio runs on the same processors",
+        settings.rounds, settings.seconds
+    ));
+    report.tables = vec![
+        verified_table(&verified),
+        costs_table(&costs),
+        raid_matrix::parity_table(&parity),
+    ];
+    report.checks = checks(&verified, spoiled, &costs, &parity);
+    report.measured = json!({
+        "verified": verified.iter().map(Verified::json).collect::<Vec<_>>(),
+        "spoiled_found": spoiled,
+        "costs": costs.iter().map(Cost::json).collect::<Vec<_>>(),
+        "syndromes": parity,
+    });
+    report.finish(places)
+}
+
+/// A verified load on an array.
+struct Verified {
+    strategy: &'static str,
+    lost: usize,
+    /// What was written before the last member was lost, read.
+    before: Vec<Done>,
+    /// New writes, and reading them.
+    new: Done,
+}
+
+impl Verified {
+    fn json(&self) -> serde_json::Value {
+        json!({
+            "strategy": self.strategy,
+            "members_lost": self.lost,
+            "bytes_written": self.new.bytes_written,
+            "bytes_verified": self.bytes(),
+            "failed": self.failed(),
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Done> {
+        self.before.iter().chain([&self.new])
+    }
+
+    fn bytes(&self) -> u64 {
+        self.all().map(|done| done.bytes_read).sum()
+    }
+
+    fn failed(&self) -> bool {
+        self.all().any(|done| done.failed)
+    }
+}
+
+/// Three jobs side by side: random, sequential, and of any size from 512 bytes to 64 KiB. Each round has a part of the
+/// volume of its own, so that what was there before is found if it is still there.
+fn verified_jobs(mib: u64, round: u64) -> String {
+    let offset = |job: u64| (3 * round + job) * mib;
+    format!(
+        "verify=crc32c\nverify_fatal=1\nverify_state_save=0\nallrandrepeat=1\nrandseed={round}\nsize={mib}m\n\
+         [random]\nrw=randwrite\nbs=4k\niodepth=32\noffset={}m\n\
+         [sequential]\nrw=write\nbs=4k\niodepth=32\noffset={}m\n\
+         [any size]\nrw=randwrite\nbsrange=512-64k\nblockalign=512\niodepth=16\noffset={}m\n",
+        offset(0),
+        offset(1),
+        offset(2)
+    )
+}
+
+fn verify_all(settings: &Settings, folder: &Path, members: &Path) -> Result<Vec<Verified>> {
+    let mut all = Vec::new();
+    let mib = settings.verified_mib;
+    // Four strips of data in a stripe, and a little more than three rounds of three jobs write.
+    let member_bytes = (9 * mib).div_ceil(4).next_multiple_of(4) * (1 << 20) + (4 << 20);
+    for strategy in Merging::ALL {
+        let devices = (0..MEMBERS).map(|number| {
+            let path = members.join(format!("member-{number}"));
+            Ok(Arc::new(Device::create(&path, member_bytes)?) as Arc<dyn Member>)
+        });
+        let devices = devices.collect::<Result<Vec<_>>>()?;
+        // The files may hold anything, so that syndromes would not fit.
+        let array = array(devices, member_bytes, strategy)?;
+        array.write_zeroes(0, array.bytes() / u64::from(array.block_bytes()), true)?;
+        let served = Served::new(folder, Arc::clone(&array) as Arc<dyn Export>)?;
+        for lost in 0..=2 {
+            if lost > 0 {
+                array.fail(lost)?;
+            }
+            let mut before = Vec::new();
+            for round in 0..lost as u64 {
+                let jobs = verified_jobs(mib, round);
+                before.push(nbd::fio(folder, &served.socket, &jobs, &["--verify_only"])?);
+            }
+            let new = nbd::fio(
+                folder,
+                &served.socket,
+                &verified_jobs(mib, lost as u64),
+                &[],
+            )?;
+            let one = Verified {
+                strategy: strategy.name(),
+                lost,
+                before,
+                new,
+            };
+            eprintln!(
+                "{}, {lost} lost: {} MB verified",
+                one.strategy,
+                one.bytes() / 1_000_000
+            );
+            all.push(one);
+        }
+        drop(served);
+        array.stop()?;
+    }
+    (0..MEMBERS)
+        .try_for_each(|number| fs::remove_file(members.join(format!("member-{number}"))))?;
+    Ok(all)
+}
+
+fn array(devices: Vec<Arc<dyn Member>>, bytes: u64, merging: Merging) -> Result<Arc<Array>> {
+    let geometry = Geometry::new(Level::Raid6, MEMBERS, STRIP, bytes)?;
+    let settings = Shards {
+        merging,
+        ..Shards::default()
+    };
+    let running = Running {
+        settings,
+        ..Running::default()
+    };
+    Ok(Arc::new(Array::bare(geometry, devices, running)?))
+}
+
+/// An export behind a socket.
+struct Served {
+    _server: Server,
+    socket: PathBuf,
+}
+
+impl Served {
+    fn new(folder: &Path, export: Arc<dyn Export>) -> Result<Served> {
+        let socket = folder.join("ours.socket");
+        let offer = Offer::new("bench", "", export);
+        let server = Server::start(
+            vec![offer],
+            &[Address::Unix(socket.clone())],
+            Limits::default(),
+        )?;
+        Ok(Served {
+            _server: server,
+            socket,
+        })
+    }
+}
+
+/// Memory with one bit that reads wrong.
+struct Spoiled(Memory);
+
+impl Export for Spoiled {
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    fn submit(&self, command: Command<'_>, completion: Completion) {
+        match command {
+            Command::Read {
+                offset: 40960,
+                length,
+            } => completion.data(&vec![1; length as usize]),
+            command => self.0.submit(command, completion),
+        }
+    }
+}
+
+/// Whether fio notices a block that is not what was written.
+fn spoiled(folder: &Path, mib: u64) -> Result<bool> {
+    let served = Served::new(folder, Arc::new(Spoiled(Memory::new(3 * mib << 20, 4096))))?;
+    Ok(nbd::fio(folder, &served.socket, &verified_jobs(mib, 0), &[])?.failed)
+}
+
+/// What requests cost.
+struct Cost {
+    load: &'static str,
+    server: String,
+    /// Of every round: processor microseconds of the server a request, and requests a second.
+    rounds: Vec<(f64, f64)>,
+}
+
+impl Cost {
+    fn json(&self) -> serde_json::Value {
+        json!({ "load": self.load, "server": self.server, "rounds_us_and_iops": self.rounds })
+    }
+
+    fn median(&self, part: impl Fn(&(f64, f64)) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.rounds.iter().map(part).collect();
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    }
+}
+
+const OURS: &str = "seiner, memory";
+const NBDKIT: &str = "nbdkit, memory";
+
+fn costs(settings: &Settings, folder: &Path) -> Result<Vec<Cost>> {
+    let jobs = |load: &str| {
+        format!(
+            "{load}\nbs=4k\nsize={SERVED_BYTES}\ntime_based=1\nruntime={}\nrandrepeat=0\n[load]\n",
+            settings.seconds
+        )
+    };
+    let nbdkit = Nbdkit::start(folder, SERVED_BYTES)?;
+    let mut costs: Vec<Cost> = Vec::new();
+    for _ in 0..settings.rounds {
+        for (load, text) in LOADS {
+            let mut measured = Vec::new();
+            {
+                let served = Served::new(folder, Arc::new(Memory::new(SERVED_BYTES, 4096)))?;
+                let used = |_: &()| Ok(Usage::own()?.cpu_s);
+                measured.push((
+                    OURS.to_string(),
+                    cost(folder, &served.socket, &jobs(text), used, &())?,
+                ));
+            }
+            let used = |nbdkit: &Nbdkit| Ok(nbdkit.usage()?.cpu_s);
+            measured.push((
+                NBDKIT.to_string(),
+                cost(folder, &nbdkit.socket, &jobs(text), used, &nbdkit)?,
+            ));
+            for strategy in [Merging::Never, Merging::Adaptive] {
+                let bytes = SERVED_BYTES / 4 + (1 << 20);
+                let devices = (0..MEMBERS).map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>);
+                let array = array(devices.collect(), bytes, strategy)?;
+                let served = Served::new(folder, Arc::clone(&array) as Arc<dyn Export>)?;
+                let used = |_: &()| Ok(Usage::own()?.cpu_s);
+                let name = format!("seiner, RAID 6 in memory, {}", strategy.name());
+                measured.push((name, cost(folder, &served.socket, &jobs(text), used, &())?));
+                drop(served);
+                array.stop()?;
+            }
+            for (server, round) in measured {
+                eprintln!(
+                    "{load}, {server}: {:.2} µs, {:.0} requests a second",
+                    round.0, round.1
+                );
+                match costs
+                    .iter_mut()
+                    .find(|cost| cost.load == load && cost.server == server)
+                {
+                    Some(cost) => cost.rounds.push(round),
+                    None => costs.push(Cost {
+                        load,
+                        server,
+                        rounds: vec![round],
+                    }),
+                }
+            }
+        }
+    }
+    Ok(costs)
+}
+
+/// Processor microseconds a request, and requests a second.
+fn cost<T>(
+    folder: &Path,
+    socket: &Path,
+    jobs: &str,
+    used: impl Fn(&T) -> Result<f64>,
+    of: &T,
+) -> Result<(f64, f64)> {
+    let before = used(of)?;
+    let done = nbd::fio(folder, socket, jobs, &[])?;
+    anyhow::ensure!(
+        !done.failed && done.requests > 0,
+        "fio failed on {}",
+        socket.display()
+    );
+    let spent = used(of)? - before;
+    Ok((
+        spent * 1e6 / done.requests as f64,
+        done.requests as f64 / done.seconds,
+    ))
+}
+
+fn verified_table(verified: &[Verified]) -> Table {
+    let mut table = Table::new(
+        "Verified by fio: random and sequential 4 KiB, and random 512 bytes to 64 KiB, side by side",
+        &[
+            "strategy",
+            "members lost",
+            "MB written",
+            "MB verified",
+            "wrong",
+        ],
+    );
+    for one in verified {
+        table.rows.push(vec![
+            one.strategy.into(),
+            one.lost.to_string(),
+            short(one.new.bytes_written as f64 / 1e6),
+            short(one.bytes() as f64 / 1e6),
+            if one.failed() { "**yes**" } else { "nothing" }.into(),
+        ]);
+    }
+    table
+}
+
+fn costs_table(costs: &[Cost]) -> Table {
+    let mut table = Table::new(
+        "Processor time of the server",
+        &[
+            "load",
+            "server",
+            "µs a request",
+            "least",
+            "most",
+            "requests a second",
+        ],
+    );
+    for (load, _) in LOADS {
+        for cost in costs.iter().filter(|cost| cost.load == load) {
+            let times = cost.rounds.iter().map(|round| round.0);
+            table.rows.push(vec![
+                load.into(),
+                cost.server.clone(),
+                short(cost.median(|round| round.0)),
+                short(times.clone().fold(f64::INFINITY, f64::min)),
+                short(times.fold(0.0, f64::max)),
+                short(cost.median(|round| round.1)),
+            ]);
+        }
+    }
+    table
+}
+
+fn checks(
+    verified: &[Verified],
+    spoiled: bool,
+    costs: &[Cost],
+    parity: &[(usize, usize, f64)],
+) -> Vec<Check> {
+    let wrong = verified.iter().filter(|one| one.failed()).count();
+    let least = verified.iter().map(Verified::bytes).min().unwrap_or(0);
+    let mut checks = vec![
+        Check::new(
+            format!(
+                "runs of {} in which fio found something wrong",
+                verified.len()
+            ),
+            Some(wrong as f64),
+            Relation::AtMost,
+            Some(0.0),
+            "",
+        ),
+        Check::new(
+            "least that a run verified",
+            Some(least as f64 / 1e6),
+            Relation::AtLeast,
+            Some(1.0),
+            "MB",
+        ),
+        Check::new(
+            "fio notices a volume that returns a wrong block",
+            Some(f64::from(u8::from(spoiled))),
+            Relation::AtLeast,
+            Some(1.0),
+            "",
+        ),
+    ];
+    for (load, _) in LOADS {
+        let median = |server: &str| {
+            let mut found = costs
+                .iter()
+                .filter(|cost| cost.load == load && cost.server == server);
+            found.next().map(|cost| cost.median(|round| round.0))
+        };
+        checks.push(Check::new(
+            format!("processor time a request beside nbdkit's, {load}"),
+            median(OURS),
+            Relation::AtMost,
+            median(NBDKIT),
+            "µs",
+        ));
+    }
+    checks.push(raid_matrix::parity_check(parity));
+    checks
+}

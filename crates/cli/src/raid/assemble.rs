@@ -1,0 +1,73 @@
+//! `seiner raid assemble`: put an array in order without serving it.
+
+use super::report::Report;
+use super::running::RunningFlags;
+use crate::failure::Failure;
+use anyhow::anyhow;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use seiner_raid::{Array, TaskKind};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+/// Put an array in order without serving it.
+///
+/// Syndromes are made to fit that a crash or the creation left unfit, members that lack something are filled, and the
+/// array is stopped. `serve` does the same while it serves; this is for those who want it done before.
+#[derive(Args)]
+pub struct Assemble {
+    #[command(flatten)]
+    running: RunningFlags,
+}
+
+impl Assemble {
+    /// Runs until all is done.
+    pub fn run(self) -> Result<(), Failure> {
+        let array = self.running.assemble()?;
+        wait(&array);
+        let status = array
+            .status()
+            .ok_or_else(|| anyhow!("the array ended by itself"))?;
+        let failed = status.tasks.iter().any(|task| task.failed > 0);
+        print!("{}", Report::new(&array, status, &[]).text());
+        array
+            .stop()
+            .map_err(|failure| anyhow!("the last flush failed: {failure}"))?;
+        match failed {
+            true => Err(Failure::Refused),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Waits until no task is left, with a bar for each where somebody looks.
+fn wait(array: &Array) {
+    let mut bars: BTreeMap<String, ProgressBar> = BTreeMap::new();
+    while let Some(status) = array.status() {
+        for task in status.tasks.iter().filter(|_| stderr().is_terminal()) {
+            let name = match task.kind {
+                TaskKind::Resync => "resync".to_string(),
+                TaskKind::Rebuild(member) => format!("rebuild of member {member}"),
+                TaskKind::Scrub => "scrub".to_string(),
+            };
+            let bar = bars
+                .entry(name.clone())
+                .or_insert_with(|| bar(task.stripes, name));
+            bar.set_position(task.done);
+        }
+        if status.tasks.iter().all(|task| task.over) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    bars.values().for_each(ProgressBar::finish);
+}
+
+fn bar(stripes: u64, name: String) -> ProgressBar {
+    let template = "{msg} {bar:30} {pos}/{len} stripes {eta} left";
+    let style = ProgressStyle::with_template(template).expect("the template is a constant");
+    ProgressBar::new(stripes)
+        .with_style(style)
+        .with_message(name)
+}

@@ -1,0 +1,114 @@
+//! `seiner raid serve`: run an array.
+
+use super::control::Control;
+use super::running::RunningFlags;
+use crate::failure::Failure;
+use anyhow::anyhow;
+use clap::Args;
+use seiner_nbd::{Address, Limits, Offer, Server};
+use seiner_raid::Array;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Run an array, and export it as a network block device (NBD).
+///
+/// The array runs until it is told to stop by `seiner raid stop`, SIGTERM or SIGINT; then everything is durable, and the
+/// next start has nothing to put in order. Clients: nbd-client, qemu, nbdfuse, nbdcopy, fio.
+#[derive(Args)]
+pub struct Serve {
+    /// Export the volume here: a path with a `/` for a Unix socket, or an address like 127.0.0.1:10809. Can be given
+    /// several times.
+    ///
+    /// NBD is neither encrypted nor protected, so that only addresses of this machine are taken.
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Vec<String>,
+    /// The name of the export. Clients that name none get it as well.
+    #[arg(long, value_name = "NAME", default_value = "array")]
+    name: String,
+    /// The control socket, by which the other commands talk to this process.
+    #[arg(long, value_name = "PATH", default_value = "seiner-raid.sock")]
+    control: PathBuf,
+    #[command(flatten)]
+    running: RunningFlags,
+}
+
+impl Serve {
+    /// Runs until it is told to stop.
+    pub fn run(self) -> Result<(), Failure> {
+        let addresses = self.nbd.iter().map(|text| text.parse::<Address>());
+        let addresses = addresses.collect::<Result<Vec<Address>, _>>();
+        let addresses = addresses.map_err(|error| Failure::Usage(error.to_string()))?;
+        let control = Control::listen(&self.control)?;
+        let over = watch_signals(&self.control)?;
+        let array = Arc::new(self.running.assemble()?);
+        let server = export(&array, &self.name, &addresses)?;
+        let exports: Vec<String> = server
+            .iter()
+            .flat_map(|server| server.addresses())
+            .map(|at| uri(at, &self.name))
+            .collect();
+        for export in &exports {
+            eprintln!("The volume is at {export}");
+        }
+        eprintln!("Orders are taken at {}", self.control.display());
+        control.serve(&array, &exports, || over.load(Ordering::SeqCst));
+        // Clients first: what they have under way is answered.
+        drop(server);
+        let stopped = array.stop();
+        drop(control);
+        Ok(stopped.map_err(|failure| anyhow!("the last flush failed: {failure}"))?)
+    }
+}
+
+/// Exports the array; nothing if no address is given.
+fn export(
+    array: &Arc<Array>,
+    name: &str,
+    addresses: &[Address],
+) -> Result<Option<Server>, Failure> {
+    if addresses.is_empty() {
+        return Ok(None);
+    }
+    let description = array
+        .uuid()
+        .map_or_else(String::new, |uuid| format!("array {uuid}"));
+    let offer = Offer::new(name, &description, array.clone());
+    Ok(Some(Server::start(
+        vec![offer],
+        addresses,
+        Limits::default(),
+    )?))
+}
+
+/// An address as clients want it.
+fn uri(address: &Address, name: &str) -> String {
+    match address {
+        Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
+        Address::Tcp(address) => format!("nbd://{address}/{name}"),
+    }
+}
+
+/// From now on, a signal sets a flag and knocks at the control socket.
+fn watch_signals(control: &Path) -> Result<Arc<AtomicBool>, Failure> {
+    let over = Arc::new(AtomicBool::new(false));
+    let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    let (flag, control) = (over.clone(), control.to_path_buf());
+    let watch = move || {
+        for (count, signal) in signals.forever().enumerate() {
+            if count > 0 {
+                // Whoever asks twice does not want to wait.
+                let _ = signal_hook::low_level::emulate_default_handler(signal);
+            }
+            flag.store(true, Ordering::SeqCst);
+            let _ = UnixStream::connect(&control);
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".to_string())
+        .spawn(watch)?;
+    Ok(over)
+}

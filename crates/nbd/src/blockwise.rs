@@ -1,0 +1,337 @@
+//! An export of blocks for clients that ask for any bytes.
+//!
+//! Blocks of which a part is written are read, changed and written, while [`Ranges`] keeps every other change of them
+//! waiting; so no acknowledged byte beside them is lost.
+
+use crate::export::{Command, Completion, Export, Fault, Pieces, Shape, wrong_length};
+use crate::ranges::{Pass, Ranges, Span};
+use crate::zeroing;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An export behind an adapter for its blocks.
+pub(crate) struct Blockwise {
+    inner: Arc<dyn Export>,
+    shape: Shape,
+    ranges: Arc<Ranges>,
+}
+
+/// A write of parts of blocks, on its way.
+struct Patch {
+    /// Where `bytes` lie.
+    begin: u64,
+    /// Whole blocks: what is written, and around it what was there.
+    bytes: Vec<u8>,
+    /// Where the new bytes lie in them.
+    new: std::ops::Range<usize>,
+    /// Where there are blocks in them that must be read.
+    missing: Vec<usize>,
+    durable: bool,
+    completion: Completion,
+    pass: Pass,
+}
+
+/// A command that was split; the last part answers it.
+struct Join {
+    completion: Option<Completion>,
+    fault: Option<Fault>,
+}
+
+impl Blockwise {
+    pub fn new(inner: Arc<dyn Export>) -> Arc<Blockwise> {
+        Arc::new(Blockwise {
+            shape: inner.shape(),
+            inner,
+            ranges: Arc::default(),
+        })
+    }
+
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Starts a command whose range lies within the export, and is not empty.
+    pub fn submit(self: &Arc<Self>, command: Command<'_>, completion: Completion) {
+        match command {
+            Command::Flush => self.inner.submit(command, completion),
+            Command::Read { offset, length } => self.read(offset, length, completion),
+            _ if self.shape.block == 1 && self.shape.zeroes && self.shape.trims => {
+                self.inner.submit(command, completion);
+            }
+            Command::Write {
+                offset,
+                data,
+                durable,
+            } => self.write(offset, data, durable, completion),
+            Command::Trim {
+                offset,
+                length,
+                durable,
+            } => self.trim(offset, length, durable, completion),
+            Command::Zero {
+                offset,
+                length,
+                durable,
+                may_trim,
+            } => self.zero(offset, length, (durable, may_trim), completion),
+        }
+    }
+
+    /// The blocks that bytes touch, from the first byte to the one after the last.
+    fn around(&self, offset: u64, length: u64) -> (u64, u64) {
+        let block = u64::from(self.shape.block);
+        (
+            offset / block * block,
+            (offset + length).next_multiple_of(block),
+        )
+    }
+
+    /// The blocks that bytes cover; the end may lie before the beginning.
+    fn within(&self, offset: u64, length: u64) -> (u64, u64) {
+        let block = u64::from(self.shape.block);
+        (
+            offset.next_multiple_of(block),
+            (offset + length) / block * block,
+        )
+    }
+
+    fn read(&self, offset: u64, length: u64, completion: Completion) {
+        let (begin, end) = self.around(offset, length);
+        let outer = Command::Read {
+            offset: begin,
+            length: end - begin,
+        };
+        if (begin, end) == (offset, offset + length) {
+            return self.inner.submit(outer, completion);
+        }
+        let step = move |result: Result<Pieces<'_, '_>, Fault>| {
+            let outer = result.and_then(|pieces| counted(pieces, end - begin));
+            match outer {
+                Ok(pieces) => completion.pieces(cut(&pieces, offset - begin, length)),
+                Err(fault) => completion.fail(fault),
+            }
+        };
+        self.inner.submit(outer, Completion::then(step));
+    }
+
+    fn write(self: &Arc<Self>, offset: u64, data: &[u8], durable: bool, completion: Completion) {
+        let (begin, end) = self.around(offset, data.len() as u64);
+        if (begin, end) != (offset, offset + data.len() as u64) {
+            return self.patch(offset, data, durable, completion);
+        }
+        let span = whole(begin, end);
+        match self.ranges.try_enter(span) {
+            Some(pass) => self.write_whole(offset, data, durable, completion, pass),
+            None => {
+                let (this, data) = (Arc::clone(self), data.to_vec());
+                self.ranges.enter(span, move |pass| {
+                    this.write_whole(offset, &data, durable, completion, pass);
+                });
+            }
+        }
+    }
+
+    fn write_whole(
+        &self,
+        offset: u64,
+        data: &[u8],
+        durable: bool,
+        completion: Completion,
+        pass: Pass,
+    ) {
+        let command = Command::Write {
+            offset,
+            data,
+            durable,
+        };
+        self.inner.submit(command, leaving(pass, completion));
+    }
+
+    fn patch(self: &Arc<Self>, offset: u64, data: &[u8], durable: bool, completion: Completion) {
+        let (begin, end) = self.around(offset, data.len() as u64);
+        let block = self.shape.block as usize;
+        let first = (offset - begin) as usize;
+        let new = first..first + data.len();
+        let mut bytes = vec![0; (end - begin) as usize];
+        bytes[new.clone()].copy_from_slice(data);
+        let last = bytes.len() - block;
+        let mut missing = Vec::new();
+        if !new.end.is_multiple_of(block) {
+            missing.push(last);
+        }
+        if !new.start.is_multiple_of(block) && missing != [0] {
+            missing.push(0);
+        }
+        let span = Span {
+            begin,
+            end,
+            partial: true,
+        };
+        let this = Arc::clone(self);
+        self.ranges.enter(span, move |pass| {
+            this.fill(Patch {
+                begin,
+                bytes,
+                new,
+                missing,
+                durable,
+                completion,
+                pass,
+            });
+        });
+    }
+
+    /// Reads what is missing around a patch, block by block, and writes it.
+    fn fill(self: Arc<Self>, mut patch: Patch) {
+        let Some(place) = patch.missing.pop() else {
+            let Patch { begin, bytes, .. } = patch;
+            return self.write_whole(begin, &bytes, patch.durable, patch.completion, patch.pass);
+        };
+        let read = Command::Read {
+            offset: patch.begin + place as u64,
+            length: u64::from(self.shape.block),
+        };
+        let this = Arc::clone(&self);
+        let step = move |result: Result<Pieces<'_, '_>, Fault>| match result
+            .and_then(|pieces| patch.lay_under(place, pieces, this.shape.block))
+        {
+            Ok(()) => this.fill(patch),
+            Err(fault) => {
+                drop(patch.pass);
+                patch.completion.fail(fault);
+            }
+        };
+        self.inner.submit(read, Completion::then(step));
+    }
+
+    fn trim(&self, offset: u64, length: u64, durable: bool, completion: Completion) {
+        let (begin, end) = self.within(offset, length);
+        if begin >= end || !self.shape.trims {
+            return completion.done();
+        }
+        let inner = Arc::clone(&self.inner);
+        self.ranges.enter(whole(begin, end), move |pass| {
+            let command = Command::Trim {
+                offset: begin,
+                length: end - begin,
+                durable,
+            };
+            inner.submit(command, leaving(pass, completion));
+        });
+    }
+
+    fn zero(
+        self: &Arc<Self>,
+        offset: u64,
+        length: u64,
+        (durable, may_trim): (bool, bool),
+        completion: Completion,
+    ) {
+        let (begin, end) = self.within(offset, length);
+        if begin >= end {
+            // Less than two blocks.
+            return self.patch(offset, &vec![0; length as usize], durable, completion);
+        }
+        let join = Arc::new(Mutex::new(Join {
+            completion: Some(completion),
+            fault: None,
+        }));
+        for (from, to) in [(offset, begin), (end, offset + length)] {
+            if from < to {
+                let zeroes = vec![0; (to - from) as usize];
+                self.patch(from, &zeroes, durable, part(&join));
+            }
+        }
+        let (inner, last, zeroes) = (Arc::clone(&self.inner), part(&join), self.shape.zeroes);
+        drop(join);
+        self.ranges.enter(whole(begin, end), move |pass| {
+            let completion = leaving(pass, last);
+            let (offset, length) = (begin, end - begin);
+            if zeroes {
+                let command = Command::Zero {
+                    offset,
+                    length,
+                    durable,
+                    may_trim,
+                };
+                inner.submit(command, completion);
+            } else {
+                zeroing::write(&inner, offset, length, durable, completion);
+            }
+        });
+    }
+}
+
+impl Patch {
+    /// Puts what was read around what is new.
+    fn lay_under(&mut self, place: usize, pieces: Pieces<'_, '_>, block: u32) -> Result<(), Fault> {
+        let old = counted(pieces, block.into())?.concat();
+        let before = place.max(self.new.start).min(place + old.len());
+        let after = self.new.end.max(place).min(place + old.len());
+        self.bytes[place..before].copy_from_slice(&old[..before - place]);
+        self.bytes[after..place + old.len()].copy_from_slice(&old[after - place..]);
+        Ok(())
+    }
+}
+
+impl Drop for Join {
+    fn drop(&mut self) {
+        if let Some(completion) = self.completion.take() {
+            match self.fault.take() {
+                Some(fault) => completion.fail(fault),
+                None => completion.done(),
+            }
+        }
+    }
+}
+
+fn whole(begin: u64, end: u64) -> Span {
+    Span {
+        begin,
+        end,
+        partial: false,
+    }
+}
+
+/// Answers, and lets others change the blocks.
+fn leaving(pass: Pass, completion: Completion) -> Completion {
+    Completion::then(move |result| {
+        drop(pass);
+        match result {
+            Ok(pieces) => completion.pieces(pieces),
+            Err(fault) => completion.fail(fault),
+        }
+    })
+}
+
+/// A part of a command: the first failure counts, and the last part that ends answers.
+fn part(join: &Arc<Mutex<Join>>) -> Completion {
+    let join = Arc::clone(join);
+    Completion::then(move |result| {
+        if let Err(fault) = result {
+            let mut join = join.lock().unwrap_or_else(PoisonError::into_inner);
+            join.fault.get_or_insert(fault);
+        }
+    })
+}
+
+/// All pieces, which must have so many bytes.
+fn counted<'a>(pieces: Pieces<'_, 'a>, length: u64) -> Result<Vec<&'a [u8]>, Fault> {
+    let pieces: Vec<&[u8]> = pieces.collect();
+    let found: usize = pieces.iter().map(|piece| piece.len()).sum();
+    match found as u64 == length {
+        true => Ok(pieces),
+        false => Err(wrong_length()),
+    }
+}
+
+/// So many bytes of the pieces, after some that are left out.
+fn cut<'a>(pieces: &[&'a [u8]], skip: u64, length: u64) -> impl Iterator<Item = &'a [u8]> {
+    let (mut skip, mut left) = (skip as usize, length as usize);
+    pieces.iter().map(move |piece| {
+        let begin = skip.min(piece.len());
+        let end = (begin + left).min(piece.len());
+        skip -= begin;
+        left -= end - begin;
+        &piece[begin..end]
+    })
+}

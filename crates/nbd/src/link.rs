@@ -1,0 +1,195 @@
+//! The way back to a client: answers from any thread, gathered until the connection's thread writes them.
+
+use crate::export::{Fault, Pieces, wrong_length};
+use crate::protocol::{SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
+use rustix::event::{EventfdFlags, eventfd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The longest text of an error that is sent.
+const LONGEST_TEXT: usize = 1024;
+
+/// Answers that wait to be written, and the count of those that are still to come.
+pub(crate) struct Link {
+    state: Mutex<State>,
+    /// Made readable when the connection's thread sleeps and there is something to write.
+    bell: OwnedFd,
+}
+
+#[derive(Default)]
+struct State {
+    out: Vec<u8>,
+    requests: usize,
+    /// Bytes of requests without an answer.
+    reserved: usize,
+    asleep: bool,
+}
+
+/// What waits for a link's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Outstanding {
+    /// Requests without an answer.
+    pub requests: usize,
+    /// Their bytes, written or read, and those of answers that are not taken.
+    pub bytes: usize,
+}
+
+impl Link {
+    pub fn new() -> std::io::Result<Arc<Link>> {
+        Ok(Arc::new(Link {
+            state: Mutex::default(),
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds bytes that answer no request: those of the handshake.
+    pub fn say(&self, add: impl FnOnce(&mut Vec<u8>)) {
+        add(&mut self.state().out);
+    }
+
+    pub fn outstanding(&self) -> Outstanding {
+        let state = self.state();
+        Outstanding {
+            requests: state.requests,
+            bytes: state.reserved + state.out.len(),
+        }
+    }
+
+    /// All that is to be written; `buffer`, which is empty, takes its place.
+    pub fn take(&self, buffer: &mut Vec<u8>) {
+        std::mem::swap(&mut self.state().out, buffer);
+    }
+
+    /// Promises that the connection's thread will wait for the bell; false if there is something to write already.
+    pub fn fall_asleep(&self) -> bool {
+        let mut state = self.state();
+        state.asleep = state.out.is_empty();
+        state.asleep
+    }
+
+    /// The connection's thread is awake again.
+    pub fn wake(&self) {
+        self.state().asleep = false;
+    }
+
+    /// Wakes the connection's thread.
+    pub fn ring(&self) {
+        // Only a counter that is full could refuse, and then the bell rings already.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+    }
+
+    /// Makes the bell silent.
+    pub fn hush(&self) {
+        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+    }
+
+    pub fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}
+
+/// The place of a request's answer.
+pub(crate) struct Ticket {
+    link: Arc<Link>,
+    cookie: [u8; 8],
+    structured: bool,
+    /// Of a request that reads: where, and how many bytes.
+    read: Option<(u64, u32)>,
+    /// Bytes that it writes.
+    written: usize,
+}
+
+impl Ticket {
+    /// For a request; the link counts it from now on.
+    pub fn new(
+        link: &Arc<Link>,
+        cookie: [u8; 8],
+        structured: bool,
+        read: Option<(u64, u32)>,
+        written: usize,
+    ) -> Ticket {
+        let ticket = Ticket {
+            link: Arc::clone(link),
+            cookie,
+            structured,
+            read,
+            written,
+        };
+        let mut state = link.state();
+        state.requests += 1;
+        state.reserved += ticket.length() + written;
+        ticket
+    }
+
+    /// Bytes that it reads.
+    fn length(&self) -> usize {
+        self.read.map_or(0, |(_, length)| length as usize)
+    }
+
+    /// Adds the answer to what the connection writes.
+    pub fn answer(self, result: Result<Pieces<'_, '_>, Fault>) {
+        let mut state = self.link.state();
+        state.requests -= 1;
+        state.reserved -= self.length() + self.written;
+        let begin = state.out.len();
+        let written = result.and_then(|pieces| self.success(&mut state.out, pieces));
+        if let Err(fault) = written {
+            state.out.truncate(begin);
+            self.failure(&mut state.out, &fault);
+        }
+        let asleep = std::mem::take(&mut state.asleep);
+        drop(state);
+        if asleep {
+            self.link.ring();
+        }
+    }
+
+    fn success(&self, out: &mut Vec<u8>, pieces: Pieces<'_, '_>) -> Result<(), Fault> {
+        out.reserve(self.length() + 28);
+        match self.read {
+            // Only reads need structured replies.
+            Some((offset, length)) if self.structured => {
+                self.chunk(out, chunk::OFFSET_DATA, length + 8);
+                out.extend_from_slice(&offset.to_be_bytes());
+            }
+            _ => self.simple(out, 0),
+        }
+        let begin = out.len();
+        for piece in pieces {
+            out.extend_from_slice(piece);
+        }
+        match out.len() - begin == self.length() {
+            true => Ok(()),
+            false => Err(wrong_length()),
+        }
+    }
+
+    fn failure(&self, out: &mut Vec<u8>, fault: &Fault) {
+        if !self.structured {
+            return self.simple(out, fault.errno as u32);
+        }
+        let text = &fault.text[..fault.text.floor_char_boundary(LONGEST_TEXT)];
+        self.chunk(out, chunk::ERROR, 6 + text.len() as u32);
+        out.extend_from_slice(&(fault.errno as u32).to_be_bytes());
+        out.extend_from_slice(&(text.len() as u16).to_be_bytes());
+        out.extend_from_slice(text.as_bytes());
+    }
+
+    fn simple(&self, out: &mut Vec<u8>, errno: u32) {
+        out.extend_from_slice(&SIMPLE_REPLY_MAGIC.to_be_bytes());
+        out.extend_from_slice(&errno.to_be_bytes());
+        out.extend_from_slice(&self.cookie);
+    }
+
+    fn chunk(&self, out: &mut Vec<u8>, kind: u16, length: u32) {
+        out.extend_from_slice(&STRUCTURED_REPLY_MAGIC.to_be_bytes());
+        out.extend_from_slice(&chunk::DONE.to_be_bytes());
+        out.extend_from_slice(&kind.to_be_bytes());
+        out.extend_from_slice(&self.cookie);
+        out.extend_from_slice(&length.to_be_bytes());
+    }
+}

@@ -1,0 +1,110 @@
+//! An export in memory, for tests and measurements.
+
+use crate::export::{Command, Completion, Export, Shape};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bytes under one lock.
+const PART: u64 = 256 << 10;
+
+/// So many bytes of memory, zeroes at first. Room is taken when something is written.
+pub struct Memory {
+    shape: Shape,
+    /// Parts of [`PART`] bytes; an empty one has zeroes.
+    parts: Vec<Mutex<Vec<u8>>>,
+}
+
+impl Memory {
+    /// With whole blocks of so many bytes: a power of two up to 64 KiB, of which `bytes` is a multiple.
+    pub fn new(bytes: u64, block: u32) -> Memory {
+        Memory {
+            shape: Shape {
+                bytes,
+                block,
+                preferred: block.max(4096),
+                read_only: false,
+                trims: true,
+                zeroes: true,
+            },
+            parts: (0..bytes.div_ceil(PART))
+                .map(|_| Mutex::default())
+                .collect(),
+        }
+    }
+
+    /// The same, in another shape: without zeroing or trimming, or only to be read.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Shape)) -> Memory {
+        change(&mut self.shape);
+        self
+    }
+
+    fn part(&self, index: u64) -> MutexGuard<'_, Vec<u8>> {
+        let part = &self.parts[index as usize];
+        part.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read(&self, offset: u64, length: u64, completion: Completion) {
+        // Copied, for an answer may lead to the next command, and that to the same locks.
+        let mut bytes = Vec::with_capacity(length as usize);
+        for (index, begin, end) in slices(offset, length) {
+            let part = self.part(index);
+            match part.is_empty() {
+                true => bytes.resize(bytes.len() + end - begin, 0),
+                false => bytes.extend_from_slice(&part[begin..end]),
+            }
+        }
+        completion.data(&bytes);
+    }
+
+    fn write(&self, offset: u64, mut data: &[u8]) {
+        for (index, begin, end) in slices(offset, data.len() as u64) {
+            let (here, rest) = data.split_at(end - begin);
+            data = rest;
+            let mut part = self.part(index);
+            if part.is_empty() {
+                part.resize(PART as usize, 0);
+            }
+            part[begin..end].copy_from_slice(here);
+        }
+    }
+
+    fn clear(&self, offset: u64, length: u64) {
+        for (index, begin, end) in slices(offset, length) {
+            let mut part = self.part(index);
+            match end - begin == PART as usize {
+                true => *part = Vec::new(),
+                false if part.is_empty() => {}
+                false => part[begin..end].fill(0),
+            }
+        }
+    }
+}
+
+/// A range by parts: index, and from where to where in it.
+fn slices(offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, usize)> {
+    let end = offset + length;
+    (offset / PART..end.div_ceil(PART)).map(move |index| {
+        let base = index * PART;
+        let from = offset.max(base) - base;
+        let to = end.min(base + PART) - base;
+        (index, from as usize, to as usize)
+    })
+}
+
+impl Export for Memory {
+    fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    fn submit(&self, command: Command<'_>, completion: Completion) {
+        match command {
+            Command::Read { offset, length } => return self.read(offset, length, completion),
+            Command::Write { offset, data, .. } => self.write(offset, data),
+            Command::Flush => {}
+            Command::Trim { offset, length, .. } | Command::Zero { offset, length, .. } => {
+                self.clear(offset, length);
+            }
+        }
+        completion.done();
+    }
+}

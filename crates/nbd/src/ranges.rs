@@ -1,0 +1,196 @@
+//! Which blocks are being changed, so that nobody changes a part of a block that somebody else is about to write.
+//!
+//! A change of whole blocks waits for changes of parts only, a change of parts for every other. Who waits keeps its turn:
+//! what comes later and overlaps waits behind it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Blocks that are changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// First byte.
+    pub begin: u64,
+    /// The byte after the last.
+    pub end: u64,
+    /// Whether parts of blocks are read and written again.
+    pub partial: bool,
+}
+
+impl Span {
+    fn excludes(&self, other: &Span) -> bool {
+        (self.partial || other.partial) && self.begin < other.end && other.begin < self.end
+    }
+}
+
+type Job = Box<dyn FnOnce(Pass) + Send>;
+
+/// All changes under way, and those that wait.
+#[derive(Default)]
+pub(crate) struct Ranges(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    active: Vec<Option<Span>>,
+    free: Vec<usize>,
+    partial: usize,
+    waiting: VecDeque<(Span, Job)>,
+    /// Somebody starts those that wait, and will look again.
+    starting: bool,
+}
+
+/// The right to change blocks, until it is dropped.
+pub(crate) struct Pass {
+    ranges: Arc<Ranges>,
+    place: usize,
+}
+
+impl Ranges {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A pass, unless one has to wait.
+    pub fn try_enter(self: &Arc<Self>, span: Span) -> Option<Pass> {
+        let mut state = self.state();
+        let free = state.is_free(&span, state.waiting.len());
+        free.then(|| self.pass(&mut state, span))
+    }
+
+    /// Does something with a pass, now or later.
+    pub fn enter(self: &Arc<Self>, span: Span, job: impl FnOnce(Pass) + Send + 'static) {
+        let mut state = self.state();
+        if state.is_free(&span, state.waiting.len()) {
+            let pass = self.pass(&mut state, span);
+            drop(state);
+            job(pass);
+        } else {
+            state.waiting.push_back((span, Box::new(job)));
+        }
+    }
+
+    fn pass(self: &Arc<Self>, state: &mut State, span: Span) -> Pass {
+        Pass {
+            ranges: Arc::clone(self),
+            place: state.insert(span),
+        }
+    }
+
+    fn leave(self: &Arc<Self>, place: usize) {
+        let mut state = self.state();
+        state.remove(place);
+        // A job may end before it returns, and so come here again: one loop starts them all, or the stack would grow.
+        if state.waiting.is_empty() || std::mem::replace(&mut state.starting, true) {
+            return;
+        }
+        while let Some((span, job)) = state.next() {
+            let pass = self.pass(&mut state, span);
+            drop(state);
+            job(pass);
+            state = self.state();
+        }
+        state.starting = false;
+    }
+}
+
+impl State {
+    /// Whether a span may go ahead of all but the first so many that wait.
+    fn is_free(&self, span: &Span, ahead: usize) -> bool {
+        if !span.partial && self.partial == 0 && ahead == 0 {
+            return true;
+        }
+        let mut active = self.active.iter().flatten();
+        let mut waiting = self.waiting.iter().take(ahead);
+        !active.any(|other| other.excludes(span)) && !waiting.any(|(other, _)| other.excludes(span))
+    }
+
+    fn next(&mut self) -> Option<(Span, Job)> {
+        let mut places = 0..self.waiting.len();
+        let place = places.find(|&place| self.is_free(&self.waiting[place].0, place))?;
+        self.waiting.remove(place)
+    }
+
+    fn insert(&mut self, span: Span) -> usize {
+        self.partial += usize::from(span.partial);
+        match self.free.pop() {
+            Some(place) => {
+                self.active[place] = Some(span);
+                place
+            }
+            None => {
+                self.active.push(Some(span));
+                self.active.len() - 1
+            }
+        }
+    }
+
+    fn remove(&mut self, place: usize) {
+        let span = self.active[place].take().expect("a pass is dropped once");
+        self.partial -= usize::from(span.partial);
+        self.free.push(place);
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.ranges.leave(self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(begin: u64, end: u64, partial: bool) -> Span {
+        Span {
+            begin,
+            end,
+            partial,
+        }
+    }
+
+    #[test]
+    fn whole_blocks_go_together_and_parts_alone() {
+        let ranges = Arc::new(Ranges::default());
+        let whole = ranges.try_enter(span(0, 8, false)).unwrap();
+        let same = ranges.try_enter(span(0, 8, false)).unwrap();
+        assert!(ranges.try_enter(span(4, 6, true)).is_none());
+        let beside = ranges.try_enter(span(8, 9, true)).unwrap();
+        assert!(ranges.try_enter(span(8, 12, false)).is_none());
+        drop((whole, same));
+        assert!(ranges.try_enter(span(4, 6, true)).is_some());
+        drop(beside);
+    }
+
+    #[test]
+    fn who_waits_keeps_its_turn() {
+        let ranges = Arc::new(Ranges::default());
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let first = ranges.try_enter(span(0, 1, false)).unwrap();
+        for (name, partial) in [("part", true), ("whole", false), ("another part", true)] {
+            let order = Arc::clone(&order);
+            ranges.enter(span(0, 1, partial), move |_| {
+                order.lock().unwrap().push(name)
+            });
+        }
+        // Whole blocks overlap only with whole ones that are active, but a part waits before them.
+        assert!(ranges.try_enter(span(0, 1, false)).is_none());
+        assert!(order.lock().unwrap().is_empty());
+        drop(first);
+        assert_eq!(*order.lock().unwrap(), ["part", "whole", "another part"]);
+        assert!(ranges.try_enter(span(0, 1, true)).is_some());
+    }
+
+    #[test]
+    fn many_that_wait_take_no_stack() {
+        let ranges = Arc::new(Ranges::default());
+        let first = ranges.try_enter(span(0, 1, true)).unwrap();
+        let count = Arc::new(Mutex::new(0));
+        for _ in 0..100_000 {
+            let count = Arc::clone(&count);
+            ranges.enter(span(0, 1, true), move |_| *count.lock().unwrap() += 1);
+        }
+        drop(first);
+        assert_eq!(*count.lock().unwrap(), 100_000);
+    }
+}

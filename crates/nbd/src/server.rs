@@ -1,0 +1,261 @@
+//! The server: listeners, connections, and their end.
+
+use crate::blockwise::Blockwise;
+use crate::connection::{self, Closed};
+use crate::export::{Command, Completion, Export, Shape};
+use crate::listen::{Address, ListenError, Listener};
+use crate::session::{End, Session};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::net::{Shutdown, SocketFlags, accept_with, shutdown};
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use tracing::{debug, info, warn};
+
+/// The longest name and description of an export.
+const LONGEST_NAME: usize = 4096;
+/// How long accepting pauses when the system has no descriptors left.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What clients may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections at once; one more is closed at once.
+    pub connections: usize,
+    /// Requests of a connection without an answer. Further ones wait in the socket.
+    pub requests: usize,
+    /// Bytes of a connection's reads and writes without an answer, and of answers not written. It is passed by one request
+    /// at most.
+    pub bytes: usize,
+    /// How long a client may take to choose an export.
+    pub handshake: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 64,
+            requests: 1024,
+            bytes: 64 << 20,
+            handshake: Duration::from_secs(10),
+        }
+    }
+}
+
+/// An export under its name.
+pub struct Offer {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    export: Arc<Blockwise>,
+}
+
+impl Offer {
+    /// Offers an export.
+    ///
+    /// # Panics
+    /// If name or description have more than 4,096 bytes, or the export's shape is none (see [`Shape`]).
+    pub fn new(name: &str, description: &str, export: Arc<dyn Export>) -> Arc<Offer> {
+        let shape = export.shape();
+        assert!(
+            name.len().max(description.len()) <= LONGEST_NAME,
+            "names and descriptions have at most {LONGEST_NAME} bytes"
+        );
+        assert!(
+            shape.block.is_power_of_two()
+                && shape.block <= 64 << 10
+                && shape.bytes.is_multiple_of(u64::from(shape.block)),
+            "a size in blocks of a power of two: {shape:?}"
+        );
+        assert!(
+            shape.preferred.is_power_of_two() && (512..=32 << 20).contains(&shape.preferred),
+            "preferred sizes lie between 512 bytes and 32 MiB: {shape:?}"
+        );
+        Arc::new(Offer {
+            name: name.into(),
+            description: description.into(),
+            export: Blockwise::new(export),
+        })
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        self.export.shape()
+    }
+
+    pub(crate) fn submit(&self, command: Command<'_>, completion: Completion) {
+        self.export.submit(command, completion);
+    }
+}
+
+impl fmt::Debug for Offer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ({:?})", self.name, self.shape())
+    }
+}
+
+/// A running server. Dropped, it stops.
+pub struct Server {
+    addresses: Vec<Address>,
+    stop: Arc<OwnedFd>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+struct Acceptor {
+    listeners: Vec<Listener>,
+    offers: Arc<[Arc<Offer>]>,
+    limits: Limits,
+    stop: Arc<OwnedFd>,
+    connections: Vec<(Arc<OwnedFd>, JoinHandle<()>)>,
+}
+
+impl Server {
+    /// Listens, and serves exports; a client that names none gets the first.
+    ///
+    /// # Errors
+    /// Where it cannot listen, and why.
+    pub fn start(
+        offers: Vec<Arc<Offer>>,
+        addresses: &[Address],
+        limits: Limits,
+    ) -> Result<Server, ListenError> {
+        let listeners: Vec<Listener> = addresses
+            .iter()
+            .map(Listener::new)
+            .collect::<Result<_, _>>()?;
+        let addresses: Vec<Address> = listeners
+            .iter()
+            .map(|listener| listener.address.clone())
+            .collect();
+        let failed = |error| ListenError::System {
+            address: addresses
+                .first()
+                .cloned()
+                .unwrap_or(Address::Unix("".into())),
+            error,
+        };
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let stop = Arc::new(eventfd(0, flags).map_err(|error| failed(error.into()))?);
+        let acceptor = Acceptor {
+            listeners,
+            offers: offers.into(),
+            limits,
+            stop: Arc::clone(&stop),
+            connections: Vec::new(),
+        };
+        let acceptor = thread::Builder::new()
+            .name("seiner-nbd".into())
+            .spawn(move || acceptor.run())
+            .map_err(failed)?;
+        Ok(Server {
+            addresses,
+            stop,
+            acceptor: Some(acceptor),
+        })
+    }
+
+    /// Where it listens, with ports as they are.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    /// Takes no more requests, answers those that came, and ends all connections.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Only a counter that is full could refuse.
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        if let Some(acceptor) = self.acceptor.take() {
+            // A thread that panicked has said so.
+            let _ = acceptor.join();
+        }
+    }
+}
+
+impl Acceptor {
+    fn run(mut self) {
+        loop {
+            let mut polled: Vec<PollFd<'_>> = self
+                .listeners
+                .iter()
+                .map(|listener| PollFd::new(&listener.socket, PollFlags::IN))
+                .chain([PollFd::new(&*self.stop, PollFlags::IN)])
+                .collect();
+            if let Err(error) = poll(&mut polled, None) {
+                debug!(%error, "waiting for clients");
+                continue;
+            }
+            let ready: Vec<bool> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+            if ready.last() == Some(&true) {
+                break;
+            }
+            for (place, _) in ready.iter().enumerate().filter(|(_, ready)| **ready) {
+                if let Err(error) = self.accept(place) {
+                    warn!(%error, "a client could not be accepted");
+                    thread::sleep(PAUSE);
+                }
+            }
+        }
+        self.end();
+    }
+
+    fn accept(&mut self, place: usize) -> io::Result<()> {
+        let listener = &self.listeners[place];
+        let socket = match accept_with(&listener.socket, SocketFlags::CLOEXEC) {
+            Ok(socket) => Arc::new(socket),
+            Err(rustix::io::Errno::CONNABORTED | rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        self.connections.retain(|(_, thread)| !thread.is_finished());
+        if self.connections.len() >= self.limits.connections {
+            warn!(
+                connections = self.limits.connections,
+                "a client was sent away: there are as many connections as may be"
+            );
+            return Ok(());
+        }
+        listener.prepare(&socket)?;
+        let session = Session::new(Arc::clone(&self.offers), self.limits)?;
+        let (of_thread, handshake) = (Arc::clone(&socket), self.limits.handshake);
+        let thread = thread::Builder::new()
+            .name("seiner-nbd-conn".into())
+            .spawn(move || {
+                let closed = connection::serve(&of_thread, session, handshake);
+                // The acceptor still has the socket; the client is told now.
+                let _ = shutdown(&*of_thread, Shutdown::Both);
+                match closed {
+                    Closed::Said(End::Disconnected | End::Aborted) | Closed::HungUp => {
+                        debug!(%closed, "a connection ended");
+                    }
+                    closed => info!(%closed, "a connection was ended"),
+                }
+            })?;
+        self.connections.push((socket, thread));
+        Ok(())
+    }
+
+    /// Ends all connections; those that do not take their answers are cut off.
+    fn end(mut self) {
+        self.listeners.clear();
+        for (socket, _) in &self.connections {
+            // Reading ends as if the client had gone; what came is answered.
+            let _ = shutdown(&**socket, Shutdown::Read);
+        }
+        let patience = Instant::now() + Duration::from_secs(5);
+        for (socket, thread) in self.connections {
+            while !thread.is_finished() && Instant::now() < patience {
+                thread::sleep(Duration::from_millis(5));
+            }
+            let _ = shutdown(&*socket, Shutdown::Both);
+            // An export that never answers would hold us for ever: its connection's thread is left alone.
+            if thread.is_finished() {
+                let _ = thread.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Requests: what they ask for, and whether it can be given.
+
+use crate::export::{Errno, Fault, Shape};
+use crate::protocol::{LARGEST_PAYLOAD, REQUEST_BYTES, REQUEST_MAGIC, command, command_flag, take};
+use crate::session::End;
+
+/// A request as it came, without its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub flags: u16,
+    pub kind: u16,
+    pub cookie: [u8; 8],
+    pub offset: u64,
+    pub length: u32,
+}
+
+/// What a request asks for, checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    Read,
+    Write,
+    Disconnect,
+    Flush,
+    Trim,
+    Zero,
+}
+
+impl Request {
+    /// The next request of the input, which is cut off if it is there.
+    ///
+    /// # Errors
+    /// If it does not begin as a request does: then nothing that follows can be told apart.
+    pub fn next(input: &mut &[u8]) -> Result<Option<Request>, End> {
+        let Some((mut bytes, rest)) = input.split_at_checked(REQUEST_BYTES) else {
+            return Ok(None);
+        };
+        let bytes = &mut bytes;
+        let (Some(magic), Some(flags), Some(kind), Some(cookie), Some(offset), Some(length)) = (
+            take(bytes),
+            take(bytes),
+            take(bytes),
+            take(bytes),
+            take(bytes),
+            take(bytes),
+        ) else {
+            return Ok(None);
+        };
+        if u32::from_be_bytes(magic) != REQUEST_MAGIC {
+            return Err(End::Magic);
+        }
+        *input = rest;
+        Ok(Some(Request {
+            flags: u16::from_be_bytes(flags),
+            kind: u16::from_be_bytes(kind),
+            cookie,
+            offset: u64::from_be_bytes(offset),
+            length: u32::from_be_bytes(length),
+        }))
+    }
+
+    /// Bytes of data that follow, whether or not the request is served.
+    pub fn payload(&self) -> u32 {
+        if self.kind == command::WRITE {
+            self.length
+        } else {
+            0
+        }
+    }
+
+    pub fn durable(&self) -> bool {
+        self.flags & command_flag::FUA != 0
+    }
+
+    /// What is asked for.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn wish(&self, shape: &Shape, structured: bool) -> Result<Wish, Fault> {
+        use command_flag::{DF, FAST_ZERO, FUA, NO_HOLE};
+        // FUA may be set everywhere, and means nothing where nothing is written.
+        let (wish, flags) = match self.kind {
+            command::READ if structured => (Wish::Read, FUA | DF),
+            command::READ => (Wish::Read, FUA),
+            command::WRITE => (Wish::Write, FUA),
+            command::DISC => return Ok(Wish::Disconnect),
+            command::FLUSH => (Wish::Flush, FUA),
+            command::TRIM => (Wish::Trim, FUA),
+            command::WRITE_ZEROES => (Wish::Zero, FUA | NO_HOLE | FAST_ZERO),
+            kind => return Err(invalid(format!("request {kind} is not known"))),
+        };
+        let stray = self.flags & !flags;
+        if stray != 0 {
+            return Err(invalid(format!(
+                "flags {stray:#x} are not known in a request {}",
+                self.kind
+            )));
+        }
+        if wish != Wish::Flush {
+            self.range(wish, shape)?;
+        }
+        if shape.read_only && !matches!(wish, Wish::Read | Wish::Flush) {
+            return Err(Fault::new(Errno::Permission, "this export is read-only"));
+        }
+        if wish == Wish::Zero && self.flags & FAST_ZERO != 0 && !shape.zeroes {
+            let text = "zeroes are no faster than other bytes here";
+            return Err(Fault::new(Errno::Unsupported, text));
+        }
+        Ok(wish)
+    }
+
+    fn range(&self, wish: Wish, shape: &Shape) -> Result<(), Fault> {
+        let (offset, length) = (self.offset, self.length);
+        if length == 0 {
+            return Err(invalid("a request of no bytes"));
+        }
+        if length > LARGEST_PAYLOAD && matches!(wish, Wish::Read | Wish::Write) {
+            return Err(invalid(format!(
+                "{length} bytes at once: ask for {LARGEST_PAYLOAD} at most"
+            )));
+        }
+        let end = offset.checked_add(u64::from(length));
+        if end.is_some_and(|end| end <= shape.bytes) {
+            return Ok(());
+        }
+        let text = format!(
+            "{length} bytes from {offset} reach beyond the {} bytes that there are",
+            shape.bytes
+        );
+        let errno = match wish {
+            Wish::Write | Wish::Zero => Errno::NoSpace,
+            _ => Errno::Invalid,
+        };
+        Err(Fault::new(errno, text))
+    }
+}
+
+fn invalid(text: impl Into<std::borrow::Cow<'static, str>>) -> Fault {
+    Fault::new(Errno::Invalid, text)
+}

@@ -1,0 +1,92 @@
+//! From devices to a running array.
+
+use super::keeper::Slot;
+use super::{Array, Launch, Running};
+use crate::member::Member;
+use crate::record::{
+    AssembleError, Intent, Plan, Seen, intent, plan, superblock, write_superblock,
+};
+use std::sync::Arc;
+
+impl Array {
+    /// Runs the array that these devices make. With `degraded`, members may be missing as far as the level bears it; they
+    /// are put on record as gone.
+    ///
+    /// # Errors
+    /// What speaks against it. Nothing was written then, unless a device failed.
+    pub fn assemble(
+        devices: Vec<Arc<dyn Member>>,
+        degraded: bool,
+        mut running: Running,
+    ) -> Result<Array, AssembleError> {
+        let seen = devices.iter().map(|device| Seen {
+            name: device.name(),
+            bytes: device.bytes(),
+            superblock: superblock(&**device),
+        });
+        let plan = plan(seen.collect(), degraded)?;
+        let geometry = plan
+            .superblock
+            .geometry()
+            .expect("checked when it was decoded");
+        running.settings.region_stripes = plan.superblock.region_stripes;
+        let members: Vec<Option<Arc<dyn Member>>> = plan
+            .members
+            .iter()
+            .map(|at| at.map(|at| devices[at].clone()))
+            .collect();
+        let intent = known_intent(&plan, &members)?;
+        let mut superblock = plan.superblock;
+        superblock.generation += 1;
+        superblock.clean = false;
+        for (member, device) in members.iter().enumerate() {
+            if let Some(device) = device {
+                superblock.index = Some(member);
+                write_superblock(&**device, &superblock).map_err(|error| {
+                    AssembleError::System {
+                        name: device.name(),
+                        error,
+                    }
+                })?;
+            }
+        }
+        let slots = members.into_iter().zip(&superblock.fillings);
+        let slots = slots
+            .map(|(device, &filling)| Slot::new(device, filling))
+            .collect();
+        Ok(Array::launch(Launch {
+            geometry,
+            running,
+            offset: superblock.data_offset,
+            slots,
+            spares: plan.spares.iter().map(|&at| devices[at].clone()).collect(),
+            books: Some((superblock, intent)),
+        })?)
+    }
+}
+
+/// What the members together know of where they were being written. If none of them knows, everything may not fit.
+fn known_intent(plan: &Plan, members: &[Option<Arc<dyn Member>>]) -> Result<Intent, AssembleError> {
+    let mut known: Option<Intent> = None;
+    for device in members.iter().flatten() {
+        let found =
+            intent(&**device, plan.superblock.array).map_err(|error| AssembleError::System {
+                name: device.name(),
+                error,
+            })?;
+        known = match (known, found) {
+            (Some(mut known), Some(found)) => {
+                known.join(&found);
+                Some(known)
+            }
+            (known, found) => known.or(found),
+        };
+    }
+    let superblock = &plan.superblock;
+    Ok(known.unwrap_or_else(|| {
+        let mut all = Intent::new(superblock.region_stripes);
+        (0..superblock.stripes.div_ceil(superblock.region_stripes))
+            .for_each(|region| all.mark(region));
+        all
+    }))
+}

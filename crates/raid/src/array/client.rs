@@ -1,0 +1,272 @@
+//! Requests from outside: divided among shards, and put together again.
+
+use super::answer::{Answer, Completion};
+use super::{Array, Shared, worker::Message, zeroes};
+use crate::block::Page;
+use crate::geometry::BLOCK_BYTES;
+use crate::request::{Failure, Request};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is asked of the volume. Addresses and lengths are in blocks.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Give me blocks.
+    Read {
+        /// First block.
+        start: u64,
+        /// How many.
+        blocks: u64,
+    },
+    /// Keep blocks.
+    Write {
+        /// First block.
+        start: u64,
+        /// The blocks.
+        data: Vec<Page>,
+        /// Acknowledge when they survive a power cut.
+        durable: bool,
+    },
+    /// Keep zeroes.
+    WriteZeroes {
+        /// First block.
+        start: u64,
+        /// How many.
+        blocks: u64,
+        /// Acknowledge when they survive a power cut.
+        durable: bool,
+    },
+    /// What these blocks hold matters no more. Members keep their room, and syndromes must fit whatever is there, so
+    /// nothing is done.
+    Trim {
+        /// First block.
+        start: u64,
+        /// How many.
+        blocks: u64,
+    },
+    /// Acknowledge when all writes acknowledged before survive a power cut.
+    Flush,
+}
+
+/// Bytes of zeroes that are written at once.
+const ZEROED_AT_ONCE: u64 = 8 << 20;
+
+/// A request of which some shards have not answered.
+struct Joint {
+    left: usize,
+    data: Vec<Option<Page>>,
+    failure: Option<Failure>,
+    completion: Option<Completion>,
+}
+
+impl Shared {
+    fn closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Gives a request to a shard.
+    pub(super) fn ask(&self, shard: usize, request: Request<Page>, completion: Completion) {
+        // If the shard has ended, the answer that comes back says so when it is dropped.
+        let _ = self.shards[shard].send(Message::Request(request, Answer::new(completion)));
+    }
+
+    fn divide(&self, command: Command, completion: Completion) {
+        let (start, blocks) = match &command {
+            Command::Read { start, blocks } => (*start, *blocks),
+            Command::Write { start, data, .. } => (*start, data.len() as u64),
+            _ => return self.flush(completion),
+        };
+        let runs = self.sharding.runs(&self.geometry, start, blocks);
+        if let [(shard, _)] = runs[..] {
+            return self.ask(shard, part(command, start, blocks, 0), completion);
+        }
+        let data = match &command {
+            Command::Read { blocks, .. } => vec![None; *blocks as usize],
+            _ => Vec::new(),
+        };
+        let joint = Joint::new(runs.len(), data, completion);
+        let mut offset = 0;
+        for (shard, blocks) in runs {
+            let request = part(command.clone(), start + offset as u64, blocks, offset);
+            self.ask(shard, request, Joint::member(&joint, offset));
+            offset += blocks as usize;
+        }
+    }
+
+    /// Flushes every shard.
+    pub(super) fn flush(&self, completion: Completion) {
+        let joint = Joint::new(self.shards.len(), Vec::new(), completion);
+        for shard in 0..self.shards.len() {
+            self.ask(shard, Request::Flush, Joint::member(&joint, 0));
+        }
+    }
+
+    /// Writes zeroes piece by piece, so that a long run of them does not fill the memory.
+    fn zero(self: &Arc<Shared>, start: u64, blocks: u64, durable: bool, completion: Completion) {
+        let now = blocks.min(ZEROED_AT_ONCE / BLOCK_BYTES as u64);
+        let command = Command::Write {
+            start,
+            data: zeroes(now),
+            durable,
+        };
+        let shared = self.clone();
+        let then: Completion = Box::new(move |result| match result {
+            Ok(_) if now < blocks => shared.zero(start + now, blocks - now, durable, completion),
+            result => completion(result),
+        });
+        self.divide(command, then);
+    }
+}
+
+/// The part of a command that a shard gets.
+fn part(command: Command, start: u64, blocks: u64, offset: usize) -> Request<Page> {
+    match command {
+        Command::Write {
+            mut data, durable, ..
+        } => {
+            let data = match data.len() as u64 == blocks {
+                true => data,
+                false => data.drain(offset..offset + blocks as usize).collect(),
+            };
+            Request::Write {
+                start,
+                data,
+                durable,
+            }
+        }
+        _ => Request::Read { start, blocks },
+    }
+}
+
+impl Joint {
+    fn new(left: usize, data: Vec<Option<Page>>, completion: Completion) -> Arc<Mutex<Joint>> {
+        Arc::new(Mutex::new(Joint {
+            left,
+            data,
+            failure: None,
+            completion: Some(completion),
+        }))
+    }
+
+    /// Takes the answer to one part, whose blocks go to `offset`.
+    fn member(joint: &Arc<Mutex<Joint>>, offset: usize) -> Completion {
+        let joint = joint.clone();
+        Box::new(move |result| {
+            let mut joint = joint.lock().unwrap_or_else(PoisonError::into_inner);
+            match result {
+                Ok(data) => (offset..)
+                    .zip(data)
+                    .for_each(|(at, page)| joint.data[at] = Some(page)),
+                Err(failure) => {
+                    joint.failure.get_or_insert(failure);
+                }
+            }
+            joint.left -= 1;
+            if joint.left > 0 {
+                return;
+            }
+            let data = std::mem::take(&mut joint.data);
+            let result = match joint.failure {
+                Some(failure) => Err(failure),
+                None => Ok(data.into_iter().flatten().collect()),
+            };
+            let completion = joint.completion.take().expect("the last part comes once");
+            drop(joint);
+            completion(result);
+        })
+    }
+}
+
+impl Array {
+    /// Starts a command, from any thread. The completion is called once, now or later, on any thread.
+    pub fn submit(&self, command: Command, completion: Completion) {
+        let shared = &self.shared;
+        if shared.closed() {
+            return completion(Err(Failure::Stopped));
+        }
+        let range = match &command {
+            Command::Read { start, blocks }
+            | Command::WriteZeroes { start, blocks, .. }
+            | Command::Trim { start, blocks } => Some((*start, *blocks)),
+            Command::Write { start, data, .. } => Some((*start, data.len() as u64)),
+            Command::Flush => None,
+        };
+        if let Some(failure) =
+            range.and_then(|(start, blocks)| shared.geometry.refusal(start, blocks))
+        {
+            return completion(Err(failure));
+        }
+        match command {
+            Command::Trim { .. } => completion(Ok(Vec::new())),
+            Command::WriteZeroes {
+                start,
+                blocks,
+                durable,
+            } => shared.zero(start, blocks, durable, completion),
+            command => shared.divide(command, completion),
+        }
+    }
+
+    /// Submits a command and waits for the answer. Not to be called from a completion.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn ask(&self, command: Command) -> Result<Vec<Page>, Failure> {
+        let (answer, answered) = channel();
+        // Whoever asked waits below.
+        let completion = Box::new(move |result| drop(answer.send(result)));
+        self.submit(command, completion);
+        answered.recv().unwrap_or(Err(Failure::Stopped))
+    }
+
+    /// Reads blocks.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn read(&self, start: u64, blocks: u64) -> Result<Vec<Page>, Failure> {
+        self.ask(Command::Read { start, blocks })
+    }
+
+    /// Writes blocks.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn write(&self, start: u64, data: Vec<Page>, durable: bool) -> Result<(), Failure> {
+        self.ask(Command::Write {
+            start,
+            data,
+            durable,
+        })
+        .map(drop)
+    }
+
+    /// Writes zeroes.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn write_zeroes(&self, start: u64, blocks: u64, durable: bool) -> Result<(), Failure> {
+        self.ask(Command::WriteZeroes {
+            start,
+            blocks,
+            durable,
+        })
+        .map(drop)
+    }
+
+    /// Gives blocks up.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn trim(&self, start: u64, blocks: u64) -> Result<(), Failure> {
+        self.ask(Command::Trim { start, blocks }).map(drop)
+    }
+
+    /// Makes durable all that was acknowledged before.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn flush(&self) -> Result<(), Failure> {
+        self.ask(Command::Flush).map(drop)
+    }
+}

@@ -1,0 +1,155 @@
+//! What an array can tell of itself.
+
+use super::worker::Message;
+use super::{Array, Shared, keeper::Word};
+use crate::shard::Counters;
+use std::sync::mpsc::channel;
+
+/// How an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// All members are there.
+    Whole,
+    /// So many members are gone or not yet filled, and all data are there.
+    Degraded(usize),
+    /// More members are gone than the level bears: what needs them fails.
+    Broken,
+}
+
+/// What a member has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filling {
+    /// All that it should have.
+    Full,
+    /// All of the stripes before this one.
+    Below(u64),
+    /// It is not used.
+    Gone,
+}
+
+/// A member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// The device; none if it was not found.
+    pub name: Option<String>,
+    /// What it has.
+    pub filling: Filling,
+}
+
+/// What is done for the array's own sake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    /// Syndromes are made to fit after a crash.
+    Resync,
+    /// A member is filled.
+    Rebuild(usize),
+    /// Everything is read and compared.
+    Scrub,
+}
+
+/// How far a task is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskStatus {
+    /// Which.
+    pub kind: TaskKind,
+    /// Stripes in all.
+    pub stripes: u64,
+    /// Stripes done.
+    pub done: u64,
+    /// Stripes for which it failed.
+    pub failed: u64,
+    /// Some of them, and why.
+    pub failures: Vec<String>,
+    /// Since when, in nanoseconds.
+    pub age_ns: u64,
+    /// It is over.
+    pub over: bool,
+}
+
+/// How an array is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// In a word.
+    pub condition: Condition,
+    /// Members in order.
+    pub members: Vec<MemberStatus>,
+    /// Devices that wait to take the place of a member.
+    pub spares: Vec<String>,
+    /// Tasks: those under way and to come, and the last one of each kind.
+    pub tasks: Vec<TaskStatus>,
+    /// What shards did, summed up.
+    pub counters: Counters,
+    /// Requests and member operations under way.
+    pub outstanding: usize,
+    /// Regions in which a power cut now would leave something to resync.
+    pub unsettled_regions: u64,
+    /// Stripes of which lost data cannot be computed for certain.
+    pub doubtful_stripes: u64,
+}
+
+/// The keeper's part.
+pub struct Kept {
+    /// In a word.
+    pub condition: Condition,
+    /// Members in order.
+    pub members: Vec<MemberStatus>,
+    /// Spares.
+    pub spares: Vec<String>,
+    /// Tasks.
+    pub tasks: Vec<TaskStatus>,
+}
+
+/// A shard's part.
+struct Share {
+    counters: Counters,
+    outstanding: usize,
+    unsettled_regions: u64,
+    doubtful_stripes: u64,
+}
+
+impl Array {
+    /// How it is; none if it has been stopped.
+    pub fn status(&self) -> Option<Status> {
+        self.shared.status()
+    }
+}
+
+impl Shared {
+    fn status(&self) -> Option<Status> {
+        let (tell, told) = channel();
+        for shard in &self.shards {
+            let tell = tell.clone();
+            let look = Message::Inspect(Box::new(move |shard| {
+                // Whoever asked may have gone.
+                let _ = tell.send(Share {
+                    counters: shard.counters(),
+                    outstanding: shard.outstanding(),
+                    unsettled_regions: shard.unsettled_regions().count() as u64,
+                    doubtful_stripes: shard.doubtful_stripes().count() as u64,
+                });
+            }));
+            shard.send(look).ok()?;
+        }
+        drop(tell);
+        let (answer, kept) = channel();
+        self.keeper.send(Word::Look(answer)).ok()?;
+        let kept = kept.recv().ok()?;
+        let mut status = Status {
+            condition: kept.condition,
+            members: kept.members,
+            spares: kept.spares,
+            tasks: kept.tasks,
+            counters: Counters::default(),
+            outstanding: 0,
+            unsettled_regions: 0,
+            doubtful_stripes: 0,
+        };
+        for share in told {
+            status.counters = status.counters.plus(&share.counters);
+            status.outstanding += share.outstanding;
+            status.unsettled_regions += share.unsettled_regions;
+            status.doubtful_stripes += share.doubtful_stripes;
+        }
+        Some(status)
+    }
+}

@@ -1,0 +1,526 @@
+//! The thread of a shard: the loop around the state machine.
+
+use super::Shared;
+use super::answer::Answer;
+use super::keeper::{Slot, Word};
+use super::regions::Regions;
+use super::status::Filling;
+use crate::block::Page;
+use crate::driver::{Driver, Ended};
+use crate::member::Member;
+use crate::request::{Action, Failure, Nanos, Operation, Reply, Request};
+use crate::shard::Shard;
+use crate::slab::Slab;
+use seiner_platform::Clock;
+use std::collections::BTreeSet;
+use std::io;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// Messages that are taken before members are looked after again.
+const AT_ONCE: usize = 256;
+/// How often the shard sees to what can be settled.
+const UPKEEP: Nanos = 1_000_000_000;
+
+/// What is done to a stripe for the array's own sake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chore {
+    /// What this member lacks is computed and written.
+    Rebuild(usize),
+    /// Data and syndromes are compared.
+    Scrub,
+    /// Syndromes are made to fit.
+    Resync,
+}
+
+/// A member has been given its place so many times: tells a device from the one that was there before it.
+pub type Incarnation = u64;
+
+/// Looks at a state machine.
+pub type Look = Box<dyn FnOnce(&Shard<Page>) + Send>;
+
+/// What the thread is told.
+pub enum Message {
+    /// A request for stripes of this shard.
+    Request(Request<Page>, Answer),
+    /// A chore on a stripe of this shard.
+    Chore(Chore, u64, Answer),
+    /// This member is no longer used, if it is still this one.
+    Lose(usize, Incarnation),
+    /// A device takes the place of a lost member; it has all stripes before this one.
+    Replace(usize, Incarnation, Arc<dyn Member>, u64),
+    /// What was told to the keeper is on record.
+    Recorded,
+    /// It is not, since the array is broken: nothing that was written may be acknowledged.
+    Unrecorded,
+    /// It is on record that a region is being written.
+    Marked(u64),
+    /// Somebody wants to see the state machine.
+    Inspect(Look),
+    /// No more comes; end when all is done.
+    Finish,
+    /// End now.
+    Halt,
+}
+
+/// A member, as the shard uses it.
+struct Place {
+    device: Option<Arc<dyn Member>>,
+    incarnation: Incarnation,
+    /// Operations under way on this device and those before it.
+    busy: usize,
+}
+
+/// What is owed for a token.
+enum Owed {
+    /// An answer.
+    Answer(Answer),
+    /// A note that a stripe was resynced, and perhaps an answer.
+    Resync(u64, Option<Answer>),
+}
+
+/// What a shard begins with.
+pub struct Beginning {
+    /// The members.
+    pub slots: Vec<Slot>,
+    /// Regions of the array that are on record as being written; none if nothing is put on record.
+    pub marked: Option<BTreeSet<u64>>,
+    /// Stripes of the array that are doubtful.
+    pub doubts: BTreeSet<u64>,
+}
+
+/// A device that waits until the last operation on the one before it has ended.
+struct Successor {
+    member: usize,
+    incarnation: Incarnation,
+    device: Arc<dyn Member>,
+    below: u64,
+}
+
+/// A shard and what it needs to run.
+pub struct Worker {
+    shared: Arc<Shared>,
+    number: usize,
+    shard: Shard<Page>,
+    driver: Driver,
+    messages: Receiver<Message>,
+    next: Option<Message>,
+    places: Vec<Place>,
+    successors: Vec<Successor>,
+    /// Members that are lost, whose devices may still have something under way.
+    leaving: Vec<usize>,
+    /// Whom to answer, by token.
+    waiting: Slab<Owed>,
+    /// Answers that wait until losses are on record, and how many losses are not.
+    withheld: Vec<Reply<Page>>,
+    unrecorded: usize,
+    /// Where is written; none if nothing is put on record.
+    regions: Option<Regions<Page>>,
+    /// The state machine's count of changes when doubtful stripes were last told to the keeper.
+    doubts_told: u64,
+    /// Something was unsettled at the last upkeep.
+    was_unsettled: bool,
+    next_upkeep: Nanos,
+    finish: bool,
+    halted: bool,
+}
+
+impl Worker {
+    /// To be called on the thread that will run it.
+    pub fn new(
+        shared: Arc<Shared>,
+        number: usize,
+        messages: Receiver<Message>,
+        beginning: Beginning,
+    ) -> io::Result<Worker> {
+        // Writes are held for microseconds; the system's usual slack of 50 would be most of it. A hint.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        let driver = Driver::new(shared.running.method, shared.shards[number].bell.clone())?;
+        let mut shard = Shard::of(
+            shared.geometry,
+            shared.running.settings,
+            shared.sharding,
+            number,
+        );
+        let mut places = Vec::new();
+        for (member, slot) in beginning.slots.iter().enumerate() {
+            match slot.filling() {
+                Filling::Full => {}
+                Filling::Below(below) => shard.resume_member(member, below),
+                Filling::Gone => shard.lose_member(member),
+            }
+            places.push(Place {
+                device: slot.device(),
+                incarnation: slot.incarnation(),
+                busy: 0,
+            });
+        }
+        shard.output().lost_members.clear();
+        let sharding = shared.sharding;
+        let own = |stripe: &u64| sharding.shard(*stripe) == number;
+        shard.doubt(beginning.doubts.iter().copied().filter(own));
+        let doubts_told = shard.doubt_changes();
+        let (region_stripes, stripes) = (
+            shared.running.settings.region_stripes,
+            shared.geometry.stripes(),
+        );
+        let redundant = shared.geometry.syndromes() > 0;
+        let regions = beginning.marked.filter(|_| redundant).map(|marked| {
+            let own = |region: &u64| own(&(region * region_stripes));
+            let marked = marked.into_iter().filter(own).collect();
+            Regions::new(region_stripes, stripes, marked)
+        });
+        Ok(Worker {
+            shared,
+            number,
+            shard,
+            driver,
+            messages,
+            next: None,
+            places,
+            successors: Vec::new(),
+            leaving: Vec::new(),
+            waiting: Slab::new(),
+            withheld: Vec::new(),
+            unrecorded: 0,
+            regions,
+            doubts_told,
+            was_unsettled: false,
+            next_upkeep: 0,
+            finish: false,
+            halted: false,
+        })
+    }
+
+    /// Runs until it is told to end.
+    pub fn run(mut self) {
+        let mut ended = Vec::new();
+        while !self.halted {
+            let idle = !self.take_messages() & !self.take_ended(&mut ended);
+            self.look_at_time();
+            self.put_out();
+            if self.finish && self.shard.outstanding() == 0 && self.waiting.len() == 0 {
+                // A keeper that has ended waits for nobody.
+                let _ = self.shared.keeper.send(Word::Finished(self.left()));
+                return;
+            }
+            if idle {
+                self.sleep();
+            }
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.shared.clock.monotonic()
+    }
+
+    fn take_messages(&mut self) -> bool {
+        let mut any = false;
+        for _ in 0..AT_ONCE {
+            match self
+                .next
+                .take()
+                .map_or_else(|| self.messages.try_recv(), Ok)
+            {
+                Ok(message) => self.receive(message),
+                Err(_) => break,
+            }
+            any = true;
+        }
+        any
+    }
+
+    fn receive(&mut self, message: Message) {
+        let now = self.now();
+        match message {
+            Message::Request(request, answer) => {
+                self.resync_first(now, &request);
+                let token = self.waiting.insert(Owed::Answer(answer)) as u64;
+                self.shard.request(now, token, request);
+            }
+            Message::Chore(chore, stripe, answer) => self.chore(now, chore, stripe, answer),
+            Message::Lose(member, incarnation)
+                if self.places[member].incarnation == incarnation =>
+            {
+                self.shard.lose_member(member);
+            }
+            Message::Lose(..) => {}
+            Message::Replace(member, incarnation, device, below) => {
+                self.successors.push(Successor {
+                    member,
+                    incarnation,
+                    device,
+                    below,
+                });
+                self.install();
+            }
+            Message::Recorded => self.unrecorded -= 1,
+            Message::Unrecorded => {
+                self.unrecorded -= 1;
+                for reply in &mut self.withheld {
+                    // Blocks that were read are what they are.
+                    if reply.result.as_ref().is_ok_and(Vec::is_empty) {
+                        reply.result = Err(Failure::Broken);
+                    }
+                }
+            }
+            Message::Marked(region) => {
+                let regions = self.regions.as_mut().expect("it was asked for");
+                for operation in regions.mark(region) {
+                    self.start(operation);
+                }
+            }
+            Message::Inspect(look) => look(&self.shard),
+            Message::Finish => self.finish = true,
+            Message::Halt => self.halted = true,
+        }
+    }
+
+    fn chore(&mut self, now: Nanos, chore: Chore, stripe: u64, answer: Answer) {
+        let due = self.regions.as_mut().is_some_and(|regions| {
+            let due = regions.take_unsynced(stripe..stripe + 1);
+            !due.is_empty()
+        });
+        match (chore, due) {
+            (Chore::Resync, true) => return self.resync(now, stripe, Some(answer)),
+            // Somebody needed it before.
+            (Chore::Resync, false) => return answer.give(Ok(Vec::new())),
+            (_, true) => self.resync(now, stripe, None),
+            (_, false) => {}
+        }
+        let token = self.waiting.insert(Owed::Answer(answer)) as u64;
+        match chore {
+            Chore::Rebuild(member) => self.shard.rebuild(now, token, member, stripe),
+            _ => self.shard.scrub(now, token, stripe),
+        }
+    }
+
+    fn resync(&mut self, now: Nanos, stripe: u64, answer: Option<Answer>) {
+        let token = self.waiting.insert(Owed::Resync(stripe, answer)) as u64;
+        self.shard.resync(now, token, stripe);
+    }
+
+    /// Nothing may be decoded of a stripe, nor written in a part of it, while its syndromes may not fit.
+    fn resync_first(&mut self, now: Nanos, request: &Request<Page>) {
+        let (start, blocks) = match request {
+            Request::Read { start, blocks } => (*start, *blocks),
+            Request::Write { start, data, .. } => (*start, data.len() as u64),
+            Request::Flush => return,
+        };
+        let Some(regions) = &mut self.regions else {
+            return;
+        };
+        let size = u64::from(self.shared.geometry.stripe_blocks());
+        let stripes = start / size..(start + blocks).div_ceil(size);
+        for stripe in regions.take_unsynced(stripes) {
+            self.resync(now, stripe, None);
+        }
+    }
+
+    /// Puts devices in their places whose predecessors have nothing under way.
+    fn install(&mut self) {
+        // What is wanted up to now is wanted of the predecessors.
+        self.put_out();
+        for successor in std::mem::take(&mut self.successors) {
+            let place = &mut self.places[successor.member];
+            if place.busy > 0 {
+                self.successors.push(successor);
+                continue;
+            }
+            self.leaving.retain(|&member| member != successor.member);
+            place.device = Some(successor.device);
+            place.incarnation = successor.incarnation;
+            self.shard.resume_member(successor.member, successor.below);
+            // A keeper that has ended fills nothing.
+            let _ = self
+                .shared
+                .keeper
+                .send(Word::Installed(successor.member, successor.incarnation));
+        }
+    }
+
+    fn take_ended(&mut self, ended: &mut Vec<Ended>) -> bool {
+        self.driver.take(ended);
+        let any = !ended.is_empty();
+        for (name, outcome) in ended.drain(..) {
+            let (id, member) = (name as u32 as usize, (name >> 32) as usize);
+            self.places[member].busy -= 1;
+            let now = self.shared.clock.monotonic();
+            self.shard.completed(now, id, outcome);
+        }
+        if !self.successors.is_empty() {
+            self.install();
+        }
+        any
+    }
+
+    fn look_at_time(&mut self) {
+        let now = self.now();
+        if self.shard.deadline().is_some_and(|at| at <= now) {
+            self.shard.tick(now);
+        }
+        if now >= self.next_upkeep {
+            self.next_upkeep = now + UPKEEP;
+            self.settle(now);
+        }
+    }
+
+    /// Makes durable what was written and never flushed, and takes off the record what has been settled for a while.
+    fn settle(&mut self, now: Nanos) {
+        let Some(regions) = &mut self.regions else {
+            return;
+        };
+        let unsettled: BTreeSet<u64> = self.shard.unsettled_regions().collect();
+        let flush = !unsettled.is_empty() && self.was_unsettled;
+        self.was_unsettled = !unsettled.is_empty() && !flush;
+        let cleared = regions.settle(&unsettled);
+        if !cleared.is_empty() {
+            // A keeper that has ended leaves everything on record.
+            let _ = self.shared.keeper.send(Word::Clear(cleared));
+        }
+        if flush {
+            let answer = Answer::new(Box::new(drop));
+            let token = self.waiting.insert(Owed::Answer(answer)) as u64;
+            self.shard.request(now, token, Request::Flush);
+        }
+    }
+
+    /// What the record must still say when all is done.
+    fn left(&self) -> BTreeSet<u64> {
+        let unsettled = self.shard.unsettled_regions().collect();
+        self.regions
+            .as_ref()
+            .map_or_else(BTreeSet::new, |regions| regions.left(&unsettled))
+    }
+
+    /// Tells the keeper of doubtful stripes, and waits with answers until it has put them on record.
+    fn tell_doubts(&mut self) {
+        if self.shard.doubt_changes() == self.doubts_told {
+            return;
+        }
+        self.doubts_told = self.shard.doubt_changes();
+        self.unrecorded += 1;
+        let word = Word::Doubts {
+            shard: self.number,
+            doubts: self.shard.doubtful_stripes().collect(),
+        };
+        // A keeper that has ended records nothing, and nothing is answered that depends on it.
+        let _ = self.shared.keeper.send(word);
+    }
+
+    /// Starts what the shard wants, and gives its answers.
+    fn put_out(&mut self) {
+        let output = std::mem::take(self.shard.output());
+        for member in output.lost_members {
+            self.unrecorded += 1;
+            self.leaving.push(member);
+            let word = Word::Lost {
+                shard: self.number,
+                member,
+                incarnation: self.places[member].incarnation,
+            };
+            // A keeper that has ended records nothing, and nothing is answered that depends on it.
+            let _ = self.shared.keeper.send(word);
+        }
+        for operation in output.operations {
+            self.begin(operation);
+        }
+        let wanted = self
+            .regions
+            .as_mut()
+            .map_or_else(Vec::new, Regions::take_wanted);
+        for region in wanted {
+            // A keeper that has ended marks nothing, and nothing is written.
+            let _ = self.shared.keeper.send(Word::Mark {
+                shard: self.number,
+                region,
+            });
+        }
+        self.let_go();
+        self.tell_doubts();
+        self.withheld.extend(output.replies);
+        if self.unrecorded == 0 {
+            for reply in std::mem::take(&mut self.withheld) {
+                self.answer(reply);
+            }
+        }
+    }
+
+    /// Closes devices of lost members when the last operation on them has ended, so that others can have them.
+    fn let_go(&mut self) {
+        let places = &mut self.places;
+        self.leaving.retain(|&member| {
+            let place = &mut places[member];
+            if place.busy == 0 {
+                place.device = None;
+            }
+            place.busy > 0
+        });
+    }
+
+    fn answer(&mut self, reply: Reply<Page>) {
+        let owed = self.waiting.remove(reply.token as usize);
+        match owed.expect("a request is answered once") {
+            Owed::Answer(answer) => answer.give(reply.result),
+            Owed::Resync(stripe, answer) => {
+                // A doubtful stripe is as much in order as it can be, and on record as such.
+                let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }));
+                let regions = self.regions.as_mut().expect("only they ask for it");
+                regions.resynced(stripe, done);
+                if let Some(answer) = answer {
+                    answer.give(reply.result);
+                }
+            }
+        }
+    }
+
+    /// Begins an operation, or lets it wait until its region is on record.
+    fn begin(&mut self, operation: Operation<Page>) {
+        self.places[operation.member].busy += 1;
+        let operation = match (&mut self.regions, &operation.action) {
+            (Some(regions), Action::Write { start, .. }) => {
+                let stripe = start / u64::from(self.shared.geometry.rows());
+                match self.shard.is_unsettled(regions.of(stripe)) {
+                    true => regions.admit(stripe, operation),
+                    // It fills a member, which leaves syndromes as they are.
+                    false => Some(operation),
+                }
+            }
+            _ => Some(operation),
+        };
+        if let Some(operation) = operation {
+            self.start(operation);
+        }
+    }
+
+    fn start(&mut self, operation: Operation<Page>) {
+        let name = (operation.member as u64) << 32 | operation.id as u64;
+        let place = &self.places[operation.member];
+        let device = place
+            .device
+            .as_ref()
+            .expect("a member that is used has a device");
+        self.driver
+            .submit(name, device, self.shared.offset, operation.action);
+    }
+
+    fn sleep(&mut self) {
+        let now = self.now();
+        let until = self
+            .shard
+            .deadline()
+            .unwrap_or(Nanos::MAX)
+            .min(self.next_upkeep);
+        let time = Duration::from_nanos(until.saturating_sub(now));
+        let (messages, next) = (&self.messages, &mut self.next);
+        let is_idle = || {
+            *next = messages.try_recv().ok();
+            next.is_none()
+        };
+        self.driver
+            .wait(Some(time), is_idle)
+            .expect("the kernel waits as it promised");
+    }
+}

@@ -1,0 +1,253 @@
+//! A file or a block device, read and written past the system's cache.
+
+use super::Member;
+use crate::block::Page;
+use crate::geometry::BLOCK_BYTES;
+use rustix::fs::{FallocateFlags, FileType, Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs::{File, TryLockError};
+use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// The most buffers that the system takes in one call.
+const BUFFERS: usize = 1024;
+
+/// Why a device cannot be used. Nothing was written to it.
+#[derive(Debug, Error)]
+pub enum DeviceError {
+    /// The system says so.
+    #[error("{path}: {error}")]
+    System {
+        /// The device.
+        path: PathBuf,
+        /// What it says.
+        error: io::Error,
+    },
+    /// Somebody has it.
+    #[error(
+        "{0} is in use: it is mounted, part of another array, or open in another program; stop that, or choose another device"
+    )]
+    InUse(PathBuf),
+    /// Neither a file nor a block device.
+    #[error("{0} is neither a file nor a block device: choose one that is")]
+    Kind(PathBuf),
+}
+
+/// A file or a block device. Nobody else has it who asks for locks; the kernel lets go of them when the process ends.
+pub struct Device {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl Device {
+    /// Opens what exists, for this process alone.
+    ///
+    /// # Errors
+    /// If it is not there, is in use, or is no device.
+    pub fn open(path: &Path) -> Result<Device, DeviceError> {
+        Device::prepare(path, OFlags::RDWR, true)
+    }
+
+    /// Opens what exists only to look at it, in use or not.
+    ///
+    /// # Errors
+    /// If it is not there or is no device.
+    pub fn look(path: &Path) -> Result<Device, DeviceError> {
+        Device::prepare(path, OFlags::RDONLY, false)
+    }
+
+    /// Makes a file, or takes one that is there and smaller, and gives it so many bytes of room.
+    ///
+    /// # Errors
+    /// If it is in use, is a block device, or there is no room.
+    pub fn create(path: &Path, bytes: u64) -> Result<Device, DeviceError> {
+        let system = |error: io::Error| DeviceError::System {
+            path: path.to_path_buf(),
+            error,
+        };
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(system)?;
+        let here = file.metadata().map_err(system)?;
+        if !here.is_file() {
+            return Err(DeviceError::Kind(path.to_path_buf()));
+        }
+        if here.len() < bytes {
+            // Room that is found while writing makes writing past the cache very slow.
+            match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+                Ok(()) => {}
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(bytes).map_err(system)?,
+                Err(error) => return Err(system(error.into())),
+            }
+            file.sync_all().map_err(system)?;
+        }
+        Device::open(path)
+    }
+
+    fn prepare(path: &Path, access: OFlags, alone: bool) -> Result<Device, DeviceError> {
+        let system = |error: io::Error| DeviceError::System {
+            path: path.to_path_buf(),
+            error,
+        };
+        let kind = FileType::from_raw_mode(
+            rustix::fs::stat(path)
+                .map_err(|e| system(e.into()))?
+                .st_mode,
+        );
+        let mut flags = access | OFlags::DIRECT | OFlags::CLOEXEC;
+        match kind {
+            FileType::RegularFile => {}
+            // Of a block device this means: not if the kernel itself uses it.
+            FileType::BlockDevice if alone => flags |= OFlags::EXCL,
+            FileType::BlockDevice => {}
+            _ => return Err(DeviceError::Kind(path.to_path_buf())),
+        }
+        let opened = match rustix::fs::open(path, flags, Mode::empty()) {
+            // A file system that cannot do without its cache.
+            Err(Errno::INVAL) => rustix::fs::open(path, flags - OFlags::DIRECT, Mode::empty()),
+            opened => opened,
+        };
+        let mut file = File::from(opened.map_err(|error| match error {
+            Errno::BUSY => DeviceError::InUse(path.to_path_buf()),
+            error => system(error.into()),
+        })?);
+        if alone {
+            file.try_lock().map_err(|error| match error {
+                TryLockError::WouldBlock => DeviceError::InUse(path.to_path_buf()),
+                TryLockError::Error(error) => system(error),
+            })?;
+        }
+        let end = file.seek(SeekFrom::End(0)).map_err(system)?;
+        Ok(Device {
+            path: path.to_path_buf(),
+            file,
+            bytes: end - end % BLOCK_BYTES as u64,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Member for Device {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
+        let mut done = 0;
+        while done < pages.len() {
+            let end = pages.len().min(done + BUFFERS);
+            let mut buffers: Vec<IoSliceMut> = pages[done..end]
+                .iter_mut()
+                .map(|page| IoSliceMut::new(page.bytes_mut()))
+                .collect();
+            let at = offset + (done * BLOCK_BYTES) as u64;
+            let read = again(|| rustix::io::preadv(&self.file, &mut buffers, at))?;
+            // A device ends with a whole block, so less than one means that nothing more comes.
+            if read < BLOCK_BYTES {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            done += read / BLOCK_BYTES;
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()> {
+        let flags = match durable {
+            true => ReadWriteFlags::DSYNC,
+            false => ReadWriteFlags::empty(),
+        };
+        let mut done = 0;
+        while done < pages.len() {
+            let end = pages.len().min(done + BUFFERS);
+            let buffers: Vec<IoSlice> = pages[done..end]
+                .iter()
+                .map(|page| IoSlice::new(page.bytes()))
+                .collect();
+            let at = offset + (done * BLOCK_BYTES) as u64;
+            let written = again(|| rustix::io::pwritev2(&self.file, &buffers, at, flags))?;
+            if written < BLOCK_BYTES {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            done += written / BLOCK_BYTES;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+}
+
+/// Calls again what a signal interrupted.
+fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Block;
+
+    #[test]
+    fn a_file_keeps_pages_has_its_room_and_belongs_to_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("member");
+        let device = Device::create(&path, 4 << 20).unwrap();
+        assert_eq!(device.bytes(), 4 << 20);
+        assert!(matches!(Device::open(&path), Err(DeviceError::InUse(_))));
+        assert_eq!(Device::look(&path).unwrap().bytes(), 4 << 20);
+        let pages: Vec<Page> = (0..1500)
+            .map(|at| Page::copy_of(&[at as u8; BLOCK_BYTES]))
+            .collect();
+        for durable in [false, true] {
+            device.write(8192, &pages[..900], durable).unwrap();
+        }
+        device.flush().unwrap();
+        let mut read = vec![Page::zero(); 901];
+        device.read(8192, &mut read).unwrap();
+        assert!(
+            read[..900]
+                .iter()
+                .zip(&pages)
+                .all(|(read, page)| read.same(page))
+        );
+        assert!(read[900].same(&Page::zero()));
+        assert!(
+            device.read(4 << 20, &mut read[..1]).is_err(),
+            "it ends there"
+        );
+        drop(device);
+        Device::open(&path).unwrap();
+        assert!(matches!(
+            Device::open(dir.path()),
+            Err(DeviceError::Kind(_))
+        ));
+        assert!(matches!(
+            Device::open(&dir.path().join("none")),
+            Err(DeviceError::System { .. })
+        ));
+    }
+}

@@ -1,0 +1,243 @@
+//! A new array: its members are checked, then given superblocks.
+
+use super::{
+    DATA_OFFSET, Intent, OVERHEAD, REGIONS, Superblock, Uuid, contents, intent_page,
+    write_superblock,
+};
+use crate::array::Filling;
+use crate::geometry::{Geometry, GeometryError, Level};
+use crate::member::Member;
+use std::io;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The smallest region, in bytes of a member.
+const LEAST_REGION: u64 = 1 << 20;
+
+/// What a new array is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Creation {
+    /// Its level.
+    pub level: Level,
+    /// Bytes of a strip.
+    pub strip_bytes: u64,
+    /// Members may be of different size: of each so much is used as the smallest has.
+    pub smallest: bool,
+    /// What devices hold may be lost.
+    pub overwrite: bool,
+    /// Devices hold zeroes only, so that syndromes fit already. Otherwise they are made to fit when the array runs first.
+    pub zeroed: bool,
+}
+
+impl Creation {
+    /// Whether there can be such an array of so many members, if they are large enough.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, members: usize) -> Result<(), CreateError> {
+        Geometry::new(self.level, members, self.strip_bytes, u64::MAX)?;
+        Ok(())
+    }
+}
+
+/// Why no array was created. Nothing was written, unless a device failed.
+#[derive(Debug, Error)]
+pub enum CreateError {
+    /// It cannot be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// Devices are not of the same size.
+    #[error(
+        "{small} has {least} bytes and {large} {most}: take devices of the same size, or say that no more of each is to be used than the smallest has (--smallest)"
+    )]
+    Sizes {
+        /// The smallest device.
+        small: String,
+        /// Its size.
+        least: u64,
+        /// The largest.
+        large: String,
+        /// Its size.
+        most: u64,
+    },
+    /// A device holds something.
+    #[error(
+        "{name} {contents}: choose another device, or say twice that it may be lost (--overwrite --yes)"
+    )]
+    Contents {
+        /// The device.
+        name: String,
+        /// What, as far as it is known.
+        contents: String,
+    },
+    /// A device failed.
+    #[error("{name}: {error}; choose another device")]
+    System {
+        /// The device.
+        name: String,
+        /// How.
+        error: io::Error,
+    },
+}
+
+/// Creates an array and gives its name.
+///
+/// # Errors
+/// What speaks against it.
+pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superblock, CreateError> {
+    let least = devices.iter().min_by_key(|device| device.bytes());
+    let most = devices.iter().max_by_key(|device| device.bytes());
+    let room = least.map_or(0, |device| device.bytes().saturating_sub(OVERHEAD));
+    let geometry = Geometry::new(creation.level, devices.len(), creation.strip_bytes, room)?;
+    if let (Some(small), Some(large), false) = (least, most, creation.smallest)
+        && small.bytes() != large.bytes()
+    {
+        return Err(CreateError::Sizes {
+            small: small.name(),
+            least: small.bytes(),
+            large: large.name(),
+            most: large.bytes(),
+        });
+    }
+    let failed = |device: &Arc<dyn Member>, error| CreateError::System {
+        name: device.name(),
+        error,
+    };
+    for device in devices.iter().filter(|_| !creation.overwrite) {
+        if let Some(contents) = contents(&**device).map_err(|error| failed(device, error))? {
+            return Err(CreateError::Contents {
+                name: device.name(),
+                contents,
+            });
+        }
+    }
+    let array = Uuid::random().map_err(|error| failed(&devices[0], error))?;
+    let mut superblock = Superblock {
+        array,
+        index: None,
+        level: creation.level,
+        strip_bytes: creation.strip_bytes,
+        data_offset: DATA_OFFSET,
+        stripes: geometry.stripes(),
+        region_stripes: region_stripes(&geometry, creation.strip_bytes),
+        generation: 1,
+        clean: true,
+        fillings: vec![Filling::Full; devices.len()],
+    };
+    let intents = first_intents(&superblock, &geometry, creation.zeroed);
+    for (member, device) in devices.iter().enumerate() {
+        superblock.index = Some(member);
+        let written = intents
+            .iter()
+            .map(|intent| intent_page(intent, array))
+            .try_for_each(|(place, page)| device.write(place, &[page], true));
+        written
+            .and_then(|()| write_superblock(&**device, &superblock))
+            .map_err(|error| failed(device, error))?;
+    }
+    Ok(superblock)
+}
+
+/// So many that their bits fit the record, and no fewer than make a region worth a bit.
+fn region_stripes(geometry: &Geometry, strip_bytes: u64) -> u64 {
+    let least = geometry
+        .member_bytes()
+        .div_ceil(REGIONS)
+        .next_power_of_two();
+    (least.max(LEAST_REGION) / strip_bytes).max(1)
+}
+
+/// Records for both places, the second of which counts. What is not known to fit is marked.
+fn first_intents(superblock: &Superblock, geometry: &Geometry, zeroed: bool) -> [Intent; 2] {
+    let mut intent = Intent::new(superblock.region_stripes);
+    if !zeroed && geometry.syndromes() > 0 {
+        let regions = superblock.stripes.div_ceil(superblock.region_stripes);
+        (0..regions).for_each(|region| intent.mark(region));
+    }
+    let first = intent.clone();
+    intent.sequence = 1;
+    [first, intent]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::Ram;
+
+    const CREATION: Creation = Creation {
+        level: Level::Raid6,
+        strip_bytes: 16384,
+        smallest: false,
+        overwrite: false,
+        zeroed: true,
+    };
+
+    fn devices(sizes: &[u64]) -> Vec<Arc<dyn Member>> {
+        let device = |&bytes| -> Arc<dyn Member> { Arc::new(Ram::new(bytes)) };
+        sizes.iter().map(device).collect()
+    }
+
+    fn is_untouched(devices: &[Arc<dyn Member>]) -> bool {
+        devices
+            .iter()
+            .all(|device| contents(&**device).unwrap().is_none())
+    }
+
+    #[test]
+    fn what_speaks_against_an_array_is_said_and_nothing_is_written() {
+        let same = devices(&[8 << 20; 4]);
+        for strip_bytes in [12288, 2048, 2 << 20] {
+            let creation = Creation {
+                strip_bytes,
+                ..CREATION
+            };
+            let error = create(&same, &creation).unwrap_err();
+            assert!(error.to_string().contains("power of two"), "{error}");
+        }
+        assert!(matches!(
+            create(&same[..3], &CREATION),
+            Err(CreateError::Geometry(_))
+        ));
+        assert!(matches!(
+            create(&[], &CREATION),
+            Err(CreateError::Geometry(_))
+        ));
+        let different = devices(&[8 << 20, 8 << 20, 9 << 20, 8 << 20]);
+        assert!(matches!(
+            create(&different, &CREATION),
+            Err(CreateError::Sizes { .. })
+        ));
+        let tiny = devices(&[1 << 20; 4]);
+        assert!(matches!(
+            create(&tiny, &CREATION),
+            Err(CreateError::Geometry(GeometryError::TooSmall(_)))
+        ));
+        assert!(is_untouched(&same) && is_untouched(&different) && is_untouched(&tiny));
+        let smallest = Creation {
+            smallest: true,
+            ..CREATION
+        };
+        create(&different, &smallest).unwrap();
+        let error = create(&different, &smallest).unwrap_err();
+        assert!(error.to_string().contains("member of an array"), "{error}");
+        let overwrite = Creation {
+            overwrite: true,
+            ..smallest
+        };
+        create(&different, &overwrite).unwrap();
+    }
+
+    #[test]
+    fn regions_are_as_small_as_their_record_allows() {
+        for (member, strip, stripes) in [
+            (8 << 20, 16 << 10, 64),
+            (1 << 40, 16 << 10, (64 << 20) / (16 << 10)),
+            (1 << 44, 1 << 20, 1024),
+            (8 << 20, 1 << 20, 1),
+        ] {
+            let geometry = Geometry::new(Level::Raid6, 4, strip, member).unwrap();
+            assert_eq!(region_stripes(&geometry, strip), stripes);
+            assert!(geometry.stripes().div_ceil(stripes) <= REGIONS);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What members say of themselves: to which array they belong, what they have, and where they were being written.
+//!
+//! The layout of a member is that of `docs/format/raid.md`: a superblock at its beginning and another at its end, the
+//! intent record in two places in turn, and from [`DATA_OFFSET`] on the data.
+
+mod assembly;
+mod creation;
+mod intent;
+mod superblock;
+
+pub use assembly::{AssembleError, Plan, Seen, plan};
+pub use creation::{CreateError, Creation, create};
+pub use intent::{Intent, REGIONS};
+pub use superblock::{Superblock, SuperblockError, Uuid};
+
+use crate::block::{Block, Page};
+use crate::geometry::BLOCK_BYTES;
+use crate::member::Member;
+use std::io;
+
+/// Where data begin on a member, in bytes.
+pub const DATA_OFFSET: u64 = 1 << 20;
+/// Where the first superblock is.
+const FIRST: u64 = 0;
+/// Where the two intent records are.
+const INTENTS: [u64; 2] = [4096, 8192];
+
+/// Bytes of a device that are not for data.
+pub const OVERHEAD: u64 = DATA_OFFSET + BLOCK_BYTES as u64;
+
+/// Bytes that a device must have to be a member.
+pub fn room_needed(superblock: &Superblock) -> u64 {
+    superblock.data_offset + superblock.stripes * superblock.strip_bytes + BLOCK_BYTES as u64
+}
+
+/// Where the superblocks are on a device of so many bytes.
+pub fn places(bytes: u64) -> [u64; 2] {
+    [FIRST, bytes.saturating_sub(BLOCK_BYTES as u64)]
+}
+
+fn page_at(device: &dyn Member, offset: u64) -> io::Result<Page> {
+    let mut pages = [Page::zero()];
+    device.read(offset, &mut pages)?;
+    let [page] = pages;
+    Ok(page)
+}
+
+/// Reads a device's superblock, from whichever copy is whole and later.
+///
+/// # Errors
+/// If there is none, or none that can be understood.
+pub fn superblock(device: &dyn Member) -> Result<Superblock, SuperblockError> {
+    let read = |offset| Superblock::decode(page_at(device, offset)?.bytes());
+    let [first, last] = places(device.bytes()).map(read);
+    match (first, last) {
+        (Ok(first), Ok(last)) if last.generation > first.generation => Ok(last),
+        (Ok(found), _) | (Err(_), Ok(found)) => Ok(found),
+        // Damage says more than that there is nothing.
+        (Err(SuperblockError::Missing), Err(error)) | (Err(error), Err(_)) => Err(error),
+    }
+}
+
+/// Writes a superblock, one copy after the other, so that one of them is whole at any time.
+///
+/// # Errors
+/// The device's.
+pub fn write_superblock(device: &dyn Member, superblock: &Superblock) -> io::Result<()> {
+    let page = [Page::copy_of(&superblock.encode())];
+    places(device.bytes())
+        .into_iter()
+        .try_for_each(|offset| device.write(offset, &page, true))
+}
+
+/// Reads the later one of a device's intent records that is whole; none if none is.
+///
+/// # Errors
+/// The device's.
+pub fn intent(device: &dyn Member, array: Uuid) -> io::Result<Option<Intent>> {
+    let mut latest: Option<Intent> = None;
+    for offset in INTENTS {
+        if let Some(found) = Intent::decode(page_at(device, offset)?.bytes(), array)
+            && latest
+                .as_ref()
+                .is_none_or(|latest| latest.sequence < found.sequence)
+        {
+            latest = Some(found);
+        }
+    }
+    Ok(latest)
+}
+
+/// Where an intent record goes, and what goes there.
+pub fn intent_page(intent: &Intent, array: Uuid) -> (u64, Page) {
+    let place = INTENTS[(intent.sequence % 2) as usize];
+    (place, Page::copy_of(&intent.encode(array)))
+}
+
+/// Why a device may hold something that somebody wants to keep; none if it seems to hold zeroes only. Looked at are the
+/// places where file systems, partition tables and the like have their marks, and the first and last 64 KiB.
+///
+/// # Errors
+/// The device's.
+pub fn contents(device: &dyn Member) -> io::Result<Option<String>> {
+    const LOOKED_AT: u64 = 64 << 10;
+    const BEYOND: u64 = 4096;
+    let bytes = device.bytes();
+    let front = (bytes.min(LOOKED_AT + BEYOND) / BLOCK_BYTES as u64) as usize;
+    let mut pages = vec![Page::zero(); front];
+    device.read(0, &mut pages)?;
+    let start: Vec<u8> = pages
+        .iter()
+        .flat_map(|page| page.bytes().iter().copied())
+        .collect();
+    let is_at = |offset: usize, mark: &[u8]| {
+        start
+            .get(offset..)
+            .is_some_and(|rest| rest.starts_with(mark))
+    };
+    if let Some((name, ..)) = MARKS.iter().find(|(_, offset, mark)| is_at(*offset, mark)) {
+        return Ok(Some(format!("holds {name}")));
+    }
+    let end = bytes.saturating_sub(LOOKED_AT);
+    let mut pages = vec![Page::zero(); ((bytes - end) / BLOCK_BYTES as u64) as usize];
+    device.read(end, &mut pages)?;
+    let tail = pages.iter().flat_map(|page| page.bytes().iter().copied());
+    let is_empty = start.iter().copied().chain(tail).all(|byte| byte == 0);
+    Ok((!is_empty).then(|| "holds data".to_string()))
+}
+
+/// What is known by its marks: name, offset in bytes, bytes.
+const MARKS: [(&str, usize, &[u8]); 14] = [
+    ("a member of an array of ours", 0, superblock::MAGIC),
+    ("an ext2, ext3 or ext4 file system", 1080, &[0x53, 0xef]),
+    ("an XFS file system", 0, b"XFSB"),
+    ("a btrfs file system", 65600, b"_BHRfS_M"),
+    ("an F2FS file system", 1024, &[0x10, 0x20, 0xf5, 0xf2]),
+    ("an NTFS file system", 3, b"NTFS    "),
+    ("a squashfs file system", 0, b"hsqs"),
+    ("an encrypted volume (LUKS)", 0, b"LUKS\xba\xbe"),
+    ("a physical volume of LVM", 512, b"LABELONE"),
+    (
+        "a member of a Linux md array",
+        4096,
+        &[0xfc, 0x4e, 0x2b, 0xa9],
+    ),
+    ("a member of a Linux md array", 0, &[0xfc, 0x4e, 0x2b, 0xa9]),
+    ("swap space", 4086, b"SWAPSPACE2"),
+    ("a partition table (GPT)", 512, b"EFI PART"),
+    ("a partition table or boot sector", 510, &[0x55, 0xaa]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::Ram;
+
+    fn some_superblock(generation: u64) -> Superblock {
+        Superblock {
+            generation,
+            ..superblock::tests::example()
+        }
+    }
+
+    /// Files made by hand from the page of the format.
+    #[test]
+    fn bytes_are_those_of_the_golden_files() {
+        let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/raid/v1/");
+        let file = |name: &str| std::fs::read(format!("{golden}{name}")).unwrap();
+        let superblock = superblock::tests::example();
+        assert_eq!(superblock.encode().to_vec(), file("superblock"));
+        let mut intent = Intent::new(64);
+        intent.sequence = 5;
+        for region in [0, 7, 8, REGIONS - 1] {
+            intent.mark(region);
+        }
+        intent.set_doubts(|_| true, [1, 2, 3, 70].into());
+        assert_eq!(intent.encode(superblock.array).to_vec(), file("intent"));
+    }
+
+    #[test]
+    fn one_whole_copy_of_a_superblock_will_do() {
+        let ram = Ram::new(4 << 20);
+        assert!(matches!(superblock(&ram), Err(SuperblockError::Missing)));
+        write_superblock(&ram, &some_superblock(7)).unwrap();
+        let [first, last] = places(ram.bytes());
+        for (place, generation) in [(first, 8), (last, 9)] {
+            let mut torn = some_superblock(generation).encode();
+            torn[100] ^= 1;
+            let before = page_at(&ram, place).unwrap();
+            ram.write(place, &[Page::copy_of(&torn)], true).unwrap();
+            assert_eq!(superblock(&ram).unwrap().generation, 7);
+            ram.write(place, &[before], true).unwrap();
+        }
+        ram.write(first, &[Page::copy_of(&some_superblock(9).encode())], true)
+            .unwrap();
+        assert_eq!(
+            superblock(&ram).unwrap().generation,
+            9,
+            "the later one counts"
+        );
+    }
+
+    #[test]
+    fn the_later_whole_intent_record_counts() {
+        let ram = Ram::new(4 << 20);
+        let array = Uuid([3; 16]);
+        assert_eq!(intent(&ram, array).unwrap(), None);
+        for sequence in 1..5 {
+            let mut record = Intent::new(100);
+            record.sequence = sequence;
+            record.mark(sequence);
+            let (place, page) = intent_page(&record, array);
+            ram.write(place, &[page], true).unwrap();
+            assert_eq!(intent(&ram, array).unwrap(), Some(record));
+        }
+        ram.write(INTENTS[0], &[Page::zero()], true).unwrap();
+        assert_eq!(intent(&ram, array).unwrap().unwrap().sequence, 3);
+        assert_eq!(
+            intent(&ram, Uuid([4; 16])).unwrap(),
+            None,
+            "of another array"
+        );
+    }
+
+    #[test]
+    fn what_holds_something_is_seen() {
+        let ram = Ram::new(4 << 20);
+        assert_eq!(contents(&ram).unwrap(), None);
+        for (name, offset, mark) in MARKS {
+            let ram = Ram::new(4 << 20);
+            let mut page = Page::zero();
+            let (block, at) = (offset / BLOCK_BYTES, offset % BLOCK_BYTES);
+            page.bytes_mut()[at..at + mark.len()].copy_from_slice(mark);
+            ram.write((block * BLOCK_BYTES) as u64, &[page], true)
+                .unwrap();
+            assert_eq!(contents(&ram).unwrap(), Some(format!("holds {name}")));
+        }
+        let mut page = Page::zero();
+        page.bytes_mut()[4095] = 1;
+        ram.write((4 << 20) - 4096, &[page], true).unwrap();
+        assert_eq!(contents(&ram).unwrap(), Some("holds data".to_string()));
+    }
+}

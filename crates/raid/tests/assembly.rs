@@ -1,0 +1,480 @@
+//! Arrays that end and begin again: superblocks, intent records, crashes.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{Plain, Power, Powered, eventually, file, page};
+use seiner_raid::{
+    Array, AssembleError, Block, Condition, Creation, Device, Failure, Filling, Level, Member,
+    Merging, Page, Ram, Running, Settings, create, superblock,
+};
+use std::sync::Arc;
+
+const STRIP: u64 = 16 << 10;
+const MEMBER: u64 = 6 << 20;
+
+const LEVELS: [(Level, usize); 4] = [
+    (Level::Raid0, 3),
+    (Level::Raid1, 3),
+    (Level::Raid5, 4),
+    (Level::Raid6, 5),
+];
+
+fn creation(level: Level) -> Creation {
+    Creation {
+        level,
+        strip_bytes: STRIP,
+        smallest: false,
+        overwrite: false,
+        zeroed: true,
+    }
+}
+
+fn running() -> Running {
+    Running {
+        settings: Settings {
+            merging: Merging::Adaptive,
+            ..Settings::default()
+        },
+        shards: 2,
+        ..Running::default()
+    }
+}
+
+fn rams(count: usize) -> Vec<Arc<Ram>> {
+    (0..count).map(|_| Arc::new(Ram::new(MEMBER))).collect()
+}
+
+fn members(rams: &[Arc<Ram>]) -> Vec<Arc<dyn Member>> {
+    rams.iter()
+        .map(|ram| ram.clone() as Arc<dyn Member>)
+        .collect()
+}
+
+fn created(level: Level, count: usize) -> Vec<Arc<Ram>> {
+    let rams = rams(count);
+    create(&members(&rams), &creation(level)).unwrap();
+    rams
+}
+
+fn assemble(rams: &[Arc<Ram>]) -> Array {
+    Array::assemble(members(rams), false, running()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn wait_for_tasks(array: &Array) {
+    eventually("tasks end", || {
+        array.status().unwrap().tasks.iter().all(|task| task.over)
+    });
+}
+
+/// Reads everything and compares data and syndromes.
+fn assert_consistent(array: &Array) {
+    wait_for_tasks(array);
+    let before = array.status().unwrap().counters.repaired;
+    array.scrub().unwrap();
+    wait_for_tasks(array);
+    let status = array.status().unwrap();
+    let failures: Vec<_> = status
+        .tasks
+        .iter()
+        .flat_map(|task| &task.failures)
+        .collect();
+    assert!(failures.is_empty(), "{failures:?}");
+    assert_eq!(status.counters.repaired, before);
+}
+
+#[test]
+fn an_array_that_was_stopped_goes_on_where_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    for (level, count) in LEVELS {
+        let path = |at: usize| dir.path().join(format!("{level:?}-{at}"));
+        let devices: Vec<Arc<dyn Member>> = (0..count)
+            .map(|at| {
+                Arc::new(file(dir.path(), &format!("{level:?}-{at}"), MEMBER)) as Arc<dyn Member>
+            })
+            .collect();
+        create(&devices, &creation(level)).unwrap();
+        drop(devices);
+        let mut plain: Option<Plain> = None;
+        for round in 0..3 {
+            let devices = (0..count)
+                .rev()
+                .map(|at| Arc::new(Device::open(&path(at)).unwrap()) as Arc<dyn Member>);
+            let array = Array::assemble(devices.collect(), false, running()).unwrap();
+            assert!(
+                array.status().unwrap().tasks.is_empty(),
+                "there is nothing to do"
+            );
+            let plain = plain.get_or_insert_with(|| Plain::new(&array));
+            plain.compare(&array);
+            plain.load(&array, round, 100);
+            array.stop().unwrap();
+        }
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
+    for (level, count) in [
+        (Level::Raid1, 2),
+        (Level::Raid1, 3),
+        (Level::Raid5, 4),
+        (Level::Raid6, 5),
+    ] {
+        for seed in 0..4u64 {
+            let rams = created(level, count);
+            let mut plain: Option<Plain> = None;
+            for round in 0..3 {
+                // The power may be cut again while syndromes are made to fit.
+                let power = Power::for_writes(20 * round);
+                let powered = rams
+                    .iter()
+                    .map(|ram| Powered::member(ram, &power))
+                    .collect();
+                if let Ok(array) = Array::assemble(powered, false, running()) {
+                    eventually("tasks end or fail", || {
+                        array.status().unwrap().tasks.iter().all(|task| task.over)
+                    });
+                }
+                let array = assemble(&rams);
+                let plain = plain.get_or_insert_with(|| Plain::new(&array));
+                assert!(plain.learn(&array));
+                drop(array);
+                let power = Power::for_writes(150 + 37 * seed + 100 * round);
+                let powered = rams
+                    .iter()
+                    .map(|ram| Powered::member(ram, &power))
+                    .collect();
+                let array = Array::assemble(powered, false, running()).unwrap();
+                plain.load_until_it_fails(&array, seed << 8 | round);
+                drop(array);
+            }
+            let array = assemble(&rams);
+            let plain = plain.as_mut().unwrap();
+            assert!(plain.learn(&array));
+            plain.compare(&array);
+            assert_consistent(&array);
+            assert_eq!(array.status().unwrap().condition, Condition::Whole);
+            // Syndromes are good enough to live on.
+            if level != Level::Raid0 {
+                array.fail(0).unwrap();
+                plain.compare(&array);
+            }
+            array.stop().unwrap();
+        }
+    }
+}
+
+#[test]
+fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
+    let mut torn = 0;
+    for seed in 0..12u64 {
+        let rams = created(Level::Raid5, 4);
+        let power = Power::for_writes(150 + 37 * seed);
+        let powered = rams
+            .iter()
+            .map(|ram| Powered::member(ram, &power))
+            .collect();
+        let array = Array::assemble(powered, false, running()).unwrap();
+        Plain::new(&array).load_until_it_fails(&array, seed);
+        drop(array);
+        // The records of a new array say that nothing was being written.
+        let again = Creation {
+            overwrite: true,
+            ..creation(Level::Raid5)
+        };
+        create(&members(&rams), &again).unwrap();
+        let array = assemble(&rams);
+        array.scrub().unwrap();
+        wait_for_tasks(&array);
+        torn += array
+            .status()
+            .unwrap()
+            .tasks
+            .iter()
+            .filter(|task| task.failed > 0)
+            .count();
+    }
+    assert!(
+        torn > 3,
+        "{torn} of 12: the test of crashes proves too little"
+    );
+}
+
+#[test]
+fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_first() {
+    let costs = || {
+        let rams = created(Level::Raid6, 5);
+        let power = Power::for_writes(u64::MAX);
+        let powered = rams
+            .iter()
+            .map(|ram| Powered::member(ram, &power))
+            .collect();
+        let array = Array::assemble(powered, false, running()).unwrap();
+        let data = array.stripe_bytes() / 4096;
+        let region = superblock(&*rams[0]).unwrap().region_stripes * data;
+        [0, 1, data, region, region + 1].map(|block| {
+            let before = power.left();
+            array.write(block, vec![page(1, block)], false).unwrap();
+            before - power.left()
+        })
+    };
+    // A lone block is a strip and both syndromes. On a machine that stands still for seconds regions leave the record meanwhile.
+    assert!(
+        (0..5).any(|_| costs() == [3 + 5, 3, 3, 3 + 5, 3]),
+        "{:?}",
+        costs()
+    );
+}
+
+#[test]
+fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() {
+    let rams = created(Level::Raid6, 5);
+    let array = assemble(&rams);
+    let mut plain = Plain::new(&array);
+    plain.load(&array, 1, 100);
+    array.fail(1).unwrap();
+    plain.load(&array, 2, 100);
+    array.stop().unwrap();
+
+    let error = Array::assemble(members(&rams), true, running())
+        .err()
+        .unwrap();
+    assert!(
+        matches!(error, AssembleError::Stale { member: 1, .. }),
+        "{error}"
+    );
+    let mut rest = rams.clone();
+    rest.remove(1);
+    let array = assemble(&rest);
+    assert_eq!(array.status().unwrap().condition, Condition::Degraded(1));
+    plain.compare(&array);
+    array.stop().unwrap();
+
+    let fewer = &rest[1..];
+    let error = Array::assemble(members(fewer), false, running())
+        .err()
+        .unwrap();
+    assert!(
+        matches!(&error, AssembleError::Missing { missing } if missing == &[0]),
+        "{error}"
+    );
+    let array = Array::assemble(members(fewer), true, running()).unwrap();
+    plain.compare(&array);
+    plain.load(&array, 3, 100);
+    array.stop().unwrap();
+    let error = Array::assemble(members(&rest), true, running())
+        .err()
+        .unwrap();
+    assert!(
+        matches!(error, AssembleError::Stale { member: 0, .. }),
+        "{error}"
+    );
+    let error = Array::assemble(members(&rest[2..]), true, running())
+        .err()
+        .unwrap();
+    assert!(
+        matches!(
+            error,
+            AssembleError::TooFew {
+                there: 2,
+                needed: 3,
+                ..
+            }
+        ),
+        "{error}"
+    );
+
+    // As an empty device, it is welcome.
+    let array = assemble(fewer);
+    array.replace(0, rams[0].clone()).unwrap();
+    array.replace(1, rams[1].clone()).unwrap();
+    wait_for_tasks(&array);
+    array.stop().unwrap();
+    let array = assemble(&rams);
+    assert_eq!(array.status().unwrap().condition, Condition::Whole);
+    plain.compare(&array);
+    assert_consistent(&array);
+}
+
+#[test]
+fn more_losses_than_the_level_bears_are_not_put_on_record() {
+    let rams = created(Level::Raid5, 4);
+    let powers: Vec<_> = (0..4).map(|_| Power::for_writes(u64::MAX)).collect();
+    let powered = rams
+        .iter()
+        .zip(&powers)
+        .map(|(ram, power)| Powered::member(ram, power))
+        .collect();
+    let array = Array::assemble(powered, false, running()).unwrap();
+    let mut plain = Plain::new(&array);
+    plain.load(&array, 1, 100);
+    powers.iter().for_each(|power| power.cut());
+    assert!(array.write(0, vec![page(1, 1)], false).is_err());
+    assert!(array.flush().is_err());
+    assert_eq!(array.status().unwrap().condition, Condition::Broken);
+    assert!(array.stop().is_err());
+    let array = assemble(&rams);
+    assert_eq!(array.status().unwrap().condition, Condition::Whole);
+    let first = array.read(0, 1).unwrap();
+    let size = array.bytes() / 4096;
+    let mut again = array.read(0, size).unwrap();
+    again[0] = first[0].clone();
+    assert_consistent(&array);
+}
+
+#[test]
+fn filling_goes_on_after_a_crash_where_it_was_on_record() {
+    let rams = created(Level::Raid6, 5);
+    let slow = Running {
+        // 5 MiB a member in about 8 s.
+        background_rate: 640 << 10,
+        ..running()
+    };
+    let array = Array::assemble(members(&rams), false, slow).unwrap();
+    let mut plain = Plain::new(&array);
+    plain.load(&array, 1, 200);
+    array.stop().unwrap();
+    let array = Array::assemble(members(&rams), false, slow).unwrap();
+    array.fail(2).unwrap();
+    array.replace(2, rams[2].clone()).unwrap();
+    let on_record = || match superblock(&*rams[0]).unwrap().fillings[2] {
+        Filling::Below(stripes) => stripes,
+        other => panic!("{other:?}"),
+    };
+    eventually("a position is on record", || on_record() > 10);
+    drop(array);
+    let position = on_record();
+    let array = assemble(&rams);
+    wait_for_tasks(&array);
+    let status = array.status().unwrap();
+    assert_eq!(status.condition, Condition::Whole);
+    let rebuilt: u64 = status.tasks.iter().map(|task| task.stripes).sum();
+    assert!(
+        rebuilt <= array.geometry().stripes() - position,
+        "{rebuilt} stripes, from {position} on"
+    );
+    plain.compare(&array);
+    assert_consistent(&array);
+    array.fail(0).unwrap();
+    array.fail(1).unwrap();
+    plain.compare(&array);
+}
+
+#[test]
+fn a_spare_is_known_after_a_restart_and_takes_a_place_that_is_empty() {
+    let rams = created(Level::Raid5, 4);
+    let spare = Arc::new(Ram::new(MEMBER + 8192));
+    let array = assemble(&rams);
+    let mut plain = Plain::new(&array);
+    plain.load(&array, 1, 100);
+    array.add_spare(spare.clone()).unwrap();
+    array.stop().unwrap();
+    let mut all = rams.clone();
+    all.push(spare);
+    let array = assemble(&all);
+    assert_eq!(array.status().unwrap().spares.len(), 1);
+    array.stop().unwrap();
+    all.remove(0);
+    let array = Array::assemble(members(&all), true, running()).unwrap();
+    wait_for_tasks(&array);
+    let status = array.status().unwrap();
+    assert_eq!(
+        (status.condition, status.spares.len()),
+        (Condition::Whole, 0)
+    );
+    plain.compare(&array);
+    array.stop().unwrap();
+    let array = assemble(&all);
+    plain.compare(&array);
+}
+
+#[test]
+fn devices_that_held_something_are_made_to_fit() {
+    for (level, count) in [(Level::Raid1, 2), (Level::Raid6, 4)] {
+        let rams = rams(count);
+        for (at, ram) in rams.iter().enumerate() {
+            let noise: Vec<Page> = (0..MEMBER / 4096)
+                .map(|block| page(at as u8, block))
+                .collect();
+            ram.write(0, &noise, true).unwrap();
+        }
+        let over = Creation {
+            overwrite: true,
+            zeroed: false,
+            ..creation(level)
+        };
+        create(&members(&rams), &over).unwrap();
+        let array = assemble(&rams);
+        // Before it is the stripe's turn.
+        let size = array.bytes() / 4096;
+        array.write(size - 1, vec![page(9, 9)], false).unwrap();
+        assert!(array.read(size - 1, 1).unwrap()[0].same(&page(9, 9)));
+        assert_consistent(&array);
+        array.fail(0).unwrap();
+        assert!(array.read(size - 1, 1).unwrap()[0].same(&page(9, 9)));
+    }
+}
+
+#[test]
+fn a_crash_while_a_member_is_missing_leaves_doubt_until_the_stripe_is_written_whole() {
+    let rams = created(Level::Raid5, 4);
+    let array = assemble(&rams);
+    let size = array.bytes() / 4096;
+    array
+        .write(0, (0..size).map(|block| page(1, block)).collect(), false)
+        .unwrap();
+    array.stop().unwrap();
+    let array = assemble(&rams);
+    array.fail(0).unwrap();
+    // In the first region.
+    array.write(1, vec![page(2, 1)], true).unwrap();
+    drop(array);
+    let mut rest = rams[1..].to_vec();
+    let array = assemble(&rest);
+    wait_for_tasks(&array);
+    let region = superblock(&*rest[0]).unwrap().region_stripes;
+    let data = array.stripe_bytes() / 4096;
+    let doubtful = |array: &Array| array.status().unwrap().doubtful_stripes;
+    // Where the lost member has nothing but the syndrome, nothing is lost.
+    assert!(
+        doubtful(&array) > 0 && doubtful(&array) < region,
+        "{}",
+        doubtful(&array)
+    );
+    assert!(matches!(array.read(0, 1), Err(Failure::Doubtful { .. })));
+    array.read(region * data, size - region * data).unwrap();
+    let before = doubtful(&array);
+    array
+        .write(0, (0..data).map(|block| page(3, block)).collect(), false)
+        .unwrap();
+    assert_eq!(doubtful(&array), before - 1);
+    array.stop().unwrap();
+    for _ in 0..2 {
+        let array = assemble(&rest);
+        wait_for_tasks(&array);
+        assert_eq!(
+            doubtful(&array),
+            before - 1,
+            "as it was when it was stopped"
+        );
+        assert!(array.read(0, 1).unwrap()[0].same(&page(3, 0)));
+        assert!(array.read(data, data).is_err());
+        array.stop().unwrap();
+    }
+    // Everything written anew, and a new member: as good as new.
+    let array = assemble(&rest);
+    array
+        .write(0, (0..size).map(|block| page(4, block)).collect(), false)
+        .unwrap();
+    array.replace(0, rams[0].clone()).unwrap();
+    wait_for_tasks(&array);
+    assert_eq!(
+        (doubtful(&array), array.status().unwrap().condition),
+        (0, Condition::Whole)
+    );
+    array.stop().unwrap();
+    rest.insert(0, rams[0].clone());
+    assert_consistent(&assemble(&rest));
+}

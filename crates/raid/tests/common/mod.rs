@@ -1,0 +1,288 @@
+//! What tests of running arrays share.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use seiner_platform::sim::SimRng;
+use seiner_raid::{Array, Block, Device, Member, Page, Ram};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// A page that says what it is.
+pub fn page(fill: u8, tag: u64) -> Page {
+    let mut page = Page::zero();
+    page.bytes_mut().fill(fill);
+    page.bytes_mut()[..8].copy_from_slice(&tag.to_le_bytes());
+    page
+}
+
+/// A member in a file.
+pub fn file(dir: &Path, name: &str, bytes: u64) -> Device {
+    Device::create(&dir.join(name), bytes).unwrap()
+}
+
+/// Waits until something holds.
+pub fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(
+            begin.elapsed() < Duration::from_secs(60),
+            "{what}: not within a minute"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Memory that breaks when told to.
+pub struct Flaky {
+    ram: Ram,
+    broken: AtomicBool,
+}
+
+impl Flaky {
+    /// Works.
+    pub fn new(ram: Ram) -> Flaky {
+        Flaky {
+            ram,
+            broken: AtomicBool::new(false),
+        }
+    }
+
+    /// Nothing works any more.
+    pub fn break_it(&self) {
+        self.broken.store(true, Ordering::SeqCst);
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.broken.load(Ordering::SeqCst) {
+            true => Err(io::Error::other("broken on purpose")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Member for Flaky {
+    fn name(&self) -> String {
+        "flaky".to_string()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.ram.bytes()
+    }
+
+    fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
+        self.check()?;
+        self.ram.read(offset, pages)
+    }
+
+    fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()> {
+        self.check()?;
+        self.ram.write(offset, pages, durable)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.check()
+    }
+}
+
+/// The power of several members: cut after so many writes.
+pub struct Power(AtomicU64);
+
+impl Power {
+    /// It lasts for so many writes of any member.
+    pub fn for_writes(writes: u64) -> Arc<Power> {
+        Arc::new(Power(AtomicU64::new(writes)))
+    }
+
+    /// Writes for which it still lasts.
+    pub fn left(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// It is cut now.
+    pub fn cut(&self) {
+        self.0.store(0, Ordering::SeqCst);
+    }
+}
+
+/// A member that keeps what was written when the power is cut, and does nothing more.
+pub struct Powered {
+    ram: Arc<Ram>,
+    power: Arc<Power>,
+}
+
+impl Powered {
+    /// With this power.
+    pub fn member(ram: &Arc<Ram>, power: &Arc<Power>) -> Arc<dyn Member> {
+        Arc::new(Powered {
+            ram: ram.clone(),
+            power: power.clone(),
+        })
+    }
+
+    fn use_power(&self, writes: u64) -> io::Result<()> {
+        let less = |left: u64| (left > 0).then(|| left.saturating_sub(writes));
+        let used = self
+            .power
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        used.map(drop).map_err(|_| io::Error::other("no power"))
+    }
+}
+
+impl Member for Powered {
+    fn name(&self) -> String {
+        "powered".to_string()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.ram.bytes()
+    }
+
+    fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
+        self.use_power(0)?;
+        self.ram.read(offset, pages)
+    }
+
+    fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()> {
+        self.use_power(1)?;
+        self.ram.write(offset, pages, durable)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.use_power(0)
+    }
+}
+
+/// What an array must hold.
+pub struct Plain {
+    pages: Vec<Page>,
+    /// Of blocks of which it is not known what they hold: what they may hold besides.
+    allowed: BTreeMap<usize, Vec<Page>>,
+}
+
+impl Plain {
+    /// Zeroes.
+    pub fn new(array: &Array) -> Plain {
+        Plain {
+            pages: vec![Page::zero(); (array.bytes() / 4096) as usize],
+            allowed: BTreeMap::new(),
+        }
+    }
+
+    /// Many writes and some reads, several at a time, all checked.
+    pub fn load(&mut self, array: &Array, seed: u64, rounds: u64) {
+        let mut rng = SimRng::new(seed);
+        let size = self.pages.len() as u64;
+        for round in 0..rounds / 10 {
+            let (tell, told) = channel();
+            let mut place = rng.below(size / 2);
+            for at in 0..10u64 {
+                let blocks = rng.between(1, 40);
+                let start = match rng.chance(1, 2) {
+                    true => place,
+                    false => rng.below(size - blocks),
+                };
+                place = (start + blocks) % (size - 64);
+                let data: Vec<Page> = (0..blocks)
+                    .map(|block| page(at as u8, (seed << 40) | (round << 16) | (start + block)))
+                    .collect();
+                self.pages[start as usize..][..blocks as usize].clone_from_slice(&data);
+                let durable = rng.chance(1, 20);
+                let tell = tell.clone();
+                let command = seiner_raid::Command::Write {
+                    start,
+                    data,
+                    durable,
+                };
+                array.submit(
+                    command,
+                    Box::new(move |result| tell.send(result.map(drop)).unwrap()),
+                );
+            }
+            drop(tell);
+            told.iter().for_each(|result| result.unwrap());
+            if rng.chance(1, 5) {
+                array.flush().unwrap();
+            }
+            let blocks = rng.between(1, 100);
+            let start = rng.below(size - blocks);
+            self.check(array, start, blocks);
+        }
+    }
+
+    fn check(&self, array: &Array, start: u64, blocks: u64) {
+        let read = array.read(start, blocks).unwrap();
+        for (block, found) in (start..).zip(read) {
+            assert!(
+                found.same(&self.pages[block as usize]),
+                "block {block} is wrong"
+            );
+        }
+    }
+
+    /// Writes that end when the power does: what was acknowledged counts, what was not may be there or not.
+    pub fn load_until_it_fails(&mut self, array: &Array, seed: u64) {
+        let mut rng = SimRng::new(seed);
+        let size = self.pages.len() as u64;
+        for round in 0.. {
+            let (tell, told) = channel();
+            for at in 0..8u64 {
+                let blocks = rng.between(1, 20);
+                let start = rng.below(size - blocks);
+                let tag = (seed << 40) | (round << 16) | at;
+                let data = vec![page(round as u8, tag); blocks as usize];
+                let tell = tell.clone();
+                let command = seiner_raid::Command::Write {
+                    start,
+                    data: data.clone(),
+                    durable: false,
+                };
+                let told = move |result: Result<Vec<Page>, _>| {
+                    tell.send((start, data, result.is_ok())).unwrap()
+                };
+                array.submit(command, Box::new(told));
+            }
+            drop(tell);
+            let mut failed = false;
+            for (start, data, acknowledged) in told {
+                failed |= !acknowledged;
+                for (block, page) in (start as usize..).zip(data) {
+                    // Several may have written it at once.
+                    self.allowed.entry(block).or_default().push(page);
+                }
+            }
+            if failed {
+                return;
+            }
+            if !self.learn(array) {
+                return;
+            }
+        }
+    }
+
+    /// Reads what was written several times: from now on it holds that. Whether all could be read.
+    pub fn learn(&mut self, array: &Array) -> bool {
+        while let Some((block, pages)) = self.allowed.pop_first() {
+            let Ok(mut found) = array.read(block as u64, 1) else {
+                self.allowed.insert(block, pages);
+                return false;
+            };
+            let found = found.remove(0);
+            let known =
+                found.same(&self.pages[block]) || pages.iter().any(|page| page.same(&found));
+            assert!(known, "block {block} is wrong");
+            self.pages[block] = found;
+        }
+        true
+    }
+
+    /// Reads everything.
+    pub fn compare(&self, array: &Array) {
+        self.check(array, 0, self.pages.len() as u64);
+    }
+}

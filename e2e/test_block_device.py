@@ -1,0 +1,264 @@
+"""Arrays behind the network block device, for clients that others wrote: with members failed, and the server killed."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from program import SLOW
+from volume import STRATEGIES, Disk, Volume, differences, do, make_tree, need, random_file
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def volumes(tmp_path):
+    """Makes volumes; what still runs at the end is killed."""
+    made = []
+
+    def make(**settings):
+        volume = Volume(tmp_path / f"v{len(made)}", **settings)
+        made.append(volume)
+        volume.start()
+        return volume
+
+    yield make
+    for volume in made:
+        volume.kill()
+
+
+def test_clients_are_told_what_it_is(volumes):
+    need("nbdinfo", "qemu-img")
+    volume = volumes()
+    told = json.loads(do("nbdinfo", "--json", volume.uri))
+    export = told["exports"][0]
+    size = export["export-size"]
+    assert told["structured"] and export["export-name"] == "array"
+    # Four members of data, less what is on record before and behind them.
+    assert 24 * MIB < size < 32 * MIB and size % (64 << 10) == 0
+    for ability in ["can_flush", "can_fua", "can_trim", "can_zero", "can_multi_conn"]:
+        assert export[ability], ability
+    assert not export["is_read_only"]
+    assert export["block_size_minimum"] == 1 and export["block_size_preferred"] == 64 << 10
+    assert json.loads(do("qemu-img", "info", "--output", "json", volume.uri))["virtual-size"] == size
+    assert int(do("nbdinfo", "--size", f"nbd+unix:///?socket={volume.socket}")) == size
+    refused = subprocess.run(
+        ["nbdinfo", f"nbd+unix:///tape?socket={volume.socket}"], capture_output=True, text=True, timeout=30
+    )
+    assert refused.returncode != 0
+    volume.stop()
+
+
+def test_images_come_back_from_whole_and_degraded_arrays(volumes, tmp_path, dice):
+    need("nbdcopy", "qemu-img")
+    volume = volumes()
+    size = int(do("nbdinfo", "--size", volume.uri))
+    image = random_file(tmp_path / "image", size, dice)
+    do("nbdcopy", "--flush", image, volume.uri)
+    for lost in range(3):
+        if lost:
+            volume.fail(lost)
+        back = tmp_path / f"back-{lost}"
+        do("nbdcopy", volume.uri, back)
+        do("cmp", image, back)
+        do("qemu-img", "compare", "-f", "raw", "-F", "raw", image, volume.uri)
+    # Written without two members, by a client that writes zeroes and holes too.
+    sparse = tmp_path / "sparse"
+    with open(sparse, "wb") as file:
+        file.write(dice.randbytes(MIB + 512))
+        file.seek(size - 700)
+        file.write(dice.randbytes(700))
+    packed = tmp_path / "sparse.qcow2"
+    do("qemu-img", "convert", "-f", "raw", "-O", "qcow2", sparse, packed)
+    do("qemu-img", "convert", "-n", "-f", "qcow2", "-O", "raw", packed, volume.uri)
+    do("qemu-img", "compare", "-f", "raw", "-F", "raw", sparse, volume.uri)
+    volume.stop()
+    volume.start()
+    do("qemu-img", "compare", "-f", "raw", "-F", "raw", sparse, volume.uri)
+
+
+def fio(volume, part, *more):
+    """Random, sequential, and random of any size, side by side, with checksums, in a part of the volume of 6 MiB."""
+    jobs = volume.folder / "jobs.fio"
+    jobs.write_text(
+        f"""[global]
+ioengine=nbd
+uri={volume.uri}
+verify=crc32c
+verify_fatal=1
+verify_state_save=0
+allrandrepeat=1
+randseed={part}
+size=2m
+[random]
+rw=randwrite
+bs=4k
+iodepth=32
+offset={6 * part}m
+[sequential]
+rw=write
+bs=4k
+iodepth=32
+offset={6 * part + 2}m
+[any size]
+rw=randwrite
+bsrange=512-64k
+blockalign=512
+iodepth=16
+offset={6 * part + 4}m
+"""
+    )
+    return subprocess.run(["fio", jobs, *more], cwd=volume.folder, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("merging", STRATEGIES)
+def test_fio_verifies_every_strategy_whole_and_degraded(volumes, merging):
+    need("fio", "qemu-io")
+    volume = volumes(merging=merging)
+    for lost in range(3):
+        if lost:
+            volume.fail(lost)
+        for part in range(lost):
+            kept = fio(volume, part, "--verify_only")
+            assert kept.returncode == 0, f"{lost} lost, part {part}: {kept.stdout}{kept.stderr}"
+        done = fio(volume, lost)
+        assert done.returncode == 0, f"{lost} lost: {done.stdout}{done.stderr}"
+    # What is not as it was written is found.
+    do("qemu-io", "-f", "raw", "-c", "write -P 9 8192 512", volume.uri)
+    assert fio(volume, 0, "--verify_only").returncode != 0
+    volume.stop()
+
+
+def test_a_killed_server_has_what_was_flushed(volumes, tmp_path, dice):
+    need("nbdcopy", "fio")
+    volume = volumes()
+    size = int(do("nbdinfo", "--size", volume.uri))
+    image = random_file(tmp_path / "image", size, dice)
+    do("nbdcopy", "--flush", image, volume.uri)
+    # Killed while the first half is written again.
+    writer = subprocess.Popen(
+        ["fio", "--name=x", "--ioengine=nbd", f"--uri={volume.uri}", "--rw=randwrite", "--bs=4k", "--iodepth=32"]
+        + [f"--size={size // 2}", "--time_based", "--runtime=60"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    time.sleep(1)
+    volume.kill()
+    writer.wait(60)
+    volume.start()
+    back = tmp_path / "back"
+    do("nbdcopy", volume.uri, back)
+    with open(image, "rb") as wanted, open(back, "rb") as found:
+        wanted.seek(size // 2)
+        found.seek(size // 2)
+        assert wanted.read() == found.read()
+    # Syndromes fit again where it was killed: what two members had is what was there with them.
+    for member in (0, 5):
+        volume.fail(member)
+    degraded = tmp_path / "degraded"
+    do("nbdcopy", volume.uri, degraded)
+    do("cmp", back, degraded)
+
+
+@pytest.fixture
+def disks(tmp_path):
+    """Makes block devices of volumes, and takes them away."""
+    made = []
+
+    def make(volume):
+        if os.geteuid() != 0:
+            pytest.skip("mounting needs root")
+        disk = Disk(volume, tmp_path)
+        made.append(disk)
+        disk.attach()
+        return disk
+
+    yield make
+    for disk in made:
+        disk.detach()
+
+
+CHECKS = {"ext4": ["e2fsck", "-f", "-n"], "xfs": ["xfs_repair", "-n"]}
+# XFS wants 300 MiB.
+MEMBERS = {"ext4": "32MiB", "xfs": "80MiB"}
+
+# Copies a file again and again under new names, and tells each that is on the disk.
+WRITER = """
+import os, sys
+source = open(sys.argv[1], "rb").read()
+number = 0
+while True:
+    with open(f"{sys.argv[2]}/w{number}", "wb") as file:
+        file.write(source)
+        file.flush()
+        os.fsync(file.fileno())
+    folder = os.open(sys.argv[2], os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+    print(number, flush=True)
+    number += 1
+"""
+
+
+@pytest.mark.skipif(not SLOW, reason="file systems on loop devices: SEINER_SLOW=1, as root")
+@pytest.mark.parametrize("kind", ["ext4", "xfs"])
+def test_a_file_system_survives_a_killed_server_and_lost_members(volumes, disks, tmp_path, dice, kind):
+    need("nbdfuse", "losetup", f"mkfs.{kind}", CHECKS[kind][0])
+    volume = volumes(member=MEMBERS[kind])
+    disk = disks(volume)
+    do(f"mkfs.{kind}", "-q", disk.loop)
+    disk.mount(kind)
+    contents = make_tree(disk.place, dice)
+    os.sync()
+    # Killed while files are written; what was synced is there afterwards.
+    source = random_file(tmp_path / "source", 30_000, dice)
+    told = tmp_path / "told"
+    with open(told, "wb") as out:
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, source, disk.place], stdout=out, stderr=subprocess.DEVNULL
+        )
+    time.sleep(2)
+    volume.kill()
+    wait(writer)
+    disk.detach()
+    synced = told.read_text().split()
+    assert synced, "nothing was written before the server was killed"
+    contents |= {f"w{number}": source.read_bytes() for number in synced}
+    volume.start()
+    examine(disk, kind, contents)
+    for member in (1, 4):
+        volume.fail(member)
+        examine(disk, kind, contents)
+        disk.attach()
+        disk.mount(kind)
+        more = make_tree(disk.place / f"without-{member}", dice, 50)
+        contents |= {f"without-{member}/{name}": expected for name, expected in more.items()}
+        disk.unmount()
+        disk.detach()
+        examine(disk, kind, contents)
+    volume.stop()
+    volume.start()
+    examine(disk, kind, contents)
+
+
+def wait(writer):
+    """The writer ends by itself when nothing can be written any more."""
+    try:
+        writer.wait(30)
+    except subprocess.TimeoutExpired:
+        writer.kill()
+        writer.wait()
+
+
+def examine(disk, kind, contents):
+    """Mounts, which replays the journal; compares; and has the file system checked."""
+    disk.attach()
+    disk.mount(kind)
+    assert differences(disk.place, contents) == []
+    disk.unmount()
+    do(*CHECKS[kind], disk.loop)
+    disk.detach()

@@ -1,0 +1,209 @@
+"""`seiner raid`: arrays of files, served, killed, degraded, refused; talked to by qemu and libnbd where they are there."""
+
+import json
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from program import PROGRAM, environment, run
+
+MIB = 1 << 20
+# A volume's blocks are compared by these.
+needs_qemu = pytest.mark.skipif(shutil.which("qemu-io") is None, reason="qemu-io is missing: apt-get install qemu-utils")
+
+
+class Serving:
+    """`seiner raid serve` on a Unix socket."""
+
+    def __init__(self, tmp_path, devices, *flags):
+        self.control = tmp_path / "control"
+        self.socket = tmp_path / "nbd"
+        self.log = open(tmp_path / "serve.log", "ab")
+        arguments = ["raid", "serve", "--nbd", self.socket, "--control", self.control, *flags, *devices]
+        self.process = subprocess.Popen([PROGRAM, *map(str, arguments)], stderr=self.log, env=environment())
+        deadline = time.monotonic() + 30
+        while run("raid", "status", self.control).returncode != 0 or not self.socket.exists():
+            told = (tmp_path / "serve.log").read_text()
+            assert self.process.poll() is None and time.monotonic() < deadline, told
+            time.sleep(0.02)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def order(self, what, *arguments):
+        done = run("raid", what, self.control, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def status(self):
+        return json.loads(self.order("status", "--json").stdout)
+
+    def stop(self):
+        self.order("stop")
+        assert self.process.wait(30) == 0
+
+    def fill(self, pattern, start, length):
+        self.qemu(f"write -P {pattern} {start} {length}")
+
+    def holds(self, pattern, start, length):
+        self.qemu(f"read -P {pattern} {start} {length}")
+
+    def qemu(self, command):
+        uri = f"nbd+unix:///array?socket={self.socket}"
+        done = subprocess.run(
+            ["qemu-io", "-f", "raw", "-c", command, "-c", "flush", uri], capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0 and "failed" not in done.stdout, done.stdout + done.stderr
+
+
+def create(tmp_path, level=6, count=6, *flags, size="16MiB"):
+    devices = [tmp_path / f"disk{number}" for number in range(count)]
+    done = run("raid", "create", "--level", level, "--size", size, *flags, *devices)
+    assert done.returncode == 0, done.stderr
+    assert "for data" in done.stdout
+    return devices
+
+
+@needs_qemu
+def test_an_array_is_served_loses_two_members_and_gets_new_ones(tmp_path):
+    devices = create(tmp_path)
+    with Serving(tmp_path, devices) as serving:
+        serving.fill(1, 0, 30 * MIB)
+        assert serving.status()["condition"] == "whole"
+        serving.order("fail", 1)
+        serving.order("fail", 4)
+        needed = run("raid", "fail", serving.control, 0)
+        assert needed.returncode == 1 and "data would be lost" in needed.stderr
+        serving.fill(2, 10 * MIB, 10 * MIB)
+        serving.holds(1, 0, 10 * MIB)
+        serving.holds(2, 10 * MIB, 10 * MIB)
+        serving.holds(1, 20 * MIB, 10 * MIB)
+        used = run("raid", "replace", serving.control, 1, devices[0])
+        assert used.returncode == 1 and "is in use" in used.stderr
+        again = run("raid", "replace", serving.control, 1, devices[1])
+        assert again.returncode == 1 and "member of an array of ours" in again.stderr
+        fresh = tmp_path / "fresh"
+        fresh.write_bytes(bytes(16 * MIB))
+        serving.order("replace", 4, fresh, "--wait")
+        serving.order("replace", 1, devices[1], "--overwrite", "--yes", "--wait")
+        assert serving.status()["condition"] == "whole"
+        serving.order("scrub", "--wait")
+        told = serving.order("status").stdout
+        assert "state    whole" in told and "scrub: 100.0 %" in told, told
+        serving.stop()
+    old = [*devices[:4], devices[4], devices[5]]
+    refused = run("raid", "assemble", *old)
+    assert refused.returncode == 2 and "missed what the others" in refused.stderr, refused.stderr
+    devices[4] = fresh
+    with Serving(tmp_path, reversed(devices)) as serving:
+        serving.holds(2, 10 * MIB, 10 * MIB)
+        assert serving.status()["tasks"] == []
+
+
+@needs_qemu
+def test_a_killed_server_is_put_in_order_at_the_next_start(tmp_path, dice):
+    devices = create(tmp_path, 5, 4)
+    for round in range(1, 4):
+        with Serving(tmp_path, devices) as serving:
+            serving.fill(round, 0, 4 * MIB)
+            uri = f"nbd+unix:///array?socket={serving.socket}"
+            writer = subprocess.Popen(
+                ["qemu-io", "-f", "raw", *["-c", f"aio_write -P {round} 4M 12M", "-c", "aio_flush"] * 50, uri],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            time.sleep(dice.uniform(0.05, 0.5))
+            serving.kill()
+            writer.kill()
+            writer.wait()
+        told = run("raid", "status", *devices)
+        assert "running, or not stopped" in told.stdout, told.stdout
+        with Serving(tmp_path, devices) as serving:
+            serving.holds(round, 0, 4 * MIB)
+            serving.order("scrub", "--wait")
+            status = serving.status()
+            assert any(task["task"] == "resync" for task in status["tasks"]), status
+            assert status["counters"]["repaired_blocks"] == 0
+            serving.stop()
+
+
+@needs_qemu
+def test_a_signal_stops_it_and_a_spare_is_kept(tmp_path):
+    devices = create(tmp_path, 1, 2)
+    spare = tmp_path / "spare"
+    spare.write_bytes(bytes(17 * MIB))
+    with Serving(tmp_path, devices) as serving:
+        serving.fill(7, 0, MIB)
+        serving.order("spare", spare)
+        serving.process.send_signal(signal.SIGTERM)
+        assert serving.process.wait(30) == 0
+    assert "a spare" in run("raid", "status", spare).stdout
+    missing = run("raid", "assemble", devices[1], spare)
+    assert missing.returncode == 2 and "--degraded" in missing.stderr
+    done = run("raid", "assemble", "--degraded", devices[1], spare)
+    assert done.returncode == 0 and "state    whole" in done.stdout, done.stderr
+    with Serving(tmp_path, [spare, devices[1]]) as serving:
+        serving.holds(7, 0, MIB)
+
+
+def test_what_makes_no_array_is_refused_and_left_as_it_is(tmp_path):
+    names = [tmp_path / f"new{number}" for number in range(4)]
+    for flags, tells in (
+        (["--level", 6, "--strip", "12KiB", "--size", "8MiB"], "power of two"),
+        (["--level", 6, "--size", "1MiB"], "choose larger members"),
+        (["--level", 6], "give --size"),
+        (["--level", 4, "--size", "8MiB"], "possible values: 0, 1, 5, 6"),
+    ):
+        refused = run("raid", "create", *flags, *names)
+        assert refused.returncode == 2 and tells in refused.stderr, refused.stderr
+        assert not any(name.exists() for name in names), flags
+    few = run("raid", "create", "--level", 5, "--size", "8MiB", *names[:2])
+    assert few.returncode == 2 and "3 to 255 members" in few.stderr
+
+    names[0].write_bytes(bytes(8 * MIB))
+    for name in names[1:]:
+        name.write_bytes(bytes(9 * MIB))
+    different = run("raid", "create", "--level", 6, *names)
+    assert different.returncode == 2 and "--smallest" in different.stderr
+    subprocess.run(["mke2fs", "-q", "-F", names[2]], check=True)
+    before = names[2].read_bytes()
+    for flags in ([], ["--overwrite"]):
+        held = run("raid", "create", "--level", 6, "--smallest", *flags, *names)
+        assert held.returncode == 2 and "ext2, ext3 or ext4" in held.stderr, held.stderr
+    assert names[2].read_bytes() == before
+    assert names[1].read_bytes() == bytes(9 * MIB)
+    done = run("raid", "create", "--level", 6, "--smallest", "--overwrite", "--yes", *names)
+    assert done.returncode == 0, done.stderr
+
+    other = create(tmp_path, 5, 3)
+    mixed = run("raid", "assemble", *names, other[0])
+    assert mixed.returncode == 2 and "belongs to array" in mixed.stderr
+    nothing = tmp_path / "nothing"
+    nothing.write_bytes(bytes(8 * MIB))
+    unknown = run("raid", "assemble", *names, nothing)
+    assert unknown.returncode == 2 and "has no superblock" in unknown.stderr
+    few = run("raid", "assemble", "--degraded", names[0])
+    assert few.returncode == 2 and "needs 2" in few.stderr
+    told = run("raid", "status", nothing)
+    assert told.returncode == 1 and "has no superblock" in told.stdout
+
+
+def test_two_processes_do_not_share_an_array_nor_a_control_socket(tmp_path):
+    devices = create(tmp_path, 5, 3)
+    with Serving(tmp_path, devices):
+        second = run("raid", "serve", "--control", tmp_path / "other", *devices)
+        assert second.returncode == 1 and "is in use" in second.stderr, second.stderr
+        same = run("raid", "serve", "--control", tmp_path / "control", *devices)
+        assert same.returncode == 1 and "another process listens" in same.stderr
+        assert run("raid", "status", *devices).returncode == 0, "looking is allowed"
+    nobody = run("raid", "fail", tmp_path / "control", 0)
+    assert nobody.returncode == 1 and "was not reached" in nobody.stderr
