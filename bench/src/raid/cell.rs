@@ -24,6 +24,8 @@ pub struct Cell {
     pub group: String,
     /// The load.
     pub load: Load,
+    /// The array's shape.
+    pub geometry: Geometry,
     /// The members.
     pub model: Model,
 }
@@ -67,6 +69,7 @@ impl Cell {
                 submit: 1500,
                 jitter: 0,
             },
+            geometry: papers_array(),
             model: Model::NVME,
         }
     }
@@ -90,6 +93,7 @@ impl Cell {
             .map(|job| job.threads * job.depth)
             .sum();
         run(&Run {
+            geometry: self.geometry,
             model: self.model,
             phases: vec![Phase {
                 load: self.load.clone(),
@@ -101,11 +105,14 @@ impl Cell {
     }
 }
 
+fn papers_array() -> Geometry {
+    Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES).expect("the paper's array is sound")
+}
+
 /// The paper's array, with nothing to do.
 pub fn base(merging: Merging) -> Run {
     Run {
-        geometry: Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES)
-            .expect("the paper's array is sound"),
+        geometry: papers_array(),
         model: Model::NVME,
         merging,
         longest_hold: LONGEST_HOLD,
