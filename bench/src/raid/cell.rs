@@ -14,8 +14,10 @@ const ROUNDS: u64 = 50;
 const LEAST_REQUESTS: u64 = 8000;
 /// A cell ends after this time, however few requests were answered.
 const LONGEST_RUN: Nanos = 10_000_000_000;
-/// Not measured.
-const WARM_UP: Nanos = 20_000_000;
+/// And goes on for this time at the least, however many were.
+const LEAST_TIME: Nanos = 50_000_000;
+/// Not measured: how soon a strategy adapts is shown by `raid-phases`.
+const WARM_UP: Nanos = 50_000_000;
 
 /// A load on an array.
 #[derive(Clone, Debug)]
@@ -119,6 +121,7 @@ pub fn base(merging: Merging) -> Run {
         phases: Vec::new(),
         warm_up: WARM_UP,
         most_requests: 0,
+        least_time: LEAST_TIME,
         sample: 0,
         seed: 1,
     }

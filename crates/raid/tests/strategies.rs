@@ -34,6 +34,7 @@ fn measure(merging: Merging, address: Address, depth: usize) -> Measured {
         }],
         warm_up: 10_000_000,
         most_requests: 4000,
+        least_time: 0,
         sample: 0,
         seed: 7,
     })

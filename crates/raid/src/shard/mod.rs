@@ -466,6 +466,7 @@ impl<B: Block> Shard<B> {
         let pending = self.requests.remove(request).expect("seen a moment ago");
         if pending.is_read {
             self.reads -= 1;
+            self.strategy.read_ended(now, pending.data.len() as u32);
         }
         let result = match pending.failure {
             Some(failure) => Err(failure),

@@ -1,0 +1,465 @@
+//! Guards the default's estimates by measuring: now and then one of the plain strategies has the array for a short while,
+//! and the one that serves requests sooner goes on.
+//!
+//! What is compared is the *cost* of a way: the time that requests were outstanding, summed over them, for each block that
+//! was answered. By Little's law that is the mean time a block takes, and where clients keep the same number of requests
+//! outstanding, it is least where the rate is highest. So one measure does for both kinds of clients.
+//!
+//! - Time is divided into *slices* of so many answers. The way in use is measured in all of them; another way has a
+//!   *visit*: answers that still come from before, which are not counted, and a slice.
+//! - A visit ends early if, even if all that is outstanding were answered now, it would be too costly: holding what never
+//!   becomes whole shows after two or three of the usual answer times.
+//! - Visits may cost a hundredth of the time in the long run, and nothing is visited that cannot differ: no holding where
+//!   nothing is sequential, no plain batching where nothing was held.
+//! - A way takes over if its cost is less by more than chance explains. If what arrives changes, all that was learned is
+//!   forgotten.
+
+use super::adaptive::Adaptive;
+use super::{Arrival, Look, Mark, Strategy, Verdict};
+use crate::request::Nanos;
+use std::collections::BTreeSet;
+
+/// The parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GuardSettings {
+    /// The share of time that visits may cost, and what they may cost at once.
+    pub share: f64,
+    /// See `share`.
+    pub credit: f64,
+    /// Pauses after a visit that brought nothing; each is twice the one before.
+    pub pauses: (Nanos, Nanos),
+    /// Slices of a visitor that are compared at the most before it is given up.
+    pub most_slices: u32,
+}
+
+impl Default for GuardSettings {
+    fn default() -> GuardSettings {
+        GuardSettings {
+            share: 0.01,
+            credit: 2_000_000.0,
+            pauses: (10_000_000, 80_000_000),
+            most_slices: 8,
+        }
+    }
+}
+
+/// Answers that are not counted after a change, and those of a slice, for each request outstanding, and besides.
+const SETTLING: (f64, f64) = (1.5, 8.0);
+const SLICE: (f64, f64) = (4.0, 64.0);
+/// Slices of which a mean is made, the latest.
+const REMEMBERED: u32 = 16;
+/// A visit ends early that is so much more costly than the best, counting as answered so much of what is outstanding.
+const HOPELESS: (f64, f64) = (1.2, 1.0);
+/// The same for holding everything, where that is what is used.
+const STUCK: (f64, f64) = (2.0, 2.0);
+/// Differences that are too small to matter, and those that one slice is enough for.
+const SMALL: f64 = 0.01;
+const CLEAR: f64 = 0.2;
+
+/// A way to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The default's estimates.
+    Model,
+    /// What queues behind a busy stripe goes together, and nothing is held.
+    Batch,
+    /// Everything is held.
+    Always,
+}
+
+const WAYS: [Way; 3] = [Way::Model, Way::Batch, Way::Always];
+
+/// What is known of a way.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    slices: u32,
+    cost: f64,
+    variance: f64,
+    not_before: Nanos,
+    pause: Nanos,
+}
+
+/// What came and went in some time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    began: Nanos,
+    /// Time outstanding, summed over requests.
+    outstanding: f64,
+    answers: u64,
+    reads: u64,
+    blocks: u64,
+    arrivals: u64,
+    /// Arrivals that continued a stream.
+    continued: u64,
+    /// Verdicts that held something.
+    held: u64,
+}
+
+/// By what a change of the load is recognised.
+#[derive(Clone, Copy, Debug)]
+struct Signature {
+    continued: f64,
+    reads: f64,
+    outstanding: f64,
+    cost: f64,
+}
+
+/// The default strategy, guarded.
+pub struct Guard {
+    settings: GuardSettings,
+    model: Adaptive,
+    records: [Record; 3],
+    /// What is used, and what is tried.
+    used: Way,
+    tried: Way,
+    outstanding: u32,
+    last: Nanos,
+    settling: bool,
+    /// Answers until the slice ends.
+    left: u64,
+    slice: Tally,
+    /// Since the present way began to be tried.
+    visit: Tally,
+    signature: Option<Signature>,
+    /// Whether the load has anything that continues, and the default held anything, in the last slice.
+    continues: bool,
+    holds: bool,
+    credit: f64,
+    credited: Nanos,
+    /// Blocks of a request, in the mean.
+    size: f64,
+    held: BTreeSet<u64>,
+    stirred: Vec<u64>,
+}
+
+impl Record {
+    fn new(pause: Nanos) -> Record {
+        Record {
+            slices: 0,
+            cost: 0.0,
+            variance: 0.0,
+            not_before: 0,
+            pause,
+        }
+    }
+
+    fn add(&mut self, cost: f64) {
+        self.slices = (self.slices + 1).min(REMEMBERED);
+        let weight = 1.0 / f64::from(self.slices);
+        let off = cost - self.cost;
+        self.cost += weight * off;
+        if self.slices > 1 {
+            self.variance += weight * (off * off - self.variance);
+        }
+    }
+}
+
+impl Tally {
+    fn from(now: Nanos) -> Tally {
+        Tally {
+            began: now,
+            ..Tally::default()
+        }
+    }
+
+    fn cost(&self) -> f64 {
+        self.outstanding / self.blocks.max(1) as f64
+    }
+
+    fn signature(&self, now: Nanos) -> Signature {
+        let share = |part: u64, all: u64| part as f64 / all.max(1) as f64;
+        Signature {
+            continued: share(self.continued, self.arrivals),
+            reads: share(self.reads, self.answers),
+            outstanding: self.outstanding / (now - self.began).max(1) as f64,
+            cost: self.cost(),
+        }
+    }
+}
+
+impl Signature {
+    /// Whether the load is another one.
+    fn differs(&self, other: &Signature) -> bool {
+        let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
+        (self.continued - other.continued).abs() > 0.25
+            || (self.reads - other.reads).abs() > 0.2
+            || ratio(self.outstanding, other.outstanding) > 1.5
+            || ratio(self.cost, other.cost) > 1.4
+    }
+
+    fn approach(&mut self, other: &Signature) {
+        let step = |mean: &mut f64, value: f64| *mean += 0.25 * (value - *mean);
+        step(&mut self.continued, other.continued);
+        step(&mut self.reads, other.reads);
+        step(&mut self.outstanding, other.outstanding);
+        step(&mut self.cost, other.cost);
+    }
+}
+
+impl Guard {
+    /// Around a model.
+    pub fn new(settings: GuardSettings, model: Adaptive) -> Guard {
+        Guard {
+            settings,
+            model,
+            records: [Record::new(settings.pauses.0); 3],
+            used: Way::Model,
+            tried: Way::Model,
+            outstanding: 0,
+            last: 0,
+            settling: true,
+            left: 64,
+            slice: Tally::default(),
+            visit: Tally::default(),
+            signature: None,
+            continues: false,
+            holds: false,
+            credit: settings.credit,
+            credited: 0,
+            size: 1.0,
+            held: BTreeSet::new(),
+            stirred: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, way: Way) -> &mut Record {
+        &mut self.records[way as usize]
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        let time = now.saturating_sub(self.last) as f64 * f64::from(self.outstanding);
+        self.slice.outstanding += time;
+        self.visit.outstanding += time;
+        self.last = now;
+    }
+
+    fn answered(&mut self, now: Nanos, blocks: u32, read: bool) {
+        self.advance(now);
+        self.outstanding -= 1;
+        self.size += 0.02 * (f64::from(blocks) - self.size);
+        for tally in [&mut self.slice, &mut self.visit] {
+            tally.answers += 1;
+            tally.reads += u64::from(read);
+            tally.blocks += u64::from(blocks);
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.end_slice(now);
+        }
+    }
+
+    /// Answers of something for each request outstanding.
+    fn count(&self, (each, besides): (f64, f64)) -> u64 {
+        (each * f64::from(self.outstanding) + besides) as u64
+    }
+
+    fn begin_slice(&mut self, now: Nanos) {
+        self.settling = false;
+        self.slice = Tally::from(now);
+        self.left = self.count(SLICE);
+    }
+
+    fn end_slice(&mut self, now: Nanos) {
+        if self.settling {
+            return self.begin_slice(now);
+        }
+        self.credit_up_to(now);
+        let slice = self.slice;
+        self.record(self.tried).add(slice.cost());
+        if self.tried == self.used {
+            self.note_load(now, &slice);
+            match self.visitor(now) {
+                Some(way) => self.turn_to(now, way),
+                None => self.begin_slice(now),
+            }
+        } else {
+            self.pay(now);
+            self.compare(now);
+            self.turn_to(now, self.used);
+        }
+    }
+
+    /// What visits may cost grows with time.
+    fn credit_up_to(&mut self, now: Nanos) {
+        let earned = (now - self.credited) as f64 * self.settings.share;
+        self.credit = (self.credit + earned).min(self.settings.credit);
+        self.credited = now;
+    }
+
+    /// A visit has ended: what it cost more than the way in use would have.
+    fn pay(&mut self, now: Nanos) {
+        let time = (now - self.visit.began) as f64;
+        let usual = self.records[self.used as usize].cost;
+        self.credit -= time * (1.0 - usual / self.visit.cost()).max(0.0);
+    }
+
+    /// Forgets what was learned if the load is another one.
+    fn note_load(&mut self, now: Nanos, slice: &Tally) {
+        let found = slice.signature(now);
+        self.continues = found.continued > 0.05;
+        self.holds = slice.held * 100 > slice.arrivals;
+        match &mut self.signature {
+            Some(known) if !found.differs(known) => known.approach(&found),
+            _ => {
+                self.records = [Record::new(self.settings.pauses.0); 3];
+                self.record(self.used).add(slice.cost());
+                self.signature = Some(found);
+            }
+        }
+    }
+
+    /// What is to be visited now.
+    fn visitor(&self, now: Nanos) -> Option<Way> {
+        if self.records[self.used as usize].slices < 2 || self.credit <= 0.0 {
+            return None;
+        }
+        let may_differ = |way: Way| match way {
+            Way::Model => true,
+            Way::Batch => self.used != Way::Model || self.holds,
+            Way::Always => self.continues,
+        };
+        let ways = WAYS.into_iter().filter(|&way| {
+            way != self.used && may_differ(way) && self.records[way as usize].not_before <= now
+        });
+        ways.min_by_key(|&way| self.records[way as usize].not_before)
+    }
+
+    /// Compares a visitor with what is used.
+    fn compare(&mut self, now: Nanos) {
+        let (usual, visitor) = (
+            self.records[self.used as usize],
+            self.records[self.tried as usize],
+        );
+        let variance = |record: &Record| match record.slices {
+            0 | 1 => usual.variance,
+            slices => record.variance / f64::from(slices),
+        };
+        let noise = 2.0 * (variance(&usual) + variance(&visitor)).sqrt() / usual.cost;
+        let gain = 1.0 - visitor.cost / usual.cost;
+        if gain > noise.max(SMALL) && (visitor.slices > 1 || gain > CLEAR) {
+            self.used = self.tried;
+            self.signature = None;
+            self.records = [Record::new(self.settings.pauses.0); 3];
+            *self.record(self.used) = visitor;
+        } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
+            self.dismiss(now);
+        }
+    }
+
+    /// The visitor brought nothing.
+    fn dismiss(&mut self, now: Nanos) {
+        let longest = self.settings.pauses.1;
+        let record = self.record(self.tried);
+        record.slices = 0;
+        record.not_before = now + record.pause;
+        record.pause = (2 * record.pause).min(longest);
+    }
+
+    /// Another way has the array; what is held is judged anew.
+    fn turn_to(&mut self, now: Nanos, way: Way) {
+        self.tried = way;
+        self.model.follow(way == Way::Model);
+        self.settling = true;
+        self.left = self.count(SETTLING);
+        self.slice = Tally::from(now);
+        self.visit = Tally::from(now);
+        self.stirred.extend(std::mem::take(&mut self.held));
+    }
+
+    /// How much more may be outstanding for how long before the way that is tried is given up.
+    fn patience(&self) -> f64 {
+        let usual = self.records[self.used as usize].cost;
+        let ((factor, ahead), tally) = if self.tried == self.used {
+            (STUCK, &self.slice)
+        } else {
+            (HOPELESS, &self.visit)
+        };
+        if self.records[self.used as usize].slices == 0 {
+            return f64::INFINITY;
+        }
+        let ahead = ahead * f64::from(self.outstanding) * self.size;
+        factor * usual * (tally.blocks as f64 + ahead) - tally.outstanding
+    }
+
+    /// Gives up what is tried, if it is hopeless.
+    fn give_up(&mut self, now: Nanos) {
+        self.credit_up_to(now);
+        if self.tried == self.used {
+            // The load must have changed, and the model follows at once.
+            self.used = Way::Model;
+            self.signature = None;
+            self.records = [Record::new(self.settings.pauses.0); 3];
+        } else {
+            self.pay(now);
+            self.dismiss(now);
+        }
+        self.turn_to(now, self.used);
+    }
+}
+
+impl Strategy for Guard {
+    fn arrived(&mut self, arrival: &Arrival) -> Mark {
+        self.advance(arrival.now);
+        self.outstanding += 1;
+        let mark = self.model.arrived(arrival);
+        self.slice.arrivals += 1;
+        self.slice.continued += u64::from(self.model.continues(mark));
+        mark
+    }
+
+    fn judge(&mut self, look: &Look) -> Verdict {
+        self.advance(look.now);
+        let watched = self.tried != self.used || self.tried == Way::Always;
+        let patience = self.patience();
+        if watched && patience <= 0.0 {
+            self.give_up(look.now);
+        }
+        let verdict = match self.tried {
+            Way::Model => self.model.judge(look),
+            Way::Batch => Verdict::Together,
+            Way::Always
+                if look.missing == 0
+                    || look.now >= look.deadline
+                    || self.model.is_complete(look.stripe) =>
+            {
+                Verdict::Together
+            }
+            Way::Always => {
+                let patience = (patience / f64::from(self.outstanding.max(1))).max(1000.0);
+                Verdict::Hold(look.deadline.min(look.now.saturating_add(patience as Nanos)))
+            }
+        };
+        if matches!(verdict, Verdict::Hold(_)) {
+            self.slice.held += 1;
+            self.held.insert(look.stripe);
+        }
+        verdict
+    }
+
+    fn started(&mut self, stripe: u64, mark: Mark, blocks: u32) {
+        self.held.remove(&stripe);
+        self.model.started(stripe, mark, blocks);
+    }
+
+    fn ended(&mut self, now: Nanos, mark: Mark, blocks: u32) {
+        self.model.ended(now, mark, blocks);
+        self.answered(now, blocks, false);
+    }
+
+    fn written(&mut self, now: Nanos, started: Nanos, full: bool) {
+        self.model.written(now, started, full);
+    }
+
+    fn read_began(&mut self, now: Nanos) {
+        self.advance(now);
+        self.outstanding += 1;
+    }
+
+    fn read_ended(&mut self, now: Nanos, blocks: u32) {
+        self.answered(now, blocks, true);
+    }
+
+    fn stirred(&mut self) -> Option<u64> {
+        self.stirred.pop().or_else(|| self.model.stirred())
+    }
+}
