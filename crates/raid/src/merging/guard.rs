@@ -35,9 +35,9 @@ pub struct GuardSettings {
 impl Default for GuardSettings {
     fn default() -> GuardSettings {
         GuardSettings {
-            share: 0.01,
-            credit: 2_000_000.0,
-            pauses: (10_000_000, 80_000_000),
+            share: 0.005,
+            credit: 1_000_000.0,
+            pauses: (20_000_000, 320_000_000),
             most_slices: 8,
         }
     }
@@ -261,6 +261,9 @@ impl Guard {
 
     fn end_slice(&mut self, now: Nanos) {
         if self.settling {
+            if self.tried == self.used {
+                self.pay(now);
+            }
             return self.begin_slice(now);
         }
         self.credit_up_to(now);
@@ -286,7 +289,7 @@ impl Guard {
         self.credited = now;
     }
 
-    /// A visit has ended: what it cost more than the way in use would have.
+    /// A visit has ended, or what followed it: what it cost more than the way in use would have.
     fn pay(&mut self, now: Nanos) {
         let time = (now - self.visit.began) as f64;
         let usual = self.records[self.used as usize].cost;
@@ -342,17 +345,17 @@ impl Guard {
             self.records = [Record::new(self.settings.pauses.0); 3];
             *self.record(self.used) = visitor;
         } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
-            self.dismiss(now);
+            self.dismiss(now, 2);
         }
     }
 
-    /// The visitor brought nothing.
-    fn dismiss(&mut self, now: Nanos) {
+    /// The visitor brought nothing; the pause after the next time is longer.
+    fn dismiss(&mut self, now: Nanos, longer: Nanos) {
         let longest = self.settings.pauses.1;
         let record = self.record(self.tried);
         record.slices = 0;
         record.not_before = now + record.pause;
-        record.pause = (2 * record.pause).min(longest);
+        record.pause = (longer * record.pause).min(longest);
     }
 
     /// Another way has the array; what is held is judged anew.
@@ -391,7 +394,7 @@ impl Guard {
             self.records = [Record::new(self.settings.pauses.0); 3];
         } else {
             self.pay(now);
-            self.dismiss(now);
+            self.dismiss(now, 4);
         }
         self.turn_to(now, self.used);
     }
