@@ -26,6 +26,8 @@ pub struct GuardSettings {
     pub share: f64,
     /// See `share`.
     pub credit: f64,
+    /// How far the first visits after a change may overdraw that.
+    pub debt: f64,
     /// Pauses after a visit that brought nothing; each is twice the one before.
     pub pauses: (Nanos, Nanos),
     /// Slices of a visitor that are compared at the most before it is given up.
@@ -37,6 +39,7 @@ impl Default for GuardSettings {
         GuardSettings {
             share: 0.005,
             credit: 1_000_000.0,
+            debt: 5_000_000.0,
             pauses: (20_000_000, 320_000_000),
             most_slices: 8,
         }
@@ -269,16 +272,16 @@ impl Guard {
         self.credit_up_to(now);
         let slice = self.slice;
         self.record(self.tried).add(slice.cost());
-        if self.tried == self.used {
-            self.note_load(now, &slice);
-            match self.visitor(now) {
-                Some(way) => self.turn_to(now, way),
-                None => self.begin_slice(now),
-            }
-        } else {
+        if self.tried != self.used {
             self.pay(now);
             self.compare(now);
-            self.turn_to(now, self.used);
+            return self.turn_to(now, self.used);
+        }
+        self.note_load(now, &slice);
+        match self.visitor(now) {
+            Some(way) => self.turn_to(now, way),
+            None if !self.settling => self.begin_slice(now),
+            None => {}
         }
     }
 
@@ -304,25 +307,42 @@ impl Guard {
         match &mut self.signature {
             Some(known) if !found.differs(known) => known.approach(&found),
             _ => {
-                self.records = [Record::new(self.settings.pauses.0); 3];
-                self.record(self.used).add(slice.cost());
+                // What was measured may be of both loads.
+                self.forget();
                 self.signature = Some(found);
+                if self.used == Way::Batch {
+                    self.used = Way::Model;
+                    self.turn_to(now, self.used);
+                }
             }
         }
     }
 
+    fn forget(&mut self) {
+        self.records = [Record::new(self.settings.pauses.0); 3];
+        self.signature = None;
+    }
+
     /// What is to be visited now.
     fn visitor(&self, now: Nanos) -> Option<Way> {
-        if self.records[self.used as usize].slices < 2 || self.credit <= 0.0 {
+        if self.records[self.used as usize].slices < 2 {
             return None;
         }
+        let affordable = |way: Way| {
+            let record = &self.records[way as usize];
+            let first = record.slices == 0 && record.not_before == 0;
+            self.credit > if first { -self.settings.debt } else { 0.0 }
+        };
         let may_differ = |way: Way| match way {
             Way::Model => true,
             Way::Batch => self.used != Way::Model || self.holds,
             Way::Always => self.continues,
         };
         let ways = WAYS.into_iter().filter(|&way| {
-            way != self.used && may_differ(way) && self.records[way as usize].not_before <= now
+            way != self.used
+                && may_differ(way)
+                && affordable(way)
+                && self.records[way as usize].not_before <= now
         });
         ways.min_by_key(|&way| self.records[way as usize].not_before)
     }
@@ -339,10 +359,12 @@ impl Guard {
         };
         let noise = 2.0 * (variance(&usual) + variance(&visitor)).sqrt() / usual.cost;
         let gain = 1.0 - visitor.cost / usual.cost;
-        if gain > noise.max(SMALL) && (visitor.slices > 1 || gain > CLEAR) {
+        let better = gain > noise.max(SMALL) && (visitor.slices > 1 || gain > CLEAR);
+        let alike = visitor.slices >= self.settings.most_slices && gain.abs() <= noise.max(SMALL);
+        // Where there is no difference, nothing need be held.
+        if better || (alike && self.tried == Way::Batch) {
             self.used = self.tried;
-            self.signature = None;
-            self.records = [Record::new(self.settings.pauses.0); 3];
+            self.forget();
             *self.record(self.used) = visitor;
         } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
             self.dismiss(now, 2);
@@ -390,8 +412,7 @@ impl Guard {
         if self.tried == self.used {
             // The load must have changed, and the model follows at once.
             self.used = Way::Model;
-            self.signature = None;
-            self.records = [Record::new(self.settings.pauses.0); 3];
+            self.forget();
         } else {
             self.pay(now);
             self.dismiss(now, 4);
@@ -423,7 +444,7 @@ impl Strategy for Guard {
             Way::Always
                 if look.missing == 0
                     || look.now >= look.deadline
-                    || self.model.is_complete(look.stripe) =>
+                    || (self.settling && self.model.is_complete(look.stripe)) =>
             {
                 Verdict::Together
             }
