@@ -49,6 +49,8 @@ impl Default for GuardSettings {
 /// Answers that are not counted after a change, and those of a slice, for each request outstanding, and besides.
 const SETTLING: (f64, f64) = (1.5, 8.0);
 const SLICE: (f64, f64) = (4.0, 64.0);
+/// Answers that are not counted in the beginning.
+const FIRST: u64 = 256;
 /// Slices of which a mean is made, the latest.
 const REMEMBERED: u32 = 16;
 /// A visit ends early that is so much more costly than the best, counting as answered so much of what is outstanding.
@@ -211,7 +213,7 @@ impl Guard {
             outstanding: 0,
             last: 0,
             settling: true,
-            left: 64,
+            left: FIRST,
             slice: Tally::default(),
             visit: Tally::default(),
             signature: None,
@@ -305,8 +307,9 @@ impl Guard {
         self.continues = found.continued > 0.05;
         self.holds = slice.held * 100 > slice.arrivals;
         match &mut self.signature {
+            None => self.signature = Some(found),
             Some(known) if !found.differs(known) => known.approach(&found),
-            _ => {
+            Some(_) => {
                 // What was measured may be of both loads.
                 self.forget();
                 self.signature = Some(found);
