@@ -26,7 +26,7 @@ pub struct GuardSettings {
     pub share: f64,
     /// See `share`.
     pub credit: f64,
-    /// How far the first visits after a change may overdraw that.
+    /// How far visits may overdraw that of ways that were not given up since the load changed.
     pub debt: f64,
     /// Pauses after a visit that brought nothing; each is twice the one before.
     pub pauses: (Nanos, Nanos),
@@ -82,6 +82,8 @@ struct Record {
     variance: f64,
     not_before: Nanos,
     pause: Nanos,
+    /// It was given up since the load changed.
+    dismissed: bool,
 }
 
 /// What came and went in some time.
@@ -145,6 +147,7 @@ impl Record {
             variance: 0.0,
             not_before: 0,
             pause,
+            dismissed: false,
         }
     }
 
@@ -266,7 +269,7 @@ impl Guard {
 
     fn end_slice(&mut self, now: Nanos) {
         if self.settling {
-            if self.tried == self.used {
+            if self.tried == self.used && self.records[self.used as usize].slices > 0 {
                 self.pay(now);
             }
             return self.begin_slice(now);
@@ -333,8 +336,7 @@ impl Guard {
         }
         let affordable = |way: Way| {
             let record = &self.records[way as usize];
-            let first = record.slices == 0 && record.not_before == 0;
-            self.credit > if first { -self.settings.debt } else { 0.0 }
+            self.credit > if record.dismissed { 0.0 } else { -self.settings.debt }
         };
         let may_differ = |way: Way| match way {
             Way::Model => true,
@@ -366,18 +368,24 @@ impl Guard {
         let alike = visitor.slices >= self.settings.most_slices && gain.abs() <= noise.max(SMALL);
         // Where there is no difference, nothing need be held.
         if better || (alike && self.tried == Way::Batch) {
-            self.used = self.tried;
+            let ousted = std::mem::replace(&mut self.used, self.tried);
             self.forget();
             *self.record(self.used) = visitor;
+            self.dismiss(now, ousted, 2);
         } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
-            self.dismiss(now, 2);
+            self.dismiss(now, self.tried, 2);
+        } else {
+            // The less clear it is, the more of the time the way in use has for itself.
+            let visit = now - self.visit.began;
+            self.record(self.tried).not_before = now + visit * Nanos::from(visitor.slices);
         }
     }
 
-    /// The visitor brought nothing; the pause after the next time is longer.
-    fn dismiss(&mut self, now: Nanos, longer: Nanos) {
+    /// A way brought nothing; the pause after the next time is longer.
+    fn dismiss(&mut self, now: Nanos, way: Way, longer: Nanos) {
         let longest = self.settings.pauses.1;
-        let record = self.record(self.tried);
+        let record = self.record(way);
+        record.dismissed = true;
         record.slices = 0;
         record.not_before = now + record.pause;
         record.pause = (longer * record.pause).min(longest);
@@ -418,7 +426,7 @@ impl Guard {
             self.forget();
         } else {
             self.pay(now);
-            self.dismiss(now, 4);
+            self.dismiss(now, self.tried, 4);
         }
         self.turn_to(now, self.used);
     }
