@@ -53,6 +53,8 @@ const SLICE: (f64, f64) = (4.0, 64.0);
 const FIRST: u64 = 256;
 /// Slices of which a mean is made, the latest.
 const REMEMBERED: u32 = 16;
+/// The weight of a slice in the mean of the last few.
+const RECENT: f64 = 0.3;
 /// A visit ends early that is so much more costly than the best, counting as answered so much of what is outstanding.
 const HOPELESS: (f64, f64) = (1.2, 1.0);
 /// The same for holding everything, where that is what is used.
@@ -80,6 +82,8 @@ struct Record {
     slices: u32,
     cost: f64,
     variance: f64,
+    /// The cost of the last few slices.
+    recent: f64,
     not_before: Nanos,
     pause: Nanos,
     /// It was given up since the load changed.
@@ -128,6 +132,8 @@ pub struct Guard {
     /// Since the present way began to be tried.
     visit: Tally,
     signature: Option<Signature>,
+    /// What was used before under the same load, and its cost.
+    before: Option<(Way, f64)>,
     /// Whether the load has anything that continues, and the default held anything, in the last slice.
     continues: bool,
     holds: bool,
@@ -145,6 +151,7 @@ impl Record {
             slices: 0,
             cost: 0.0,
             variance: 0.0,
+            recent: 0.0,
             not_before: 0,
             pause,
             dismissed: false,
@@ -156,6 +163,7 @@ impl Record {
         let weight = 1.0 / f64::from(self.slices);
         let off = cost - self.cost;
         self.cost += weight * off;
+        self.recent += weight.max(RECENT) * (cost - self.recent);
         if self.slices > 1 {
             self.variance += weight * (off * off - self.variance);
         }
@@ -220,6 +228,7 @@ impl Guard {
             slice: Tally::default(),
             visit: Tally::default(),
             signature: None,
+            before: None,
             continues: false,
             holds: false,
             credit: settings.credit,
@@ -283,6 +292,9 @@ impl Guard {
             return self.turn_to(now, self.used);
         }
         self.note_load(now, &slice);
+        if self.goes_back(now) {
+            return;
+        }
         match self.visitor(now) {
             Some(way) => self.turn_to(now, way),
             None if !self.settling => self.begin_slice(now),
@@ -324,9 +336,26 @@ impl Guard {
         }
     }
 
+    /// What did well in visits may do worse in the long run than what it took over from, which is then used again.
+    fn goes_back(&mut self, now: Nanos) -> bool {
+        let recent = self.records[self.used as usize].recent;
+        match self.before {
+            Some((before, cost)) if recent > cost * (1.0 + SMALL) => {
+                let failed = std::mem::replace(&mut self.used, before);
+                self.forget();
+                self.record(failed).pause = self.settings.pauses.1 / 4;
+                self.dismiss(now, failed, 4);
+                self.turn_to(now, before);
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn forget(&mut self) {
         self.records = [Record::new(self.settings.pauses.0); 3];
         self.signature = None;
+        self.before = None;
     }
 
     /// What is to be visited now.
@@ -372,6 +401,7 @@ impl Guard {
             self.forget();
             *self.record(self.used) = visitor;
             self.dismiss(now, ousted, 2);
+            self.before = Some((ousted, usual.cost));
         } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
             self.dismiss(now, self.tried, 2);
         } else {
