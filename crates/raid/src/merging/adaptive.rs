@@ -200,7 +200,9 @@ impl Adaptive {
     /// Its verdicts are followed from now on, or not: times are measured only while they are.
     pub fn follow(&mut self, followed: bool) {
         self.followed = followed;
-        self.streams.iter_mut().for_each(|stream| stream.begun = None);
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.begun = None);
     }
 
     fn marked(&mut self, mark: Mark) -> Option<&mut Stream> {

@@ -365,7 +365,12 @@ impl Guard {
         }
         let affordable = |way: Way| {
             let record = &self.records[way as usize];
-            self.credit > if record.dismissed { 0.0 } else { -self.settings.debt }
+            self.credit
+                > if record.dismissed {
+                    0.0
+                } else {
+                    -self.settings.debt
+                }
         };
         let may_differ = |way: Way| match way {
             Way::Model => true,
@@ -491,7 +496,10 @@ impl Strategy for Guard {
             }
             Way::Always => {
                 let patience = (patience / f64::from(self.outstanding.max(1))).max(1000.0);
-                Verdict::Hold(look.deadline.min(look.now.saturating_add(patience as Nanos)))
+                Verdict::Hold(
+                    look.deadline
+                        .min(look.now.saturating_add(patience as Nanos)),
+                )
             }
         };
         if matches!(verdict, Verdict::Hold(_)) {
