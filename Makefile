@@ -17,7 +17,7 @@ page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.h
 
 .PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-latency bench-merge-figures bench-soak \
-        bench-raid-matrix bench-raid-heldout bench-raid-phases fuzz fmt doc clean
+        bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-faults fuzz fmt doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -82,11 +82,14 @@ bench-soak: ## A small volume, nearly full, overwritten hundreds of times
 bench-raid-matrix: ## The array under the paper's matrix of loads, modelled; syndromes a second
 	cargo run --release --locked -p seiner-bench -- raid-matrix $(ARGS)
 
-bench-raid-heldout: ## The array under loads it was not tuned for, modelled
+bench-raid-heldout: ## The array under loads by which merging is judged, modelled
 	cargo run --release --locked -p seiner-bench -- raid-heldout $(ARGS)
 
 bench-raid-phases: ## How soon the array follows a load that changes, modelled
 	cargo run --release --locked -p seiner-bench -- raid-phases $(ARGS)
+
+bench-raid-faults: ## 100,000 seeded runs of the array under faults: ARGS='--runs 1000000' for more
+	cargo run --release --locked -p seiner-bench -- raid-faults $(ARGS)
 
 fuzz: ## Hostile bytes for every decoder, FUZZ_SECONDS each (nightly Rust and cargo-fuzz)
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -57,10 +57,12 @@ enum Benchmark {
     MergeFigures(run::merge_figures::Settings),
     /// The paper's matrix of loads on a modelled array
     RaidMatrix(run::raid_matrix::Settings),
-    /// Loads that were never looked at while merging was tuned
+    /// Loads by which merging is judged, and on which it is never tuned
     RaidHeldout(run::raid_heldout::Settings),
     /// A load that changes
     RaidPhases(run::raid_phases::Settings),
+    /// Many seeded runs of the array under faults
+    RaidFaults(run::raid_faults::Settings),
     /// Only makes the page anew
     Summary,
 }
@@ -84,6 +86,7 @@ fn main() -> Result<()> {
         Benchmark::RaidMatrix(settings) => run::raid_matrix::run(&settings, &places),
         Benchmark::RaidHeldout(settings) => run::raid_heldout::run(&settings, &places),
         Benchmark::RaidPhases(settings) => run::raid_phases::run(&settings, &places),
+        Benchmark::RaidFaults(settings) => run::raid_faults::run(&settings, &places),
         Benchmark::Summary => report::summarise(&places),
     }
 }

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 12] = [
+pub const BENCHMARKS: [&str; 13] = [
     "peers",
     "embedded",
     "restart",
@@ -25,6 +25,7 @@ pub const BENCHMARKS: [&str; 12] = [
     "raid-matrix",
     "raid-heldout",
     "raid-phases",
+    "raid-faults",
 ];
 
 /// Everything that a benchmark has to say.
