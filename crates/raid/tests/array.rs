@@ -302,6 +302,47 @@ fn a_replaced_member_is_rebuilt_and_read_again() {
 }
 
 #[test]
+fn a_rebuild_that_could_not_write_its_member_does_not_count_when_that_is_replaced_again() {
+    let mut array = Array::new(Level::Raid6, 5, 4 << 10, Merging::Batch);
+    let size = array.shard.geometry().blocks();
+    array.write(0, size, 3);
+    array.run();
+    array.shard.lose_member(2);
+    array.shard.replace_member(2);
+    array.shard.rebuild(0, 900, 2, 0);
+    array.collect();
+    array.shard.lose_member(2);
+    // A sector of member 0 cannot be read either, so that something is written, and the rebuild has not ended yet.
+    while let Some(at) = array
+        .operations
+        .iter()
+        .position(|operation| matches!(operation.action, Action::Read { .. }))
+    {
+        let operation = array.operations.remove(at);
+        let Action::Read { start, blocks } = operation.action else {
+            unreachable!("it was looked for");
+        };
+        let outcome = if operation.member == 0 {
+            Outcome::Unreadable
+        } else {
+            Outcome::Read(
+                array.members[operation.member][start as usize..][..blocks as usize].to_vec(),
+            )
+        };
+        array.shard.completed(0, operation.id, outcome);
+        array.collect();
+    }
+    assert!(!array.operations.is_empty() && !array.answered(900));
+    array.members[2].fill(page(0xee, 0));
+    array.shard.replace_member(2);
+    array.run();
+    assert!(array.answered(900));
+    let read = array.read(0, size).unwrap();
+    let sound = |(block, read): (usize, &Page)| read.same(&page(3, block as u64));
+    assert!(read.iter().enumerate().all(sound));
+}
+
+#[test]
 fn what_lies_outside_is_refused() {
     let mut array = Array::new(Level::Raid5, 3, 4 << 10, Merging::Batch);
     let size = array.shard.geometry().blocks();

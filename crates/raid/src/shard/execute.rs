@@ -58,6 +58,7 @@ impl<B: Block> Shard<B> {
             outstanding: 0,
             writing: false,
             full,
+            rebuilds: false,
             careful,
             started: since,
         };
@@ -196,8 +197,12 @@ impl<B: Block> Shard<B> {
     }
 
     fn write_cells(&mut self, now: Nanos, number: u64, live: &[bool]) {
+        let geometry = self.geometry;
         let execution = self.running(number);
         execution.writing = true;
+        if let Purpose::Job(Job::Rebuild { member, .. }) = execution.purpose {
+            execution.rebuilds = live[geometry.column(number, member)];
+        }
         let durable = match &execution.purpose {
             Purpose::Write(parts) => parts.iter().any(|part| part.durable),
             // What is rebuilt or repaired counts as there from now on, so no power cut may take it back.
@@ -305,7 +310,7 @@ impl<B: Block> Shard<B> {
                 Job::Read { request, .. } | Job::Resync { request } | Job::Scrub { request },
             ) => self.end(now, request, failure),
             Purpose::Job(Job::Rebuild { request, member }) => {
-                if failure.is_none() {
+                if failure.is_none() && execution.rebuilds {
                     self.mark_rebuilt(member, number);
                 }
                 self.end(now, request, failure);

@@ -19,7 +19,7 @@ use crate::request::{
 };
 use crate::router::Sharding;
 use crate::slab::Slab;
-use crate::stripe::{Job, Stripe};
+use crate::stripe::{Job, Purpose, Stripe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How an array behaves.
@@ -337,6 +337,9 @@ impl<B: Block> Shard<B> {
                 running
                     .grid
                     .lose_column(self.geometry.column(number, member));
+                if let Purpose::Job(Job::Rebuild { member: one, .. }) = running.purpose {
+                    running.rebuilds &= one != member;
+                }
             }
         }
     }

@@ -623,8 +623,12 @@ impl World {
                         ));
                     }
                 },
-                // Not known: any of them may come back when the member does.
-                Err(_) if self.severity == Severity::Beyond => continue,
+                // Not known: any of them may come back when the member does, and those that were not durable may be lost.
+                Err(_) if self.severity == Severity::Beyond => {
+                    let later = history.iter_mut().skip(self.durable[block as usize] + 1);
+                    later.for_each(|version| version.acknowledged = None);
+                    continue;
+                }
                 Err(failure) => return Err(format!("after a power cut: {failure}")),
             };
             *history = vec![kept];
