@@ -28,6 +28,17 @@ const FAST: Model = Model {
     flush: 10_000,
 };
 
+/// Of times that differ much.
+const UNEVEN: Model = Model {
+    read: 90_000,
+    write: 40_000,
+    spread: 60,
+    slots: 24,
+    read_rate: 2_500_000_000,
+    write_rate: 1_200_000_000,
+    flush: 100_000,
+};
+
 /// All of them.
 pub fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
@@ -72,8 +83,12 @@ pub fn cells() -> Vec<Cell> {
             cells.push(Cell::new(format!("{holes} % left out"), load));
         }
     }
-    for (name, model) in [("slower members", SLOW), ("faster members", FAST)] {
-        for depth in [1, 6, 16, 40] {
+    for (name, model) in [
+        ("slower members", SLOW),
+        ("faster members", FAST),
+        ("uneven members", UNEVEN),
+    ] {
+        for depth in [1, 6, 16, 27, 40] {
             for threads in [1, 12] {
                 for (kind, mix) in [
                     ("sequential", vec![write(1, 1, Sequential)]),
@@ -81,6 +96,10 @@ pub fn cells() -> Vec<Cell> {
                     (
                         "60 % written",
                         vec![write(3, 1, Sequential), read(2, 1, Sequential)],
+                    ),
+                    (
+                        "half read at random",
+                        vec![write(1, 1, Sequential), read(1, 1, Random)],
                     ),
                 ] {
                     let mut cell =

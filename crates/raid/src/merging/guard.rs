@@ -54,7 +54,7 @@ const FIRST: u64 = 256;
 /// Slices of which a mean is made, the latest.
 const REMEMBERED: u32 = 16;
 /// The weight of a slice in the mean of the last few.
-const RECENT: f64 = 0.3;
+const RECENT: f64 = 0.15;
 /// A visit ends early that is so much more costly than the best, counting as answered so much of what is outstanding.
 const HOPELESS: (f64, f64) = (1.2, 1.0);
 /// The same for holding everything, where that is what is used.
