@@ -58,6 +58,7 @@ impl<B: Block> Shard<B> {
             outstanding: 0,
             writing: false,
             full,
+            partly_lost: false,
             rebuilds: false,
             careful,
             started: since,
@@ -118,6 +119,12 @@ impl<B: Block> Shard<B> {
             return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
         }
         match execution.grid.plan(|column| live[column]) {
+            // Copies of a mirror that differ must not, even where blocks beside them are lost.
+            Plan::Impossible if resync && mirror && !execution.partly_lost => {
+                execution.partly_lost = true;
+                execution.grid.forgo_lost_rows();
+                self.advance(now, number)
+            }
             Plan::Impossible => self.give_up(now, number),
             Plan::Read(_, ranges) => {
                 let careful = execution.careful;
@@ -286,10 +293,8 @@ impl<B: Block> Shard<B> {
             self.note_written(number);
         }
         let unwritten = self.writable(number).iter().filter(|&&live| !live).count();
-        let failure =
-            failure
-                .or((unwritten > self.geometry.syndromes())
-                    .then_some(Failure::Lost { stripe: number }));
+        let lost = unwritten > self.geometry.syndromes() || self.running(number).partly_lost;
+        let failure = failure.or(lost.then_some(Failure::Lost { stripe: number }));
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         let execution = stripe.running.take().expect("the caller has it");
         match execution.purpose {
