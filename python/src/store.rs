@@ -513,7 +513,7 @@ fn status_dict<'py>(
         ($($name:ident)*) => { $(dict.set_item(stringify!($name), &status.$name)?;)* };
     }
     figures!(
-        sources series rows_accepted samples_accepted rows_rejected unsynced_samples unsynced_bytes unsynced_age_ns
+        sources series rows_accepted samples_accepted rows_rejected rows_too_old unsynced_samples unsynced_bytes unsynced_age_ns
         buffered_rows buffer_bytes dictionary_bytes memory_used memory_budget journal_bytes journal_files
         journal_written journal_syncs segments segment_bytes segment_written blocks_sealed block_bytes_sealed
         samples_sealed damaged_segments segments_dropped segments_merged merge_written extra_written

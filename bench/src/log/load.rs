@@ -23,8 +23,11 @@ const SEGMENTS: u64 = 625;
 const BATCH: usize = 1024;
 /// Rows of all sources in a second of the store's clock.
 const ROWS_A_SECOND: u64 = 100_000;
-/// Rows from which it is measured how many bytes a row takes in a block.
-const PROBE_ROWS: usize = 200_000;
+/// Rows of each source from which it is measured how many bytes a row takes in a block.
+const PROBE_ROWS: usize = 1500;
+/// The same, apart from each other in a store with threads, ns: sooner than such a store takes them,
+/// so that no row is of the future.
+const STEP: i64 = 200;
 
 /// How long rows live.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,8 +100,8 @@ impl Load {
     }
 
     /// The rules that keep V of the budget alive, when a row takes so many bytes.
-    fn classes(&self, row_bytes: f64) -> Result<Classes> {
-        let live_rows = self.budget as f64 * self.v / row_bytes;
+    fn classes(&self, measured: Measured) -> Result<Classes> {
+        let live_rows = self.budget as f64 * self.v / measured.row_bytes;
         let class = |name: String, sources: String, keep: Keep| Class {
             name,
             sources,
@@ -108,8 +111,7 @@ impl Load {
         let list = match self.lives {
             Lives::Rings { .. } => {
                 // A block more may be there, half of one is on average.
-                let block_rows = f64::from(self.block_bytes) / row_bytes;
-                let rows = live_rows / f64::from(self.sources) - block_rows / 2.0;
+                let rows = live_rows / f64::from(self.sources) - measured.block_rows / 2.0;
                 vec![class(
                     "ring".into(),
                     String::new(),
@@ -217,6 +219,8 @@ pub struct Running {
     pub load: Load,
     engine: Engine,
     clock: SimClock,
+    /// Time between rows, ns.
+    step: i64,
     ids: Vec<SourceId>,
     draw: Alias,
     random: Random,
@@ -227,8 +231,8 @@ pub struct Running {
 impl Running {
     /// Opens an empty store in a folder of its own under `output`.
     pub fn start(load: &Load, output: &Path) -> Result<Running> {
-        let row_bytes = row_bytes(load)?;
-        Running::open(load, load.options(load.classes(row_bytes)?), output)
+        let measured = measure(load, 1_000_000_000 / ROWS_A_SECOND as i64)?;
+        Running::open(load, load.options(load.classes(measured)?), output)
     }
 
     fn open(load: &Load, options: Options, output: &Path) -> Result<Running> {
@@ -241,6 +245,7 @@ impl Running {
             load: load.clone(),
             engine,
             clock,
+            step: 1_000_000_000 / ROWS_A_SECOND as i64,
             ids,
             draw,
             random,
@@ -275,7 +280,7 @@ impl Running {
     }
 
     fn batch(&mut self) -> Result<()> {
-        let step = 1_000_000_000 / ROWS_A_SECOND as i64;
+        let step = self.step;
         let now = self.clock.now();
         let (sources, values) = rows(&self.ids, &self.draw, &mut self.random);
         let times: Vec<i64> = (0..BATCH as i64).map(|row| now + row * step).collect();
@@ -313,6 +318,8 @@ impl Running {
 /// A store with its threads, on the system's clock. Rows come as fast as they are given.
 pub struct Served {
     engine: Arc<Engine>,
+    /// When the next row was measured.
+    time: i64,
     ids: Vec<SourceId>,
     draw: Alias,
     random: Random,
@@ -327,7 +334,7 @@ impl Served {
             budget,
             ..load.clone()
         };
-        let mut options = load.options(live.classes(row_bytes(&live)?)?);
+        let mut options = load.options(live.classes(measure(&live, STEP)?)?);
         if journal {
             options.durability = Durability::Interval(Duration::from_millis(100));
             options.journal_bytes = (budget / 32).clamp(64 << 10, 128 << 20);
@@ -337,6 +344,7 @@ impl Served {
         let (ids, draw, random) = sources(load, &engine)?;
         Ok(Served {
             engine,
+            time: SystemClock::new().now(),
             ids,
             draw,
             random,
@@ -355,11 +363,12 @@ impl Served {
         Ok(())
     }
 
-    /// Appends a batch of rows of now.
+    /// Appends a batch of rows.
     pub fn batch(&mut self) -> Result<()> {
-        let now = SystemClock::new().now();
         let (sources, values) = rows(&self.ids, &self.draw, &mut self.random);
-        let times: Vec<i64> = (0..BATCH as i64).map(|row| now + row).collect();
+        let times = (0..BATCH as i64).map(|row| self.time + row * STEP);
+        let times: Vec<i64> = times.collect();
+        self.time += BATCH as i64 * STEP;
         self.engine
             .append_samples("value", &sources, &times, &values)?;
         Ok(())
@@ -434,21 +443,36 @@ fn difference(before: &Status, after: &Status) -> Stretch {
     }
 }
 
-/// The bytes that a row takes in a block.
-fn row_bytes(load: &Load) -> Result<f64> {
+/// What rows take in blocks.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    row_bytes: f64,
+    block_rows: f64,
+}
+
+/// Measures what rows take in blocks where all sources are equally fast: what is live is as much of
+/// the fast ones as of the slow.
+fn measure(load: &Load, step: i64) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     let probe = Load {
-        sources: load.sources.min(200),
+        lives: match load.lives {
+            Lives::Rings { .. } => Lives::Rings { sigma: 0.0 },
+            ages => ages,
+        },
         budget: 1 << 40,
         ..load.clone()
     };
     let mut running = Running::open(&probe, probe.options(Classes::default()), folder.path())?;
-    for _ in 0..PROBE_ROWS / BATCH {
+    running.step = step;
+    for _ in 0..PROBE_ROWS * probe.sources as usize / BATCH {
         running.batch()?;
     }
     let status = running.engine.status();
-    let sealed = status.samples_sealed.max(1);
-    Ok(status.block_bytes_sealed as f64 / sealed as f64)
+    let sealed = status.samples_sealed.max(1) as f64;
+    Ok(Measured {
+        row_bytes: status.block_bytes_sealed as f64 / sealed,
+        block_rows: sealed / status.blocks_sealed.max(1) as f64,
+    })
 }
 
 /// Draws sources in proportion to their rates, in constant time (Walker's alias method).

@@ -26,6 +26,9 @@ pub struct Settings {
     /// Only workloads whose names contain this; the checks of the others are left open
     #[arg(long, default_value = "")]
     only: String,
+    /// Only these policies; the checks of the others are left open
+    #[arg(long, value_delimiter = ',', default_values = ["patient", "fifo", "fisherman"])]
+    policies: Vec<MergePolicy>,
 }
 
 /// The share of the budget that one policy stores before the next has its turn.
@@ -49,6 +52,8 @@ const MIXED: &str = "five lifetimes, 1 h to 1 y, V = 0.7";
 const S1_V8: &str = "rings, σ = 1, V = 0.8";
 const S1_V9: &str = "rings, σ = 1, V = 0.9";
 const S05_V9: &str = "rings, σ = 0.5, V = 0.9";
+/// The second table.
+const SUSTAINED: &str = "sustained rate, rings, σ = 1, V = 0.9";
 
 const CONTESTS: [Contest; 5] = [
     Contest {
@@ -123,7 +128,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         measured.extend(hold(contest, settings, places)?);
     }
     let mut sustained = Vec::new();
-    if S1_V9.contains(&settings.only) {
+    if SUSTAINED.contains(&settings.only) {
         sustained = sustain(settings, places)?;
     }
     report.tables.push(table(&measured));
@@ -138,7 +143,8 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 fn hold(contest: &Contest, settings: &Settings, places: &Places) -> Result<Vec<Measured>> {
     let budget = settings.budget << 20;
     let mut stores = Vec::new();
-    for &policy in contest.policies {
+    let wanted = |policy: &&MergePolicy| settings.policies.contains(policy);
+    for &policy in contest.policies.iter().filter(wanted) {
         let load = (contest.load)(budget, policy);
         let measured = Measured {
             workload: contest.name,
@@ -279,7 +285,7 @@ fn sustain(settings: &Settings, places: &Places) -> Result<Vec<Sustained>> {
     let budget = settings.budget << 20;
     let turn = (budget as f64 * TURN) as u64;
     let mut all = Vec::new();
-    for &policy in ALL {
+    for &policy in ALL.iter().filter(|&one| settings.policies.contains(one)) {
         let load = Load::rings(budget, 0.9, 1.0, policy);
         let mut one = Sustained {
             policy: policy.name(),

@@ -65,6 +65,7 @@ impl Engine {
         if !self.has_room_to_age() {
             return Ok(false);
         }
+        let _span = tracing::trace_span!("downsample").entered();
         let Some((sources, next)) = self.members(&round) else {
             self.end_round(writing, &round)?;
             writing.round = None;

@@ -1,6 +1,6 @@
 //! The engine: one store, its doors, and the order in which things happen.
 //!
-//! Locks, always taken in this order: `writing` (segments), `journal`, `state`, the dictionary.
+//! Locks, always taken in this order: `writing` (segments), `journal` or `timekeeper`, `state`, the dictionary.
 //! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
 
 use crate::ageing::Round;
@@ -19,6 +19,7 @@ use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::state::State;
 use crate::status::{LogStatus, Recovery, SegmentInfo, Status};
+use crate::timekeeper::Timekeeper;
 use crate::upkeep::{Ended, IDLE_TICKS};
 use crate::volume::{SlotState, Volume};
 use seiner_merge::Policy;
@@ -59,6 +60,7 @@ pub struct Engine {
     durable: Durable,
     recovery: Recovery,
     keeper: Mutex<Option<Keeper>>,
+    timekeeper: Mutex<Timekeeper>,
 }
 
 /// What is known to be on disk, for those who ask without waiting for the disk.
@@ -127,6 +129,7 @@ pub(crate) struct Opened {
     pub state: State,
     pub journal: JournalWriter,
     pub catalog: Catalog,
+    pub timekeeper: Timekeeper,
     pub recovery: Recovery,
     pub files: Arc<Files>,
     /// Segments that were being merged, and blocks of theirs that others have, too.
@@ -209,6 +212,7 @@ impl Engine {
             idle_tick_ns,
             recovery: opened.recovery,
             keeper: Mutex::new(None),
+            timekeeper: Mutex::new(opened.timekeeper),
         };
         if engine.recovery.needs_settling {
             engine.settle()?;
@@ -396,6 +400,9 @@ impl Engine {
             if highest >= known {
                 return Err(Error::UnknownSource(highest));
             }
+            // Where some may be too old, they are looked at one by one.
+            let late_before = state.retention.late_before();
+            let in_time = turn.times.iter().all(|&time| time >= late_before);
             let mut arranged = Vec::new();
             let mut only = u32::MAX;
             let mut index = 0;
@@ -421,11 +428,12 @@ impl Engine {
                     value: Value::F64(value),
                 }];
                 match state.append(source, time, &cell, &mut arranged, &mut receipt)? {
-                    Ok(()) => {
+                    Ok(()) if in_time => {
                         only = state
                             .only_layout(source, field, FieldType::F64)
                             .unwrap_or(only)
                     }
+                    Ok(()) => {}
                     Err(reason) => receipt.refuse(start + index - 1, reason),
                 }
             }
@@ -488,6 +496,46 @@ impl Engine {
 
     pub(crate) fn tick(&self) -> u16 {
         (self.clock.monotonic() / self.idle_tick_ns) as u16
+    }
+
+    // ---- the time
+
+    /// Lets the disk tell how late it is, if age is to hide what it does not hide yet; `early`: soon.
+    ///
+    /// # Errors
+    /// When the disk fails. Then age hides nothing more.
+    pub(crate) fn tell_time(&self, early: bool) -> Result<(), Error> {
+        let due = || {
+            let state = self.lock();
+            let time = state.retention.promise_due(self.clock.now(), early);
+            time.filter(|_| state.writable().is_ok())
+        };
+        if due().is_none() {
+            return Ok(());
+        }
+        let mut timekeeper = self.timekeeper();
+        // Somebody may have told it meanwhile.
+        let Some(time) = due() else {
+            return Ok(());
+        };
+        let result = timekeeper.tell(time);
+        match &result {
+            Ok(()) => self.lock().retention.vouch(time),
+            Err(error) => self.poison(error),
+        }
+        result
+    }
+
+    /// Before an answer: what is too old by now is to be hidden. If the disk cannot tell how late it is, it
+    /// shows, and the store says what it suffers from.
+    pub(crate) fn look_at_the_clock(&self) {
+        let _ = self.tell_time(false);
+    }
+
+    fn timekeeper(&self) -> MutexGuard<'_, Timekeeper> {
+        self.timekeeper
+            .lock()
+            .expect("nobody panics while telling the time")
     }
 
     // ---- the journal
@@ -641,7 +689,12 @@ impl Engine {
         // What came since is on disk, too, before the store refuses.
         self.settle()?;
         self.lock().closed = true;
-        self.commit()
+        self.commit()?;
+        let mut timekeeper = self.timekeeper();
+        match self.lock().retention.last_time() {
+            Some(time) => timekeeper.tell(time),
+            None => Ok(()),
+        }
     }
 
     // ---- what there is
@@ -713,6 +766,7 @@ impl Engine {
 
     /// The log: room, lanes, segments, classes.
     pub fn log(&self) -> LogStatus {
+        self.look_at_the_clock();
         let memory = self.decided().memory;
         let mut state = self.lock();
         state.advance(self.clock.now());
@@ -750,6 +804,7 @@ impl Engine {
             rows_accepted: counters.rows,
             samples_accepted: counters.samples,
             rows_rejected: counters.rejected,
+            rows_too_old: counters.too_old,
             unsynced_samples: counters.samples.saturating_sub(kept),
             unsynced_bytes: if memory {
                 state.buffers.row_bytes()
@@ -787,6 +842,7 @@ impl Engine {
             overwritten_rows: counters.overwritten_rows,
             squeezed_bytes: counters.squeezed_bytes,
             shed_bytes: counters.shed_bytes,
+            waited_ns: counters.waited_ns,
             aged_samples: counters.aged_samples,
             level_rows: counters.level_rows,
             ageing_waits: state.ageing_waits.clone(),

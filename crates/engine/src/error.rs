@@ -108,6 +108,16 @@ pub enum Reason {
     /// A text is too long.
     #[error("a text of {0} bytes is longer than {max}", max = crate::MAX_TEXT_BYTES)]
     TextTooLong(usize),
+    /// It would be hidden at once, for its class keeps nothing so old.
+    #[error(
+        "it is older than the retention class {class:?} keeps ({age}); send it sooner, or raise the age of the class"
+    )]
+    TooOld {
+        /// The class.
+        class: String,
+        /// Its age, in words.
+        age: String,
+    },
     /// The dictionary has no room for another source.
     #[error("the memory budget has no room for another source; raise `memory`")]
     TooManySources,

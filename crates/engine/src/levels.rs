@@ -116,6 +116,7 @@ impl Engine {
     pub fn levels(&self, query: &Query) -> Vec<LevelSpan> {
         let levels = self.dictionary(|dictionary| dictionary.select_levels(&query.selector));
         let Interval { start, end } = query.interval;
+        self.look_at_the_clock();
         let mut state = self.lock();
         state.advance(self.clock.now());
         let retention = &state.retention;
@@ -293,11 +294,14 @@ fn put_part(levels: &mut Vec<LevelRows>, part: LevelRows) {
 /// Leaves out the rows in whose steps finer rows and samples, by their times, tell of as many samples;
 /// and the finer rows, where they do not.
 fn leave_the_finest(levels: &mut [LevelRows], samples: &[i64]) {
-    let apart = |pair: &[LevelRows]| match (pair[0].rows.first(), pair[1].end()) {
-        (Some((finer, _)), Some(end)) => end <= *finer,
-        _ => true,
-    };
-    if samples.is_empty() && levels.windows(2).all(apart) {
+    // One without rows lies between no two.
+    let told = levels.iter().filter_map(|level| {
+        let (first, _) = level.rows.first()?;
+        Some((*first, level.end()?))
+    });
+    let told: Vec<(i64, i64)> = told.collect();
+    let apart = |pair: &[(i64, i64)]| pair[1].1 <= pair[0].0;
+    if samples.is_empty() && told.windows(2).all(apart) {
         return;
     }
     // Finer rows by their times: of how many samples they tell, and whose level they are.
@@ -511,5 +515,48 @@ impl SourceView<'_> {
             add_bucket(bucket, step, &mut buckets);
         }
         buckets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: i64 = 1_000_000_000;
+
+    /// A level: the length of its steps in seconds, and rows with the samples that they tell of.
+    fn level(step: u64, rows: &[(i64, u64)]) -> LevelRows {
+        LevelRows {
+            step: step * SECOND as u64,
+            rows: rows
+                .iter()
+                .map(|&(at, count)| (at * SECOND, count))
+                .collect(),
+            fields: Vec::new(),
+        }
+    }
+
+    fn left(mut levels: Vec<LevelRows>) -> Vec<Vec<i64>> {
+        leave_the_finest(&mut levels, &[]);
+        let times = |level: &LevelRows| level.rows.iter().map(|(at, _)| at / SECOND).collect();
+        levels.iter().map(times).collect()
+    }
+
+    /// They were told twice: only neighbours were looked at.
+    #[test]
+    fn rows_of_two_levels_are_not_both_told_though_there_is_an_empty_one_between() {
+        let fine = level(2, &[(108, 1), (110, 3)]);
+        let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
+        assert_eq!(found, [vec![108, 110], vec![], vec![]]);
+        // The coarser one, where the finer does not tell of all.
+        let fine = level(2, &[(110, 3), (120, 1)]);
+        let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
+        assert_eq!(found, [vec![120], vec![], vec![100]]);
+        let found = left(vec![
+            level(2, &[(120, 1)]),
+            level(10, &[]),
+            level(20, &[(100, 4)]),
+        ]);
+        assert_eq!(found, [vec![120], vec![], vec![100]]);
     }
 }

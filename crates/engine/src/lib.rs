@@ -34,6 +34,7 @@ mod segment;
 mod select;
 mod state;
 mod status;
+mod timekeeper;
 mod trace;
 mod upkeep;
 mod volume;

@@ -71,9 +71,9 @@ impl Engine {
     /// Drops, merges and lets go as far as there is need; answers whether anything was done.
     pub(crate) fn tend(&self, writing: &mut Writing) -> Result<bool, Error> {
         self.lock().advance(self.clock.now());
-        let mut done = self.drop_eaten(writing)?;
+        let done = self.drop_eaten(writing)?;
         self.empty_graveyard(writing)?;
-        done |= self.survey_due(writing, SURVEYS)?;
+        self.survey_due(writing, SURVEYS)?;
         self.bring_down_quotas(writing)?;
         if let Some(Unfinished { victims, extra }) = writing.unfinished.take() {
             self.merge(writing, &victims, extra)?;
@@ -135,15 +135,16 @@ impl Engine {
     }
 
     fn carry_out(&self, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
-        for &number in &decision.drop {
-            let segment = self.segment(number);
+        let gone = decision.drop.iter().map(|&number| {
             // It may bear the name of a victim since before the start.
-            let slot = match writing.merging.remove(&number) {
+            let slot = match writing.merging.contains(&number) {
                 true => SlotState::Merging,
                 false => SlotState::Sealed,
             };
-            self.bury(writing, segment, slot)?;
-        }
+            (self.segment(number), slot)
+        });
+        let gone = gone.collect();
+        self.bury(writing, gone)?;
         let mut victims = Vec::with_capacity(decision.merge.len());
         for victim in &decision.merge {
             if self.is_worth_it(writing, victim.number)? {
@@ -183,26 +184,17 @@ impl Engine {
     // ---- surveys
 
     /// Counts anew what is live in segments of which it is time to.
-    fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<bool, Error> {
+    fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<(), Error> {
         let due: Vec<u64> = {
             let state = self.lock();
             let now = state.retention.now();
             let due = state.tallies.values().filter(|tally| tally.due <= now);
             due.take(most).map(|tally| tally.stat.number).collect()
         };
-        // A write to the catalog, so that what is too old may go though nothing new comes.
-        let vouch = !due.is_empty() && self.lock().retention.needs_vouching();
-        if vouch {
-            self.lock().retention.note_time();
-            self.write_catalog(writing)?;
-            let mut state = self.lock();
-            let now = state.retention.now();
-            state.retention.vouch(now);
-        }
         for &number in &due {
             self.survey_segment(writing, number)?;
         }
-        Ok(vouch)
+        Ok(())
     }
 
     fn survey_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
@@ -250,27 +242,32 @@ impl Engine {
 
     // ---- dropping
 
-    /// Takes a segment out of service; its room comes back when its last reader is done.
+    /// Takes segments out of service; their room comes back when their last readers are done.
     fn bury(
         &self,
         writing: &mut Writing,
-        segment: Arc<Segment>,
-        slot: SlotState,
+        gone: Vec<(Arc<Segment>, SlotState)>,
     ) -> Result<(), Error> {
+        if gone.is_empty() {
+            return Ok(());
+        }
         let _span = tracing::trace_span!("drop").entered();
         // What lets rings forget must not go with the block that tells it.
         self.write_catalog(writing)?;
-        let number = segment.trailer.number;
-        if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
-            writing.copied.clear();
+        for (segment, slot) in gone {
+            let number = segment.trailer.number;
+            if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
+                writing.copied.clear();
+            }
+            writing.half.remove(&number);
+            writing.tidy.remove(&number);
+            writing.merging.remove(&number);
+            let mut state = self.lock();
+            state.remove_sealed(number);
+            state.graveyard_bytes += segment.room();
+            drop(state);
+            writing.graveyard.push((segment, slot));
         }
-        writing.half.remove(&number);
-        writing.tidy.remove(&number);
-        let mut state = self.lock();
-        state.remove_sealed(number);
-        state.graveyard_bytes += segment.room();
-        drop(state);
-        writing.graveyard.push((segment, slot));
         self.empty_graveyard(writing)
     }
 
@@ -307,7 +304,9 @@ impl Engine {
         let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room()).sum();
         let waiting = self.waiting(writing);
         let fill = self.lock().fill();
-        let wanted = bytes >= (fill.room() / 2).min(4 * self.segment_bytes);
+        // A sync of each segment that waits should bring back a segment, unless there is no time for it.
+        let worth = true;
+        let wanted = bytes >= fill.room() / 2 || worth && bytes >= 4 * self.segment_bytes;
         if wanted && !waiting.is_empty() {
             self.end_chapters(writing, |number| waiting.contains(&number))?;
         }
@@ -318,13 +317,15 @@ impl Engine {
             .partition(|eaten| eaten.into.is_disjoint(&waiting));
         writing.eaten = rest;
         let done = !free.is_empty();
-        for eaten in free {
+        let free = free.into_iter().map(|eaten| {
             let slot = match eaten.damaged {
                 true => SlotState::Damaged,
                 false => SlotState::Merging,
             };
-            self.bury(writing, eaten.segment, slot)?;
-        }
+            (eaten.segment, slot)
+        });
+        let free = free.collect();
+        self.bury(writing, free)?;
         Ok(done)
     }
 
@@ -500,7 +501,7 @@ impl Engine {
         for tally in self.lock().tallies.values_mut() {
             tally.due = i64::MIN;
         }
-        self.survey_due(writing, usize::MAX).map(|_| ())
+        self.survey_due(writing, usize::MAX)
     }
 }
 

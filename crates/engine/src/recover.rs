@@ -24,6 +24,7 @@ use crate::segment::sealed::{Segment, read_index, read_page};
 use crate::segment::tally::Survey;
 use crate::state::State;
 use crate::status::Recovery;
+use crate::timekeeper::{self, Timekeeper};
 use crate::volume::{DirectoryVolume, SlotState, Volume};
 use seiner_model::SourceKey;
 use seiner_platform::{Clock, Disk};
@@ -53,6 +54,15 @@ pub(crate) fn open(
     let mut state = State::new(options, volume, names_seed);
     let catalog = read_catalog(&*disk, clock, &mut state, &mut recovery)?;
     state.catalog_bytes = catalog.room();
+    let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
+    match told {
+        Ok(told) => told
+            .into_iter()
+            .for_each(|time| state.retention.recall_time(time)),
+        Err(damage) => recovery
+            .set_aside
+            .push((timekeeper::NAME.to_string(), damage.to_string())),
+    }
     let mut found = Found::new(state.volume.clone(), catalog.store);
     found.open_segments(&mut state, &mut recovery)?;
     let resumed = std::mem::take(&mut found.resumed);
@@ -97,6 +107,7 @@ pub(crate) fn open(
         state,
         journal,
         catalog,
+        timekeeper,
         recovery,
         files,
         merging,
@@ -328,7 +339,7 @@ impl Found {
             let merging = self.merging.contains(&segment.trailer.number);
             let mut survey = Survey::new(segment.trailer.number);
             state.next_block = state.next_block.max(segment.trailer.last_block + 1);
-            state.retention.vouch(segment.trailer.born);
+            state.retention.recall_time(segment.trailer.born);
             for page in segment.blocks() {
                 match page {
                     Ok(entries) => {
@@ -353,7 +364,7 @@ impl Found {
             all.push((segment, survey));
         }
         for resumed in &open {
-            state.retention.vouch(resumed.born);
+            state.retention.recall_time(resumed.born);
             for entry in &resumed.entries {
                 state.retention.found(entry);
                 state.next_block = state.next_block.max(entry.number + 1);

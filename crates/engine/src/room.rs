@@ -66,6 +66,14 @@ pub fn ageing_room(options: &Options) -> u64 {
     }
 }
 
+/// The size below which smaller segments waste more room than they save: open ones hold half of
+/// theirs back in every lane, and each of the C/s that there are has an index and ends that fill no
+/// block of the file system. The sum is least at √(2wC/lanes), and a quarter more at half of that.
+pub fn thrifty_segment(options: &Options) -> u64 {
+    let waste = 3.0 / 2.0 * ALIGNMENT as f64 * options.disk.unwrap_or(0) as f64;
+    (2.0 * waste / f64::from(options.lanes)).sqrt() as u64 / 2
+}
+
 /// The least budget with which a store can work: beside journal and merge, some segments a lane
 /// would be too many for, and as many again to be dead.
 pub fn least_budget(options: &Options) -> u64 {
@@ -138,10 +146,15 @@ impl State {
     /// The class of the lowest priority among those that have something that may be shed.
     pub fn first_to_shed(&self) -> Option<u8> {
         let classes = self.retention.classes();
+        let sheds = |class: &Class| class.when_full == WhenFull::Shed;
+        // Mostly none is, and nothing need be counted.
+        if !classes.iter().any(sheds) {
+            return None;
+        }
         let rules = |class: u8| &classes[class as usize];
         self.live_by_class()
             .into_iter()
-            .filter(|&(class, live)| live > 0 && rules(class).when_full == WhenFull::Shed)
+            .filter(|&(class, live)| live > 0 && sheds(rules(class)))
             .map(|(class, _)| class)
             .min_by_key(|&class| (rules(class).priority, class))
     }
@@ -263,11 +276,14 @@ impl Engine {
             if delay >= LEAST_DELAY {
                 self.lock().owed = 0.0;
                 self.clock.sleep(delay);
+                self.lock().counters.waited_ns += delay.as_nanos() as u64;
             }
             return Ok(());
         }
+        let began = self.clock.monotonic();
         let mut writing = self.writing();
         let result = self.force_room(&mut writing);
+        self.lock().counters.waited_ns += self.clock.monotonic() - began;
         if let Err(error) = &result {
             self.poison(error);
         }

@@ -175,6 +175,7 @@ impl<'a> SourceReader<'a> {
 
     /// Of some sources, all fields.
     pub fn of(engine: &'a Engine, sources: Vec<SourceId>, interval: Interval) -> SourceReader<'a> {
+        engine.look_at_the_clock();
         SourceReader {
             engine,
             sources: sources.into_iter(),

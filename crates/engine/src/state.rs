@@ -17,6 +17,7 @@ use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
+use crate::room;
 use crate::segment::Entry;
 use crate::segment::open::{Link, NO_BLOCK, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
@@ -25,7 +26,7 @@ use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
-use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value};
+use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value, duration_text};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
@@ -52,6 +53,8 @@ pub struct Counters {
     pub samples: u64,
     /// Rows refused.
     pub rejected: u64,
+    /// Those of them that were too old for their class as they came.
+    pub too_old: u64,
     /// Blocks sealed.
     pub blocks: u64,
     /// Their bytes.
@@ -80,6 +83,8 @@ pub struct Counters {
     pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
+    /// Time that writers were made to wait for room, ns.
+    pub waited_ns: u64,
     /// Blocks that a merge found damaged.
     pub damaged_blocks: u64,
     /// Samples that went into a coarser level.
@@ -174,7 +179,8 @@ impl State {
             lanes: Lanes::new(LaneSettings {
                 lanes: options.lanes,
                 segment_bytes: options.segment_bytes,
-                least_bytes: options.segment_bytes / LEAST_SHARE,
+                least_bytes: (options.segment_bytes / LEAST_SHARE)
+                    .max(room::thrifty_segment(&options)),
             }),
             retention: Retention::new(options.classes.clone(), options.disk),
             skips: HashMap::new(),
@@ -328,6 +334,11 @@ impl State {
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
     ) -> Result<Result<(), Reason>, Error> {
+        if time < self.retention.late_before()
+            && let Some(reason) = self.too_old(source, time)
+        {
+            return Ok(Err(reason));
+        }
         let layout = self
             .layouts
             .get(self.buffers.line(source).layout)
@@ -353,6 +364,19 @@ impl State {
         receipt.rows += 1;
         receipt.samples += cells.len();
         Ok(Ok(()))
+    }
+
+    /// Why a row would be hidden as it comes, if it would.
+    #[cold]
+    fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
+        let class = self.retention.too_old(source, time)?;
+        let age = class.keep.age.unwrap_or_default().as_nanos() as u64;
+        let reason = Reason::TooOld {
+            class: class.name.clone(),
+            age: duration_text(age),
+        };
+        self.counters.too_old += 1;
+        Some(reason)
     }
 
     /// Appends a row of a level: figures that the store made itself.

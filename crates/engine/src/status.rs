@@ -19,6 +19,8 @@ pub struct Status {
     pub samples_accepted: u64,
     /// Rows refused.
     pub rows_rejected: u64,
+    /// Those of them that were too old for their class as they came.
+    pub rows_too_old: u64,
     /// Samples accepted that a crash now would lose.
     pub unsynced_samples: u64,
     /// Their bytes in the journal's staging area or, without a journal, in buffers.
@@ -77,6 +79,9 @@ pub struct Status {
     pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
+    /// Time that writers were made to wait because the budget was nearly used up, or until there was
+    /// room, ns.
+    pub waited_ns: u64,
     /// Samples that were too old and went into a coarser level.
     pub aged_samples: u64,
     /// Rows that were written to coarser levels.

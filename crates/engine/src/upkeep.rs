@@ -7,7 +7,7 @@ use crate::catalog::Frame;
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, io_error, sync_error};
 use crate::segment::Entry;
-use crate::segment::footer;
+use crate::segment::footer::{self, Page, Trailer};
 use crate::segment::open::{OpenSegment, Piece};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Survey;
@@ -25,9 +25,28 @@ const RESERVATIONS: u64 = 8;
 /// Entries looked at under one lock.
 const ENTRIES_A_LOCK: usize = 2048;
 
+/// A segment that takes no more blocks and has all that it took on disk.
+struct Closed {
+    number: u64,
+    trailer: Trailer,
+    entries: Vec<Entry>,
+    file: Arc<dyn File>,
+    /// Bytes of blocks, and of them those that count already.
+    len: u64,
+    marked: u64,
+}
+
+/// The same, with its footer.
+struct EndedSegment {
+    closed: Closed,
+    fence: Vec<Page>,
+    name: String,
+    total: u64,
+}
+
 enum Next {
     Write(u64),
-    Seal(u64),
+    Seal,
     Chapter,
     Idle,
 }
@@ -68,9 +87,14 @@ impl Engine {
     }
 
     fn take_step(&self, writing: &mut Writing) -> Result<bool, Error> {
+        match self.tell_time(true) {
+            // What is too old stays, for want of a few bytes.
+            Err(error) if !error.is_want_of_room() => return Err(error),
+            _ => {}
+        }
         match self.next()? {
             Next::Write(number) => self.write_piece(number),
-            Next::Seal(number) => self.seal_segment(writing, number).map(|()| true),
+            Next::Seal => self.seal_segments(writing).map(|()| true),
             Next::Chapter => self.end_chapters(writing, |_| true).map(|()| true),
             Next::Idle => {
                 self.ask_for_room(writing)?;
@@ -89,17 +113,17 @@ impl Engine {
         if let Some(why) = &state.poisoned {
             return Err(Error::Poisoned(why.clone()));
         }
-        let number = |open: &OpenSegment| open.number;
-        let waiting = |open: &&OpenSegment| !open.pieces.is_empty();
         let closed = |open: &&OpenSegment| open.closed_at.is_some();
-        if let Some(open) = state.open.iter().find(closed) {
-            return Ok(match open.pieces.is_empty() {
-                true => Next::Seal(open.number),
-                false => Next::Write(open.number),
-            });
+        let waiting = |open: &&OpenSegment| !open.pieces.is_empty();
+        let in_closed = state.open.iter().filter(closed).find(waiting);
+        if let Some(open) = in_closed {
+            return Ok(Next::Write(open.number));
         }
-        if let Some(number) = state.open.iter().find(waiting).map(number) {
-            return Ok(Next::Write(number));
+        if state.open.iter().any(|open| closed(&open)) {
+            return Ok(Next::Seal);
+        }
+        if let Some(open) = state.open.iter().find(waiting) {
+            return Ok(Next::Write(open.number));
         }
         Ok(match state.chapter_due {
             true => Next::Chapter,
@@ -140,53 +164,114 @@ impl Engine {
         ))
     }
 
-    /// Makes a closed segment count: catalog, footer, sync, name; then lets the journal go.
-    fn seal_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
+    /// Makes closed segments count, as many as there are: catalog, footers, syncs, names; then lets
+    /// the journal go.
+    fn seal_segments(&self, writing: &mut Writing) -> Result<(), Error> {
         let _span = tracing::trace_span!("seal").entered();
-        // Chapters that could not be written for want of room may be this segment's.
+        // Chapters that could not be written for want of room may be these segments'.
         if !writing.chapters.is_empty() {
             self.end_chapters(writing, |_| false)?;
         }
-        let (mut entries, trailer, file, len, marked) = {
-            let mut state = self.lock();
-            let horizon = state.horizon(writing.catalog.store);
-            let open = open_mut(&mut state, number);
-            let entries = open.entries(0);
-            let trailer = open.trailer(&entries, &horizon);
-            (entries, trailer, open.file.clone(), open.len(), open.marked)
-        };
+        let closed = self.closed(writing.catalog.store);
         // Blocks may hold rows that the journal does not have on disk yet; what it has must not be
         // less than what segments have, or a crash would keep later rows and lose earlier ones.
         self.write_journal(true)?;
         self.write_catalog(writing)?;
+        let mut ended = Vec::with_capacity(closed.len());
+        for closed in closed {
+            ended.push(self.end_segment(closed)?);
+        }
+        for end in &ended {
+            let context = || format!("sealing {}", end.name);
+            end.closed.file.sync().map_err(sync_error(context))?;
+        }
+        let mut result = Ok(());
+        let mut named = Vec::with_capacity(ended.len());
+        for end in ended {
+            let marked = SlotState::Open(end.closed.marked);
+            result = self
+                .volume
+                .turn(end.closed.number, marked, SlotState::Sealed);
+            if result.is_err() {
+                break;
+            }
+            named.push(end);
+        }
+        // Those that have their names must not be named again.
+        self.volume.sync()?;
+        for end in named {
+            self.serve(end);
+        }
+        result?;
+        {
+            let mut state = self.lock();
+            let fill = state.fill();
+            state.lanes.adapt(&fill);
+        }
+        self.release_journal(true)
+    }
+
+    /// The closed segments, all of whose blocks are written.
+    fn closed(&self, store: u64) -> Vec<Closed> {
+        let state = self.lock();
+        let horizon = state.horizon(store);
+        let closed = state
+            .open
+            .iter()
+            .filter(|open| open.closed_at.is_some() && open.pieces.is_empty());
+        closed
+            .map(|open| {
+                let entries = open.entries(0);
+                Closed {
+                    number: open.number,
+                    trailer: open.trailer(&entries, &horizon),
+                    entries,
+                    file: open.file.clone(),
+                    len: open.len(),
+                    marked: open.marked,
+                }
+            })
+            .collect()
+    }
+
+    /// Writes a segment's footer.
+    fn end_segment(&self, mut closed: Closed) -> Result<EndedSegment, Error> {
         let mut bytes = Vec::new();
-        let (fence, trailer) = footer::encode(&mut entries, len, trailer, &mut bytes);
-        let name = self.volume.name(number);
+        let (len, trailer) = (closed.len, closed.trailer);
+        let (fence, trailer) = footer::encode(&mut closed.entries, len, trailer, &mut bytes);
+        let name = self.volume.name(closed.number);
         let context = || format!("sealing {name}");
-        file.write_at(len, &bytes).map_err(io_error(context))?;
+        closed
+            .file
+            .write_at(len, &bytes)
+            .map_err(io_error(context))?;
         let total = len + bytes.len() as u64;
         // Gives back what was reserved and not needed.
-        file.set_len(total).map_err(io_error(context))?;
-        file.sync().map_err(sync_error(context))?;
-        self.volume
-            .turn(number, SlotState::Open(marked), SlotState::Sealed)?;
-        self.volume.sync()?;
-        self.files.hold(number, file);
-        let (lane, born) = (trailer.lane, trailer.born);
+        closed.file.set_len(total).map_err(io_error(context))?;
+        self.lock().counters.segment_written += bytes.len() as u64;
+        closed.trailer = trailer;
+        Ok(EndedSegment {
+            closed,
+            fence,
+            name,
+            total,
+        })
+    }
+
+    /// From here on a segment is one of those that serve.
+    fn serve(&self, end: EndedSegment) {
+        let closed = end.closed;
+        self.files.hold(closed.number, closed.file);
+        let (lane, born) = (closed.trailer.lane, closed.trailer.born);
         let files = self.files.clone();
-        let segment = Arc::new(Segment::new(trailer, fence, files, name, total));
-        let survey = self.survey(number, &entries, |_| false);
+        let segment = Segment::new(closed.trailer, end.fence, files, end.name, end.total);
+        let survey = self.survey(closed.number, &closed.entries, |_| false);
         let mut state = self.lock();
-        let open = state.take_open(number);
-        state.counters.segment_written += bytes.len() as u64;
+        let open = state.take_open(closed.number);
         state.retention.vouch(born);
         let tally = survey.tally(lane, segment.room(), born, state.retention.now());
-        state.add_sealed(segment, tally);
-        state.note_durable(&open.pins, &entries);
-        let fill = state.fill();
-        state.lanes.adapt(&fill);
-        drop(state);
-        self.release_journal(true)
+        state.add_sealed(Arc::new(segment), tally);
+        state.note_durable(&open.pins, &closed.entries);
     }
 
     /// Ends the chapters of segments that are being written: what is in them counts from now on, and

@@ -184,6 +184,91 @@ fn what_is_too_old_is_hidden_at_once_and_its_room_comes_back() {
     assert_eq!(store.times(store.ids[10]).len(), 20_000);
 }
 
+/// Nothing but the clock said that they were too old, and the clock is wrong now.
+#[test]
+fn a_clock_set_back_after_a_power_cut_brings_nothing_back() {
+    let keep = Keep {
+        age: Some(Duration::from_secs(1000)),
+        ..Keep::default()
+    };
+    let classes = Classes::new(vec![class("short", "m", keep)]).unwrap();
+    let options = Options {
+        durability: Durability::Sync,
+        ..options(classes)
+    };
+    let store = Store::new(options.clone());
+    for _ in 0..500 {
+        store.tick(&store.ids).unwrap();
+    }
+    store.engine.commit().unwrap();
+    let late = store.now() + 800 * SECOND;
+    store.clock.set_wall(late);
+    // Hidden by an answer, and then by a step of the background.
+    assert_eq!(store.times(store.ids[0]).len(), 201);
+    let cut = |store: Store, late: i64, shown: std::ops::RangeInclusive<usize>| {
+        let disk = Arc::new(store.disk.crash());
+        store.clock.set_wall(0);
+        let store = Store::on(disk, store.clock, options.clone());
+        let found = store.times(store.ids[0]);
+        assert!(found.iter().all(|time| *time >= late - 1000 * SECOND));
+        // As late as it was said to be for a while to come.
+        assert!(shown.contains(&found.len()), "{} shown", found.len());
+        assert_eq!(store.times(store.ids[10]).len(), 500);
+        store
+    };
+    let store = cut(store, late, 184..=201);
+    let late = late + 100 * SECOND;
+    store.clock.set_wall(late);
+    store.settle_steps();
+    let store = cut(store, late, 84..=101);
+    // A store that is closed leaves the time that it is.
+    let late = late + 50 * SECOND;
+    store.clock.set_wall(late);
+    assert_eq!(store.times(store.ids[0]).len(), 51);
+    let store = store.reopen(options.clone());
+    store.clock.set_wall(0);
+    assert_eq!(store.times(store.ids[0]).len(), 51);
+}
+
+#[test]
+fn rows_that_come_too_late_are_refused_and_counted() {
+    let keep = Keep {
+        age: Some(Duration::from_secs(100)),
+        ..Keep::default()
+    };
+    let classes = Classes::new(vec![class("short", "m", keep)]).unwrap();
+    let store = Store::new(options(classes));
+    store.clock.advance(1000 * SECOND as u64);
+    store.settle_steps();
+    let now = store.now();
+    let times = [
+        now,
+        now - 50 * SECOND,
+        now - 101 * SECOND,
+        now - 100 * SECOND,
+    ];
+    let sources = [store.ids[0]; 4];
+    let receipt = store
+        .engine
+        .append_samples("value", &sources, &times, &[1.0; 4])
+        .unwrap();
+    assert_eq!((receipt.rows, receipt.rejected_total), (3, 1));
+    let (row, reason) = &receipt.rejected[0];
+    assert_eq!(*row, 2);
+    let text = reason.to_string();
+    assert!(text.contains("\"short\" keeps (1"), "{text}");
+    assert_eq!(store.times(store.ids[0]).len(), 3);
+    // Others keep them.
+    let others = [store.ids[10]; 4];
+    let receipt = store
+        .engine
+        .append_samples("value", &others, &times, &[1.0; 4])
+        .unwrap();
+    assert_eq!((receipt.rows, receipt.rejected_total), (4, 0));
+    let status = store.engine.status();
+    assert_eq!((status.rows_too_old, status.rows_rejected), (1, 1));
+}
+
 #[test]
 fn deleted_samples_are_gone_for_good_and_new_ones_stay() {
     let store = Store::new(options(Classes::default()));

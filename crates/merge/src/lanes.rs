@@ -32,6 +32,9 @@ const WORTHWHILE: f64 = 0.1;
 /// may take.
 const OPEN_SHARE: f64 = 0.25;
 
+/// Intervals are looked at again when as much is new as this part of what is known.
+const NEWS: f64 = 32.0;
+
 /// How many lanes there are, and how large their segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneSettings {
@@ -162,7 +165,9 @@ impl Lanes {
     /// [`Lanes::learn`]; does nothing while little is new, and takes about a millisecond
     /// otherwise. Answers whether intervals changed.
     pub fn adapt(&mut self, fill: &Fill) -> bool {
-        if self.fresh < self.settings.segment_bytes {
+        self.shrink(fill);
+        let known = (self.total / NEWS) as u64;
+        if self.fresh < self.settings.segment_bytes.max(known) {
             return false;
         }
         self.fresh = 0;
@@ -170,9 +175,6 @@ impl Lanes {
         if bins.is_empty() {
             return false;
         }
-        let slack = fill.planing_segment_bytes() as f64;
-        let size = self.size(OPEN_SHARE * slack / f64::from(self.settings.lanes));
-        self.sizes.fill(size);
         let room = Room::new(&self.flow, &bins);
         let (ends, cost) = room.divide(self.settings.lanes as usize - 1);
         let present = self.ends(&bins);
@@ -181,6 +183,13 @@ impl Lanes {
         }
         self.set(&bins, &ends);
         true
+    }
+
+    /// The lanes' next segments are smaller, the less room there is.
+    fn shrink(&mut self, fill: &Fill) {
+        let slack = fill.planing_segment_bytes() as f64;
+        let size = self.size(OPEN_SHARE * slack / f64::from(self.settings.lanes));
+        self.sizes.fill(size);
     }
 
     /// R, halved until it is no more than `wanted`, but not below the least.

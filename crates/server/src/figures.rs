@@ -37,6 +37,7 @@ pub const FIGURES: &[Figure] = figures! {
     rows_accepted Counter "Rows accepted";
     samples_accepted Counter "Samples accepted";
     rows_rejected Counter "Rows refused by the store";
+    rows_too_old Counter "Rows refused because they were too old for their retention class as they came";
     unsynced_samples Gauge "Samples accepted that a crash now would lose";
     unsynced_bytes Gauge "Bytes of the samples that a crash now would lose";
     unsynced_age_ns Gauge "Age of the oldest sample that a crash now would lose, nanoseconds";
@@ -66,6 +67,7 @@ pub const FIGURES: &[Figure] = figures! {
     squeezed_bytes Counter "Bytes that merges saved by compressing harder";
     merge_read Counter "Bytes that merges read";
     shed_bytes Counter "Bytes let go because the disk budget was used up, about";
+    waited_ns Counter "Time that writers were made to wait for room on the disk, ns";
     levels Gauge "Levels of sources registered: coarser steps that samples became of age";
     aged_samples Counter "Samples that were too old and went into a coarser level";
     level_rows Counter "Rows written to coarser levels";

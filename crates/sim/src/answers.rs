@@ -37,7 +37,7 @@ impl Places {
         )
     }
 
-    fn series(&self, key: &SourceKey, field: &str) -> Result<Series, Amiss> {
+    pub(crate) fn series(&self, key: &SourceKey, field: &str) -> Result<Series, Amiss> {
         match (self.0.get(key), Cast::field(field)) {
             (Some(&source), Some(field)) => Ok((source, field)),
             _ => Err(Amiss::Wrong(format!("{key} {field:?} was never sent"))),

@@ -104,6 +104,13 @@ struct Numbered {
     now: i64,
     /// Whether no source sends two rows of one time.
     unique: bool,
+    /// How many of a hundred rows are late, and by how much at most, ns.
+    late: (u64, u64),
+}
+
+impl Numbered {
+    /// How late rows are at most, unless there is haste.
+    const LATE: u64 = 900_000_000_000;
 }
 
 /// All sources.
@@ -146,8 +153,17 @@ impl Cast {
                 next: 1,
                 now: 0,
                 unique,
+                late: (5, Numbered::LATE),
             }),
         }
+    }
+
+    /// Makes late rows late by so much at most, most of them.
+    pub(crate) fn hurry(mut self, most: u64) -> Cast {
+        if let Some(numbered) = &mut self.numbered {
+            numbered.late = (12, most);
+        }
+        self
     }
 
     /// Tells what time it is.
@@ -336,19 +352,23 @@ impl Member {
 
     /// The next row that bears a number: of about now, late, or of a time that was sent before.
     fn numbered(&mut self, rng: &mut SimRng, source: u32, all: &mut Numbered) -> Entry {
-        const LATE: u64 = 900_000_000_000;
         let number = all.next;
         all.next += 1;
+        let (late, most) = all.late;
         // Numbers make times differ.
         let time = match rng.below(100) {
             0..4 if !all.unique && !self.sent.is_empty() => *rng.pick(&self.sent),
-            4..9 => all.now - (rng.below(LATE) / 1_000_000 * 1_000_000) as i64 + number,
+            chance if (4..4 + late).contains(&chance) => {
+                all.now - (rng.below(most) / 1_000_000 * 1_000_000) as i64 + number
+            }
             _ => all.now + number,
         };
-        if self.sent.len() < 50 {
+        // Of a source that makes haste, only the latest times are sent again.
+        let remembered = if most < Numbered::LATE { 5 } else { 50 };
+        if self.sent.len() < remembered {
             self.sent.push(time);
         } else {
-            self.sent[rng.below(50) as usize] = time;
+            self.sent[rng.below(remembered as u64) as usize] = time;
         }
         let mut cells = Vec::new();
         if self.payload == 0 {

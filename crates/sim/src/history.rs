@@ -21,6 +21,8 @@ const LEAST_ROW: u64 = 2;
 pub(crate) struct Rules {
     pub(crate) classes: Vec<Class>,
     pub(crate) of: Vec<u8>,
+    /// Which classes let go by the clock: the others' rows stay until they are in the next level.
+    pub(crate) by_clock: Vec<bool>,
     /// Whether there is a budget, so that classes may be shed.
     pub(crate) budget: bool,
 }
@@ -43,14 +45,24 @@ impl Rules {
     }
 
     /// Whether a store would take the others for the same.
-    fn is_same(&self, other: &Rules) -> bool {
-        let rules = |rules: &Rules| -> Vec<(String, String, Keep)> {
-            let classes = rules.classes.iter();
-            classes
-                .map(|class| (class.name.clone(), class.sources.clone(), class.keep))
-                .collect()
+    pub(crate) fn is_same(&self, other: &Rules) -> bool {
+        let same = |(a, b): (&Class, &Class)| {
+            (&a.name, &a.sources, a.keep, &a.coarser) == (&b.name, &b.sources, b.keep, &b.coarser)
         };
-        rules(self) == rules(other)
+        self.classes.len() == other.classes.len()
+            && self.classes.iter().zip(&other.classes).all(same)
+    }
+
+    /// How far ahead of the clock a store may tell the disk that it is, for it to be believed after a
+    /// crash: a 64th of the shortest age, 1 s to 60 s.
+    pub(crate) fn promise(&self) -> i64 {
+        const SECOND: i64 = 1_000_000_000;
+        let classes = self.classes.iter().zip(&self.by_clock);
+        let by_clock = classes.filter(|(_, by_clock)| **by_clock);
+        let shortest = by_clock.filter_map(|(class, _)| class.keep.age).min();
+        shortest.map_or(0, |age| {
+            (age.as_nanos() as i64 / 64).clamp(SECOND, 60 * SECOND)
+        })
     }
 }
 
@@ -117,6 +129,8 @@ pub(crate) struct History {
     block_rows: u64,
     /// The time that the engine has seen at least, and at most.
     now: RangeInclusive<i64>,
+    /// The latest time that the clock said.
+    latest: i64,
     deletes: u64,
     /// Whether nothing was let go of so far to get room.
     pub(crate) never_shed: bool,
@@ -134,6 +148,7 @@ impl History {
             durable: 0,
             block_rows: u64::from(block_bytes) / LEAST_ROW,
             now: now..=now,
+            latest: now,
             deletes: 0,
             never_shed: true,
             holes,
@@ -154,11 +169,13 @@ impl History {
 
     /// What the clock says. An engine that has not looked at it meanwhile does not know.
     pub(crate) fn pass(&mut self, now: i64) {
+        self.latest = self.latest.max(now);
         self.now = *self.now.start()..=(*self.now.end()).max(now);
     }
 
     /// What the clock says to an engine that is looking at it.
     pub(crate) fn look(&mut self, now: i64) {
+        self.latest = self.latest.max(now);
         self.now = (*self.now.start()).max(now)..=(*self.now.end()).max(now);
     }
 
@@ -175,6 +192,12 @@ impl History {
             cells: entry.cells.clone(),
         });
         self.accepted += 1;
+    }
+
+    /// Whether a row may be refused because it is too old for its class.
+    pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
+        let age = self.rules.keep(entry.source as usize).age;
+        age.is_some_and(|age| entry.time < *self.now.end() - age.as_nanos() as i64)
     }
 
     /// Rows of sources were deleted; `done`: for certain.
@@ -229,11 +252,24 @@ impl History {
         found: &Samples,
         crashed: bool,
         power_failed: bool,
+        looked: bool,
         now: i64,
     ) -> Result<(), String> {
         let by_source = by_source(found);
-        // A time that was not on disk is forgotten.
-        self.now = now..=(*self.now.end()).max(now);
+        if self.rules.promise() == 0 {
+            // Nobody told the disk how late it was, and nothing was hidden by that.
+            self.now = now..=*self.now.end();
+        }
+        match looked {
+            true => self.look(now),
+            false => self.pass(now),
+        }
+        if crashed {
+            // What was said to the disk may be ahead of the clock, and is never forgotten.
+            let coming = self.coming.as_ref().map_or(0, Rules::promise);
+            let end = self.latest + self.rules.promise().max(coming);
+            self.now = *self.now.start()..=(*self.now.end()).max(end);
+        }
         let coming = self.coming.take().filter(|new| !new.is_same(&self.rules));
         let before = self.rules.clone();
         let changes = coming.is_some();

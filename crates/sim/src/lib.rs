@@ -3,7 +3,7 @@
 //! A [`World`] drives an engine on a simulated disk and clock through appends, reads, crashes
 //! and faults, all chosen by a seed, and compares every answer with an [`Oracle`], the obvious
 //! store in memory; in a second run of each seed, of a store that lets go of data, with bounds
-//! that its history gives. What is wrong ends as a [`Violation`] that names the seed; the same
+//! that its history gives, and in a third of one that makes what is old coarser. What is wrong ends as a [`Violation`] that names the seed; the same
 //! seed gives the same run, operation by operation.
 //!
 //! ```text
@@ -17,6 +17,7 @@ mod canary;
 mod cast;
 mod datum;
 mod history;
+mod ladder;
 mod names;
 mod oracle;
 mod plan;

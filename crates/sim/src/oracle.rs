@@ -3,6 +3,7 @@
 use crate::cast::{Entry, Series};
 use crate::datum::{Datum, digest};
 use crate::history::History;
+use crate::ladder::Ladder;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The samples of a store.
@@ -34,6 +35,8 @@ pub struct Oracle {
     /// In a store that lets go of data: what it may show and must. Then `live` is what it showed
     /// last, and the rest is not used.
     pub(crate) history: Option<History>,
+    /// The same of a store that makes what is old coarser.
+    pub(crate) ladder: Option<Ladder>,
 }
 
 /// All that was ever accepted.
@@ -62,6 +65,14 @@ impl Oracle {
         }
     }
 
+    /// A store that makes what is old coarser.
+    pub(crate) fn coarsening(ladder: Ladder) -> Oracle {
+        Oracle {
+            ladder: Some(ladder),
+            ..Oracle::default()
+        }
+    }
+
     pub(crate) fn live(&self) -> &Samples {
         &self.live
     }
@@ -74,10 +85,22 @@ impl Oracle {
     /// How many rows were accepted.
     pub fn accepted(&self) -> u64 {
         let counted = self.settled + self.tail.len() as u64;
+        let counted = self.ladder.as_ref().map_or(counted, Ladder::accepted);
         self.history.as_ref().map_or(counted, History::accepted)
     }
 
+    /// Whether a row may be refused because it is too old as it comes.
+    pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
+        let history = self.history.as_ref();
+        let ladder = self.ladder.as_ref();
+        history.is_some_and(|history| history.may_be_too_old(entry))
+            || ladder.is_some_and(|ladder| ladder.may_be_too_old(entry))
+    }
+
     pub(crate) fn accept(&mut self, entry: &Entry) {
+        if let Some(ladder) = &mut self.ladder {
+            return ladder.accept(entry);
+        }
         if let Some(history) = &mut self.history {
             return history.accept(entry);
         }
@@ -100,6 +123,9 @@ impl Oracle {
 
     /// Says that the first `accepted` rows survive a crash.
     pub(crate) fn set_durable(&mut self, accepted: u64) {
+        if let Some(ladder) = &mut self.ladder {
+            return ladder.set_durable(accepted);
+        }
         if let Some(history) = &mut self.history {
             return history.set_durable(accepted);
         }

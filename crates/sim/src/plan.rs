@@ -1,6 +1,8 @@
 //! What a run is about: the settings and the sort of trouble, drawn from the seed.
 
-use seiner_engine::{Class, Classes, Durability, Keep, MergePolicy, Options, WhenFull};
+use seiner_engine::{
+    Class, Classes, Durability, Keep, MergePolicy, Options, WhenFull, parse_levels,
+};
 use seiner_platform::sim::SimRng;
 use std::time::Duration;
 
@@ -36,6 +38,8 @@ pub struct Plan {
     pub flawed: bool,
     /// Whether the store lets go of data.
     pub forgetful: bool,
+    /// Whether it makes what is old coarser.
+    pub coarsens: bool,
 }
 
 impl Plan {
@@ -74,6 +78,7 @@ impl Plan {
             batch_rows: *rng.pick(&[1, 4, 30, 30, 150, 150, 400]),
             flawed: rng.chance(1, 2),
             forgetful: false,
+            coarsens: false,
         }
     }
 
@@ -96,6 +101,17 @@ impl Plan {
         plan
     }
 
+    /// The plan of a seed's run of a store that makes what is old coarser.
+    pub fn draw_coarsening(rng: &mut SimRng) -> Plan {
+        let mut plan = Plan::draw_forgetful(rng);
+        (plan.forgetful, plan.coarsens) = (false, true);
+        plan.sources = *rng.pick(&[1, 3, 6]);
+        plan.redraw(rng);
+        plan.options.classes = draw_levels(rng);
+        draw_room(rng, &mut plan.options);
+        plan
+    }
+
     /// Whether what was accepted survives a crash in the order of acceptance.
     pub fn journals(&self) -> bool {
         self.options.durability != Durability::Memory
@@ -105,6 +121,15 @@ impl Plan {
     pub(crate) fn redraw(&mut self, rng: &mut SimRng) {
         let disk = self.options.disk;
         draw_log(rng, &mut self.options);
+        if self.coarsens {
+            self.options.disk = disk;
+            if rng.chance(2, 3) {
+                self.options.classes = draw_levels(rng);
+            }
+            let least = self.options.least_disk();
+            self.options.disk = disk.map(|disk| disk.max(least));
+            return;
+        }
         // What there is must fit.
         self.options.disk = disk.map(|disk| disk.max(self.options.least_disk()));
         if rng.chance(3, 4) {
@@ -128,6 +153,58 @@ fn draw_log(rng: &mut SimRng, options: &mut Options) {
         let least = options.least_disk();
         options.disk = Some(least + least * rng.below(50) / 100);
     }
+}
+
+/// A budget that is used up at times, or none.
+fn draw_room(rng: &mut SimRng, options: &mut Options) {
+    options.disk = None;
+    if rng.chance(1, 2) {
+        let least = options.least_disk();
+        options.disk = Some(least * rng.between(12, 40) / 10);
+    }
+}
+
+/// Rules with levels for the measurements of numbered rows. All steps divide [`crate::ladder::WINDOW`].
+fn draw_levels(rng: &mut SimRng) -> Classes {
+    const RULES: [(u64, &[&str]); 4] = [
+        (
+            5,
+            &["1s for 1m", "2s for 30s then 10s for 10m", "5s for ever"],
+        ),
+        (
+            20,
+            &[
+                "5s for 2m then 1m for 30m",
+                "10s for ever",
+                "1s for 1m then 20s for 5m then 1m for ever",
+            ],
+        ),
+        (120, &["10s for 10m then 2m for ever", "2m for 1h"]),
+        (
+            600,
+            &["1m for 1h", "5s for 20m then 30s for 40m then 2m for 2h"],
+        ),
+    ];
+    let mut list = Vec::new();
+    for measurement in 0..4 {
+        let (age, levels) = *rng.pick(&RULES);
+        let coarser = match rng.below(10) {
+            0 => continue,
+            1 => Vec::new(),
+            _ => parse_levels(rng.pick::<&str>(levels)).expect("they are good"),
+        };
+        list.push(Class {
+            name: format!("c{measurement}"),
+            sources: format!("m{measurement}"),
+            keep: Keep {
+                age: Some(Duration::from_secs(age)),
+                ..Keep::default()
+            },
+            coarser,
+            ..Class::forever()
+        });
+    }
+    Classes::new(list).expect("the simulation's rules are good")
 }
 
 /// Rules for the measurements of numbered rows.

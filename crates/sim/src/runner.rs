@@ -110,12 +110,14 @@ impl Outcome {
     }
 }
 
-/// The runs of a seed: one of a store that keeps everything, and one of a store that lets go of data.
+/// The runs of a seed: one of a store that keeps everything, one of a store that lets go of data, and one of a
+/// store that makes what is old coarser.
 /// A panic of the engine is a violation like any other.
 fn run_one(seed: u64, wrap: Wrap, tell: bool) -> Result<Report, Violation> {
     let run = || {
         let mut report = World::new(seed, wrap, tell).run()?;
         report.add(&World::forgetful(seed, wrap, tell).run()?);
+        report.add(&World::coarsening(seed, wrap, tell).run()?);
         Ok(report)
     };
     match catch_unwind(AssertUnwindSafe(run)) {

@@ -35,13 +35,15 @@ pub enum Work {
     Drop,
     /// A class lets go of its oldest blocks.
     LetGo,
+    /// A coarser level is made of what is too old.
+    Downsample,
     /// Samples are deleted.
     Delete,
 }
 
 impl Work {
     /// All of them.
-    pub const ALL: [Work; 9] = [
+    pub const ALL: [Work; 10] = [
         Work::Start,
         Work::Rules,
         Work::Commit,
@@ -50,6 +52,7 @@ impl Work {
         Work::Merge,
         Work::Drop,
         Work::LetGo,
+        Work::Downsample,
         Work::Delete,
     ];
 
@@ -64,6 +67,7 @@ impl Work {
             Work::Merge => "merge",
             Work::Drop => "drop",
             Work::LetGo => "let_go",
+            Work::Downsample => "downsample",
             Work::Delete => "delete",
         }
     }
@@ -157,7 +161,7 @@ impl fmt::Display for Works {
             let (begun, ends) = (count.begun, count.ends());
             write!(
                 f,
-                "{:8}{begun:>9} begun, {ends:>6} ended by a crash, by operation:",
+                "{:10}{begun:>9} begun, {ends:>6} ended by a crash, by operation:",
                 work.name()
             )?;
             for (at, name) in Operation::NAMES.into_iter().enumerate() {

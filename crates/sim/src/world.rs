@@ -1,6 +1,7 @@
 //! One run: an engine, its disk and clock, the oracle, and what happens to them.
 
 mod append;
+mod coarsen;
 mod damage;
 mod forget;
 mod start;
@@ -72,6 +73,8 @@ pub struct Report {
     pub damages: u64,
     /// Times that a store refused rows, for its budget was used up.
     pub refusals: u64,
+    /// Rows that were refused because they were too old as they came.
+    pub too_old: u64,
     /// Blocks sealed.
     pub blocks: u64,
     /// Times that a start brought other rules.
@@ -95,6 +98,7 @@ impl Report {
         self.errors += other.errors;
         self.damages += other.damages;
         self.refusals += other.refusals;
+        self.too_old += other.too_old;
         self.blocks += other.blocks;
         self.rule_changes += other.rule_changes;
         self.works.add(&other.works);
@@ -108,8 +112,8 @@ impl fmt::Display for Report {
         let begun = |work: Work| self.works.of(work).begun;
         write!(
             f,
-            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} refusals, {} blocks, \
-             {} seals, {} merges, {} drops, {} deletes, {} changes of rules, {} disk operations",
+            "{} steps, {} rows, {} checks, {} crashes, {} kills, {} errors, {} damages, {} refusals, {} rows too \
+             old, {} blocks, {} seals, {} merges, {} drops, {} rounds, {} deletes, {} changes of rules, {} disk operations",
             self.steps,
             self.rows,
             self.checks,
@@ -118,10 +122,12 @@ impl fmt::Display for Report {
             self.errors,
             self.damages,
             self.refusals,
+            self.too_old,
             self.blocks,
             begun(Work::Seal),
             begun(Work::Merge),
             begun(Work::Drop),
+            begun(Work::Downsample),
             begun(Work::Delete),
             self.rule_changes,
             self.operations
@@ -183,6 +189,16 @@ impl World {
         World::with(seed, rng, plan, cast, oracle, wrap, tell)
     }
 
+    /// A run from a seed of a store that makes what is old coarser, under rules that change.
+    pub fn coarsening(seed: u64, wrap: Wrap, tell: bool) -> World {
+        let mut rng = SimRng::new(seed.rotate_left(32) ^ 0xc0a2);
+        let plan = Plan::draw_coarsening(&mut rng);
+        let cast = Cast::numbered(&mut rng, plan.sources, !plan.journals());
+        let cast = cast.hurry(4_000_000_000);
+        let oracle = Oracle::coarsening(coarsen::ladder(&plan, &cast, BEGIN));
+        World::with(seed, rng, plan, cast, oracle, wrap, tell)
+    }
+
     fn with(
         seed: u64,
         mut rng: SimRng,
@@ -229,9 +245,10 @@ impl World {
         self.start(How::Closed)?;
         while self.step < self.plan.steps {
             self.step += 1;
-            match self.plan.forgetful {
-                true => self.act_forgetful()?,
-                false => self.act()?,
+            match (self.plan.forgetful, self.plan.coarsens) {
+                (true, _) => self.act_forgetful()?,
+                (_, true) => self.act_coarsening()?,
+                _ => self.act()?,
             }
         }
         self.set_faults(Faults::default());
@@ -401,7 +418,7 @@ impl World {
     }
 
     fn check_everything(&mut self) -> Done {
-        if self.plan.forgetful {
+        if self.plan.forgetful || self.plan.coarsens {
             return self.observe().map(|_| ());
         }
         self.compare(&answers::everything())

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
 use crate::segment::sealed::Segment;
+use crate::timekeeper;
 use crate::volume;
 use seiner_platform::Disk;
 
@@ -107,6 +108,11 @@ pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Chec
         for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
             segment::check(&mut check, file, catalog.store, &registry);
         }
+        for file in files.iter().filter(|file| file.kind == FileKind::Clock) {
+            if let Err(error) = timekeeper::check(disk, catalog.store) {
+                check.error(&file.file, 0, error);
+            }
+        }
         journal::check(&mut check, catalog.store, &mut registry)?;
         check.report.sources = u64::from(registry.sources());
         check.report.layouts = registry.layouts.len() as u64;
@@ -174,7 +180,11 @@ impl Check<'_> {
                 }
                 FileKind::OpenSegment => self.note(&file.file, "it was being written; the next start goes on behind its last chapter, or removes it if it has none: the journal has the rest"),
                 FileKind::Other => self.note(&file.file, "it is no file of a store"),
-                FileKind::Catalog | FileKind::Segment | FileKind::Journal | FileKind::Spare => {}
+                FileKind::Catalog
+                | FileKind::Segment
+                | FileKind::Journal
+                | FileKind::Spare
+                | FileKind::Clock => {}
             }
         }
     }

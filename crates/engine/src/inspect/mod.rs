@@ -18,6 +18,7 @@ pub use segments::{
 
 use crate::error::{Error, io_error};
 use crate::journal::{DAMAGED, SPARE_PREFIX, files};
+use crate::timekeeper;
 use crate::volume::{self, SlotState};
 use seiner_platform::Disk;
 
@@ -34,6 +35,8 @@ pub enum FileKind {
     Journal,
     /// A journal file that waits to be written over.
     Spare,
+    /// The time that the disk tells.
+    Clock,
     /// A file that was set aside because it is damaged.
     SetAside,
     /// No file of a store.
@@ -62,6 +65,12 @@ impl FileKind {
         {
             return FileKind::SetAside;
         }
+        if name == timekeeper::NAME {
+            return FileKind::Clock;
+        }
+        if name.strip_suffix(DAMAGED) == Some(timekeeper::NAME) {
+            return FileKind::SetAside;
+        }
         if name.starts_with(SPARE_PREFIX) {
             FileKind::Spare
         } else {
@@ -77,6 +86,7 @@ impl FileKind {
             FileKind::OpenSegment => "open segment",
             FileKind::Journal => "journal",
             FileKind::Spare => "spare",
+            FileKind::Clock => "clock",
             FileKind::SetAside => "set aside",
             FileKind::Other => "other",
         }

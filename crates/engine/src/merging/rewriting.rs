@@ -116,12 +116,13 @@ impl Engine {
     fn merge_some(&self, writing: &mut Writing, numbers: &[u64]) -> Result<bool, Error> {
         let mut victims: Vec<Victim> = Vec::new();
         let mut live: Vec<Live> = Vec::new();
+        let mut named = Vec::new();
         for &number in numbers {
             let segment = self.segment(number);
             let Some(entries) = self.entries(writing, &segment)? else {
                 continue;
             };
-            self.name_victim(writing, number)?;
+            named.push(number);
             let half = writing.half.remove(&number).unwrap_or_default();
             let victim = victims.len();
             let entries = self.living(writing, number, entries).into_iter();
@@ -129,7 +130,9 @@ impl Engine {
             live.extend(left.map(|entry| Live { victim, entry }));
             victims.push(Victim { segment, half });
         }
-        let result = self.rewrite(writing, &mut victims, live);
+        let result = self
+            .name_victims(writing, &named)
+            .and_then(|()| self.rewrite(writing, &mut victims, live));
         if !matches!(result, Ok(true)) {
             let half = |victim: Victim| (victim.segment.trailer.number, victim.half);
             writing.half.extend(victims.into_iter().map(half));
@@ -152,15 +155,19 @@ impl Engine {
     }
 
     /// A start that finds a victim's name knows that some of the blocks may be elsewhere, too.
-    fn name_victim(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
-        if writing.merging.contains(&number) {
+    fn name_victims(&self, writing: &mut Writing, numbers: &[u64]) -> Result<(), Error> {
+        let new = |number: &&u64| !writing.merging.contains(number);
+        let new: Vec<u64> = numbers.iter().filter(new).copied().collect();
+        if new.is_empty() {
             return Ok(());
         }
-        self.volume
-            .turn(number, SlotState::Sealed, SlotState::Merging)?;
-        self.volume.sync()?;
-        writing.merging.insert(number);
-        Ok(())
+        for &number in &new {
+            self.volume
+                .turn(number, SlotState::Sealed, SlotState::Merging)?;
+            // Whether it lasts or not.
+            writing.merging.insert(number);
+        }
+        self.volume.sync()
     }
 
     /// The blocks of a segment that have to be kept.

@@ -161,6 +161,7 @@ impl Retention {
     pub fn let_go_of_made(&mut self, class: u8, to: i64) {
         let floor = &mut self.floors[class as usize].time;
         *floor = (*floor).max(to);
+        self.note_late();
     }
 
     /// Rows of levels of a source may be wanted before this time.

@@ -6,8 +6,8 @@
 //! when its segment is dropped or merged.
 //!
 //! Invariant: what was dead stays dead, after any crash. Age is measured against a clock that does
-//! not go back, and drops by a time that the disk can tell; floors and tombstones are on disk before
-//! they count; and a ring drops by rows that are on disk alone. Where a class has coarser levels, age
+//! not go back, and hides by a time that the disk tells (`timekeeper`); floors and tombstones are on disk
+//! before they count; and a ring drops by rows that are on disk alone. Where a class has coarser levels, age
 //! hides nothing before it is in the next level, on disk, and the catalog says so.
 
 pub mod class;
@@ -34,9 +34,12 @@ const TOMBSTONE: u8 = 1;
 const FLOOR: u8 = 2;
 const RULES: u8 = 3;
 const PAST: u8 = 4;
-const TIME: u8 = 5;
-const MADE: u8 = 6;
-const OLDER: u8 = 7;
+const MADE: u8 = 5;
+const OLDER: u8 = 6;
+/// A promise to the disk of how late it is holds for this part of the shortest age, within bounds, ns.
+const PROMISES: i64 = 64;
+const SHORTEST_PROMISE: i64 = NANOS;
+const LONGEST_PROMISE: i64 = 60 * NANOS;
 /// A round makes the next level of this part of what a class keeps: fewer rounds read blocks of the
 /// source fewer times, and keep more beyond its age.
 const ROUNDS: i64 = 32;
@@ -101,8 +104,11 @@ pub struct Retention {
     pace: Pace,
     /// Wall time in ns; does not go back.
     now: i64,
-    /// A time that the disk will tell after a crash, so that the clock cannot be behind it.
+    /// A time that the disk will tell after a crash, so that the clock cannot be behind it. Age hides by
+    /// no later one.
     vouched: i64,
+    /// Outside rows before this time may be too old when they come.
+    late_before: i64,
     /// What the catalog does not have yet.
     news: Vec<u8>,
 }
@@ -135,6 +141,7 @@ impl Retention {
             pace: Pace::default(),
             now: i64::MIN,
             vouched: i64::MIN,
+            late_before: i64::MIN,
             news: Vec::new(),
         }
     }
@@ -174,36 +181,52 @@ impl Retention {
     pub fn advance(&mut self, now: i64, next_block: u64) {
         self.now = self.now.max(now);
         self.pace.note(next_block, self.now);
+        let told = self.now.min(self.vouched);
         let rules = self.classes.list().iter().zip(&self.next);
         for ((class, next), floor) in rules.zip(&mut self.floors) {
             // What has a next level stays until it is in it.
             if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
-                floor.time = floor
-                    .time
-                    .max(self.now.saturating_sub(age.as_nanos() as i64));
+                floor.time = floor.time.max(told.saturating_sub(age.as_nanos() as i64));
             }
         }
+        self.note_late();
     }
 
-    /// Something on disk says that it was written at this time.
+    fn note_late(&mut self) {
+        let named = &self.floors[..self.classes.named().len()];
+        let times = named.iter().map(|floor| floor.time);
+        self.late_before = times.max().unwrap_or(i64::MIN);
+    }
+
+    /// The disk tells this time after a crash.
     pub fn vouch(&mut self, time: i64) {
         self.vouched = self.vouched.max(time);
+    }
+
+    /// A start finds that the disk tells this time: it is no earlier.
+    pub fn recall_time(&mut self, time: i64) {
+        self.vouch(time);
         self.now = self.now.max(time);
     }
 
-    /// Whether blocks may have died of age that cannot be dropped, for the disk does not tell how
-    /// late it is.
-    pub fn needs_vouching(&self) -> bool {
-        let lag = self.now.saturating_sub(self.vouched);
-        let ages = self
-            .classes
-            .list()
-            .iter()
-            .filter_map(|class| class.keep.age);
-        ages.min().is_some_and(|age| {
-            let least = (age.as_nanos() as i64 / 64).clamp(NANOS, 60 * NANOS);
-            lag > least
-        })
+    /// The time that the disk should tell, so that age can hide by the clock, which says `now`, if it is
+    /// not told yet, or `early`: not for much longer. However often a store is started, it tells no
+    /// time that is further ahead of the clock.
+    pub fn promise_due(&self, now: i64, early: bool) -> Option<i64> {
+        let rules = self.classes.list().iter().zip(&self.next);
+        let ages = rules.filter(|(_, next)| next.is_none());
+        let age = ages.filter_map(|(class, _)| class.keep.age).min()?;
+        let ahead = (age.as_nanos() as i64 / PROMISES).clamp(SHORTEST_PROMISE, LONGEST_PROMISE);
+        let least = match early {
+            true => now.saturating_add(ahead / 2),
+            false => now,
+        };
+        (self.vouched < least).then(|| now.saturating_add(ahead))
+    }
+
+    /// The time that a store that is closed leaves on the disk, if it has to leave one.
+    pub fn last_time(&self) -> Option<i64> {
+        self.promise_due(i64::MAX, false).map(|_| self.now)
     }
 
     /// Wall time in ns; does not go back.
@@ -303,6 +326,17 @@ impl Retention {
         self.floors[class as usize].time
     }
 
+    /// Outside rows before this time may be hidden as they come: the latest such time of any class.
+    pub fn late_before(&self) -> i64 {
+        self.late_before
+    }
+
+    /// The class that a source's row of some time is too old for, if it is.
+    pub fn too_old(&self, source: u32, time: i64) -> Option<&Class> {
+        let class = self.class_of(source) as usize;
+        (time < self.floors[class].time).then(|| &self.classes.list()[class])
+    }
+
     /// What is hidden of a source with so many rows in its buffer, for a reader.
     pub fn veil(&self, source: u32, buffered: u16) -> Veil {
         let class = self.class_of(source);
@@ -321,16 +355,7 @@ impl Retention {
 
     /// What is hidden of a source for ever, whatever a crash loses, but for its ring.
     pub fn veil_for_good(&self, source: u32) -> Veil {
-        let class = self.class_of(source) as usize;
-        let age = self.classes.list()[class].keep.age;
-        let time = age.map_or(i64::MIN, |age| {
-            self.vouched.saturating_sub(age.as_nanos() as i64)
-        });
         Veil {
-            floor: Floor {
-                time,
-                ..self.floors[class]
-            },
             past: 0,
             ..self.veil(source, 0)
         }
@@ -344,14 +369,8 @@ impl Retention {
         }
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
-        let made = self.next[class as usize].map(|_| self.floors[class as usize].time);
-        let too_old = match made {
-            Some(made) => entry.last < made,
-            None => keep
-                .age
-                .is_some_and(|age| entry.last < self.vouched.saturating_sub(age.as_nanos() as i64)),
-        };
-        if too_old || entry.number < self.floors[class as usize].number {
+        let floor = self.floors[class as usize];
+        if entry.last < floor.time || entry.number < floor.number {
             return true;
         }
         let rows = self.durable_rows.get(entry.source);
@@ -467,12 +486,6 @@ impl Retention {
         std::mem::take(&mut self.news)
     }
 
-    /// Lets the catalog know what time it is.
-    pub fn note_time(&mut self) {
-        self.news.push(TIME);
-        varint::put_i64(self.now, &mut self.news);
-    }
-
     /// Lets the catalog know that a class is going to let go of blocks below a number; it does so
     /// by [`Retention::raise`].
     pub fn note_floor(&mut self, class: u8, number: u64) {
@@ -524,11 +537,6 @@ impl Retention {
                     let name = cursor.text()?.to_string();
                     let floor = self.known_floors.entry(name).or_default();
                     *floor = cursor.varint()?.max(*floor);
-                }
-                TIME => {
-                    let time = cursor.signed()?;
-                    self.now = self.now.max(time);
-                    self.vouch(time);
                 }
                 RULES => {
                     self.known_rules = Some(get_classes(&mut cursor)?);
@@ -606,6 +614,7 @@ impl Retention {
                     floor.time = made;
                 }
             }
+            self.note_late();
             return;
         }
         let mut members = vec![RoaringBitmap::new(); old.list().len()];
@@ -633,8 +642,9 @@ impl Retention {
                     None => class.keep.age.map_or(i64::MIN, time),
                 },
             };
-            if let Some(step) = next {
-                self.note_older(step, made);
+            if let (Some(step), Some(age), false) = (next, class.keep.age, self.levels.is_empty()) {
+                // A round may have been under way.
+                self.note_older(step, made.max(time(age)));
             }
             self.bury_below(sources, floor, next_block);
         }

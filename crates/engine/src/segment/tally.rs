@@ -31,7 +31,7 @@ struct Fate {
 }
 
 /// Fates that are kept of a segment at most.
-const FATES: u64 = 32;
+const FATES: u64 = 128;
 
 /// See the module.
 #[derive(Clone, Debug)]

@@ -4,10 +4,10 @@ use super::{Done, World};
 use crate::cast::{Cast, Entry, batch};
 use crate::datum::Datum;
 use crate::names::Lines;
-use seiner_engine::Receipt;
+use seiner_engine::{Reason, Receipt};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId};
 use seiner_platform::Clock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 impl World {
     /// Rows of several sources, some of them to be refused.
@@ -25,7 +25,11 @@ impl World {
     pub(super) fn append_columns(&mut self) -> Done {
         self.cast.set_now(self.clock.now());
         let source = self.rng.below(self.cast.members.len() as u64) as u32;
-        let rows = self.rng.between(1, self.plan.batch_rows * 2);
+        let mut rows = self.rng.between(1, self.plan.batch_rows * 2);
+        if self.plan.forgetful || self.plan.coarsens {
+            // All of them may be too old, and are to be listed.
+            rows = rows.min(Receipt::MAX_REJECTED as u64);
+        }
         let entries: Vec<Entry> = (0..rows)
             .map(|_| self.cast.entry(&mut self.rng, source))
             .collect();
@@ -57,7 +61,7 @@ impl World {
                 return Ok(());
             };
             let mut entry = self.cast.entry(&mut self.rng, source);
-            let value = match self.plan.forgetful {
+            let value = match self.plan.forgetful || self.plan.coarsens {
                 true => entry.cells[0].1.number(),
                 false => self.rng.below(100_000) as f64 / 100.0,
             };
@@ -104,26 +108,42 @@ impl World {
         entries: Vec<Entry>,
         result: Result<Receipt, seiner_engine::Error>,
     ) -> Done {
-        let refused: Vec<usize> = entries
-            .iter()
-            .enumerate()
-            .filter(|(_, entry)| entry.flaw.is_some())
-            .map(|(index, _)| index)
-            .collect();
         let good = entries.iter().filter(|entry| entry.flaw.is_none());
-        let samples: usize = good.clone().map(|entry| entry.cells.len()).sum();
-        let rows = good.clone().count();
-        // A full store refuses before it takes the first row of so small a batch.
-        if let Err(error @ seiner_engine::Error::Full { .. }) = result {
-            return self.refused(what, error);
-        }
-        // Of a batch that failed, rows may have been taken, and none after them will be: a
-        // batch is over where a store begins to refuse.
-        good.for_each(|entry| self.oracle.accept(entry));
         let receipt = match result {
             Ok(receipt) => receipt,
-            Err(error) => return self.failed(what, error),
+            // A full store refuses before it takes the first row of so small a batch.
+            Err(error @ seiner_engine::Error::Full { .. }) => return self.refused(what, error),
+            Err(error) => {
+                // Of a batch that failed, rows may have been taken, and none after them will be: a
+                // batch is over where a store begins to refuse.
+                good.for_each(|entry| self.oracle.accept(entry));
+                return self.failed(what, error);
+            }
         };
+        let of_age = |(_, reason): &&(usize, Reason)| matches!(reason, Reason::TooOld { .. });
+        let too_old: HashSet<usize> = receipt
+            .rejected
+            .iter()
+            .filter(of_age)
+            .map(|(at, _)| *at)
+            .collect();
+        let early = |at: &&usize| !self.oracle.may_be_too_old(&entries[**at]);
+        if let Some(&at) = too_old.iter().find(early) {
+            let time = entries[at].time;
+            return self.violation(format!("{what}: row {at} of {time} is not too old"));
+        }
+        let is_refused =
+            |(at, entry): &(usize, &Entry)| entry.flaw.is_some() || too_old.contains(at);
+        let refused: Vec<usize> = (entries.iter().enumerate().filter(is_refused))
+            .map(|(at, _)| at)
+            .collect();
+        let (mut rows, mut samples) = (0, 0);
+        for (_, entry) in entries.iter().enumerate().filter(|row| !is_refused(row)) {
+            self.oracle.accept(entry);
+            rows += 1;
+            samples += entry.cells.len();
+        }
+        self.report.too_old += too_old.len() as u64;
         self.report.rows += rows as u64;
         self.positions
             .push((receipt.position, self.oracle.accepted()));

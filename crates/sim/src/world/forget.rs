@@ -4,6 +4,7 @@ use super::{Done, Violation, World};
 use crate::answers::{self, Amiss};
 use crate::cast::Cast;
 use crate::history::{History, Rules};
+use crate::ladder::Ladder;
 use crate::plan::{Plan, Trouble};
 use crate::witness::{Target, Work};
 use seiner_engine::{Engine, Error};
@@ -18,12 +19,15 @@ pub(super) fn history(plan: &Plan, cast: &Cast, now: i64) -> History {
     History::new(rules(plan, cast), plan.options.block_bytes, now, holes)
 }
 
-fn rules(plan: &Plan, cast: &Cast) -> Rules {
+pub(super) fn rules(plan: &Plan, cast: &Cast) -> Rules {
     let classes = &plan.options.classes;
     let of = cast.members.iter().map(|member| classes.of(&member.key));
     Rules {
         classes: classes.list().to_vec(),
         of: of.collect(),
+        by_clock: (0..classes.list().len() as u8)
+            .map(|class| classes.next_step(class).is_none())
+            .collect(),
         // Without a budget of its own, a store has what the file system has.
         budget: plan.options.disk.is_some() || plan.trouble == Trouble::Full,
     }
@@ -81,10 +85,12 @@ impl World {
         self.aim_at(work);
     }
 
-    fn aim_at(&mut self, work: Work) {
+    pub(super) fn aim_at(&mut self, work: Work) {
         self.call_off_end();
         let most = match work {
-            Work::Start | Work::Seal | Work::Chapter | Work::Merge => *self.rng.pick(&[8, 60]),
+            Work::Start | Work::Seal | Work::Chapter | Work::Merge | Work::Downsample => {
+                *self.rng.pick(&[8, 60])
+            }
             _ => 4,
         };
         let target = Target {
@@ -100,11 +106,12 @@ impl World {
         self.witness.aim(Some(target));
     }
 
-    fn pass_a_while(&mut self) -> Done {
+    pub(super) fn pass_a_while(&mut self) -> Done {
         let seconds = *self.rng.pick(&[1, 5, 60, 60, 600, 4000]);
         self.clock.advance(seconds * SECOND);
         self.event(format!("{seconds} s pass"));
-        if self.rng.chance(1, 8) {
+        let seldom = if self.plan.coarsens { 30 } else { 8 };
+        if self.rng.chance(1, seldom) {
             let back = self.rng.below(1000 * SECOND) as i64;
             self.event(format!("the clock is set back by {back} ns"));
             self.clock.set_wall(self.clock.now() - back);
@@ -113,15 +120,18 @@ impl World {
     }
 
     /// Tells the history what the clock says.
-    fn pass(&mut self) {
+    pub(super) fn pass(&mut self) {
         let now = self.clock.now();
+        if let Some(ladder) = &mut self.oracle.ladder {
+            ladder.pass(now);
+        }
         if let Some(history) = &mut self.oracle.history {
             history.pass(now);
         }
     }
 
     /// The promise: at no moment was more taken than the budget.
-    fn check_budget(&mut self) -> Done {
+    pub(super) fn check_budget(&mut self) -> Done {
         let (used, budget) = (self.disk.most_used(), self.plan.options.disk);
         match budget.filter(|&budget| used > budget) {
             Some(budget) => self.violation(format!("{used} bytes were taken of {budget}")),
@@ -132,23 +142,45 @@ impl World {
     /// Holds what a store that lets go shows against what it may and must; answers whether it
     /// could be asked. Other stores are held against more later.
     pub(super) fn observe(&mut self) -> Result<bool, Violation> {
+        if self.plan.coarsens {
+            return self.observe_levels();
+        }
         if !self.plan.forgetful {
             return Ok(true);
         }
         self.note_shed(&self.engine());
-        let now = self.clock.now();
         let found = match answers::select(&self.engine(), &self.places, &answers::everything()) {
             Ok(found) => found,
             Err(Amiss::Wrong(what)) => return self.violation(what),
             Err(Amiss::Failed(error)) => return self.failed("a read", error).map(|()| false),
         };
         self.report.checks += 1;
-        let history = self.oracle.history.as_mut().expect("kept for such plans");
-        history.look(now);
+        let (looked, now) = (self.looked(), self.clock.now());
+        let history = self.oracle.history.as_mut();
+        let history = history.expect("kept for such plans");
+        match looked {
+            true => history.look(now),
+            false => history.pass(now),
+        }
         let result = history.observe(&found);
         self.oracle.set_live(found);
         result.or_else(|what| self.violation(what))?;
         Ok(true)
+    }
+
+    /// Whether the engine hides what is too old by now, for it was asked; not if the disk may have kept it
+    /// from telling the time.
+    pub(super) fn looked(&self) -> bool {
+        let now = self.clock.now();
+        let rules = &self.plan.options.classes;
+        let classes = (0..).zip(self.engine().log().classes);
+        let mut by_clock = classes.filter(|(number, _)| rules.next_step(*number).is_none());
+        let told = by_clock.all(|(_, shown)| {
+            let age = shown.class.keep.age.map(|age| age.as_nanos() as i64);
+            age.is_none_or(|age| shown.hidden_before >= now - age)
+        });
+        let fails = matches!(self.plan.trouble, Trouble::Errors | Trouble::Full);
+        told || !(fails || self.disk.is_off())
     }
 
     pub(super) fn note_shed(&mut self, engine: &Engine) {
@@ -158,7 +190,7 @@ impl World {
     }
 
     /// Deletes samples of some sources, and some times.
-    fn delete(&mut self) -> Done {
+    pub(super) fn delete(&mut self) -> Done {
         let selector = self.cast.selector(&mut self.rng);
         let now = self.clock.now();
         let mut time = || now - self.rng.below(2000 * SECOND) as i64;
@@ -173,21 +205,36 @@ impl World {
             .filter(|&source| selector.holds(&self.cast.members[source as usize].key))
             .collect();
         let result = self.engine().delete(&selector, interval);
-        let history = self.oracle.history.as_mut().expect("kept for such plans");
-        history.delete(&meant, interval, result.is_ok());
+        self.deleted(&meant, interval, result.is_ok());
         self.done("delete", result).map(|_| ())
+    }
+
+    fn deleted(&mut self, meant: &[u32], interval: Interval, done: bool) {
+        if let Some(history) = &mut self.oracle.history {
+            history.delete(meant, interval, done);
+        }
+        if let Some(ladder) = &mut self.oracle.ladder {
+            ladder.delete(meant, interval, done);
+        }
     }
 
     /// The next start may bring other rules.
     pub(super) fn change_rules(&mut self) {
-        if !self.plan.forgetful || !self.rng.chance(1, 3) {
+        let keeps_all = !self.plan.forgetful && !self.plan.coarsens;
+        if keeps_all || !self.rng.chance(1, 3) {
             return;
         }
         self.plan.redraw(&mut self.rng);
         self.event(format!("from now on {:?}", self.plan.options));
         let rules = rules(&self.plan, &self.cast);
-        let history = self.oracle.history.as_mut().expect("kept for such plans");
-        self.report.rule_changes += u64::from(history.change_rules(rules));
+        let classes = self.plan.options.classes.clone();
+        let ladder = self.oracle.ladder.as_mut();
+        let changes = match (&mut self.oracle.history, ladder) {
+            (Some(history), _) => history.change_rules(rules),
+            (_, Some(ladder)) => ladder.change_rules(rules, classes),
+            _ => false,
+        };
+        self.report.rule_changes += u64::from(changes);
     }
 
     /// A store whose budget is used up refuses rows, if that is what its classes say. Then
@@ -201,19 +248,19 @@ impl World {
             self.clock.advance(2_000_000_000);
             return Ok(());
         }
-        let history = self.oracle.history.as_ref();
-        let Some(history) = history.filter(|_| self.plan.options.disk.is_some()) else {
+        let rules = self.oracle.history.as_ref().map(History::rules);
+        let rules = rules.or(self.oracle.ladder.as_ref().map(Ladder::rules));
+        let Some(rules) = rules.filter(|_| self.plan.options.disk.is_some()) else {
             return self.violation(format!("{what} fails without a budget: {error}"));
         };
-        if !history.rules().may_refuse() {
+        if !rules.may_refuse() {
             return self.violation(format!("{what} fails, and all could be shed: {error}"));
         }
         match self.rng.below(3) {
             0 => {
                 let result = self.engine().delete(&Selector::all(), Interval::ALL);
                 let meant: Vec<u32> = (0..self.cast.members.len() as u32).collect();
-                let history = self.oracle.history.as_mut().expect("kept for such plans");
-                history.delete(&meant, Interval::ALL, result.is_ok());
+                self.deleted(&meant, Interval::ALL, result.is_ok());
                 self.event("delete everything".to_string());
                 self.done("delete", result).map(|_| ())
             }

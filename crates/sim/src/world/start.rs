@@ -1,6 +1,6 @@
 //! How the program ends and starts again.
 
-use super::{Done, World};
+use super::{Done, World, coarsen};
 use crate::answers::{self, Amiss, Places};
 use crate::oracle::Samples;
 use crate::plan::Trouble;
@@ -70,7 +70,7 @@ impl World {
         let found = loop {
             attempts += 1;
             if self.plan.crashes() && attempts < 4 && self.rng.chance(1, 4) {
-                match self.plan.forgetful && self.rng.chance(1, 2) {
+                match (self.plan.forgetful || self.plan.coarsens) && self.rng.chance(1, 2) {
                     true => self.end_a_start(),
                     false => self.schedule_end()?,
                 }
@@ -126,9 +126,22 @@ impl World {
         }
         self.report.checks += 1;
         let power_failed = how == How::PowerCut;
+        if self.plan.coarsens {
+            let found = match coarsen::find(&self.engine(), &self.places) {
+                Ok(found) => found,
+                Err(Amiss::Wrong(what)) => return self.violation(what),
+                Err(Amiss::Failed(error)) => return self.failed("a read", error),
+            };
+            let now = self.clock.now();
+            let ladder = self.oracle.ladder.as_mut();
+            let ladder = ladder.expect("kept for such plans");
+            let result = ladder.adopt(&found, how != How::Closed, power_failed, now);
+            return result.or_else(|what| self.violation(format!("after {how:?}: {what}")));
+        }
+        let looked = self.looked();
         if let Some(history) = &mut self.oracle.history {
             let now = self.clock.now();
-            let result = history.adopt(&found, how != How::Closed, power_failed, now);
+            let result = history.adopt(&found, how != How::Closed, power_failed, looked, now);
             self.oracle.set_live(found);
             return result.or_else(|what| self.violation(format!("after {how:?}: {what}")));
         }
@@ -149,10 +162,13 @@ impl World {
         let fork = self.disk.fork(self.rng.next_u64()).crash();
         fork.set_faults(Faults::default());
         fork.set_capacity(None);
+        if self.plan.coarsens {
+            return self.imagine_levels(&fork);
+        }
         match self.look(&fork, &self.places) {
             Ok(found) if self.plan.forgetful => {
                 let mut history = self.oracle.history.clone().expect("kept for such plans");
-                let result = history.adopt(&found, true, true, self.clock.now());
+                let result = history.adopt(&found, true, true, true, self.clock.now());
                 result
                     .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
             }

@@ -1,0 +1,204 @@
+//! The time that the disk tells: no start finds a clock that is behind it.
+//!
+//! What is too old is hidden by the clock, and must stay hidden after a crash, though the clock be set
+//! back meanwhile. So before age hides anything by some time, a later one is on disk: a promise for a
+//! while to come, which a crash makes the earliest time that the next start believes. A store that is
+//! closed leaves the time that it is. `docs/format/clock.md` has the bytes.
+
+use crate::bytes::Cursor;
+use crate::error::{Error, io_error, sync_error};
+use crate::journal::DAMAGED;
+use seiner_codec::checksum;
+use seiner_platform::{Disk, File};
+use std::io;
+use std::sync::Arc;
+
+/// The file's name.
+pub const NAME: &str = "clock";
+const MAGIC: &[u8; 8] = b"SEINCLCK";
+const VERSION: u32 = 1;
+const SLOT_BYTES: usize = 8 + 4 + 8 * 3 + 4;
+/// A write that is torn takes one of the two slots with it.
+const SLOTS: [u64; 2] = [0, 4096];
+
+/// What one of the slots says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Told {
+    /// How many times were told before.
+    turn: u64,
+    /// Wall time, ns.
+    time: i64,
+}
+
+/// See the module.
+pub struct Timekeeper {
+    disk: Arc<dyn Disk>,
+    store: u64,
+    /// The file, once there is one.
+    file: Option<Arc<dyn File>>,
+    turn: u64,
+}
+
+impl Timekeeper {
+    /// Reads the time that was told last, if any was.
+    ///
+    /// # Errors
+    /// When the disk fails; the inner [`Error::Damage`] where both of the times told last are
+    /// damaged: then the file is set aside, and the next time told begins another.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        store: u64,
+    ) -> Result<(Timekeeper, Result<Option<i64>, Error>), Error> {
+        let context = || format!("reading {NAME}");
+        let mut keeper = Timekeeper {
+            disk,
+            store,
+            file: None,
+            turn: 0,
+        };
+        let file = match keeper.disk.open(NAME) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((keeper, Ok(None))),
+            Err(error) => return Err(io_error(context)(error)),
+        };
+        // Seen is not durable.
+        file.sync().map_err(sync_error(context))?;
+        let last = match read(&*file, store) {
+            Err(damage @ Error::Damage { .. }) => {
+                let damaged = format!("{NAME}{DAMAGED}");
+                let context = || format!("renaming {NAME} to {damaged}");
+                let disk = &keeper.disk;
+                disk.rename(NAME, &damaged).map_err(io_error(context))?;
+                disk.sync_names().map_err(sync_error(context))?;
+                return Ok((keeper, Err(damage)));
+            }
+            last => last?,
+        };
+        keeper.turn = last.map_or(0, |told| told.turn);
+        keeper.file = Some(file);
+        Ok((keeper, Ok(last.map(|told| told.time))))
+    }
+
+    /// Tells a time; it is on disk on return.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn tell(&mut self, time: i64) -> Result<(), Error> {
+        let context = || format!("writing {NAME}");
+        let turn = self.turn + 1;
+        let bytes = encode(Told { turn, time }, self.store);
+        let (file, new) = match &self.file {
+            Some(file) => (file.clone(), false),
+            None => (self.disk.create(NAME).map_err(io_error(context))?, true),
+        };
+        file.write_at(SLOTS[turn as usize % 2], &bytes)
+            .map_err(io_error(context))?;
+        file.sync().map_err(sync_error(context))?;
+        if new {
+            self.disk.sync_names().map_err(sync_error(context))?;
+        }
+        (self.file, self.turn) = (Some(file), turn);
+        Ok(())
+    }
+}
+
+/// Proves that the file can be read, if there is one.
+///
+/// # Errors
+/// [`Error::Damage`], or when the disk fails.
+pub fn check(disk: &dyn Disk, store: u64) -> Result<(), Error> {
+    let file = disk
+        .open(NAME)
+        .map_err(io_error(|| format!("reading {NAME}")))?;
+    read(&*file, store).map(|_| ())
+}
+
+/// What was told last.
+fn read(file: &dyn File, store: u64) -> Result<Option<Told>, Error> {
+    let context = || format!("reading {NAME}");
+    let len = file.len().map_err(io_error(context))?;
+    let mut bytes = vec![0; len.min(SLOTS[1] + SLOT_BYTES as u64) as usize];
+    file.read_at(0, &mut bytes).map_err(io_error(context))?;
+    let slots = SLOTS.map(|at| bytes.get(at as usize..at as usize + SLOT_BYTES));
+    let told = slots.into_iter().flatten();
+    let last = told
+        .filter_map(|slot| decode(slot, store))
+        .max_by_key(|told| told.turn);
+    // One that was never written whole was torn when it was the first.
+    let written = |slot: Option<&[u8]>| slot.is_some_and(|slot| slot.iter().any(|&byte| byte != 0));
+    match last.is_none() && slots.into_iter().all(written) {
+        true => Err(Error::Damage {
+            file: NAME.to_string(),
+            offset: 0,
+            what: "neither of its two times can be read; that of the latest segment counts"
+                .to_string(),
+        }),
+        false => Ok(last),
+    }
+}
+
+fn encode(told: Told, store: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(SLOT_BYTES);
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    for word in [store, told.turn, told.time as u64] {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+    bytes
+}
+
+fn decode(slot: &[u8], store: u64) -> Option<Told> {
+    let (body, sum) = slot.split_at(SLOT_BYTES - 4);
+    let mut cursor = Cursor(body);
+    let sound = Cursor(sum).u32().ok()? == checksum(body)
+        && cursor.take(8).ok()? == MAGIC
+        && cursor.u32().ok()? == VERSION
+        && cursor.u64().ok()? == store;
+    let turn = cursor.u64().ok()?;
+    let time = cursor.u64().ok()? as i64;
+    sound.then_some(Told { turn, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seiner_platform::sim::SimDisk;
+
+    fn told(disk: &SimDisk) -> Option<i64> {
+        let (_, told) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
+        told.unwrap()
+    }
+
+    #[test]
+    fn the_last_time_told_comes_back_and_a_torn_one_leaves_the_one_before() {
+        let disk = SimDisk::new(1);
+        assert_eq!(told(&disk), None);
+        let (mut keeper, _) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
+        // The last need not be the latest.
+        for time in [5, 90, 40] {
+            keeper.tell(time).unwrap();
+            assert_eq!(told(&disk), Some(time));
+        }
+        let (mut keeper, _) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
+        keeper.tell(50).unwrap();
+        let disk = disk.crash();
+        assert_eq!(told(&disk), Some(50));
+        // The bytes that the next would be written over, and then those before.
+        let flip = |byte: u64| assert!(disk.flip_bit(NAME, byte * 8));
+        flip(30);
+        assert_eq!(told(&disk), Some(40));
+        flip(4096 + 30);
+        let (mut keeper, told) = Timekeeper::open(Arc::new(disk.clone()), 7).unwrap();
+        assert!(matches!(told, Err(Error::Damage { .. })));
+        assert!(disk.list().unwrap().contains(&"clock.damaged".to_string()));
+        keeper.tell(60).unwrap();
+        assert!(
+            Timekeeper::open(Arc::new(disk), 8)
+                .unwrap()
+                .1
+                .unwrap()
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! What a start makes of the journal when segments came between.
+#![allow(clippy::unwrap_used)]
+
+use seiner_engine::{Durability, Engine, Options, Query};
+use seiner_model::{Column, Interval, Selector, SourceId, SourceKey};
+use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const SOURCES: usize = 20;
+
+struct Store {
+    disk: SimDisk,
+    engine: Engine,
+    rng: SimRng,
+    /// The values sent, by time, the same for every source.
+    sent: BTreeMap<i64, f64>,
+}
+
+impl Store {
+    fn new() -> Store {
+        let disk = SimDisk::new(3);
+        Store {
+            engine: open(&disk),
+            disk,
+            rng: SimRng::new(5),
+            sent: BTreeMap::new(),
+        }
+    }
+
+    fn ids(&self) -> Vec<SourceId> {
+        let id = |n: usize| {
+            let key = SourceKey::new("m", [("n", n.to_string())]).unwrap();
+            self.engine.register(&key).unwrap().unwrap()
+        };
+        (0..SOURCES).map(id).collect()
+    }
+
+    /// Rows of every source that do not compress, on disk in the journal.
+    fn write(&mut self, rows: usize) {
+        let ids = self.ids();
+        for _ in 0..rows {
+            let time = self.sent.len() as i64 * 1_000_000_000;
+            let value = f64::from_bits(self.rng.next_u64() >> 2);
+            self.sent.insert(time, value);
+            let receipt =
+                self.engine
+                    .append_samples("value", &ids, &[time; SOURCES], &[value; SOURCES]);
+            assert_eq!(receipt.unwrap().rows, SOURCES);
+        }
+        self.engine.commit().unwrap();
+    }
+
+    fn steps(&self) {
+        while self.engine.step().unwrap() {}
+    }
+
+    /// The power goes, and comes back.
+    fn cut(mut self) -> Store {
+        self.disk = self.disk.crash();
+        self.engine = open(&self.disk);
+        self
+    }
+
+    fn assert_answers(&self) {
+        let query = Query {
+            selector: Selector::all(),
+            fields: None,
+            interval: Interval::ALL,
+        };
+        let mut series = 0;
+        for found in self.engine.select(&query).unwrap() {
+            let found = found.unwrap();
+            let Column::F64(values) = found.values else {
+                panic!("floats")
+            };
+            let found: BTreeMap<i64, f64> = found.times.into_iter().zip(values).collect();
+            assert_eq!(found, self.sent);
+            series += 1;
+        }
+        assert_eq!(series, SOURCES);
+    }
+}
+
+fn open(disk: &SimDisk) -> Engine {
+    let options = Options {
+        durability: Durability::Sync,
+        memory: 8 << 20,
+        block_bytes: 256,
+        segment_bytes: 64 << 10,
+        journal_bytes: 1 << 20,
+        ..Options::default()
+    };
+    let clock = Arc::new(SimClock::new(0));
+    Engine::open(Arc::new(disk.clone()), clock, options).unwrap()
+}
+
+/// It bore the journal's first sequence, as if it were older than the files that were replayed: a later
+/// start replayed its blocks once more, and rows that came then were added to blocks under their
+/// numbers.
+#[test]
+fn a_segment_closed_during_a_replay_has_what_was_replayed() {
+    let mut store = Store::new();
+    store.write(1);
+    // The journal goes on behind its first records.
+    store.engine.settle().unwrap();
+    let settled: u64 = store.engine.segments().iter().map(|one| one.rows).sum();
+    assert_eq!(settled, SOURCES as u64);
+    // More than a segment, none of it written but in the journal.
+    store.write(600);
+    let mut store = store.cut();
+    assert!(store.engine.recovery().rows_replayed > 0);
+    store.steps();
+    let sealed: u64 = store.engine.segments().iter().map(|one| one.rows).sum();
+    let total = (store.sent.len() * SOURCES) as u64;
+    assert!(settled < sealed && sealed < total, "{sealed} of {total}");
+
+    store = store.cut();
+    let recovery = store.engine.recovery();
+    assert_eq!(sealed + recovery.rows_replayed, total, "{recovery}");
+    assert_eq!(settled + recovery.rows_skipped, sealed, "{recovery}");
+    store.write(50);
+    store.assert_answers();
+    store = store.cut();
+    store.assert_answers();
+    store.engine.settle().unwrap();
+    store.cut().assert_answers();
+}

@@ -1,0 +1,633 @@
+//! What a store must answer that makes what is old coarser: the figures of all samples, whatever has
+//! become of them, and the samples themselves as long as they are young.
+//!
+//! All steps divide [`WINDOW`], and figures are asked for window by window: then it makes no difference
+//! to them whether a window's samples are samples still, or rows of one level or of several. What
+//! cannot be known of a sample (it came when it was too old already; a delete that failed; a crash
+//! before it was durable) makes its window loose: there are bounds to its figures.
+
+use crate::cast::{Entry, NUMBER, Series, VALUE};
+use crate::datum::Datum;
+use crate::history::Rules;
+use crate::oracle::{Samples, each};
+use seiner_engine::{Bucket, Classes, LevelSpan, LogStatus};
+use seiner_model::{FieldType, Interval};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Every step of every level divides this, ns.
+pub(crate) const WINDOW: i64 = 120_000_000_000;
+
+/// The sample of a series at one time.
+#[derive(Clone, Debug)]
+struct Cell {
+    /// What it may be.
+    datums: Vec<Datum>,
+    /// Whether it is there for certain, before age takes it.
+    sure: bool,
+}
+
+type Cells = BTreeMap<Series, BTreeMap<i64, Cell>>;
+
+/// A row that was accepted.
+#[derive(Clone, Debug)]
+struct Row {
+    source: u32,
+    time: i64,
+    cells: Vec<(u32, Datum)>,
+    /// Whether it was, or may have been, too old as it came: then nobody knows whether a level has it.
+    late: bool,
+}
+
+/// What happens to samples.
+#[derive(Clone, Debug)]
+enum Change {
+    Row(Row),
+    /// Samples of a source in an interval are gone.
+    Gone(u32, Interval),
+    /// They may be.
+    Doubt(u32, Interval),
+}
+
+/// What a store shows.
+pub(crate) struct Found {
+    pub(crate) samples: Samples,
+    /// Figures of windows.
+    pub(crate) figures: BTreeMap<Series, (FieldType, Vec<Bucket>)>,
+    pub(crate) levels: Vec<LevelSpan>,
+    pub(crate) log: LogStatus,
+}
+
+impl Found {
+    /// What is shown of a window.
+    fn rows(&self, series: Series, window: i64) -> Vec<(i64, Datum)> {
+        let samples = self.samples.get(&series).into_iter();
+        let shown = samples.flat_map(|samples| samples.range(window..window + WINDOW));
+        shown
+            .take(8)
+            .map(|(&time, datum)| (time, datum.clone()))
+            .collect()
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Ladder {
+    rules: Rules,
+    classes: Classes,
+    coming: Option<(Rules, Classes)>,
+    /// What is there after a power cut, at least.
+    durable: Cells,
+    /// What has happened since, in order.
+    changes: Vec<Change>,
+    /// What is there now.
+    live: Cells,
+    accepted: u64,
+    /// Rows before the first of `changes`.
+    settled: u64,
+    /// The latest time that the engine may have seen, and that the clock said.
+    now: i64,
+    latest: i64,
+    /// Up to when there may be levels of earlier rules, by source.
+    older: Vec<i64>,
+    /// What classes hid when they were looked at last.
+    hidden: Vec<i64>,
+    /// Whether a crash may keep later rows and lose earlier ones.
+    holes: bool,
+}
+
+impl Ladder {
+    pub(crate) fn new(rules: Rules, classes: Classes, now: i64, holes: bool) -> Ladder {
+        Ladder {
+            older: vec![i64::MIN; rules.of.len()],
+            hidden: vec![i64::MIN; rules.classes.len()],
+            rules,
+            classes,
+            coming: None,
+            durable: Cells::new(),
+            changes: Vec::new(),
+            live: Cells::new(),
+            accepted: 0,
+            settled: 0,
+            now,
+            latest: now,
+            holes,
+        }
+    }
+
+    pub(crate) fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    pub(crate) fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// What the clock says.
+    pub(crate) fn pass(&mut self, now: i64) {
+        self.latest = self.latest.max(now);
+        self.now = self.now.max(now);
+    }
+
+    /// The next start brings rules; answers whether they are others.
+    pub(crate) fn change_rules(&mut self, rules: Rules, classes: Classes) -> bool {
+        let changes = !rules.is_same(&self.rules);
+        self.coming = Some((rules, classes));
+        changes
+    }
+
+    // ---- what happens
+
+    pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
+        let age = self.age_of(entry.source);
+        age.is_some_and(|age| entry.time < self.now - age)
+    }
+
+    pub(crate) fn accept(&mut self, entry: &Entry) {
+        // Among older levels it is finer than what is there, and may hide it.
+        let older = self.older[entry.source as usize];
+        let among = entry.time < older.saturating_add(WINDOW);
+        if among {
+            let window = entry.time.div_euclid(WINDOW) * WINDOW;
+            let interval = Interval::new(window, window + WINDOW - 1);
+            self.happen(Change::Doubt(entry.source, interval));
+        }
+        self.happen(Change::Row(Row {
+            source: entry.source,
+            time: entry.time,
+            cells: entry.cells.clone(),
+            late: among || self.may_be_too_old(entry),
+        }));
+        self.accepted += 1;
+    }
+
+    /// Samples of sources were deleted; `done`: for certain.
+    pub(crate) fn delete(&mut self, sources: &[u32], interval: Interval, done: bool) {
+        if interval.is_empty() {
+            return;
+        }
+        for &source in sources {
+            self.happen(match done {
+                true => Change::Gone(source, interval),
+                false => Change::Doubt(source, interval),
+            });
+            // Of what is coarser, whole steps go.
+            let coarse = self.coarse_before(source).saturating_sub(1);
+            let Interval { start, end } = interval;
+            let before = Interval::new(start.saturating_sub(WINDOW), start.saturating_sub(1));
+            let behind = Interval::new(end.saturating_add(1), end.saturating_add(WINDOW));
+            for Interval { start, end } in [before, behind] {
+                let part = Interval::new(start, end.min(coarse));
+                if !part.is_empty() {
+                    self.happen(Change::Doubt(source, part));
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, change: Change) {
+        change.apply(&mut self.live);
+        self.changes.push(change);
+    }
+
+    /// The first `accepted` rows survive a power cut.
+    pub(crate) fn set_durable(&mut self, accepted: u64) {
+        let mut rows = accepted.saturating_sub(self.settled);
+        let mut done = 0;
+        for change in &self.changes {
+            if matches!(change, Change::Row(_)) {
+                if rows == 0 {
+                    break;
+                }
+                rows -= 1;
+                self.settled += 1;
+            }
+            change.apply(&mut self.durable);
+            done += 1;
+        }
+        self.changes.drain(..done);
+    }
+
+    // ---- what is known of times
+
+    fn age_of(&self, source: u32) -> Option<i64> {
+        let class = &self.rules.classes[self.rules.of[source as usize] as usize];
+        class.keep.age.map(nanos)
+    }
+
+    /// A source's class and its levels.
+    fn chain(&self, source: u32) -> Vec<u8> {
+        let class = self.rules.of[source as usize];
+        let levels = self.classes.levels_of(class);
+        let levels = levels.into_iter().map(|(number, _)| number);
+        std::iter::once(class).chain(levels).collect()
+    }
+
+    /// Before this time a source may have levels.
+    fn coarse_before(&self, source: u32) -> i64 {
+        let class = self.rules.of[source as usize];
+        let older = self.older[source as usize];
+        match self.classes.next_step(class) {
+            // A round may have ended since.
+            Some(_) => older.max(self.now - self.age_of(source).unwrap_or(0)),
+            None => older,
+        }
+    }
+
+    /// How long what becomes of a source's samples is kept in the end.
+    fn kept(&self, source: u32) -> Option<i64> {
+        let last = *self.chain(source).last().expect("it has a class");
+        self.rules.classes[last as usize].keep.age.map(nanos)
+    }
+
+    /// Whether age has spared a sample for certain.
+    fn is_spared(&self, source: u32, time: i64) -> bool {
+        let kept = self.kept(source);
+        kept.is_none_or(|kept| time - WINDOW >= self.now - kept)
+    }
+
+    /// Samples of a source before this time were let go for their age.
+    fn gone_before(&self, source: u32) -> i64 {
+        let hidden = self.chain(source).into_iter();
+        let hidden = hidden.map(|class| self.hidden[class as usize]).min();
+        hidden.expect("it has a class")
+    }
+
+    // ---- crashes
+
+    /// Takes what a store shows after a start for what is true from now on.
+    ///
+    /// # Errors
+    /// What is missing, or should not be there.
+    pub(crate) fn adopt(
+        &mut self,
+        found: &Found,
+        crashed: bool,
+        power_failed: bool,
+        now: i64,
+    ) -> Result<(), String> {
+        self.pass(now);
+        if crashed {
+            // What was said to the disk may be ahead of the clock, and is never forgotten.
+            let coming = self.coming.as_ref();
+            let ahead = coming.map_or(0, |(rules, _)| rules.promise());
+            let ahead = self.rules.promise().max(ahead);
+            self.now = self.now.max(self.latest + ahead);
+        }
+        let coming = self.coming.take();
+        if let Some((rules, classes)) = coming.filter(|(new, _)| !new.is_same(&self.rules)) {
+            self.leave_rules();
+            self.hidden = vec![i64::MIN; rules.classes.len()];
+            (self.rules, self.classes) = (rules, classes);
+        }
+        if crashed && self.holes {
+            self.make_holes(&found.samples);
+        } else if crashed {
+            self.cut(found)?;
+        }
+        self.observe(found)?;
+        if power_failed {
+            self.settle();
+        }
+        Ok(())
+    }
+
+    /// Everything that is there survives a power cut.
+    fn settle(&mut self) {
+        self.durable.clone_from(&self.live);
+        self.changes.clear();
+        self.settled = self.accepted;
+    }
+
+    /// What the rules so far let go of, and what they made.
+    fn leave_rules(&mut self) {
+        for source in 0..self.older.len() as u32 {
+            if let Some(kept) = self.kept(source) {
+                let end = self.now - kept + WINDOW;
+                self.happen(Change::Doubt(source, Interval::new(i64::MIN, end)));
+            }
+            self.older[source as usize] = self.coarse_before(source);
+        }
+    }
+
+    /// The rows after the last that survived are lost, of all sources alike.
+    fn cut(&mut self, found: &Found) -> Result<(), String> {
+        let is_row = |change: &Change| match change {
+            Change::Row(row) => Some(is_there(row, &found.samples)),
+            _ => None,
+        };
+        let last = self
+            .changes
+            .iter()
+            .rposition(|one| is_row(one) == Some(true));
+        let least = last.map_or(0, |last| last + 1);
+        // The next that would be seen if it were there.
+        let next = (least..self.changes.len()).find(|&at| self.would_be_seen(at, found));
+        let most = next.unwrap_or(self.changes.len());
+        let rows = |changes: &[Change]| {
+            let rows = changes.iter().filter(|one| is_row(one).is_some());
+            rows.count() as u64
+        };
+        let lost = rows(&self.changes[most..]);
+        let mut at = 0;
+        self.changes.retain_mut(|change| {
+            let (is_kept, is_sure) = (at < most, at < least);
+            at += 1;
+            match change {
+                Change::Row(row) => {
+                    row.late |= !is_sure;
+                    is_kept
+                }
+                _ => true,
+            }
+        });
+        self.accepted -= lost;
+        self.live.clone_from(&self.durable);
+        for change in &self.changes {
+            change.apply(&mut self.live);
+        }
+        Ok(())
+    }
+
+    /// Whether a row would be among the samples if it had survived.
+    fn would_be_seen(&self, at: usize, found: &Found) -> bool {
+        let Change::Row(row) = &self.changes[at] else {
+            return false;
+        };
+        let class = self.rules.of[row.source as usize] as usize;
+        let shown = found.log.classes[class].hidden_before;
+        let young = row.time >= shown.max(self.coarse_before(row.source));
+        let hides = |change: &Change| match change {
+            Change::Row(_) => false,
+            Change::Gone(source, interval) | Change::Doubt(source, interval) => {
+                *source == row.source && interval.contains(row.time)
+            }
+        };
+        !row.late
+            && young
+            && self.is_spared(row.source, row.time)
+            && !self.changes[at..].iter().any(hides)
+    }
+
+    /// Without a journal, blocks survive or do not; and a level may have what its samples do not.
+    fn make_holes(&mut self, found: &Samples) {
+        for change in &mut self.changes {
+            if let Change::Row(row) = change {
+                row.late |= !is_there(row, found);
+            }
+        }
+        self.live.clone_from(&self.durable);
+        for change in &self.changes {
+            change.apply(&mut self.live);
+        }
+    }
+
+    // ---- what is shown
+
+    /// Holds what a store shows against what it should.
+    ///
+    /// # Errors
+    /// What is missing, or should not be there.
+    pub(crate) fn observe(&mut self, found: &Found) -> Result<(), String> {
+        self.look_at_levels(found)?;
+        for source in 0..self.older.len() as u32 {
+            let gone = self.gone_before(source);
+            if gone > i64::MIN {
+                let interval = Interval::new(i64::MIN, gone - 1);
+                self.happen(Change::Gone(source, interval));
+            }
+        }
+        self.check_samples(found)?;
+        self.check_figures(found)
+    }
+
+    /// Rounds end where they may, and never go back.
+    fn look_at_levels(&mut self, found: &Found) -> Result<(), String> {
+        for (number, class) in found.log.classes.iter().enumerate() {
+            let (before, hidden) = (self.hidden[number], class.hidden_before);
+            if hidden < before {
+                return Err(format!(
+                    "class {:?} hid what is before {before}, and now what is before {hidden}",
+                    class.class.name
+                ));
+            }
+            let next = self.classes.next_step(number as u8);
+            if let (Some(step), Some(age)) = (next, class.class.keep.age) {
+                let made = hidden > i64::MIN;
+                if made && (hidden % step as i64 != 0 || hidden > self.now - nanos(age)) {
+                    return Err(format!(
+                        "class {:?} is made coarser up to {hidden}; steps {step}, now {:?}",
+                        class.class.name, self.now
+                    ));
+                }
+            }
+            self.hidden[number] = hidden;
+        }
+        Ok(())
+    }
+
+    /// Of what is young, the samples are there, as they were sent; where there is something else, the
+    /// store says so.
+    fn check_samples(&mut self, found: &Found) -> Result<(), String> {
+        for ((source, field), time, datum) in each(&found.samples) {
+            let cells = self.live.get(&(source, field));
+            let cell = cells.and_then(|cells| cells.get(&time));
+            if cell.is_some_and(|cell| cell.datums.contains(datum)) {
+                continue;
+            }
+            let coarse = self.coarse_before(source);
+            let told = found.levels.iter().any(|span| {
+                (span.from..=span.to).contains(&time) && time % span.step_ns as i64 == 0
+            });
+            let within = time..time.saturating_add(WINDOW);
+            let of_some = cells.is_some_and(|cells| cells.range(within).next().is_some());
+            if time >= coarse || !told || !of_some {
+                return Err(format!(
+                    "source {source}, field {field} shows {datum:?} at {time}, which is {cell:?}; coarser before \
+                     {coarse}, told: {told}, of samples: {of_some}; levels {:?}",
+                    found.levels
+                ));
+            }
+        }
+        for (&(source, field), cells) in &mut self.live.clone() {
+            let young = self.coarse_before(source);
+            let shown = found.samples.get(&(source, field));
+            for (&time, cell) in cells.range(young..) {
+                match shown.and_then(|shown| shown.get(&time)) {
+                    // From now on it is known.
+                    Some(datum) => self.learn(source, field, time, Some(datum.clone())),
+                    None if cell.sure && self.is_spared(source, time) => {
+                        return Err(format!(
+                            "source {source}, field {field}: {cell:?} at {time} is not shown; coarser before {young}, \
+                             hidden {:?}, now {:?}",
+                            self.hidden, self.now
+                        ));
+                    }
+                    None => self.learn(source, field, time, None),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, source: u32, field: u32, time: i64, datum: Option<Datum>) {
+        let cells = self.live.entry((source, field)).or_default();
+        match datum {
+            Some(datum) => {
+                let cell = Cell {
+                    datums: vec![datum],
+                    sure: true,
+                };
+                cells.insert(time, cell);
+            }
+            None => {
+                cells.remove(&time);
+            }
+        }
+    }
+
+    fn check_figures(&self, found: &Found) -> Result<(), String> {
+        let empty = BTreeMap::new();
+        let none = (FieldType::F64, Vec::new());
+        let mut all: Vec<Series> = self
+            .live
+            .keys()
+            .chain(found.figures.keys())
+            .copied()
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        for series in all {
+            let cells = self.live.get(&series).unwrap_or(&empty);
+            let (kind, buckets) = found.figures.get(&series).unwrap_or(&none);
+            let buckets: BTreeMap<i64, &Bucket> = buckets
+                .iter()
+                .map(|bucket| (bucket.start, bucket))
+                .collect();
+            let windows = cells.keys().map(|time| time.div_euclid(WINDOW) * WINDOW);
+            let mut windows: Vec<i64> = windows.chain(buckets.keys().copied()).collect();
+            windows.sort_unstable();
+            windows.dedup();
+            for window in windows {
+                let cells: Vec<(i64, &Cell)> = cells
+                    .range(window..window + WINDOW)
+                    .map(|(&time, cell)| (time, cell))
+                    .collect();
+                let bucket = buckets.get(&window).copied();
+                self.check_window(series.0, *kind, &cells, bucket)
+                    .map_err(|what| {
+                        format!(
+                            "series {series:?}, window {window}: {what}: {bucket:?} of {} samples, {} for certain, {:?}, shown {:?}; \
+                             coarser before {}, older {}, hidden {:?}, now {:?}",
+                            cells.len(),
+                            cells.iter().filter(|(_, cell)| cell.sure).count(),
+                            &cells[..cells.len().min(8)],
+                            found.rows(series, window),
+                            self.coarse_before(series.0),
+                            self.older[series.0 as usize],
+                            self.hidden,
+                            self.now
+                        )
+                    })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_window(
+        &self,
+        source: u32,
+        kind: FieldType,
+        cells: &[(i64, &Cell)],
+        bucket: Option<&Bucket>,
+    ) -> Result<(), String> {
+        let is_sure = |(time, cell): &&(i64, &Cell)| cell.sure && self.is_spared(source, *time);
+        let sure = cells.iter().filter(is_sure).count();
+        let Some(bucket) = bucket else {
+            let missing = format!("{sure} samples are missing");
+            return if sure == 0 { Ok(()) } else { Err(missing) };
+        };
+        let check = |what: &str, holds: bool| match holds {
+            true => Ok(()),
+            false => Err(what.to_string()),
+        };
+        let count = bucket.count as usize;
+        check("count", (sure..=cells.len()).contains(&count))?;
+        if kind == FieldType::Str {
+            return Ok(());
+        }
+        let datums = cells.iter().flat_map(|(_, cell)| &cell.datums);
+        let numbers: Vec<f64> = datums.map(Datum::number).collect();
+        let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        check("bounds", bucket.min >= least && bucket.max <= most)?;
+        let exact = cells.iter().all(|(_, cell)| cell.datums.len() == 1);
+        if !exact || sure < cells.len() {
+            return Ok(());
+        }
+        // Whole numbers: sums are exact in any order.
+        check("sum", bucket.sum == numbers.iter().sum::<f64>())?;
+        check(
+            "least and largest",
+            (bucket.min, bucket.max) == (least, most),
+        )?;
+        let ends = (numbers[0], numbers[numbers.len() - 1]);
+        check("first and last", (bucket.first.1, bucket.last.1) == ends)
+    }
+}
+
+impl Change {
+    fn apply(&self, cells: &mut Cells) {
+        match self {
+            Change::Row(row) => row.apply(cells),
+            Change::Gone(source, interval) => {
+                for (_, cells) in of_source(cells, *source) {
+                    cells.retain(|time, _| !interval.contains(*time));
+                }
+            }
+            Change::Doubt(source, interval) => {
+                for (_, cells) in of_source(cells, *source) {
+                    let within = cells.range_mut(interval.start..=interval.end);
+                    within.for_each(|(_, cell)| cell.sure = false);
+                }
+            }
+        }
+    }
+}
+
+impl Row {
+    fn apply(&self, cells: &mut Cells) {
+        for (field, datum) in &self.cells {
+            let cells = cells.entry((self.source, *field)).or_default();
+            let cell = cells.entry(self.time).or_insert(Cell {
+                datums: Vec::new(),
+                sure: false,
+            });
+            if !self.late {
+                (cell.datums, cell.sure) = (vec![datum.clone()], true);
+            } else if !cell.datums.contains(datum) {
+                cell.datums.push(datum.clone());
+            }
+        }
+    }
+}
+
+fn of_source(
+    cells: &mut Cells,
+    source: u32,
+) -> impl Iterator<Item = (&Series, &mut BTreeMap<i64, Cell>)> {
+    cells.range_mut((source, 0)..=(source, u32::MAX))
+}
+
+/// Whether a row's number is among the samples.
+fn is_there(row: &Row, found: &Samples) -> bool {
+    row.cells.iter().any(|(field, datum)| {
+        let samples = found.get(&(row.source, *field));
+        let there = samples.and_then(|samples| samples.get(&row.time));
+        [NUMBER, VALUE].contains(field) && there == Some(datum)
+    })
+}
+
+fn nanos(duration: Duration) -> i64 {
+    duration.as_nanos() as i64
+}
