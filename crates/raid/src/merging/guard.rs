@@ -9,12 +9,14 @@
 //!   *visit*: answers that still come from before, which are not counted, and a slice.
 //! - A visit ends early if, even if all that is outstanding were answered now, it would be too costly: holding what never
 //!   becomes whole shows after two or three of the usual answer times.
-//! - Visits may cost a hundredth of the time in the long run, and nothing is visited that cannot differ: no holding where
-//!   nothing is sequential, no plain batching where nothing was held.
-//! - A way takes over if its cost is less by more than chance explains. If what arrives changes, all that was learned is
-//!   forgotten.
+//! - Visits may cost one two-hundredth of the time in the long run, and nothing is visited that cannot differ: no holding
+//!   where nothing is sequential, no plain batching where nothing was held.
+//! - A way takes over if its cost is less by more than chance explains, and goes back if in the long run it does worse than
+//!   what was used before. Plain batching takes over if it makes no difference: then nothing need be held.
+//! - If what arrives changes, all that was learned is forgotten.
 
 use super::adaptive::Adaptive;
+use super::cost::{Record, Signature, Tally};
 use super::{Arrival, Look, Mark, Strategy, Verdict};
 use crate::request::Nanos;
 use std::collections::BTreeSet;
@@ -22,13 +24,14 @@ use std::collections::BTreeSet;
 /// The parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuardSettings {
-    /// The share of time that visits may cost, and what they may cost at once.
+    /// The share of time that visits may cost in the long run.
     pub share: f64,
-    /// See `share`.
+    /// What they may have saved up of that, in nanoseconds.
     pub credit: f64,
-    /// How far visits may overdraw that of ways that were not given up since the load changed.
+    /// How far that may be overdrawn, in nanoseconds, by visits of ways that were not given up since the load changed.
     pub debt: f64,
-    /// Pauses after a visit that brought nothing; each is twice the one before.
+    /// The first and the longest pause of a way that was given up; each is twice the one before, or four times if it was
+    /// hopeless.
     pub pauses: (Nanos, Nanos),
     /// Slices of a visitor that are compared at the most before it is given up.
     pub most_slices: u32,
@@ -51,10 +54,6 @@ const SETTLING: (f64, f64) = (1.5, 8.0);
 const SLICE: (f64, f64) = (4.0, 64.0);
 /// Answers that are not counted in the beginning.
 const FIRST: u64 = 256;
-/// Slices of which a mean is made, the latest.
-const REMEMBERED: u32 = 16;
-/// The weight of a slice in the mean of the last few.
-const RECENT: f64 = 0.15;
 /// A visit ends early that is so much more costly than the best, counting as answered so much of what is outstanding.
 const HOPELESS: (f64, f64) = (1.2, 1.0);
 /// The same for holding everything, where that is what is used.
@@ -65,7 +64,7 @@ const CLEAR: f64 = 0.2;
 
 /// A way to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+enum Way {
     /// The default's estimates.
     Model,
     /// What queues behind a busy stripe goes together, and nothing is held.
@@ -75,45 +74,6 @@ pub enum Way {
 }
 
 const WAYS: [Way; 3] = [Way::Model, Way::Batch, Way::Always];
-
-/// What is known of a way.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    slices: u32,
-    cost: f64,
-    variance: f64,
-    /// The cost of the last few slices.
-    recent: f64,
-    not_before: Nanos,
-    pause: Nanos,
-    /// It was given up since the load changed.
-    dismissed: bool,
-}
-
-/// What came and went in some time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    began: Nanos,
-    /// Time outstanding, summed over requests.
-    outstanding: f64,
-    answers: u64,
-    reads: u64,
-    blocks: u64,
-    arrivals: u64,
-    /// Arrivals that continued a stream.
-    continued: u64,
-    /// Verdicts that held something.
-    held: u64,
-}
-
-/// By what a change of the load is recognised.
-#[derive(Clone, Copy, Debug)]
-struct Signature {
-    continued: f64,
-    reads: f64,
-    outstanding: f64,
-    cost: f64,
-}
 
 /// The default strategy, guarded.
 pub struct Guard {
@@ -143,73 +103,6 @@ pub struct Guard {
     size: f64,
     held: BTreeSet<u64>,
     stirred: Vec<u64>,
-}
-
-impl Record {
-    fn new(pause: Nanos) -> Record {
-        Record {
-            slices: 0,
-            cost: 0.0,
-            variance: 0.0,
-            recent: 0.0,
-            not_before: 0,
-            pause,
-            dismissed: false,
-        }
-    }
-
-    fn add(&mut self, cost: f64) {
-        self.slices = (self.slices + 1).min(REMEMBERED);
-        let weight = 1.0 / f64::from(self.slices);
-        let off = cost - self.cost;
-        self.cost += weight * off;
-        self.recent += weight.max(RECENT) * (cost - self.recent);
-        if self.slices > 1 {
-            self.variance += weight * (off * off - self.variance);
-        }
-    }
-}
-
-impl Tally {
-    fn from(now: Nanos) -> Tally {
-        Tally {
-            began: now,
-            ..Tally::default()
-        }
-    }
-
-    fn cost(&self) -> f64 {
-        self.outstanding / self.blocks.max(1) as f64
-    }
-
-    fn signature(&self, now: Nanos) -> Signature {
-        let share = |part: u64, all: u64| part as f64 / all.max(1) as f64;
-        Signature {
-            continued: share(self.continued, self.arrivals),
-            reads: share(self.reads, self.answers),
-            outstanding: self.outstanding / (now - self.began).max(1) as f64,
-            cost: self.cost(),
-        }
-    }
-}
-
-impl Signature {
-    /// Whether the load is another one.
-    fn differs(&self, other: &Signature) -> bool {
-        let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
-        (self.continued - other.continued).abs() > 0.25
-            || (self.reads - other.reads).abs() > 0.2
-            || ratio(self.outstanding, other.outstanding) > 1.5
-            || ratio(self.cost, other.cost) > 1.4
-    }
-
-    fn approach(&mut self, other: &Signature) {
-        let step = |mean: &mut f64, value: f64| *mean += 0.25 * (value - *mean);
-        step(&mut self.continued, other.continued);
-        step(&mut self.reads, other.reads);
-        step(&mut self.outstanding, other.outstanding);
-        step(&mut self.cost, other.cost);
-    }
 }
 
 impl Guard {

@@ -5,6 +5,7 @@
 //! behind a busy stripe wait anyway. Strategies see addresses and times, never contents.
 
 mod adaptive;
+mod cost;
 mod fixed;
 mod guard;
 mod paper;
