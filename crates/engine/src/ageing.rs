@@ -331,7 +331,7 @@ impl Engine {
             if let Some(tally) = tally
                 && tally.shares.iter().any(|share| share.class == round.class)
             {
-                tally.due = i64::MIN;
+                tally.ask();
             }
         }
         Ok(())

@@ -97,7 +97,8 @@ impl Engine {
                 .map(|eaten| eaten.segment.trailer.number)
                 .collect();
             let now = state.retention.now();
-            let stats = state.tallies.values().map(|tally| tally.stat_at(now));
+            let moment = state.retention.moment();
+            let stats = state.tallies.values().map(|tally| tally.stat_at(&moment));
             let (gone, mut segments): (Vec<SegmentStat>, Vec<SegmentStat>) =
                 stats.partition(|stat| eaten.contains(&stat.number));
             segments.retain(|stat| !writing.unreadable.contains(&stat.number));
@@ -162,7 +163,7 @@ impl Engine {
         let foretold = {
             let state = self.lock();
             let tally = &state.tallies[&number];
-            tally.stat_at(state.retention.now()) != tally.stat
+            tally.is_foretold(&state.retention.moment())
         };
         if foretold {
             self.survey_segment(writing, number)?;
@@ -187,8 +188,8 @@ impl Engine {
     fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<(), Error> {
         let due: Vec<u64> = {
             let state = self.lock();
-            let now = state.retention.now();
-            let due = state.tallies.values().filter(|tally| tally.due <= now);
+            let moment = state.retention.moment();
+            let due = state.tallies.values().filter(|tally| tally.is_due(&moment));
             due.take(most).map(|tally| tally.stat.number).collect()
         };
         for &number in &due {
@@ -205,8 +206,8 @@ impl Engine {
         let survey = self.survey(number, &entries, |block| writing.is_copied(number, block));
         let trailer = &segment.trailer;
         let mut state = self.lock();
-        let now = state.retention.now();
-        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, now);
+        let moment = state.retention.moment();
+        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
         if tally.stat.live == 0 {
             state.retention.note_past(&entries);
         }
@@ -230,7 +231,7 @@ impl Engine {
                     tracing::error!("{error}; the segment is neither dropped nor merged");
                     writing.unreadable.insert(number);
                     if let Some(tally) = self.lock().tallies.get_mut(&number) {
-                        tally.due = i64::MAX;
+                        tally.give_up();
                     }
                     return Ok(None);
                 }
@@ -435,7 +436,7 @@ impl Engine {
         let touched = |share: &Share| share.class == class && share.first < floor;
         for tally in state.tallies.values_mut() {
             if tally.shares.iter().any(touched) {
-                tally.due = i64::MIN;
+                tally.ask();
             }
         }
         Ok(())
@@ -491,7 +492,7 @@ impl Engine {
         }
         result?;
         for tally in self.lock().tallies.values_mut() {
-            tally.due = i64::MIN;
+            tally.ask();
         }
         Ok(count)
     }
@@ -499,7 +500,7 @@ impl Engine {
     /// Counts everything anew, as after a delete.
     pub(crate) fn survey_all(&self, writing: &mut Writing) -> Result<(), Error> {
         for tally in self.lock().tallies.values_mut() {
-            tally.due = i64::MIN;
+            tally.ask();
         }
         self.survey_due(writing, usize::MAX)
     }

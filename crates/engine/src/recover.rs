@@ -370,12 +370,16 @@ impl Found {
                 state.next_block = state.next_block.max(entry.number + 1);
             }
         }
+        let trailers = all.iter().map(|(segment, _)| &segment.trailer);
+        let ends = trailers.map(|trailer| (trailer.last_block + 1, trailer.born));
+        state.retention.recall_pace(ends.collect());
         self.find_copies(&all, &open)?;
         for (segment, survey) in all {
             let trailer = &segment.trailer;
-            let mut tally = survey.tally(trailer.lane, segment.room(), trailer.born, i64::MIN);
+            let moment = state.retention.moment();
+            let mut tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
             // What rings let go of is known only now that all is counted.
-            tally.due = i64::MIN;
+            tally.ask();
             state.add_sealed(segment, tally);
         }
         state.next_block = state.next_block.max(state.retention.next_block());

@@ -90,8 +90,11 @@ impl State {
     /// How full the store is.
     pub fn fill(&self) -> Fill {
         let (used, budget, reserved) = (self.used(), self.budget(), self.reserved());
-        let now = self.retention.now();
-        let sealed = self.tallies.values().map(|tally| tally.stat_at(now).live);
+        let moment = self.retention.moment();
+        let sealed = self
+            .tallies
+            .values()
+            .map(|tally| tally.stat_at(&moment).live);
         let open = self.open.iter().map(OpenSegment::len);
         // In a small store, or one with much in memory, writers would stop before merging began.
         let writers = budget.saturating_sub(reserved + 2 * self.options.segment_bytes);
@@ -171,8 +174,8 @@ impl State {
 
     /// Whether it is time to count anew what is live in some segment.
     pub fn is_survey_due(&self) -> bool {
-        let now = self.retention.now();
-        self.tallies.values().any(|tally| tally.due <= now)
+        let moment = self.retention.moment();
+        self.tallies.values().any(|tally| tally.is_due(&moment))
     }
 
     /// What rows in memory may take once they are sealed.

@@ -647,9 +647,11 @@ impl State {
             before: before_rows,
             ..Entry::default()
         };
-        let death = self
+        let next = self.next_block;
+        let expected = self
             .retention
-            .death(source, number, rows, bytes, entry.last);
+            .death(source, number, next, rows, bytes, entry.last);
+        let death = self.retention.moment().death(expected);
         let lane = self.lanes.lane(death, bytes, self.retention.now());
         let at = self.make_active(lane)?;
         let link = Link {
@@ -684,7 +686,8 @@ impl State {
 
     /// Adds a block that lay in another segment, as it is. The journal has let go of it.
     pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Result<u64, Error> {
-        let death = self.retention.remaining(&entry);
+        let expected = self.retention.remaining(&entry);
+        let death = self.retention.moment().death(expected);
         let lane = self.lanes.place(death, self.retention.now());
         let at = self.make_active(lane)?;
         let link = Link {

@@ -159,8 +159,9 @@ pub struct LogStatus {
 
 impl LogStatus {
     pub(crate) fn of(state: &State, memory: Memory) -> LogStatus {
+        let moment = state.retention.moment();
         let sealed = state.tallies.values().map(|tally| SegmentStatus {
-            stat: tally.stat_at(state.retention.now()),
+            stat: tally.stat_at(&moment),
             open: false,
         });
         let open = state.open.iter().map(|open| SegmentStatus {

@@ -269,7 +269,7 @@ impl Engine {
         let mut state = self.lock();
         let open = state.take_open(closed.number);
         state.retention.vouch(born);
-        let tally = survey.tally(lane, segment.room(), born, state.retention.now());
+        let tally = survey.tally(lane, segment.room(), born, &state.retention.moment());
         state.add_sealed(Arc::new(segment), tally);
         state.note_durable(&open.pins, &closed.entries);
     }

@@ -75,6 +75,11 @@ impl Rate {
         (self.pace > 0.0).then(|| 1e9 / self.pace)
     }
 
+    /// How far the clock goes for one of it; none while there is nothing to tell it by.
+    pub fn pace(&self) -> Option<f64> {
+        (self.pace > 0.0).then_some(self.pace)
+    }
+
     /// When it was told something last.
     pub fn at(&self) -> i64 {
         self.at

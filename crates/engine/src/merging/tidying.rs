@@ -62,12 +62,14 @@ impl State {
 
     /// The best segments to gather blocks of.
     fn untidy(&self, but: &HashSet<u64>) -> Option<Candidates> {
-        let now = self.retention.now();
+        let moment = self.retention.moment();
+        let now = moment.now;
         let small = u64::from(self.options.block_bytes) / SMALL_SHARE;
         let is_small = |tally: &&Tally| tally.blocks * small > tally.stat.live;
         let lives_on = |tally: &&Tally| {
             let lived = now.saturating_sub(tally.stat.born);
-            tally.stat.dies.wait(now).is_none_or(|wait| wait >= lived)
+            let dies = tally.stat_at(&moment).dies;
+            dies.wait(now).is_none_or(|wait| wait >= lived)
         };
         let mut tallies: Vec<&Tally> = self
             .tallies

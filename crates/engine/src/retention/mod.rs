@@ -13,21 +13,25 @@
 pub mod class;
 pub mod coarser;
 mod counts;
+pub mod expected;
 mod pace;
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::segment::Entry;
 use class::{Class, Classes, Keep, WhenFull, get_classes, put_classes};
 use counts::Counts;
+use expected::{Expected, Moment};
 use pace::Pace;
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
-use seiner_merge::{Death, Rate};
+use seiner_merge::Rate;
 use seiner_model::{Interval, SourceKey};
 use std::collections::{BTreeMap, HashMap};
 
 /// Over how many bytes a class's rate is averaged.
 const RATE_WINDOW: f64 = (16 << 20) as f64;
+/// What a block is on the clock of rates.
+const BLOCK: i64 = 1000;
 const NANOS: i64 = 1_000_000_000;
 /// Kinds of records in the catalog.
 const TOMBSTONE: u8 = 1;
@@ -88,6 +92,7 @@ pub struct Retention {
     /// Those of them that are on disk.
     durable_rows: Counts,
     floors: Vec<Floor>,
+    /// Of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
     rates: Vec<Rate>,
     tombstones: Vec<Tombstone>,
     /// Blocks up to this ordinal are dead, of sources whose ring was longer under other rules, or
@@ -104,6 +109,8 @@ pub struct Retention {
     pace: Pace,
     /// Wall time in ns; does not go back.
     now: i64,
+    /// The next block's number, as of the latest batch or block.
+    block: u64,
     /// A time that the disk will tell after a crash, so that the clock cannot be behind it. Age hides by
     /// no later one.
     vouched: i64,
@@ -140,6 +147,7 @@ impl Retention {
             older: BTreeMap::new(),
             pace: Pace::default(),
             now: i64::MIN,
+            block: 0,
             vouched: i64::MIN,
             late_before: i64::MIN,
             news: Vec::new(),
@@ -180,6 +188,7 @@ impl Retention {
     /// The time goes on; `next_block` is the next block's number.
     pub fn advance(&mut self, now: i64, next_block: u64) {
         self.now = self.now.max(now);
+        self.block = self.block.max(next_block);
         self.pace.note(next_block, self.now);
         let told = self.now.min(self.vouched);
         let rules = self.classes.list().iter().zip(&self.next);
@@ -406,42 +415,76 @@ impl Retention {
 
     // ---- what will be
 
-    /// When a block that is being sealed is expected to die. `rows` and `bytes` are its own; blocks
-    /// begun since it was begun tell how long it took to fill.
-    pub fn death(&mut self, source: u32, number: u64, rows: u32, bytes: u64, last: i64) -> Death {
+    /// By these times, blocks up to these numbers had been begun. A segment that a merge wrote has old
+    /// blocks late: what is earliest tells most.
+    pub fn recall_pace(&mut self, mut ends: Vec<(u64, i64)>) {
+        ends.sort_unstable();
+        let mut earliest = i64::MAX;
+        for (_, time) in ends.iter_mut().rev() {
+            earliest = earliest.min(*time);
+            *time = earliest;
+        }
+        for (number, time) in ends {
+            self.pace.note(number, time);
+        }
+    }
+
+    /// Now, by the wall clock and by blocks.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            now: self.now,
+            block: self.block,
+            block_ns: self.pace.block_ns(),
+        }
+    }
+
+    /// When a block that is being sealed is expected to die. `rows` and `bytes` are its own, `next` is
+    /// the next block's number: blocks begun since it was begun tell how long it took to fill.
+    pub fn death(
+        &mut self,
+        source: u32,
+        number: u64,
+        next: u64,
+        rows: u32,
+        bytes: u64,
+        last: i64,
+    ) -> Expected {
+        self.block = self.block.max(next);
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
         let quota = self.quota(class);
         if keep == Keep::default() && quota.is_none() {
-            return Death::Never;
+            return Expected::Never;
         }
         if quota.is_some() {
-            self.rates[class as usize].add(bytes as f64, self.now, RATE_WINDOW);
+            let now = (1 + self.block) as i64 * BLOCK;
+            self.rates[class as usize].add(bytes as f64, now, RATE_WINDOW);
         }
-        let ring = keep.rows.map_or(Death::Never, |ring| {
-            let filled_ns = self.now.saturating_sub(self.pace.time_of(number)).max(1);
-            let rate = f64::from(rows) / (filled_ns as f64 / 1e9);
-            Death::by_amount(self.now, ring, Some(rate))
+        let ring = keep.rows.map_or(Expected::Never, |ring| {
+            self.after_rows(ring, u64::from(rows), number)
         });
-        self.expect(class, last).or_sooner(ring)
+        self.moment().sooner(self.expect(class, last), ring)
     }
 
     /// When a block that was written before is expected to die: a ring's rows fell at a steady rate
     /// since the block was begun.
-    pub fn remaining(&self, entry: &Entry) -> Death {
+    pub fn remaining(&self, entry: &Entry) -> Expected {
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
-        let ring = keep.rows.map_or(Death::Never, |ring| {
+        let ring = keep.rows.map_or(Expected::Never, |ring| {
             let rows = self.rows.get(entry.source);
             let since = rows.saturating_sub(entry.ordinal);
-            let ns = self
-                .now
-                .saturating_sub(self.pace.time_of(entry.since))
-                .max(1);
-            let rate = (since + u64::from(entry.rows)) as f64 / (ns as f64 / 1e9);
-            Death::by_amount(self.now, ring.saturating_sub(since), Some(rate))
+            let came = since + u64::from(entry.rows);
+            self.after_rows(ring.saturating_sub(since), came, entry.since)
         });
-        self.expect(class, entry.last).or_sooner(ring)
+        self.moment().sooner(self.expect(class, entry.last), ring)
+    }
+
+    /// When a source has had so many rows more, of which so many `came` since a block was begun.
+    fn after_rows(&self, rows: u64, came: u64, since: u64) -> Expected {
+        let blocks = self.block.saturating_sub(since).max(1);
+        let left = rows as f64 * blocks as f64 / came.max(1) as f64;
+        Expected::Block(self.block.saturating_add(left as u64))
     }
 
     /// The bytes that a class has at most. What may be shed stays no longer than until as much has
@@ -455,23 +498,27 @@ impl Retention {
     }
 
     /// What age and quota say.
-    fn expect(&self, class: u8, last: i64) -> Death {
+    fn expect(&self, class: u8, last: i64) -> Expected {
         let keep = self.classes.list()[class as usize].keep;
-        let age = keep.age.map_or(Death::Never, |age| {
+        let age = keep.age.map_or(Expected::Never, |age| {
             let age = age.as_nanos().min(i64::MAX as u128) as i64;
-            match self.round(class) {
+            let old = last.saturating_add(age);
+            Expected::Time(match self.round(class) {
                 // It dies with the round after it, which may be late.
-                Some(round) => Death::At(
-                    (last.saturating_add(age).saturating_add(round)).max(self.now + round / 8),
-                ),
-                None => Death::by_age(last, age),
+                Some(round) => old.saturating_add(round).max(self.now + round / 8),
+                None => old,
+            })
+        });
+        let quota = self.quota(class).map_or(Expected::Never, |bytes| {
+            match self.rates[class as usize].pace() {
+                Some(pace) => {
+                    let blocks = bytes as f64 * pace / BLOCK as f64;
+                    Expected::Block(self.block.saturating_add(blocks as u64))
+                }
+                None => Expected::Unknown,
             }
         });
-        let quota = self.quota(class).map_or(Death::Never, |bytes| {
-            let rate = self.rates[class as usize].per_second();
-            Death::by_amount(self.now, bytes, rate)
-        });
-        age.or_sooner(quota)
+        self.moment().sooner(age, quota)
     }
 
     // ---- the catalog

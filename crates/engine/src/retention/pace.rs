@@ -1,8 +1,7 @@
-//! The pace of a store: when the block of a number was begun.
+//! The pace of a store: how long a block takes.
 //!
-//! A few hundred marks of block number and time, closer together the younger they are needed;
-//! between two marks, blocks are taken to have begun at an even pace. So a source needs no memory
-//! of its own for the time that its blocks take to fill.
+//! A few hundred marks of block number and time. As more come, every other one is forgotten, so that
+//! they reach back as far as is known.
 
 /// Marks kept at most.
 const MARKS: usize = 512;
@@ -27,9 +26,8 @@ impl Default for Pace {
 impl Pace {
     /// At this time, this was the next block's number.
     pub fn note(&mut self, number: u64, time: i64) {
-        if let Some(&(last, _)) = self.marks.last()
-            && number < last + self.step
-        {
+        let (last, latest) = self.marks.last().copied().unwrap_or((0, i64::MIN));
+        if !self.marks.is_empty() && (number < last + self.step || time < latest) {
             return;
         }
         self.marks.push((number, time));
@@ -43,17 +41,13 @@ impl Pace {
         }
     }
 
-    /// When the block of a number was begun, about; the earliest known time for blocks before it.
-    pub fn time_of(&self, number: u64) -> i64 {
-        let after = self.marks.partition_point(|&(mark, _)| mark <= number);
-        match (self.marks[..after].last(), self.marks.get(after)) {
-            (Some(&(low, from)), Some(&(high, to))) => {
-                let share = (number - low) as f64 / (high - low) as f64;
-                from + ((to - from) as f64 * share) as i64
-            }
-            (Some(&(_, time)), None) | (None, Some(&(_, time))) => time,
-            (None, None) => 0,
-        }
+    /// How long a block took on average over the latter half of what is known, ns: long enough for
+    /// what is quick one moment and slow the next not to look like another store.
+    pub fn block_ns(&self) -> Option<f64> {
+        let (number, time) = *self.marks.last()?;
+        let (before, since) = self.marks[(self.marks.len() - 1) / 2];
+        let blocks = number.checked_sub(before).filter(|&blocks| blocks > 0)?;
+        Some((time.saturating_sub(since) as f64 / blocks as f64).max(1.0))
     }
 }
 
@@ -62,15 +56,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_come_back_about_however_many_marks_there_were() {
+    fn the_pace_comes_out_however_many_marks_there_were() {
         let mut pace = Pace::default();
-        for number in 0..100_000u64 {
+        assert_eq!(pace.block_ns(), None);
+        pace.note(7, 0);
+        assert_eq!(pace.block_ns(), None, "one mark tells of no pace");
+        for number in 8..100_000u64 {
             pace.note(number, number as i64 * 1000);
         }
-        for number in [0, 1, 77, 5_000, 99_000] {
-            let off = (pace.time_of(number) - number as i64 * 1000).abs();
-            assert!(off <= pace.step as i64 * 1000, "{number}: {off}");
-        }
         assert!(pace.marks.len() < MARKS);
+        assert!((pace.block_ns().unwrap() - 1000.0).abs() < 1.0);
+        for number in 100_000..400_000u64 {
+            pace.note(number, 100_000_000 + (number as i64 - 100_000) * 3000);
+        }
+        let found = pace.block_ns().unwrap();
+        assert!(
+            (found - 3000.0).abs() < 30.0,
+            "the latter half is slower: {found}"
+        );
     }
 }

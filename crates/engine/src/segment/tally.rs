@@ -2,13 +2,14 @@
 
 use super::Entry;
 use crate::retention::Retention;
+use crate::retention::expected::{Expected, Moment};
 use seiner_merge::{Death, SegmentStat};
 
 /// A segment is surveyed again when about this part of it should have died, or all that is left: so
 /// D is known as well as that, and no segment is surveyed more often than this and once.
 const SHARE: u64 = 16;
-/// Lives this short cannot be told apart, ns.
-const MOMENT: i64 = 1_000_000;
+/// Nothing is surveyed again so soon, ns.
+const SOON: i64 = 1_000_000;
 
 /// What a class has in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +24,26 @@ pub struct Share {
     pub last: u64,
 }
 
-/// Bytes that should have died when it is so late: wall time, ns.
+/// Bytes that should have died when it is so late, by one of the clocks.
 #[derive(Clone, Copy, Debug)]
 struct Fate {
     at: i64,
     dead: u64,
+}
+
+/// What is foretold of live blocks, in the order of time, and when the last of them dies.
+#[derive(Clone, Debug, Default)]
+struct Fates {
+    list: Vec<Fate>,
+    last: Option<i64>,
+}
+
+impl Fates {
+    /// Bytes that should have died by now.
+    fn dead(&self, now: i64) -> u64 {
+        let passed = self.list.partition_point(|fate| fate.at <= now);
+        self.list[..passed].last().map_or(0, |fate| fate.dead)
+    }
 }
 
 /// Fates that are kept of a segment at most.
@@ -38,8 +54,12 @@ const FATES: u64 = 128;
 pub struct Tally {
     /// What was found.
     pub stat: SegmentStat,
-    /// What is foretold of the live blocks, in the order of time.
-    fates: Vec<Fate>,
+    /// What is foretold by the wall clock.
+    by_time: Fates,
+    /// What is foretold by the numbers of blocks.
+    by_block: Fates,
+    /// When what has neither dies, if there is any: never, or nobody knows.
+    beyond: Option<Death>,
     /// Live bytes by class.
     pub shares: Vec<Share>,
     /// The lowest number of its blocks.
@@ -48,24 +68,46 @@ pub struct Tally {
     pub blocks: u64,
     /// Sources that have some.
     pub sources: u64,
-    /// When it is worth another survey: wall time, ns.
-    pub due: i64,
+    /// When it is worth another survey.
+    due: Expected,
 }
 
 impl Tally {
     /// What policies look at: what was found, and what should have died since. A segment is said to
     /// be all dead only when it was found so.
-    pub fn stat_at(&self, now: i64) -> SegmentStat {
-        let passed = self.fates.partition_point(|fate| fate.at <= now);
-        let died = passed
-            .checked_sub(1)
-            .map_or(0, |last| self.fates[last].dead);
+    pub fn stat_at(&self, moment: &Moment) -> SegmentStat {
+        let died = self.by_time.dead(moment.now) + self.by_block.dead(moment.block as i64);
         let died = died.min(self.stat.live.saturating_sub(1));
+        let by_time = self.by_time.last.map(Death::At);
+        let by_block = self.by_block.last;
+        let by_block = by_block.map(|last| moment.death(Expected::Block(last as u64)));
+        let dies = by_time.into_iter().chain(by_block).chain(self.beyond).max();
         SegmentStat {
             live: self.stat.live - died,
             dead: self.stat.dead + died,
+            dies: dies.unwrap_or(self.stat.dies),
             ..self.stat
         }
+    }
+
+    /// Whether more is foretold dead than was found.
+    pub fn is_foretold(&self, moment: &Moment) -> bool {
+        self.stat_at(moment).live != self.stat.live
+    }
+
+    /// Whether it is time for another survey.
+    pub fn is_due(&self, moment: &Moment) -> bool {
+        moment.has_come(self.due)
+    }
+
+    /// It is.
+    pub fn ask(&mut self) {
+        self.due = Expected::Time(i64::MIN);
+    }
+
+    /// It never will be: the segment cannot be surveyed.
+    pub fn give_up(&mut self) {
+        self.due = Expected::Never;
     }
 }
 
@@ -78,7 +120,7 @@ pub struct Survey {
     first_block: u64,
     sources: u64,
     last_source: Option<u32>,
-    deaths: Vec<(Death, u64)>,
+    deaths: Vec<(Expected, u64)>,
 }
 
 impl Survey {
@@ -125,21 +167,39 @@ impl Survey {
     }
 
     /// What came out. `bytes` is the room that the segment takes, `born` when it was sealed.
-    pub fn tally(mut self, lane: u32, bytes: u64, born: i64, now: i64) -> Tally {
-        self.deaths.sort_unstable();
+    pub fn tally(self, lane: u32, bytes: u64, born: i64, moment: &Moment) -> Tally {
+        let deaths = self.deaths.iter();
+        let deaths = deaths.map(|&(expected, bytes)| (moment.death(expected), expected, bytes));
+        let mut deaths: Vec<(Death, Expected, u64)> = deaths.collect();
+        deaths.sort_unstable_by_key(|&(death, ..)| death);
         let mut gone = 0;
         let share = (self.live + self.dead).div_ceil(SHARE).min(self.live);
-        let next = self.deaths.iter().find(|(_, bytes)| {
+        let next = deaths.iter().find(|(.., bytes)| {
             gone += bytes;
             gone >= share
         });
-        let fates = fates(&self.deaths, self.live, now);
         let due = match next {
-            Some((Death::At(at), _)) => (*at).max(now + MOMENT),
+            Some(&(_, Expected::Time(at), _)) => Expected::Time(at.max(moment.now + SOON)),
+            Some(&(_, Expected::Block(at), _)) => Expected::Block(at.max(moment.block + 1)),
             // The rate will be known some day.
-            Some((Death::Unknown, _)) => now + MOMENT,
-            Some((Death::Never, _)) | None => i64::MAX,
+            Some((_, Expected::Unknown, _)) => Expected::Time(moment.now + SOON),
+            Some((_, Expected::Never, _)) | None => Expected::Never,
         };
+        let by_time = |expected| match expected {
+            Expected::Time(at) => Some(at),
+            _ => None,
+        };
+        let by_block = |expected| match expected {
+            Expected::Block(at) => Some(at.min(i64::MAX as u64) as i64),
+            _ => None,
+        };
+        let beyond = deaths
+            .iter()
+            .filter_map(|&(_, expected, _)| match expected {
+                Expected::Unknown => Some(Death::Unknown),
+                Expected::Never => Some(Death::Never),
+                Expected::Time(_) | Expected::Block(_) => None,
+            });
         Tally {
             stat: SegmentStat {
                 number: self.number,
@@ -148,36 +208,40 @@ impl Survey {
                 live: self.live,
                 dead: self.dead,
                 born,
-                dies: self
-                    .deaths
-                    .last()
-                    .map_or(Death::At(now), |(death, _)| *death),
+                dies: Death::At(moment.now),
             },
-            fates,
+            beyond: beyond.max(),
+            by_time: fates(&deaths, by_time, self.live, moment.now),
+            by_block: fates(&deaths, by_block, self.live, moment.block as i64),
             shares: self.shares,
             first_block: self.first_block,
-            blocks: self.deaths.len() as u64,
+            blocks: deaths.len() as u64,
             sources: self.sources,
             due,
         }
     }
 }
 
-/// Steps of the live bytes, evenly high. `deaths` are in the order of time. What should be dead now
-/// and is not says nothing of when it will be.
-fn fates(deaths: &[(Death, u64)], live: u64, now: i64) -> Vec<Fate> {
-    let mut fates: Vec<Fate> = Vec::new();
-    let mut dead = 0;
-    let mut told = 0;
-    for (death, bytes) in deaths {
-        let Death::At(at) = *death else { break };
+/// Steps of the live bytes, evenly high, of what dies by one `clock`. `deaths` are in the order of
+/// time. What should be dead now and is not says nothing of when it will be.
+fn fates(
+    deaths: &[(Death, Expected, u64)],
+    clock: impl Fn(Expected) -> Option<i64>,
+    live: u64,
+    now: i64,
+) -> Fates {
+    let mut fates = Fates::default();
+    let (mut dead, mut told) = (0, 0);
+    for &(_, expected, bytes) in deaths {
+        let Some(at) = clock(expected) else { continue };
+        fates.last = Some(at);
         if at <= now {
             continue;
         }
         dead += bytes;
         if (dead - told) * FATES >= live {
             told = dead;
-            fates.push(Fate { at, dead });
+            fates.list.push(Fate { at, dead });
         }
     }
     fates
