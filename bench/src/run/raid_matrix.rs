@@ -96,8 +96,8 @@ fn parity() -> Vec<(usize, usize, f64)> {
         }
         let slices: Vec<&[u8]> = data.chunks(bytes).collect();
         let (p, q) = syndromes[..2 * bytes].split_at_mut(bytes);
-        let repeats = (256 << 20) / (strips * bytes);
-        let best = (0..15).map(|_| {
+        let repeats = (32 << 20) / (strips * bytes);
+        let best = (0..200).map(|_| {
             let start = Instant::now();
             for _ in 0..repeats {
                 pq(black_box(&slices), black_box(&mut *p), black_box(&mut *q));
