@@ -16,7 +16,7 @@ FUZZ_SECONDS ?= 60
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
 .PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
-        bench-amplification bench-merge-sim bench-merge-writes bench-merge-latency bench-merge-figures bench-soak \
+        bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak \
         bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-faults fuzz fmt doc clean
 
 help: ## Show this list
@@ -67,7 +67,10 @@ bench-amplification: build ## Bytes written to the device for each byte kept
 bench-merge-sim: ## Bytes that merging writes, by policy, simulated
 	cargo run --release --locked -p seiner-bench -- merge-sim $(ARGS)
 
-bench-merge-writes: ## Bytes written for each byte stored, by policy; the rate of a nearly full store
+bench-merge-rate: ## The rate of a nearly full store, by policy, beside an empty one
+	cargo run --release --locked -p seiner-bench -- merge-rate $(ARGS)
+
+bench-merge-writes: ## Bytes written for each byte stored, by policy
 	cargo run --release --locked -p seiner-bench -- merge-writes $(ARGS)
 
 bench-merge-latency: ## How long acknowledgements take while segments are merged

@@ -47,8 +47,10 @@ enum Benchmark {
     Amplification(run::amplification::Settings),
     /// Bytes that merging writes, simulated: every policy over the same streams
     MergeSim(run::merge_sim::Settings),
-    /// Bytes written for each byte stored, and the rate of a nearly full store
+    /// Bytes written for each byte stored
     MergeWrites(run::merge_writes::Settings),
+    /// How fast a store takes more when it is nearly full
+    MergeRate(run::merge_rate::Settings),
     /// How long acknowledgements take while segments are merged
     MergeLatency(run::merge_latency::Settings),
     /// A small volume, nearly full, overwritten hundreds of times
@@ -80,6 +82,7 @@ fn main() -> Result<()> {
         Benchmark::Amplification(settings) => run::amplification::run(&settings, &places),
         Benchmark::MergeSim(settings) => run::merge_sim::run(&settings, &places),
         Benchmark::MergeWrites(settings) => run::merge_writes::run(&settings, &places),
+        Benchmark::MergeRate(settings) => run::merge_rate::run(&settings, &places),
         Benchmark::MergeLatency(settings) => run::merge_latency::run(&settings, &places),
         Benchmark::Soak(settings) => run::soak::run(&settings, &places),
         Benchmark::MergeFigures(settings) => run::merge_figures::run(&settings, &places),

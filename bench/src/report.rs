@@ -12,13 +12,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 13] = [
+pub const BENCHMARKS: [&str; 14] = [
     "peers",
     "embedded",
     "restart",
     "amplification",
     "merge-sim",
     "merge-writes",
+    "merge-rate",
     "merge-latency",
     "soak",
     "merge-figures",

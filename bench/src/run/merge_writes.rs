@@ -1,15 +1,12 @@
-//! `merge-writes`: bytes written for each byte stored, and the rate at which a nearly full store
-//! takes more.
+//! `merge-writes`: bytes written for each byte stored.
 
-use crate::latency::median;
-use crate::log::load::{Load, Running, Served, Stretch};
+use crate::log::load::{Load, Running, Stretch};
 use crate::report::{Check, Places, Relation, Report, Table, cell};
 use anyhow::Result;
 use clap::Args;
 use seiner_engine::MergePolicy;
 use serde::Serialize;
 use serde_json::json;
-use std::time::Instant;
 
 /// What `merge-writes` runs.
 #[derive(Args)]
@@ -17,11 +14,11 @@ pub struct Settings {
     /// The budget of each store, in MiB
     #[arg(long, default_value_t = 256)]
     budget: u64,
-    /// How often the budget is stored before anything is counted
+    /// How often the budget is stored before anything is counted: slow sources have to be full
     #[arg(long, default_value_t = 4.0)]
     before: f64,
     /// How often the budget is stored while it counts
-    #[arg(long, default_value_t = 6.0)]
+    #[arg(long, default_value_t = 4.0)]
     turns: f64,
     /// Only workloads whose names contain this; the checks of the others are left open
     #[arg(long, default_value = "")]
@@ -52,8 +49,6 @@ const MIXED: &str = "five lifetimes, 1 h to 1 y, V = 0.7";
 const S1_V8: &str = "rings, σ = 1, V = 0.8";
 const S1_V9: &str = "rings, σ = 1, V = 0.9";
 const S05_V9: &str = "rings, σ = 0.5, V = 0.9";
-/// The second table.
-const SUSTAINED: &str = "sustained rate, rings, σ = 1, V = 0.9";
 
 const CONTESTS: [Contest; 5] = [
     Contest {
@@ -109,8 +104,7 @@ const PURPOSE: &str = "Stores on a small budget, overwritten many times over, on
     latest rows (rings of 50 blocks of 4 KiB, rates lognormal) or each class its age; 625 segments a budget. The \
     policies take turns, a quarter of the budget each. Time is the load's own, so that counts are exact on any machine. \
     Written: what the kernel counted for this process (indexes, names and all) over the bytes of blocks sealed, once \
-    the store was filled several times. The rates of the first table are megabytes of blocks a second of all work, on one \
-    core, and of waiting; the second table is of stores with threads of their own.";
+    the store was filled several times. Rates are megabytes of blocks a second of all work, on one core, and of waiting.";
 
 /// Runs it.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
@@ -127,16 +121,9 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     for contest in wanted {
         measured.extend(hold(contest, settings, places)?);
     }
-    let mut sustained = Vec::new();
-    if SUSTAINED.contains(&settings.only) {
-        sustained = sustain(settings, places)?;
-    }
     report.tables.push(table(&measured));
-    report.tables.push(sustained_table(&sustained));
-    report.checks = checks(&measured, &sustained);
-    report.measured = json!({
-        "budget": settings.budget << 20, "contests": measured, "sustained": sustained,
-    });
+    report.checks = checks(&measured);
+    report.measured = json!({ "budget": settings.budget << 20, "contests": measured });
     report.finish(places)
 }
 
@@ -256,93 +243,7 @@ fn table(measured: &[Measured]) -> Table {
     table
 }
 
-/// How fast a store that is full takes more, beside an empty one.
-#[derive(Clone, Debug, Serialize)]
-struct Sustained {
-    policy: &'static str,
-    /// Megabytes of blocks a second, by round, into the store that has been overwritten.
-    full: Vec<f64>,
-    /// The same into a store that was empty when the round began.
-    empty: Vec<f64>,
-    /// Why the store refused, if it did.
-    refused: Option<String>,
-}
-
-impl Sustained {
-    /// The median of the rounds' ratios.
-    fn kept(&self) -> Option<f64> {
-        let rounds = self.full.iter().zip(&self.empty);
-        let ratios = rounds.map(|(full, empty)| full / empty);
-        median(ratios).filter(|_| self.refused.is_none())
-    }
-}
-
-/// Rounds of the sustained rate.
-const ROUNDS: usize = 9;
-
-/// Stores with threads of their own, as fast as they take rows: a full one and an empty one in turns.
-fn sustain(settings: &Settings, places: &Places) -> Result<Vec<Sustained>> {
-    let budget = settings.budget << 20;
-    let turn = (budget as f64 * TURN) as u64;
-    let mut all = Vec::new();
-    for &policy in ALL.iter().filter(|&one| settings.policies.contains(one)) {
-        let load = Load::rings(budget, 0.9, 1.0, policy);
-        let mut one = Sustained {
-            policy: policy.name(),
-            full: Vec::new(),
-            empty: Vec::new(),
-            refused: None,
-        };
-        let mut full = Served::start(&load, budget, false, &places.output)?;
-        let mut rounds = || -> Result<()> {
-            full.feed((budget as f64 * settings.before) as u64)?;
-            for _ in 0..ROUNDS {
-                let began = Instant::now();
-                full.feed(turn)?;
-                one.full
-                    .push(turn as f64 / began.elapsed().as_secs_f64() / 1e6);
-                let mut empty = Served::start(&load, budget, false, &places.output)?;
-                let began = Instant::now();
-                empty.feed(turn)?;
-                one.empty
-                    .push(turn as f64 / began.elapsed().as_secs_f64() / 1e6);
-            }
-            Ok(())
-        };
-        one.refused = rounds().err().map(|error| format!("{error:#}"));
-        eprintln!("{one:?}");
-        all.push(one);
-    }
-    Ok(all)
-}
-
-fn sustained_table(sustained: &[Sustained]) -> Table {
-    let title = "The rate that a store keeps at V = 0.9, σ = 1: threads of its own, at full speed";
-    let columns = [
-        "policy",
-        "MB/s, full (median)",
-        "MB/s, empty (median)",
-        "kept",
-    ];
-    let mut table = Table::new(title, &columns);
-    let median = |rates: &[f64]| cell(median(rates.iter().copied()));
-    for one in sustained {
-        let kept = match &one.refused {
-            Some(_) => "refused".to_string(),
-            None => cell(one.kept()),
-        };
-        let row = [
-            one.policy.to_string(),
-            median(&one.full),
-            median(&one.empty),
-            kept,
-        ];
-        table.rows.push(row.into());
-    }
-    table
-}
-
-fn checks(measured: &[Measured], sustained: &[Sustained]) -> Vec<Check> {
+fn checks(measured: &[Measured]) -> Vec<Check> {
     let of = |workload: &str, policy: MergePolicy| {
         measured
             .iter()
@@ -368,25 +269,5 @@ fn checks(measured: &[Measured], sustained: &[Sustained]) -> Vec<Check> {
         let name = format!("the same, {workload}");
         checks.push(at_most(name, written(workload), Some(bound)));
     }
-    let kept = |policy| {
-        let sustained = sustained
-            .iter()
-            .find(|one| one.policy == MergePolicy::name(policy));
-        sustained.and_then(Sustained::kept)
-    };
-    checks.push(Check::new(
-        "sustained rate at V = 0.9 over the rate of an empty store",
-        kept(MergePolicy::default()),
-        Relation::AtLeast,
-        Some(0.9),
-        "",
-    ));
-    checks.push(Check::new(
-        "the same of the paper's baseline, fifo (it is to collapse)",
-        kept(MergePolicy::Fifo),
-        Relation::Below,
-        Some(0.9),
-        "",
-    ));
     checks
 }

@@ -4,6 +4,7 @@ pub mod amplification;
 pub mod embedded;
 pub mod merge_figures;
 pub mod merge_latency;
+pub mod merge_rate;
 pub mod merge_sim;
 pub mod merge_writes;
 pub mod peers;

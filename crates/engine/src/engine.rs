@@ -11,7 +11,7 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
-use crate::merging::{Decisions, Eaten, Half, Record, Unfinished};
+use crate::merging::{Decisions, Eaten, Half, Record, Squeezes, Unfinished};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::segment::files::Files;
@@ -93,6 +93,8 @@ pub(crate) struct Writing {
     pub eaten: Vec<Eaten>,
     /// What was done of victims of a merge that is not done.
     pub half: HashMap<u64, Half>,
+    /// Whether compressing harder was worth it lately.
+    pub squeezes: Squeezes,
     /// A merge that goes on with the next step.
     pub unfinished: Option<Unfinished>,
     /// Segments whose names say that they are being merged.
@@ -192,6 +194,7 @@ impl Engine {
                 idle_rows: 0,
                 eaten: Vec::new(),
                 half: HashMap::new(),
+                squeezes: Squeezes::default(),
                 unfinished: None,
                 interrupted: opened.merging.clone(),
                 merging: opened.merging,
@@ -688,6 +691,10 @@ impl Engine {
         }
         // What came since is on disk, too, before the store refuses.
         self.settle()?;
+        let ready = std::mem::take(&mut self.lock().ready);
+        for (number, _) in ready {
+            self.volume.discard(number, SlotState::Open(0))?;
+        }
         self.lock().closed = true;
         self.commit()?;
         let mut timekeeper = self.timekeeper();

@@ -2,13 +2,15 @@
 
 use crate::engine::Engine;
 use crate::options::Durability;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often segments are looked after when the journal asks for nothing.
 const STEP_EVERY: Duration = Duration::from_millis(100);
+/// How soon after there was something to do: a small store is full again before long.
+const STEP_AGAIN: Duration = Duration::from_millis(5);
 
 /// A running keeper.
 pub struct Keeper {
@@ -33,7 +35,10 @@ impl Keeper {
                 .spawn(move || {
                     // Held so that the segments' thread stops with this one.
                     let _stop_segments = stop_segments;
-                    every(interval, &stopped, &engine, |engine| drop(engine.commit()));
+                    every(&stopped, &engine, |engine| {
+                        drop(engine.commit());
+                        interval
+                    });
                 })
         };
         let segments = {
@@ -41,8 +46,13 @@ impl Keeper {
             std::thread::Builder::new()
                 .name("seiner-segments".to_string())
                 .spawn(move || {
-                    every(STEP_EVERY, &segments_stopped, &engine, |engine| {
-                        while engine.step().unwrap_or(false) {}
+                    let mut pause = STEP_EVERY;
+                    every(&segments_stopped, &engine, |engine| {
+                        pause = (2 * pause).min(STEP_EVERY);
+                        while engine.step().unwrap_or(false) {
+                            pause = STEP_AGAIN;
+                        }
+                        pause
                     });
                 })
         };
@@ -63,21 +73,18 @@ impl Keeper {
     }
 }
 
-/// Errors of the work are kept by the engine, which refuses writes from then on and tells why.
-fn every(
-    interval: Duration,
-    stopped: &std::sync::mpsc::Receiver<()>,
-    engine: &Weak<Engine>,
-    work: impl Fn(&Engine),
-) {
+/// Works again and again, each time after the pause that the work before asked for. Errors are kept
+/// by the engine, which refuses writes from then on and tells why.
+fn every(stopped: &Receiver<()>, engine: &Weak<Engine>, mut work: impl FnMut(&Engine) -> Duration) {
+    let mut pause = Duration::ZERO;
     loop {
-        match stopped.recv_timeout(interval) {
+        match stopped.recv_timeout(pause) {
             Err(RecvTimeoutError::Timeout) => {}
             _ => return,
         }
         let Some(engine) = engine.upgrade() else {
             return;
         };
-        work(&engine);
+        pause = work(&engine);
     }
 }

@@ -12,7 +12,7 @@ mod gathering;
 mod rewriting;
 mod tidying;
 
-pub(crate) use rewriting::{Half, Unfinished};
+pub(crate) use rewriting::{Half, Squeezes, Unfinished};
 
 use crate::engine::{Engine, Writing};
 use crate::error::Error;

@@ -27,7 +27,8 @@ use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
 use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value, duration_text};
-use std::collections::{BTreeMap, HashMap};
+use seiner_platform::File;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, RwLock};
 
 /// A layout of ten fields gets a larger buffer than one of one field, so that its columns still
@@ -130,6 +131,10 @@ pub struct State {
     pub position: u64,
     pub next_block: u64,
     pub next_segment: u64,
+    /// Slots claimed ahead, so that writers need not wait for a file to be made; and how many were
+    /// taken since some were.
+    pub ready: VecDeque<(u64, Arc<dyn File>)>,
+    pub taken: usize,
     next_chain: u32,
     /// The journal's sequence, as of the last commit.
     pub sequence: u64,
@@ -192,6 +197,8 @@ impl State {
             position: 0,
             next_block: 1,
             next_segment: 1,
+            ready: VecDeque::new(),
+            taken: 0,
             next_chain: 0,
             sequence: 1,
             catalogued: (0, 1),
@@ -713,14 +720,27 @@ impl State {
             }
             self.open[at].close(self.sequence);
         }
-        let number = self.next_segment;
-        let file = self.volume.claim(number).inspect_err(|error| {
-            self.poisoned = Some(error.to_string());
-        })?;
-        self.next_segment += 1;
+        let (number, file) = match self.ready.pop_front() {
+            Some(slot) => slot,
+            None => {
+                let number = self.number_segment();
+                let file = self.volume.claim(number).inspect_err(|error| {
+                    self.poisoned = Some(error.to_string());
+                })?;
+                (number, file)
+            }
+        };
+        self.taken += 1;
         let bytes = self.options.piece_bytes();
         self.open.push(OpenSegment::new(number, lane, file, bytes));
         Ok(self.open.len() - 1)
+    }
+
+    /// The number of the next segment.
+    pub fn number_segment(&mut self) -> u64 {
+        let number = self.next_segment;
+        self.next_segment += 1;
+        number
     }
 
     /// Lets the segments that take blocks be sealed as they are.

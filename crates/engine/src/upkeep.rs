@@ -20,6 +20,8 @@ use std::sync::Arc;
 pub(crate) const IDLE_TICKS: u16 = 8;
 /// Sources looked at for idleness at a time.
 const IDLE_AT_ONCE: u32 = 16_384;
+/// Slots claimed ahead at most.
+const READY: usize = 16;
 /// Room in a slot is reserved in so many steps.
 const RESERVATIONS: u64 = 8;
 /// Entries looked at under one lock.
@@ -98,6 +100,7 @@ impl Engine {
             Next::Chapter => self.end_chapters(writing, |_| true).map(|()| true),
             Next::Idle => {
                 self.ask_for_room(writing)?;
+                self.claim_ahead()?;
                 if self.seal_idle(writing)? {
                     return Ok(true);
                 }
@@ -129,6 +132,23 @@ impl Engine {
             true => Next::Chapter,
             false => Next::Idle,
         })
+    }
+
+    /// Claims as many slots as were taken since the last time.
+    fn claim_ahead(&self) -> Result<(), Error> {
+        loop {
+            let number = {
+                let mut state = self.lock();
+                if state.taken == 0 || state.ready.len() >= READY {
+                    state.taken = 0;
+                    return Ok(());
+                }
+                state.taken -= 1;
+                state.number_segment()
+            };
+            let file = self.volume.claim(number)?;
+            self.lock().ready.push_back((number, file));
+        }
     }
 
     /// Writes the first piece that waits of a segment; answers whether there was one.

@@ -17,6 +17,7 @@ use crate::select::{Rows, merge};
 use crate::volume::SlotState;
 use seiner_codec::Effort;
 use seiner_model::{Column, Columns, FieldColumn};
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -37,8 +38,8 @@ const WORTHWHILE: usize = 32;
 /// A merge that has taken so long lets others write segments before it goes on, ns; some sources are
 /// gathered in a piece, which may take longer.
 const TURN: u64 = 50_000_000;
-/// With room for fewer segments than this, a merge takes no time to compress harder.
-const PRESSED: u64 = 4;
+/// With less than this part of the budget left for writers, a merge takes no time to compress harder.
+const PRESSED: u64 = 32;
 
 /// A live block of a victim.
 #[derive(Clone, Copy)]
@@ -82,6 +83,35 @@ struct Run {
 
 /// Bytes of blocks, by victim and place.
 type Blocks = HashMap<(usize, u32), Vec<u8>>;
+
+/// How often compressing harder was worth it lately. It takes most of a merge's time, for nothing
+/// where values do not compress, or were compressed harder before.
+#[derive(Default)]
+pub(crate) struct Squeezes {
+    tried: Cell<u32>,
+    kept: Cell<u32>,
+    passed: Cell<u32>,
+}
+
+impl Squeezes {
+    /// Where it seldom was, it is tried now and then.
+    fn is_worth_a_try(&self) -> bool {
+        if self.tried.get() < 16 || 8 * self.kept.get() >= self.tried.get() {
+            return true;
+        }
+        self.passed.set((self.passed.get() + 1) % 16);
+        self.passed.get() == 0
+    }
+
+    fn note(&self, kept: bool) {
+        if self.tried.get() == 256 {
+            self.tried.set(128);
+            self.kept.set(self.kept.get() / 2);
+        }
+        self.tried.set(self.tried.get() + 1);
+        self.kept.set(self.kept.get() + u32::from(kept));
+    }
+}
 
 impl Engine {
     /// Writes what is live in victims again; they are dropped when that is on disk. Whoever waits to
@@ -194,7 +224,7 @@ impl Engine {
             false => (live, Vec::new()),
         };
         for run in runs(copies, GAP) {
-            self.copy_run(victims, &run)?;
+            self.copy_run(&writing.squeezes, victims, &run)?;
             if is_late() {
                 return Ok(false);
             }
@@ -238,7 +268,13 @@ impl Engine {
 
     // ---- one by one
 
-    fn copy_run(&self, victims: &mut [Victim], run: &Run) -> Result<(), Error> {
+    fn copy_run(
+        &self,
+        squeezes: &Squeezes,
+        victims: &mut [Victim],
+        run: &Run,
+    ) -> Result<(), Error> {
+        let harder = self.effort() == Effort::Best;
         let victim = &mut victims[run.victim];
         let bytes = self.read_run(&victim.segment, run)?;
         let mut whole = Vec::with_capacity(run.entries.len());
@@ -246,7 +282,12 @@ impl Engine {
             let at = (u64::from(entry.offset) - run.offset) as usize;
             let bytes = &bytes[at..at + entry.len as usize];
             if self.is_whole(victim, entry, bytes) {
-                whole.push((entry, self.squeezed(bytes)));
+                let harder = harder && squeezes.is_worth_a_try();
+                let bytes = match harder {
+                    true => self.squeezed(bytes, squeezes),
+                    false => bytes.to_vec(),
+                };
+                whole.push((entry, bytes));
             }
         }
         for some in whole.chunks(COPIES_A_LOCK) {
@@ -286,11 +327,8 @@ impl Engine {
     }
 
     /// A block with the same rows in fewer bytes, if there are enough fewer of them.
-    fn squeezed(&self, bytes: &[u8]) -> Vec<u8> {
+    fn squeezed(&self, bytes: &[u8], squeezes: &Squeezes) -> Vec<u8> {
         let smaller = || {
-            if self.effort() == Effort::Fast {
-                return None;
-            }
             let block = Block::open(bytes).ok()?;
             let layout = self.layout(block.head.layout)?;
             let (times, fields) = block.columns(layout.types(), |_| true).ok()?;
@@ -300,7 +338,9 @@ impl Engine {
             };
             let mut out = Vec::with_capacity(bytes.len());
             block::encode(block.head, &columns, Effort::Best, &mut out);
-            (out.len() + bytes.len() / WORTHWHILE < bytes.len()).then_some(out)
+            let kept = out.len() + bytes.len() / WORTHWHILE < bytes.len();
+            squeezes.note(kept);
+            kept.then_some(out)
         };
         smaller().unwrap_or_else(|| bytes.to_vec())
     }
@@ -342,8 +382,11 @@ impl Engine {
 
     /// How hard to compress: not while writers may have to wait for it.
     fn effort(&self) -> Effort {
-        let room = self.lock().room_for_writers();
-        match room < PRESSED * self.segment_bytes {
+        let (room, budget) = {
+            let state = self.lock();
+            (state.room_for_writers(), state.budget())
+        };
+        match room < budget / PRESSED {
             true => Effort::Fast,
             false => Effort::Best,
         }

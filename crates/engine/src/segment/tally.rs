@@ -4,6 +4,7 @@ use super::Entry;
 use crate::retention::Retention;
 use crate::retention::expected::{Expected, Moment};
 use seiner_merge::{Death, SegmentStat};
+use std::cell::Cell;
 
 /// A segment is surveyed again when about this part of it should have died, or all that is left: so
 /// D is known as well as that, and no segment is surveyed more often than this and once.
@@ -31,18 +32,42 @@ struct Fate {
     dead: u64,
 }
 
-/// What is foretold of live blocks, in the order of time, and when the last of them dies.
-#[derive(Clone, Debug, Default)]
+/// What is foretold of live blocks, in the order of time, and when the last of them dies. All segments
+/// are asked with every decision, and mostly nothing has come to pass since: that takes no look at the
+/// list.
+#[derive(Clone, Debug)]
 struct Fates {
     list: Vec<Fate>,
     last: Option<i64>,
+    /// How many have come to pass, what is dead by them, and when the next does. Time does not go back.
+    passed: Cell<usize>,
+    dead: Cell<u64>,
+    next: Cell<i64>,
 }
 
 impl Fates {
+    fn new(list: Vec<Fate>, last: Option<i64>) -> Fates {
+        Fates {
+            next: Cell::new(list.first().map_or(i64::MAX, |fate| fate.at)),
+            passed: Cell::new(0),
+            dead: Cell::new(0),
+            list,
+            last,
+        }
+    }
+
     /// Bytes that should have died by now.
     fn dead(&self, now: i64) -> u64 {
-        let passed = self.list.partition_point(|fate| fate.at <= now);
-        self.list[..passed].last().map_or(0, |fate| fate.dead)
+        if now >= self.next.get() {
+            let left = &self.list[self.passed.get()..];
+            let passed = self.passed.get() + left.partition_point(|fate| fate.at <= now);
+            self.passed.set(passed);
+            self.dead
+                .set(self.list[..passed].last().map_or(0, |fate| fate.dead));
+            self.next
+                .set(self.list.get(passed).map_or(i64::MAX, |fate| fate.at));
+        }
+        self.dead.get()
     }
 }
 
@@ -230,19 +255,19 @@ fn fates(
     live: u64,
     now: i64,
 ) -> Fates {
-    let mut fates = Fates::default();
+    let (mut list, mut last) = (Vec::new(), None);
     let (mut dead, mut told) = (0, 0);
     for &(_, expected, bytes) in deaths {
         let Some(at) = clock(expected) else { continue };
-        fates.last = Some(at);
+        last = Some(at);
         if at <= now {
             continue;
         }
         dead += bytes;
         if (dead - told) * FATES >= live {
             told = dead;
-            fates.list.push(Fate { at, dead });
+            list.push(Fate { at, dead });
         }
     }
-    fates
+    Fates::new(list, last)
 }

@@ -1,0 +1,159 @@
+//! `merge-rate`: the rate at which a nearly full store takes more.
+
+use crate::latency::median;
+use crate::log::load::{Load, Served};
+use crate::report::{Check, Places, Relation, Report, Table, cell};
+use anyhow::Result;
+use clap::Args;
+use seiner_engine::MergePolicy;
+use serde::Serialize;
+use serde_json::json;
+use std::time::Instant;
+
+/// What `merge-rate` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// The budget of each store, in MiB: in small ones every sync of a small segment counts
+    #[arg(long, default_value_t = 1024)]
+    budget: u64,
+    /// How often the budget is stored before anything is measured
+    #[arg(long, default_value_t = 4.0)]
+    before: f64,
+    /// Only these policies; the checks of the others are left open
+    #[arg(long, value_delimiter = ',', default_values = ["patient", "fifo", "fisherman"])]
+    policies: Vec<MergePolicy>,
+}
+
+/// The share of the budget that is stored in a turn.
+const TURN: f64 = 0.25;
+
+const PURPOSE: &str = "Stores with threads of their own at V = 0.9, as fast as they take rows: rings of 50 blocks of 4 KiB, \
+    rates lognormal (σ = 1), 625 segments a budget, values that do not compress, no journal. A store that was \
+    overwritten several times and one that is empty when the round begins take turns, a quarter of the budget each. \
+    Rates are megabytes of blocks a second.";
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("merge-rate", PURPOSE);
+    std::fs::create_dir_all(&places.output)?;
+    report.notes.push(format!(
+        "budget {} MiB a store, stored {} times over before, {ROUNDS} rounds",
+        settings.budget, settings.before
+    ));
+    let sustained = sustain(settings, places)?;
+    report.tables.push(sustained_table(&sustained));
+    report.checks = checks(&sustained);
+    report.measured = json!({ "budget": settings.budget << 20, "sustained": sustained });
+    report.finish(places)
+}
+
+/// How fast a store that is full takes more, beside an empty one.
+#[derive(Clone, Debug, Serialize)]
+struct Sustained {
+    policy: &'static str,
+    /// Megabytes of blocks a second, by round, into the store that has been overwritten.
+    full: Vec<f64>,
+    /// The same into a store that was empty when the round began.
+    empty: Vec<f64>,
+    /// Why the store refused, if it did.
+    refused: Option<String>,
+}
+
+impl Sustained {
+    /// The median of the rounds' ratios.
+    fn kept(&self) -> Option<f64> {
+        let rounds = self.full.iter().zip(&self.empty);
+        let ratios = rounds.map(|(full, empty)| full / empty);
+        median(ratios).filter(|_| self.refused.is_none())
+    }
+}
+
+/// Rounds of the sustained rate.
+const ROUNDS: usize = 7;
+
+/// Stores with threads of their own, as fast as they take rows: a full one and an empty one in turns.
+fn sustain(settings: &Settings, places: &Places) -> Result<Vec<Sustained>> {
+    let budget = settings.budget << 20;
+    let turn = (budget as f64 * TURN) as u64;
+    let mut all = Vec::new();
+    for &policy in &settings.policies {
+        let load = Load::rings(budget, 0.9, 1.0, policy);
+        let mut one = Sustained {
+            policy: policy.name(),
+            full: Vec::new(),
+            empty: Vec::new(),
+            refused: None,
+        };
+        let mut full = Served::start(&load, budget, false, &places.output)?;
+        let mut rounds = || -> Result<()> {
+            full.feed((budget as f64 * settings.before) as u64)?;
+            for _ in 0..ROUNDS {
+                let began = Instant::now();
+                full.feed(turn)?;
+                one.full
+                    .push(turn as f64 / began.elapsed().as_secs_f64() / 1e6);
+                let mut empty = Served::start(&load, budget, false, &places.output)?;
+                let began = Instant::now();
+                empty.feed(turn)?;
+                one.empty
+                    .push(turn as f64 / began.elapsed().as_secs_f64() / 1e6);
+            }
+            Ok(())
+        };
+        one.refused = rounds().err().map(|error| format!("{error:#}"));
+        eprintln!("{one:?}");
+        all.push(one);
+    }
+    Ok(all)
+}
+
+fn sustained_table(sustained: &[Sustained]) -> Table {
+    let title = "The rate that a store keeps at V = 0.9, σ = 1: threads of its own, at full speed";
+    let columns = [
+        "policy",
+        "MB/s, full (median)",
+        "MB/s, empty (median)",
+        "kept",
+    ];
+    let mut table = Table::new(title, &columns);
+    let median = |rates: &[f64]| cell(median(rates.iter().copied()));
+    for one in sustained {
+        let kept = match &one.refused {
+            Some(_) => "refused".to_string(),
+            None => cell(one.kept()),
+        };
+        let row = [
+            one.policy.to_string(),
+            median(&one.full),
+            median(&one.empty),
+            kept,
+        ];
+        table.rows.push(row.into());
+    }
+    table
+}
+
+fn checks(sustained: &[Sustained]) -> Vec<Check> {
+    let kept = |policy| {
+        let sustained = sustained
+            .iter()
+            .find(|one| one.policy == MergePolicy::name(policy));
+        sustained.and_then(Sustained::kept)
+    };
+    vec![
+        Check::new(
+            "sustained rate at V = 0.9 over the rate of an empty store",
+            kept(MergePolicy::default()),
+            Relation::AtLeast,
+            Some(0.9),
+            "",
+        ),
+        Check::new(
+            "the same of the paper's baseline, fifo (it is to collapse)",
+            kept(MergePolicy::Fifo),
+            Relation::Below,
+            Some(0.9),
+            "",
+        ),
+    ]
+}
