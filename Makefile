@@ -17,7 +17,7 @@ page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.h
 
 .PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak \
-        bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real fuzz fmt doc clean
+        bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults fuzz fmt doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' Makefile
@@ -88,7 +88,7 @@ bench-simulate: ## The whole engine against plain models: millions of steps, cra
 bench-raid-matrix: ## The array under the paper's matrix of loads, modelled; syndromes a second
 	cargo run --release --locked -p seiner-bench -- raid-matrix $(ARGS)
 
-bench-raid-heldout: ## The array under loads it was not tuned for, modelled
+bench-raid-heldout: ## The array under loads by which merging is judged, modelled
 	cargo run --release --locked -p seiner-bench -- raid-heldout $(ARGS)
 
 bench-raid-phases: ## How soon the array follows a load that changes, modelled
@@ -97,6 +97,9 @@ bench-raid-phases: ## How soon the array follows a load that changes, modelled
 bench-raid-real: ## Arrays on real files behind a network block device: verified by fio, processor time a request
 	scripts/need.sh fio nbdkit
 	cargo run --release --locked -p seiner-bench -- raid-real $(ARGS)
+
+bench-raid-faults: ## 100,000 seeded runs of the array under faults: ARGS='--runs 1000000' for more
+	cargo run --release --locked -p seiner-bench -- raid-faults $(ARGS)
 
 fuzz: ## Hostile bytes for every decoder, FUZZ_SECONDS each (nightly Rust and cargo-fuzz)
 	scripts/fuzz.sh $(FUZZ_SECONDS)

@@ -38,6 +38,9 @@ step format cargo fmt --all --check -- -l
 step lint cargo clippy --locked --workspace --all-targets -- -D warnings
 step programs cargo build --locked -p seiner -p seiner-sim || finish
 step rust cargo test --locked --workspace --no-fail-fast
+array_runs=50000
+[ -z "$slow" ] || array_runs=250000
+step array-faults env SEINER_SIM_RUNS="${SEINER_SIM_RUNS:-$array_runs}" cargo test --locked -p seiner-raid --test faults
 step simulation target/debug/simulate "${simulations:-1000}"
 step page-units web test:unit
 step page-browser web test:browser

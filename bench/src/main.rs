@@ -62,12 +62,14 @@ enum Benchmark {
     Simulate(run::simulate::Settings),
     /// The paper's matrix of loads on a modelled array
     RaidMatrix(run::raid_matrix::Settings),
-    /// Loads that were never looked at while merging was tuned
+    /// Loads by which merging is judged, and on which it is never tuned
     RaidHeldout(run::raid_heldout::Settings),
     /// A load that changes
     RaidPhases(run::raid_phases::Settings),
     /// Arrays on real files behind a network block device
     RaidReal(run::raid_real::Settings),
+    /// Many seeded runs of the array under faults
+    RaidFaults(run::raid_faults::Settings),
     /// Only makes the page anew
     Summary,
 }
@@ -94,6 +96,7 @@ fn main() -> Result<()> {
         Benchmark::RaidHeldout(settings) => run::raid_heldout::run(&settings, &places),
         Benchmark::RaidPhases(settings) => run::raid_phases::run(&settings, &places),
         Benchmark::RaidReal(settings) => run::raid_real::run(&settings, &places),
+        Benchmark::RaidFaults(settings) => run::raid_faults::run(&settings, &places),
         Benchmark::Summary => report::summarise(&places),
     }
 }

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 14] = [
+pub const BENCHMARKS: [&str; 16] = [
     "peers",
     "embedded",
     "restart",
@@ -28,6 +28,7 @@ pub const BENCHMARKS: [&str; 14] = [
     "raid-heldout",
     "raid-phases",
     "raid-real",
+    "raid-faults",
 ];
 
 /// Everything that a benchmark has to say.

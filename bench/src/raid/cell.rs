@@ -14,8 +14,10 @@ const ROUNDS: u64 = 50;
 const LEAST_REQUESTS: u64 = 8000;
 /// A cell ends after this time, however few requests were answered.
 const LONGEST_RUN: Nanos = 10_000_000_000;
-/// Not measured.
-const WARM_UP: Nanos = 20_000_000;
+/// And goes on for this time at the least, however many were.
+const LEAST_TIME: Nanos = 50_000_000;
+/// Not measured: how soon a strategy adapts is shown by `raid-phases`.
+const WARM_UP: Nanos = 50_000_000;
 
 /// A load on an array.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct Cell {
     pub group: String,
     /// The load.
     pub load: Load,
+    /// The array's shape.
+    pub geometry: Geometry,
     /// The members.
     pub model: Model,
 }
@@ -67,6 +71,7 @@ impl Cell {
                 submit: 1500,
                 jitter: 0,
             },
+            geometry: papers_array(),
             model: Model::NVME,
         }
     }
@@ -90,6 +95,7 @@ impl Cell {
             .map(|job| job.threads * job.depth)
             .sum();
         run(&Run {
+            geometry: self.geometry,
             model: self.model,
             phases: vec![Phase {
                 load: self.load.clone(),
@@ -101,17 +107,21 @@ impl Cell {
     }
 }
 
+fn papers_array() -> Geometry {
+    Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES).expect("the paper's array is sound")
+}
+
 /// The paper's array, with nothing to do.
 pub fn base(merging: Merging) -> Run {
     Run {
-        geometry: Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES)
-            .expect("the paper's array is sound"),
+        geometry: papers_array(),
         model: Model::NVME,
         merging,
         longest_hold: LONGEST_HOLD,
         phases: Vec::new(),
         warm_up: WARM_UP,
         most_requests: 0,
+        least_time: LEAST_TIME,
         sample: 0,
         seed: 1,
     }

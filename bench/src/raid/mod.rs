@@ -2,5 +2,6 @@
 
 pub mod cell;
 pub mod heldout;
+pub mod matrix;
 pub mod outcome;
-pub mod tuning;
+pub mod practice;

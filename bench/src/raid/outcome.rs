@@ -119,9 +119,11 @@ fn worst(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// A row for each group of cells.
-pub fn groups(outcomes: &[Outcome]) -> Table {
+pub fn groups(title: &str, outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
-        "Rate against the best of never, batch and always, by group: worst cell, geometric mean",
+        format!(
+            "Rate against the best of never, batch and always, {title}: worst cell, geometric mean"
+        ),
         &[
             "group",
             "cells",
@@ -208,26 +210,19 @@ pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
     table
 }
 
-/// What is demanded of the default; `least` is for the cell in which it does worst.
-pub fn checks(outcomes: &[Outcome], least: f64) -> Vec<Check> {
+/// What is demanded of the default in cells called so; `least` is for the cell in which it does worst.
+pub fn checks(cells: &str, outcomes: &[Outcome], least: f64) -> Vec<Check> {
     let ratios = || {
         outcomes
             .iter()
             .map(|outcome| outcome.of_best(Merging::Adaptive))
     };
-    let at_least = |name: &str, value, bound| {
+    let at_least = |what: &str, value, bound| {
+        let name = format!("{cells}: default over the best static strategy, {what}");
         Check::new(name, Some(value), Relation::AtLeast, Some(bound), "")
     };
     vec![
-        at_least(
-            "default over the best static strategy, worst cell",
-            worst(ratios()),
-            least,
-        ),
-        at_least(
-            "default over the best static strategy, geometric mean",
-            mean(ratios()),
-            1.0,
-        ),
+        at_least("worst cell", worst(ratios()), least),
+        at_least("geometric mean", mean(ratios()), 1.0),
     ]
 }

@@ -8,6 +8,7 @@ pub mod merge_rate;
 pub mod merge_sim;
 pub mod merge_writes;
 pub mod peers;
+pub mod raid_faults;
 pub mod raid_heldout;
 pub mod raid_matrix;
 pub mod raid_phases;

@@ -1,4 +1,4 @@
-//! `raid-heldout`: loads that were never looked at while merging was tuned.
+//! `raid-heldout`: loads by which merging is judged, and on which it is never tuned.
 
 use crate::raid::outcome::{self, Outcome};
 use crate::raid::{cell, heldout};
@@ -11,8 +11,9 @@ use serde_json::json;
 #[derive(Args)]
 pub struct Settings {}
 
-const PURPOSE: &str = "As `raid-matrix`, with loads that were never looked at while merging was tuned: odd depths, 12 KiB, jittered \
-    arrivals, several streams mixed in one area, holes, slower and faster members.";
+const PURPOSE: &str = "As `raid-matrix`, with loads by which merging is judged and on which it is never tuned (tuning and judging cells are \
+    separate: `matrix.rs` and `practice.rs` against `heldout.rs`): odd depths, 12 and 20 KiB, jittered arrivals, streams mixed in \
+    one area, holes, slower, faster and uneven members, other numbers of members and strips, different loads beside each other.";
 
 /// Runs it.
 pub fn run(_: &Settings, places: &Places) -> Result<()> {
@@ -22,9 +23,9 @@ pub fn run(_: &Settings, places: &Places) -> Result<()> {
         cell::LONGEST_HOLD / 1000
     ));
     let outcomes = outcome::measure(heldout::cells());
-    report.tables.push(outcome::groups(&outcomes));
+    report.tables.push(outcome::groups("by group", &outcomes));
     report.tables.push(outcome::worst_cells(&outcomes, 12));
-    report.checks = outcome::checks(&outcomes, 0.95);
+    report.checks = outcome::checks("held-out cells", &outcomes, 0.95);
     report.measured = json!(outcomes.iter().map(Outcome::json).collect::<Vec<_>>());
     report.finish(places)
 }

@@ -105,6 +105,7 @@ fn measure(merging: Merging, phases: &[Phase]) -> Measured {
     simulate(&Run {
         phases: phases.to_vec(),
         most_requests: u64::MAX / 8,
+        least_time: 0,
         sample: SPAN,
         warm_up: 0,
         ..cell::base(merging)

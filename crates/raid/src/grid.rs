@@ -394,7 +394,18 @@ impl<B: Block> Grid<B> {
             .any(|(at, cell)| at % columns < data && cell.lost && cell.old.is_none())
     }
 
-    /// Makes all syndromes anew from the data, which must have been found.
+    /// Asks no more for rows that nothing gives any more.
+    pub fn forgo_lost_rows(&mut self) {
+        for row in self.row_numbers() {
+            let wanted = (0..self.geometry.members()).filter(|&at| self.cell(at, row).wanted);
+            if self.gather(row, wanted.collect(), &mut |_| {}).is_none() {
+                (0..self.geometry.members())
+                    .for_each(|column| self.cell_mut(column, row).wanted = false);
+            }
+        }
+    }
+
+    /// Makes the syndromes of rows anew of which all data were found.
     pub fn encode_anew(&mut self) {
         let first = self.geometry.data_columns();
         for row in self.row_numbers() {
@@ -402,6 +413,9 @@ impl<B: Block> Grid<B> {
                 .data()
                 .filter_map(|column| self.cell(column, row).old.as_ref())
                 .collect();
+            if data.len() < first {
+                continue;
+            }
             for (at, block) in code::encode(&self.geometry, &data).into_iter().enumerate() {
                 self.write(first + at, row, block);
             }

@@ -1,12 +1,12 @@
 //! Sums and products over many bytes at once.
 //!
-//! The loops are plain Rust over slices, built several times over for ever wider registers; the widest that the processor
-//! has is chosen at run time.
+//! The loops of [`vector`] are built for AVX-512 with GFNI and for AVX2; the widest that the processor has is chosen at run
+//! time. What is left over, and everything on other processors, is plain Rust.
+
+#[cfg(target_arch = "x86_64")]
+mod vector;
 
 use crate::galois::{OVERFLOW, double};
-
-/// Bytes of every strip that are treated before the next: both syndromes and some strips fit the first cache.
-const PIECE: usize = 2048;
 
 /// What the processor can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,117 +19,121 @@ enum Width {
 }
 
 impl Width {
+    /// The widest.
     fn here() -> Width {
+        *Width::all().last().expect("there is a plain one")
+    }
+
+    /// All that this processor has, ever wider.
+    fn all() -> &'static [Width] {
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
-                return Width::Avx512;
-            }
-            if is_x86_feature_detected!("avx2") {
-                return Width::Avx2;
+            let has_avx2 = is_x86_feature_detected!("avx2");
+            let has_avx512 =
+                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("gfni");
+            match (has_avx2, has_avx512) {
+                (true, true) => return &[Width::Plain, Width::Avx2, Width::Avx512],
+                (true, false) => return &[Width::Plain, Width::Avx2],
+                _ => {}
             }
         }
-        Width::Plain
+        &[Width::Plain]
+    }
+
+    fn pq(self, data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
+        let done = match self {
+            Width::Plain => 0,
+            // SAFETY: `all` saw that the processor has it.
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unsafe_code)]
+            Width::Avx2 => unsafe { avx2::pq(data, p, q) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unsafe_code)]
+            Width::Avx512 => unsafe { avx512::pq(data, p, q) },
+        };
+        pq_plain(data, p, q, done);
+    }
+
+    fn add_scaled(self, sum: &mut [u8], factor: u8, other: &[u8]) {
+        let done = match self {
+            Width::Plain => 0,
+            // SAFETY: `all` saw that the processor has it.
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unsafe_code)]
+            Width::Avx2 => unsafe { avx2::add_scaled(sum, factor, other) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unsafe_code)]
+            Width::Avx512 => unsafe { avx512::add_scaled(sum, factor, other) },
+        };
+        add_scaled_plain(&mut sum[done..], factor, &other[done..]);
     }
 }
 
-/// Builds a loop for every width, and a function that calls the one for this processor.
-macro_rules! for_every_width {
-    ($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*), $kernel:ident) => {
-        $(#[$doc])*
-        pub fn $name($($argument: $type),*) {
-            #[cfg(target_arch = "x86_64")]
-            mod wide {
-                #[target_feature(enable = "avx2")]
-                pub fn avx2($($argument: $type),*) {
-                    super::$kernel($($argument),*);
-                }
-                #[target_feature(enable = "avx512f,avx512bw")]
-                pub fn avx512($($argument: $type),*) {
-                    super::$kernel($($argument),*);
-                }
+/// Builds the loops for a register.
+#[cfg(target_arch = "x86_64")]
+macro_rules! built_for {
+    ($name:ident, $features:literal, $register:ident) => {
+        #[allow(unsafe_code)]
+        mod $name {
+            use super::vector::{self, $register};
+
+            #[target_feature(enable = $features)]
+            pub fn pq(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) -> usize {
+                // SAFETY: whoever calls this has seen that the processor has the instructions.
+                unsafe { vector::pq::<$register>(data, p, q) }
             }
-            match Width::here() {
-                Width::Plain => $kernel($($argument),*),
-                // SAFETY: the processor was just seen to have what the function was built for, and that is all it wants.
-                #[cfg(target_arch = "x86_64")]
-                #[allow(unsafe_code)]
-                Width::Avx2 => unsafe { wide::avx2($($argument),*) },
+
+            #[target_feature(enable = $features)]
+            pub fn add_scaled(sum: &mut [u8], factor: u8, other: &[u8]) -> usize {
                 // SAFETY: as above.
-                #[cfg(target_arch = "x86_64")]
-                #[allow(unsafe_code)]
-                Width::Avx512 => unsafe { wide::avx512($($argument),*) },
+                unsafe { vector::add_scaled::<$register>(sum, factor, other) }
             }
         }
     };
 }
 
-for_every_width!(
-    /// Both syndromes of strips of equal length: P their sum, Q the sum of each times the power of 2 of its place.
-    pq(data: &[&[u8]], p: &mut [u8], q: &mut [u8]),
-    pq_any
-);
-for_every_width!(
-    /// Adds `other` to `sum`.
-    add(sum: &mut [u8], other: &[u8]),
-    add_any
-);
-for_every_width!(
-    /// Adds `factor` times `other` to `sum`.
-    add_scaled(sum: &mut [u8], factor: u8, other: &[u8]),
-    add_scaled_any
-);
+#[cfg(target_arch = "x86_64")]
+built_for!(avx2, "avx2", Half);
+#[cfg(target_arch = "x86_64")]
+built_for!(avx512, "avx512f,gfni", Wide);
 
-/// Horner's rule from the last strip to the first, two strips at a time, so that syndromes are loaded and stored half as
-/// often as data; a piece of all strips at a time, so that they stay in the first cache.
-#[inline(always)]
-fn pq_any(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
-    let length = p.len();
-    assert!(q.len() == length && data.iter().all(|strip| strip.len() == length));
-    for start in (0..length).step_by(PIECE) {
-        let piece = start..length.min(start + PIECE);
-        let (p, q) = (&mut p[piece.clone()], &mut q[piece.clone()]);
-        let (odd, pairs) = data.split_at(data.len() % 2);
-        p.fill(0);
-        q.fill(0);
-        for pair in pairs.chunks_exact(2).rev() {
-            add_two(p, q, &pair[0][piece.clone()], &pair[1][piece.clone()]);
-        }
-        for strip in odd {
-            add_one(p, q, &strip[piece.clone()]);
-        }
-    }
+/// Both syndromes of strips of equal length: P their sum, Q the sum of each times the power of 2 of its place.
+pub fn pq(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
+    Width::here().pq(data, p, q);
 }
 
-/// Two steps of Horner's rule.
-#[inline(always)]
-fn add_two(p: &mut [u8], q: &mut [u8], lower: &[u8], upper: &[u8]) {
-    for (((p, q), lower), upper) in p.iter_mut().zip(q).zip(lower).zip(upper) {
-        *p ^= lower ^ upper;
-        *q = double(double(*q) ^ upper) ^ lower;
-    }
+/// Adds `factor` times `other` to `sum`.
+pub fn add_scaled(sum: &mut [u8], factor: u8, other: &[u8]) {
+    Width::here().add_scaled(sum, factor, other);
 }
 
-/// One step of Horner's rule.
-#[inline(always)]
-fn add_one(p: &mut [u8], q: &mut [u8], strip: &[u8]) {
-    for ((p, q), byte) in p.iter_mut().zip(q).zip(strip) {
-        *p ^= byte;
-        *q = double(*q) ^ byte;
-    }
-}
-
-#[inline(always)]
-fn add_any(sum: &mut [u8], other: &[u8]) {
+/// Adds `other` to `sum`.
+pub fn add(sum: &mut [u8], other: &[u8]) {
     assert_eq!(sum.len(), other.len());
     for (sum, other) in sum.iter_mut().zip(other) {
         *sum ^= other;
     }
 }
 
-/// Horner's rule over the bits of the factor: no tables, so that any width of register does.
-#[inline(always)]
-fn add_scaled_any(sum: &mut [u8], factor: u8, other: &[u8]) {
+/// Both syndromes from byte `from` on, by Horner's rule from the last strip to the first.
+fn pq_plain(data: &[&[u8]], p: &mut [u8], q: &mut [u8], from: usize) {
+    let length = p.len();
+    assert!(q.len() == length && data.iter().all(|strip| strip.len() == length));
+    let (p, q) = (&mut p[from..], &mut q[from..]);
+    p.fill(0);
+    q.fill(0);
+    for strip in data.iter().rev() {
+        for ((p, q), byte) in p.iter_mut().zip(&mut *q).zip(&strip[from..]) {
+            *p ^= byte;
+            *q = double(*q) ^ byte;
+        }
+    }
+}
+
+/// Horner's rule over the bits of the factor: no tables, so that the compiler can use registers of any width.
+fn add_scaled_plain(sum: &mut [u8], factor: u8, other: &[u8]) {
     assert_eq!(sum.len(), other.len());
     let masks: [u8; 8] = std::array::from_fn(|bit| if factor >> bit & 1 == 1 { 0xff } else { 0 });
     for (sum, &other) in sum.iter_mut().zip(other) {
@@ -161,21 +165,55 @@ mod tests {
             for length in [1, 63, 64, 65, 1000, 4096] {
                 let data = strips(&mut rng, count, length);
                 let slices: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
-                let (mut p, mut q) = (vec![1; length], vec![2; length]);
-                pq(&slices, &mut p, &mut q);
-                for at in 0..length {
-                    let sum = data.iter().fold(0, |sum, strip| sum ^ strip[at]);
-                    let weighted = data.iter().enumerate().fold(0, |sum, (column, strip)| {
-                        sum ^ multiply(coefficient(column), strip[at])
-                    });
-                    assert_eq!(
-                        (p[at], q[at]),
-                        (sum, weighted),
-                        "{count} strips of {length}, byte {at}"
-                    );
+                for width in Width::all() {
+                    let (mut p, mut q) = (vec![1; length], vec![2; length]);
+                    width.pq(&slices, &mut p, &mut q);
+                    check(&data, &p, &q, *width);
                 }
             }
         }
+    }
+
+    fn check(data: &[Vec<u8>], p: &[u8], q: &[u8], width: Width) {
+        for at in 0..p.len() {
+            let sum = data.iter().fold(0, |sum, strip| sum ^ strip[at]);
+            let weighted = data.iter().enumerate().fold(0, |sum, (column, strip)| {
+                sum ^ multiply(coefficient(column), strip[at])
+            });
+            let (count, length) = (data.len(), p.len());
+            assert_eq!(
+                (p[at], q[at]),
+                (sum, weighted),
+                "{count} strips of {length}, byte {at}, {width:?}"
+            );
+        }
+    }
+
+    /// `golden/raid/syndromes.c` made them.
+    #[test]
+    fn syndromes_are_those_of_isa_l() {
+        let mut golden = include_bytes!("../../../golden/raid/syndromes.bin").as_slice();
+        let mut state = 1u64;
+        for (count, length) in [(3, 64), (4, 512), (5, 96), (16, 256), (40, 320)] {
+            let mut byte = || {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                (state >> 56) as u8
+            };
+            let strips: Vec<Vec<u8>> = (0..count)
+                .map(|_| (0..length).map(|_| byte()).collect())
+                .collect();
+            let slices: Vec<&[u8]> = strips.iter().map(Vec::as_slice).collect();
+            let (expected, rest) = golden.split_at(2 * length);
+            golden = rest;
+            for width in Width::all() {
+                let (mut p, mut q) = (vec![0; length], vec![0; length]);
+                width.pq(&slices, &mut p, &mut q);
+                assert_eq!([p, q].concat(), expected, "{count} strips, {width:?}");
+            }
+        }
+        assert!(golden.is_empty());
     }
 
     #[test]
@@ -183,12 +221,14 @@ mod tests {
         let mut rng = SimRng::new(2);
         let data = strips(&mut rng, 2, 300);
         for factor in 0..=255 {
-            let mut sum = data[0].clone();
-            add_scaled(&mut sum, factor, &data[1]);
             let expected: Vec<u8> = (0..300)
                 .map(|at| data[0][at] ^ multiply(factor, data[1][at]))
                 .collect();
-            assert_eq!(sum, expected, "factor {factor}");
+            for width in Width::all() {
+                let mut sum = data[0].clone();
+                width.add_scaled(&mut sum, factor, &data[1]);
+                assert_eq!(sum, expected, "factor {factor}, {width:?}");
+            }
         }
         let mut sum = data[0].clone();
         add(&mut sum, &data[1]);

@@ -79,6 +79,10 @@ pub struct Execution<B> {
     pub writing: bool,
     /// All data of the stripe are written.
     pub full: bool,
+    /// Rows of it are lost, and the rest is done without them.
+    pub partly_lost: bool,
+    /// The member that is rebuilt was there when its strip was written, and has been since.
+    pub rebuilds: bool,
     /// Blocks are read one by one, to learn which of them cannot be.
     pub careful: bool,
     /// Since when it could have begun, had there been room.

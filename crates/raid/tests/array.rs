@@ -63,10 +63,20 @@ impl Array {
 
     /// Lets all operations end, in the order in which they came.
     fn run(&mut self) {
+        self.run_without(|_| false);
+    }
+
+    /// The same, but these blocks of members cannot be read.
+    fn run_without(&mut self, unreadable: impl Fn(u64) -> bool) {
         while !self.operations.is_empty() {
             let operation = self.operations.remove(0);
             let member = &mut self.members[operation.member];
             let outcome = match operation.action {
+                Action::Read { start, blocks }
+                    if (start..start + u64::from(blocks)).any(&unreadable) =>
+                {
+                    Outcome::Unreadable
+                }
                 Action::Read { start, blocks } => {
                     Outcome::Read(member[start as usize..][..blocks as usize].to_vec())
                 }
@@ -340,6 +350,61 @@ fn a_flush_without_any_member_fails() {
         reply.unwrap().result.as_ref().unwrap_err(),
         &Failure::Broken
     );
+}
+
+#[test]
+fn a_rebuild_that_could_not_write_its_member_does_not_count_when_that_is_replaced_again() {
+    let mut array = Array::new(Level::Raid6, 5, 4 << 10, Merging::Batch);
+    let size = array.shard.geometry().blocks();
+    array.write(0, size, 3);
+    array.run();
+    array.shard.lose_member(2);
+    array.shard.replace_member(2);
+    array.shard.rebuild(0, 900, 2, 0);
+    array.collect();
+    array.shard.lose_member(2);
+    // A sector of member 0 cannot be read either, so that something is written, and the rebuild has not ended yet.
+    while let Some(at) = array
+        .operations
+        .iter()
+        .position(|operation| matches!(operation.action, Action::Read { .. }))
+    {
+        let operation = array.operations.remove(at);
+        let Action::Read { start, blocks } = operation.action else {
+            unreachable!("it was looked for");
+        };
+        let outcome = if operation.member == 0 {
+            Outcome::Unreadable
+        } else {
+            Outcome::Read(
+                array.members[operation.member][start as usize..][..blocks as usize].to_vec(),
+            )
+        };
+        array.shard.completed(0, operation.id, outcome);
+        array.collect();
+    }
+    assert!(!array.operations.is_empty() && !array.answered(900));
+    array.members[2].fill(page(0xee, 0));
+    array.shard.replace_member(2);
+    array.run();
+    assert!(array.answered(900));
+    let read = array.read(0, size).unwrap();
+    let sound = |(block, read): (usize, &Page)| read.same(&page(3, block as u64));
+    assert!(read.iter().enumerate().all(sound));
+}
+
+#[test]
+fn copies_of_a_mirror_are_made_alike_even_beside_a_block_that_is_lost() {
+    let mut array = Array::new(Level::Raid1, 2, 8 << 10, Merging::Batch);
+    array.members[0][1] = page(1, 1);
+    array.members[1][1] = page(2, 1);
+    array.shard.resync(0, 900, 0);
+    array.collect();
+    array.run_without(|block| block == 0);
+    let reply = array.replies.iter().find(|reply| reply.token == 900);
+    let expected = Failure::Lost { stripe: 0 };
+    assert_eq!(reply.unwrap().result.as_ref().unwrap_err(), &expected);
+    assert!(array.members[0][1].same(&array.members[1][1]));
 }
 
 #[test]

@@ -7,19 +7,27 @@ use seiner_raid::{Geometry, Level, Merging, Nanos};
 
 const HOLD: Nanos = 1_000_000;
 
-fn measure(merging: Merging, address: Address, depth: usize) -> Measured {
+fn job(address: Address, threads: usize, depth: usize) -> Job {
     let mix = vec![Mix {
         weight: 1,
         write: true,
         blocks: 1,
         address,
     }];
+    Job {
+        mix,
+        threads,
+        depth,
+    }
+}
+
+fn measure(merging: Merging, address: Address, depth: usize) -> Measured {
+    measure_jobs(merging, vec![job(address, 1, depth)])
+}
+
+fn measure_jobs(merging: Merging, jobs: Vec<Job>) -> Measured {
     let load = Load {
-        jobs: vec![Job {
-            mix,
-            threads: 1,
-            depth,
-        }],
+        jobs,
         submit: 1500,
         jitter: 0,
     };
@@ -34,6 +42,7 @@ fn measure(merging: Merging, address: Address, depth: usize) -> Measured {
         }],
         warm_up: 10_000_000,
         most_requests: 4000,
+        least_time: 0,
         sample: 0,
         seed: 7,
     })
@@ -99,6 +108,41 @@ fn random_writes_are_not_held() {
         always.longest >= HOLD && always.rate() < 0.5 * batch.rate(),
         "holding them costs what the paper says"
     );
+}
+
+#[test]
+fn the_default_finds_by_measuring_that_holding_everything_pays_where_estimates_do_not_see_it() {
+    let jobs = || {
+        vec![
+            job(Address::Sequential, 2, 24),
+            job(Address::Sequential, 8, 2),
+        ]
+    };
+    let [batch, always, ours] = [Merging::Batch, Merging::Always, Merging::Adaptive]
+        .map(|merging| measure_jobs(merging, jobs()).rate());
+    assert!(always > 2.0 * batch, "{always} against {batch}");
+    assert!(ours > 0.9 * always, "{ours} against {always}");
+}
+
+#[test]
+fn trying_what_does_not_pay_costs_little() {
+    for (address, depth) in [
+        (Address::Sequential, 4),
+        (Address::Sequential, 16),
+        (Address::Holes(12), 6),
+        (Address::Streams(5), 8),
+    ] {
+        let fixed = [Merging::Never, Merging::Batch, Merging::Always];
+        let best = fixed
+            .map(|merging| measure(merging, address, depth).rate())
+            .into_iter()
+            .fold(0.0, f64::max);
+        let ours = measure(Merging::Adaptive, address, depth).rate();
+        assert!(
+            ours > 0.95 * best,
+            "{address:?}, depth {depth}: {ours} against {best}"
+        );
+    }
 }
 
 #[test]

@@ -51,6 +51,8 @@ impl Default for AdaptiveSettings {
 
 /// What is due at the least for a write to wait for it, in blocks.
 const LEAST_DUE: f64 = 0.2;
+/// The share of acknowledged blocks that must have been followed up promptly for a write to wait for more.
+const LEAST_FOLLOWED: f64 = 0.5;
 /// Stripes that a stream's bitmaps are kept of.
 const REMEMBERED: usize = 4;
 /// Weight of a new value in a mean of times and shares.
@@ -118,6 +120,8 @@ pub struct Adaptive {
     places: BTreeMap<u64, usize>,
     arrivals: u64,
     stirred: Vec<u64>,
+    /// Whether its verdicts are followed, so that times tell what they lead to.
+    followed: bool,
     /// Mean times to write a part of a stripe, and a whole one.
     partial: Option<f64>,
     full: Option<f64>,
@@ -139,6 +143,7 @@ impl Adaptive {
             places: BTreeMap::new(),
             arrivals: 0,
             stirred: Vec::new(),
+            followed: true,
             partial: None,
             full: None,
             least_partial: f64::INFINITY,
@@ -178,6 +183,26 @@ impl Adaptive {
         let generation = stream.generation.wrapping_add(1) & 0xff_ffff;
         *stream = Stream::new(generation, arrival, self.settings);
         at
+    }
+
+    /// Whether a write that just arrived continues a stream.
+    pub fn continues(&mut self, mark: Mark) -> bool {
+        let least = self.settings.least_run;
+        self.marked(mark).is_some_and(|stream| stream.run >= least)
+    }
+
+    /// Whether every block of a stripe has come once already, so that it will not become whole.
+    pub fn is_complete(&self, stripe: u64) -> bool {
+        let stream = self.places.get(&stripe).map(|&at| &self.streams[at]);
+        stream.is_some_and(|stream| stream.to_come(stripe, self.stripe_blocks) == 0)
+    }
+
+    /// Its verdicts are followed from now on, or not: times are measured only while they are.
+    pub fn follow(&mut self, followed: bool) {
+        self.followed = followed;
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.begun = None);
     }
 
     fn marked(&mut self, mark: Mark) -> Option<&mut Stream> {
@@ -292,7 +317,7 @@ impl Stream {
     }
 
     /// Notes the blocks of an arrival; gives the stripe that is forgotten for it.
-    fn note(&mut self, arrival: &Arrival, stripe_blocks: u32) -> Option<u64> {
+    fn note(&mut self, arrival: &Arrival, stripe_blocks: u32, followed: bool) -> Option<u64> {
         if !self
             .written
             .iter()
@@ -304,7 +329,9 @@ impl Stream {
                 bitmap,
                 blocks: 0,
             });
-            self.pass(arrival.now);
+            if followed {
+                self.pass(arrival.now);
+            }
         }
         let found = self
             .written
@@ -368,7 +395,7 @@ impl Strategy for Adaptive {
         let stream = &mut self.streams[at];
         stream.used = self.arrivals;
         stream.arrive(arrival, &self.settings);
-        let forgotten = stream.note(arrival, self.stripe_blocks);
+        let forgotten = stream.note(arrival, self.stripe_blocks, self.followed);
         let others = stream
             .held
             .iter()
@@ -395,7 +422,8 @@ impl Strategy for Adaptive {
         }
         let patience = (settings.patience_gaps * stream.gap).max(1000.0) as Nanos;
         let fills = matches!(stream.mode, Mode::Fill(_));
-        let gathers_until = if stream.due >= LEAST_DUE {
+        let prompt = stream.followed >= LEAST_FOLLOWED * stream.acknowledged;
+        let gathers_until = if stream.due >= LEAST_DUE && prompt {
             stream.last_event + patience
         } else {
             0
@@ -439,6 +467,9 @@ impl Strategy for Adaptive {
     }
 
     fn written(&mut self, now: Nanos, started: Nanos, full: bool) {
+        if !self.followed {
+            return;
+        }
         let time = (now - started) as f64;
         let mean = if full {
             &mut self.full

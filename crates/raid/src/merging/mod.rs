@@ -5,11 +5,14 @@
 //! behind a busy stripe wait anyway. Strategies see addresses and times, never contents.
 
 mod adaptive;
+mod cost;
 mod fixed;
+mod guard;
 mod paper;
 
 pub use adaptive::{Adaptive, AdaptiveSettings};
 pub use fixed::{Always, Batch, Never};
+pub use guard::{Guard, GuardSettings};
 pub use paper::{Paper, PaperSettings};
 
 use crate::request::Nanos;
@@ -81,6 +84,12 @@ pub trait Strategy {
     /// The writing of a stripe has ended that began at `started`; it was `full` or a part.
     fn written(&mut self, _now: Nanos, _started: Nanos, _full: bool) {}
 
+    /// A read has arrived.
+    fn read_began(&mut self, _now: Nanos) {}
+
+    /// A read of so many blocks has been answered.
+    fn read_ended(&mut self, _now: Nanos, _blocks: u32) {}
+
     /// Nothing concerns the stripe any more.
     fn idle(&mut self, _stripe: u64) {}
 
@@ -138,7 +147,8 @@ impl Merging {
                 longest_hold,
             )),
             Merging::Adaptive => {
-                Box::new(Adaptive::new(AdaptiveSettings::default(), stripe_blocks))
+                let model = Adaptive::new(AdaptiveSettings::default(), stripe_blocks);
+                Box::new(Guard::new(GuardSettings::default(), model))
             }
         }
     }

@@ -58,6 +58,8 @@ impl<B: Block> Shard<B> {
             outstanding: 0,
             writing: false,
             full,
+            partly_lost: false,
+            rebuilds: false,
             careful,
             started: since,
         };
@@ -117,6 +119,12 @@ impl<B: Block> Shard<B> {
             return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
         }
         match execution.grid.plan(|column| live[column]) {
+            // Copies of a mirror that differ must not, even where blocks beside them are lost.
+            Plan::Impossible if resync && mirror && !execution.partly_lost => {
+                execution.partly_lost = true;
+                execution.grid.forgo_lost_rows();
+                self.advance(now, number)
+            }
             Plan::Impossible => self.give_up(now, number),
             Plan::Read(_, ranges) => {
                 let careful = execution.careful;
@@ -196,8 +204,12 @@ impl<B: Block> Shard<B> {
     }
 
     fn write_cells(&mut self, now: Nanos, number: u64, live: &[bool]) {
+        let geometry = self.geometry;
         let execution = self.running(number);
         execution.writing = true;
+        if let Purpose::Job(Job::Rebuild { member, .. }) = execution.purpose {
+            execution.rebuilds = live[geometry.column(number, member)];
+        }
         let durable = match &execution.purpose {
             Purpose::Write(parts) => parts.iter().any(|part| part.durable),
             // What is rebuilt or repaired counts as there from now on, so no power cut may take it back.
@@ -290,10 +302,8 @@ impl<B: Block> Shard<B> {
             self.note_execution(number);
         }
         let unwritten = self.writable(number).iter().filter(|&&live| !live).count();
-        let failure =
-            failure
-                .or((unwritten > self.geometry.syndromes())
-                    .then_some(Failure::Lost { stripe: number }));
+        let lost = unwritten > self.geometry.syndromes() || self.running(number).partly_lost;
+        let failure = failure.or(lost.then_some(Failure::Lost { stripe: number }));
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         let execution = stripe.running.take().expect("the caller has it");
         match execution.purpose {
@@ -314,7 +324,7 @@ impl<B: Block> Shard<B> {
                 Job::Read { request, .. } | Job::Resync { request } | Job::Scrub { request },
             ) => self.end(now, request, failure),
             Purpose::Job(Job::Rebuild { request, member }) => {
-                if failure.is_none() {
+                if failure.is_none() && execution.rebuilds {
                     self.mark_rebuilt(member, number);
                 }
                 self.end(now, request, failure);

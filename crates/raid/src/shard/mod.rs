@@ -19,7 +19,7 @@ use crate::request::{
 };
 use crate::router::Sharding;
 use crate::slab::Slab;
-use crate::stripe::{Job, Stripe};
+use crate::stripe::{Job, Purpose, Stripe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How an array behaves.
@@ -354,6 +354,9 @@ impl<B: Block> Shard<B> {
                 running
                     .grid
                     .lose_column(self.geometry.column(number, member));
+                if let Purpose::Job(Job::Rebuild { member: one, .. }) = running.purpose {
+                    running.rebuilds &= one != member;
+                }
             }
         }
     }
@@ -499,6 +502,7 @@ impl<B: Block> Shard<B> {
         let pending = self.requests.remove(request).expect("seen a moment ago");
         if pending.is_read {
             self.reads -= 1;
+            self.strategy.read_ended(now, pending.data.len() as u32);
         }
         let result = match pending.failure {
             Some(failure) => Err(failure),

@@ -28,6 +28,7 @@ impl<B: Block> Shard<B> {
             member_flushes: None,
         });
         self.reads += 1;
+        self.strategy.read_began(now);
         let mut offset = 0;
         for extent in self.geometry.extents(start, blocks) {
             self.read_extent(now, request, offset, extent);

@@ -11,6 +11,9 @@ use crate::request::{Action, Nanos, Operation, Outcome, Reply, Request, Token};
 use crate::shard::{MemberState, Settings, Shard};
 use seiner_platform::sim::SimRng;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A block of eight bytes: the write that made it, and which of its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -159,6 +162,67 @@ pub fn run(seed: u64, severity: Severity, canary: Option<Canary>) -> Result<Summ
             world.geometry.members(),
             world.settings.merging.name()
         )),
+    }
+}
+
+/// Runs many seeds on all cores. `ended` is told how many have ended, now and then.
+///
+/// # Errors
+/// What the first seed of those in which something was wrong has to say.
+pub fn run_all(
+    seeds: Range<u64>,
+    severity: Severity,
+    ended: &(dyn Fn(u64) + Sync),
+) -> Result<Summary, String> {
+    let next = AtomicU64::new(seeds.start);
+    let found = Mutex::new((Summary::default(), None::<(u64, String)>));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(|| {
+                loop {
+                    let first = next.fetch_add(SHARE, Ordering::Relaxed);
+                    if first >= seeds.end {
+                        return;
+                    }
+                    let share = first..seeds.end.min(first + SHARE);
+                    let done: Vec<_> = share
+                        .clone()
+                        .map(|seed| (seed, run(seed, severity, None)))
+                        .collect();
+                    let mut found = found.lock().expect("no thread panics with the lock");
+                    for (seed, one) in done {
+                        match one {
+                            Ok(summary) => found.0.add(&summary),
+                            Err(wrong) if found.1.as_ref().is_none_or(|(at, _)| seed < *at) => {
+                                found.1 = Some((seed, wrong));
+                            }
+                            Err(_) => {}
+                        }
+                    }
+                    drop(found);
+                    ended(share.end - share.start);
+                }
+            });
+        }
+    });
+    match found.into_inner().expect("no thread panics with the lock") {
+        (sum, None) => Ok(sum),
+        (_, Some((_, wrong))) => Err(wrong),
+    }
+}
+
+/// Seeds that a thread runs before it says so.
+const SHARE: u64 = 64;
+
+impl Summary {
+    fn add(&mut self, other: &Summary) {
+        self.answered += other.answered;
+        self.failed += other.failed;
+        self.deaths += other.deaths;
+        self.rebuilt += other.rebuilt;
+        self.sectors += other.sectors;
+        self.cuts += other.cuts;
     }
 }
 
@@ -559,8 +623,12 @@ impl World {
                         ));
                     }
                 },
-                // Not known: any of them may come back when the member does.
-                Err(_) if self.severity == Severity::Beyond => continue,
+                // Not known: any of them may come back when the member does, and those that were not durable may be lost.
+                Err(_) if self.severity == Severity::Beyond => {
+                    let later = history.iter_mut().skip(self.durable[block as usize] + 1);
+                    later.for_each(|version| version.acknowledged = None);
+                    continue;
+                }
                 Err(failure) => return Err(format!("after a power cut: {failure}")),
             };
             *history = vec![kept];

@@ -26,8 +26,10 @@ pub struct Run {
     pub phases: Vec<Phase>,
     /// Time at the beginning that is not measured.
     pub warm_up: Nanos,
-    /// Requests after which a phase ends even before its time.
+    /// Requests after which a phase ends even before its time, and the time for which it is measured nevertheless.
     pub most_requests: u64,
+    /// See `most_requests`.
+    pub least_time: Nanos,
     /// Counts answers in spans of so long; 0: does not.
     pub sample: Nanos,
     /// Everything random follows from it.
@@ -171,9 +173,9 @@ impl World<'_> {
                     self.measuring = true;
                     (began, before) = (self.now, self.shard.counters());
                 }
-                if self.measured.requests >= self.run.most_requests * (phase as u64 + 1)
-                    || !self.step(ends)
-                {
+                let enough = self.measured.requests >= self.run.most_requests * (phase as u64 + 1)
+                    && self.now >= began + self.run.least_time;
+                if enough || !self.step(ends) {
                     break;
                 }
             }

@@ -1,4 +1,4 @@
-//! The cells on which merging was tuned: the paper's matrix. Those on which it is judged besides are in `heldout.rs`.
+//! The paper's matrix. Merging was tuned on these cells, and on those in `practice.rs`; it is judged by those in `heldout.rs` besides.
 
 use super::cell::{Cell, job, read, write};
 use seiner_raid::simulate::Address::{Random, Sequential};

@@ -1,0 +1,154 @@
+//! Cells on which merging was tuned besides the matrix: what held-out cells were until they had been looked at. It is judged by those in
+//! `heldout.rs`.
+
+use super::cell::{Cell, job, read, write};
+use seiner_raid::simulate::Address::{Holes, Random, Sequential, Streams};
+use seiner_raid::simulate::Model;
+use seiner_raid::{Geometry, Level};
+
+/// Slower than the disks of the matrix: flash behind an older bus.
+const SLOW: Model = Model {
+    read: 180_000,
+    write: 60_000,
+    spread: 30,
+    slots: 32,
+    read_rate: 550_000_000,
+    write_rate: 450_000_000,
+    flush: 500_000,
+};
+
+/// Faster: storage-class memory.
+const FAST: Model = Model {
+    read: 12_000,
+    write: 10_000,
+    spread: 10,
+    slots: 64,
+    read_rate: 6_500_000_000,
+    write_rate: 5_000_000_000,
+    flush: 10_000,
+};
+
+/// Of times that differ much.
+const UNEVEN: Model = Model {
+    read: 90_000,
+    write: 40_000,
+    spread: 60,
+    slots: 24,
+    read_rate: 2_500_000_000,
+    write_rate: 1_200_000_000,
+    flush: 100_000,
+};
+
+/// All of them.
+pub fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for depth in [3, 5, 7, 12, 20, 24, 48] {
+        for threads in [1, 6, 24] {
+            let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
+            cells.push(Cell::new("odd depths, 4 KiB", load));
+        }
+    }
+    for depth in [1, 2, 5, 6, 11, 27] {
+        for threads in [1, 8] {
+            let load = vec![job(vec![write(1, 3, Sequential)], threads, depth)];
+            cells.push(Cell::new("12 KiB", load));
+            let load = vec![job(vec![write(1, 3, Random)], threads, depth)];
+            cells.push(Cell::new("12 KiB at random", load));
+        }
+    }
+    for jitter in [10_000, 50_000, 250_000] {
+        for depth in [4, 16, 40] {
+            for threads in [1, 8] {
+                let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
+                let mut cell = Cell::new(format!("jitter of {} µs", jitter / 1000), load);
+                cell.load.jitter = jitter;
+                cells.push(cell);
+            }
+        }
+    }
+    for streams in [2, 3, 5, 8] {
+        for depth in [8, 32, 64] {
+            let load = vec![job(vec![write(1, 1, Streams(streams))], 1, depth)];
+            cells.push(Cell::new(format!("{streams} streams mixed"), load));
+            let mix = vec![write(1, 1, Streams(streams)), write(1, 1, Random)];
+            cells.push(Cell::new(
+                format!("{streams} streams mixed with as much at random"),
+                vec![job(mix, 1, depth)],
+            ));
+        }
+    }
+    for holes in [3, 12, 40] {
+        for depth in [6, 16, 36] {
+            let load = vec![job(vec![write(1, 1, Holes(holes))], 4, depth)];
+            cells.push(Cell::new(format!("{holes} % left out"), load));
+        }
+    }
+    for (name, model) in [
+        ("slower members", SLOW),
+        ("faster members", FAST),
+        ("uneven members", UNEVEN),
+    ] {
+        for depth in [1, 6, 16, 27, 40] {
+            for threads in [1, 12] {
+                for (kind, mix) in [
+                    ("sequential", vec![write(1, 1, Sequential)]),
+                    ("random", vec![write(1, 2, Random)]),
+                    (
+                        "60 % written",
+                        vec![write(3, 1, Sequential), read(2, 1, Sequential)],
+                    ),
+                    (
+                        "half read at random",
+                        vec![write(1, 1, Sequential), read(1, 1, Random)],
+                    ),
+                ] {
+                    let mut cell =
+                        Cell::new(format!("{name}, {kind}"), vec![job(mix, threads, depth)]);
+                    cell.model = model;
+                    cells.push(cell);
+                }
+            }
+        }
+    }
+    let fast_and_random = vec![
+        job(vec![write(1, 1, Sequential)], 2, 32),
+        job(vec![write(1, 1, Random)], 6, 4),
+    ];
+    cells.push(Cell::new("sequential beside random", fast_and_random));
+    let deep_and_shallow = vec![
+        job(vec![write(1, 1, Sequential)], 2, 24),
+        job(vec![write(1, 1, Sequential)], 8, 2),
+    ];
+    cells.push(Cell::new("deep beside shallow", deep_and_shallow));
+    cells.extend(shapes());
+    cells
+}
+
+fn shapes() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (level, members, strip) in [
+        (Level::Raid6, 5, 32),
+        (Level::Raid6, 12, 16),
+        (Level::Raid5, 5, 8),
+        (Level::Raid5, 6, 64),
+    ] {
+        for depth in [3, 12, 24, 64] {
+            for threads in [1, 9] {
+                for (kind, mix) in [
+                    ("sequential", vec![write(1, 1, Sequential)]),
+                    (
+                        "half written",
+                        vec![write(1, 1, Sequential), read(1, 1, Sequential)],
+                    ),
+                ] {
+                    let name = format!("{level:?} of {members}, strip of {strip} KiB, {kind}");
+                    let mut cell = Cell::new(name, vec![job(mix, threads, depth)]);
+                    cell.geometry = Geometry::new(level, members, strip << 10, 16 << 30)
+                        .expect("within the bounds of every level");
+                    cells.push(cell);
+                }
+            }
+        }
+    }
+    cells
+}

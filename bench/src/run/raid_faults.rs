@@ -1,0 +1,129 @@
+//! `raid-faults`: many seeded runs of the array under faults.
+
+use crate::report::{Check, Places, Relation, Report, Table};
+use anyhow::Result;
+use clap::Args;
+use seiner_raid::simulate::faults::{self, Canary, Severity, Summary};
+use serde_json::json;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What `raid-faults` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// Runs, half of them with no more lost than the level bears
+    #[arg(long, default_value_t = 100_000)]
+    runs: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    first: u64,
+}
+
+const PURPOSE: &str = "The array's own code on simulated members of all levels, each run from a seed: members die and are rebuilt, forget or \
+    tear what was not flushed, have sectors that cannot be read, and power is cut at any step. Every read is compared with what was \
+    written. In one half of the runs no more is lost at any time than the level bears, and no request may fail; in the other half \
+    more may be lost, and requests may fail, but nothing wrong may be read.";
+
+/// Seeds among which each deliberate fault must be found.
+const CANARY_SEEDS: u64 = 500;
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    let mut report = Report::new("raid-faults", PURPOSE);
+    let half = settings.runs / 2;
+    let mut table = Table::new(
+        "What happened",
+        &[
+            "losses",
+            "runs",
+            "requests",
+            "failed",
+            "members died",
+            "rebuilt",
+            "sectors lost",
+            "power cuts",
+            "wrong",
+        ],
+    );
+    let mut wrong = Vec::new();
+    let ended = AtomicU64::new(0);
+    for (name, severity, runs) in [
+        ("as the level bears", Severity::Borne, settings.runs - half),
+        ("more", Severity::Beyond, half),
+    ] {
+        let seeds = settings.first..settings.first + runs;
+        let progress = |more| {
+            show(
+                ended.fetch_add(more, Ordering::Relaxed) + more,
+                settings.runs,
+            )
+        };
+        let found = faults::run_all(seeds, severity, &progress);
+        let mut row = vec![name.to_string(), runs.to_string()];
+        match found {
+            Ok(sum) => row.extend(figures(&sum)),
+            Err(what) => {
+                row.extend(std::iter::repeat_n(String::new(), 6));
+                row.push("yes".into());
+                report.notes.push(what.clone());
+                wrong.push(what);
+            }
+        }
+        table.rows.push(row);
+    }
+    report.tables.push(table);
+    let count = |name: &str, value: u64, relation, bound: u64| {
+        Check::new(name, Some(value as f64), relation, Some(bound as f64), "")
+    };
+    report.checks = vec![
+        count("runs", settings.runs, Relation::AtLeast, 100_000),
+        count(
+            "kinds of runs with something wrong",
+            wrong.len() as u64,
+            Relation::AtMost,
+            0,
+        ),
+    ];
+    for (name, canary) in [
+        (
+            "deliberate fault found: forgotten writes",
+            Canary::ForgottenWrites,
+        ),
+        ("deliberate fault found: no resync", Canary::NoResync),
+    ] {
+        let found = (0..CANARY_SEEDS)
+            .filter(|&seed| faults::run(seed, Severity::Borne, Some(canary)).is_err())
+            .count();
+        let name = format!("{name}, seeds of {CANARY_SEEDS}");
+        report
+            .checks
+            .push(count(&name, found as u64, Relation::AtLeast, 1));
+    }
+    report.measured = json!({ "runs": settings.runs, "first": settings.first, "wrong": wrong });
+    report.finish(places)
+}
+
+fn figures(sum: &Summary) -> Vec<String> {
+    let figures = [
+        sum.answered,
+        sum.failed,
+        sum.deaths,
+        sum.rebuilt,
+        sum.sectors,
+        sum.cuts,
+        0,
+    ];
+    figures.map(|figure| figure.to_string()).into()
+}
+
+/// A bar that fills, where somebody looks.
+fn show(ended: u64, all: u64) {
+    const WIDTH: u64 = 50;
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let full = "#".repeat((WIDTH * ended / all) as usize);
+        let end = if ended == all { "\n" } else { "" };
+        // The bar is for looking at; if it cannot be shown, the runs go on.
+        let _ = write!(terminal, "\r[{full:<50}] {ended} of {all} runs{end}");
+    }
+}

@@ -1,0 +1,134 @@
+//! What a way to decide costs, and by what a change of the load is recognised.
+
+use crate::request::Nanos;
+
+/// Slices of which a mean is made, the latest.
+const REMEMBERED: u32 = 16;
+/// The weight of a slice in the mean of the last few.
+const RECENT: f64 = 0.15;
+
+/// What is known of a way.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// Slices that were measured, up to those of which a mean is made.
+    pub slices: u32,
+    /// Nanoseconds outstanding for each block answered, the mean of slices.
+    pub cost: f64,
+    /// And how much slices differ, squared.
+    pub variance: f64,
+    /// The cost of the last few slices.
+    pub recent: f64,
+    /// When it may be visited again.
+    pub not_before: Nanos,
+    /// How long it pauses when it is given up the next time.
+    pub pause: Nanos,
+    /// It was given up since the load changed.
+    pub dismissed: bool,
+}
+
+/// What came and went in some time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally {
+    /// Since when.
+    pub began: Nanos,
+    /// Nanoseconds outstanding, summed over requests.
+    pub outstanding: f64,
+    /// Reads and writes that were answered.
+    pub answers: u64,
+    /// The reads among them.
+    pub reads: u64,
+    /// Their blocks.
+    pub blocks: u64,
+    /// Writes that came.
+    pub arrivals: u64,
+    /// Arrivals that continued a stream.
+    pub continued: u64,
+    /// Verdicts that held something.
+    pub held: u64,
+}
+
+/// By what a change of the load is recognised.
+#[derive(Clone, Copy, Debug)]
+pub struct Signature {
+    /// The share of writes that continue a stream.
+    pub continued: f64,
+    /// The share of reads.
+    pub reads: f64,
+    /// Requests outstanding, in the mean.
+    pub outstanding: f64,
+    /// Nanoseconds outstanding for each block answered.
+    pub cost: f64,
+}
+
+impl Record {
+    /// Of a way that was not tried yet.
+    pub fn new(pause: Nanos) -> Record {
+        Record {
+            slices: 0,
+            cost: 0.0,
+            variance: 0.0,
+            recent: 0.0,
+            not_before: 0,
+            pause,
+            dismissed: false,
+        }
+    }
+
+    /// The cost of a slice.
+    pub fn add(&mut self, cost: f64) {
+        self.slices = (self.slices + 1).min(REMEMBERED);
+        let weight = 1.0 / f64::from(self.slices);
+        let off = cost - self.cost;
+        self.cost += weight * off;
+        self.recent += weight.max(RECENT) * (cost - self.recent);
+        if self.slices > 1 {
+            self.variance += weight * (off * off - self.variance);
+        }
+    }
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub fn from(now: Nanos) -> Tally {
+        Tally {
+            began: now,
+            ..Tally::default()
+        }
+    }
+
+    /// Nanoseconds outstanding for each block answered.
+    pub fn cost(&self) -> f64 {
+        self.outstanding / self.blocks.max(1) as f64
+    }
+
+    /// What the load was like.
+    pub fn signature(&self, now: Nanos) -> Signature {
+        let share = |part: u64, all: u64| part as f64 / all.max(1) as f64;
+        Signature {
+            continued: share(self.continued, self.arrivals),
+            reads: share(self.reads, self.answers),
+            outstanding: self.outstanding / (now - self.began).max(1) as f64,
+            cost: self.cost(),
+        }
+    }
+}
+
+impl Signature {
+    /// Whether the load is another one.
+    pub fn differs(&self, other: &Signature) -> bool {
+        let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
+        (self.continued - other.continued).abs() > 0.25
+            || (self.reads - other.reads).abs() > 0.2
+            || ratio(self.outstanding, other.outstanding) > 1.5
+            || ratio(self.cost, other.cost) > 1.4
+    }
+
+    /// Follows slow changes.
+    pub fn approach(&mut self, other: &Signature) {
+        let step = |mean: &mut f64, value: f64| *mean += 0.25 * (value - *mean);
+        step(&mut self.continued, other.continued);
+        step(&mut self.reads, other.reads);
+        step(&mut self.outstanding, other.outstanding);
+        step(&mut self.cost, other.cost);
+    }
+}

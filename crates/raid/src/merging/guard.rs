@@ -1,0 +1,431 @@
+//! Guards the default's estimates by measuring: now and then one of the plain strategies has the array for a short while,
+//! and the one that serves requests sooner goes on.
+//!
+//! What is compared is the *cost* of a way: the time that requests were outstanding, summed over them, for each block that
+//! was answered. By Little's law that is the mean time a block takes, and where clients keep the same number of requests
+//! outstanding, it is least where the rate is highest. So one measure does for both kinds of clients.
+//!
+//! - Time is divided into *slices* of so many answers. The way in use is measured in all of them; another way has a
+//!   *visit*: answers that still come from before, which are not counted, and a slice.
+//! - A visit ends early if, even if all that is outstanding were answered now, it would be too costly: holding what never
+//!   becomes whole shows after two or three of the usual answer times.
+//! - Visits may cost one two-hundredth of the time in the long run, and nothing is visited that cannot differ: no holding
+//!   where nothing is sequential, no plain batching where nothing was held.
+//! - A way takes over if its cost is less by more than chance explains, and goes back if in the long run it does worse than
+//!   what was used before. Plain batching takes over if it makes no difference: then nothing need be held.
+//! - If what arrives changes, all that was learned is forgotten.
+
+use super::adaptive::Adaptive;
+use super::cost::{Record, Signature, Tally};
+use super::{Arrival, Look, Mark, Strategy, Verdict};
+use crate::request::Nanos;
+use std::collections::BTreeSet;
+
+/// The parameters.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GuardSettings {
+    /// The share of time that visits may cost in the long run.
+    pub share: f64,
+    /// What they may have saved up of that, in nanoseconds.
+    pub credit: f64,
+    /// How far that may be overdrawn, in nanoseconds, by visits of ways that were not given up since the load changed.
+    pub debt: f64,
+    /// The first and the longest pause of a way that was given up; each is twice the one before, or four times if it was
+    /// hopeless.
+    pub pauses: (Nanos, Nanos),
+    /// Slices of a visitor that are compared at the most before it is given up.
+    pub most_slices: u32,
+}
+
+impl Default for GuardSettings {
+    fn default() -> GuardSettings {
+        GuardSettings {
+            share: 0.005,
+            credit: 1_000_000.0,
+            debt: 5_000_000.0,
+            pauses: (20_000_000, 320_000_000),
+            most_slices: 8,
+        }
+    }
+}
+
+/// Answers that are not counted after a change, and those of a slice, for each request outstanding, and besides.
+const SETTLING: (f64, f64) = (1.5, 8.0);
+const SLICE: (f64, f64) = (4.0, 64.0);
+/// Answers that are not counted in the beginning.
+const FIRST: u64 = 256;
+/// A visit ends early that is so much more costly than the best, counting as answered so much of what is outstanding.
+const HOPELESS: (f64, f64) = (1.2, 1.0);
+/// The same for holding everything, where that is what is used.
+const STUCK: (f64, f64) = (2.0, 2.0);
+/// Differences that are too small to matter, and those that one slice is enough for.
+const SMALL: f64 = 0.01;
+const CLEAR: f64 = 0.2;
+
+/// A way to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// The default's estimates.
+    Model,
+    /// What queues behind a busy stripe goes together, and nothing is held.
+    Batch,
+    /// Everything is held.
+    Always,
+}
+
+const WAYS: [Way; 3] = [Way::Model, Way::Batch, Way::Always];
+
+/// The default strategy, guarded.
+pub struct Guard {
+    settings: GuardSettings,
+    model: Adaptive,
+    records: [Record; 3],
+    /// What is used, and what is tried.
+    used: Way,
+    tried: Way,
+    outstanding: u32,
+    last: Nanos,
+    settling: bool,
+    /// Answers until the slice ends.
+    left: u64,
+    slice: Tally,
+    /// Since the present way began to be tried.
+    visit: Tally,
+    signature: Option<Signature>,
+    /// What was used before under the same load, and its cost.
+    before: Option<(Way, f64)>,
+    /// Whether the load has anything that continues, and the default held anything, in the last slice.
+    continues: bool,
+    holds: bool,
+    credit: f64,
+    credited: Nanos,
+    /// Blocks of a request, in the mean.
+    size: f64,
+    held: BTreeSet<u64>,
+    stirred: Vec<u64>,
+}
+
+impl Guard {
+    /// Around a model.
+    pub fn new(settings: GuardSettings, model: Adaptive) -> Guard {
+        Guard {
+            settings,
+            model,
+            records: [Record::new(settings.pauses.0); 3],
+            used: Way::Model,
+            tried: Way::Model,
+            outstanding: 0,
+            last: 0,
+            settling: true,
+            left: FIRST,
+            slice: Tally::default(),
+            visit: Tally::default(),
+            signature: None,
+            before: None,
+            continues: false,
+            holds: false,
+            credit: settings.credit,
+            credited: 0,
+            size: 1.0,
+            held: BTreeSet::new(),
+            stirred: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, way: Way) -> &mut Record {
+        &mut self.records[way as usize]
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        let time = now.saturating_sub(self.last) as f64 * f64::from(self.outstanding);
+        self.slice.outstanding += time;
+        self.visit.outstanding += time;
+        self.last = now;
+    }
+
+    fn answered(&mut self, now: Nanos, blocks: u32, read: bool) {
+        self.advance(now);
+        self.outstanding -= 1;
+        self.size += 0.02 * (f64::from(blocks) - self.size);
+        for tally in [&mut self.slice, &mut self.visit] {
+            tally.answers += 1;
+            tally.reads += u64::from(read);
+            tally.blocks += u64::from(blocks);
+        }
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 {
+            self.end_slice(now);
+        }
+    }
+
+    /// Answers of something for each request outstanding.
+    fn count(&self, (each, besides): (f64, f64)) -> u64 {
+        (each * f64::from(self.outstanding) + besides) as u64
+    }
+
+    fn begin_slice(&mut self, now: Nanos) {
+        self.settling = false;
+        self.slice = Tally::from(now);
+        self.left = self.count(SLICE);
+    }
+
+    fn end_slice(&mut self, now: Nanos) {
+        if self.settling {
+            if self.tried == self.used && self.records[self.used as usize].slices > 0 {
+                self.pay(now);
+            }
+            return self.begin_slice(now);
+        }
+        self.credit_up_to(now);
+        let slice = self.slice;
+        self.record(self.tried).add(slice.cost());
+        if self.tried != self.used {
+            self.pay(now);
+            self.compare(now);
+            return self.turn_to(now, self.used);
+        }
+        self.note_load(now, &slice);
+        if self.goes_back(now) {
+            return;
+        }
+        match self.visitor(now) {
+            Some(way) => self.turn_to(now, way),
+            None if !self.settling => self.begin_slice(now),
+            None => {}
+        }
+    }
+
+    /// What visits may cost grows with time.
+    fn credit_up_to(&mut self, now: Nanos) {
+        let earned = (now - self.credited) as f64 * self.settings.share;
+        self.credit = (self.credit + earned).min(self.settings.credit);
+        self.credited = now;
+    }
+
+    /// A visit has ended, or what followed it: what it cost more than the way in use would have.
+    fn pay(&mut self, now: Nanos) {
+        let time = (now - self.visit.began) as f64;
+        let usual = self.records[self.used as usize].cost;
+        self.credit -= time * (1.0 - usual / self.visit.cost()).max(0.0);
+    }
+
+    /// Forgets what was learned if the load is another one.
+    fn note_load(&mut self, now: Nanos, slice: &Tally) {
+        let found = slice.signature(now);
+        self.continues = found.continued > 0.05;
+        self.holds = slice.held * 100 > slice.arrivals;
+        match &mut self.signature {
+            None => self.signature = Some(found),
+            Some(known) if !found.differs(known) => known.approach(&found),
+            Some(_) => {
+                // What was measured may be of both loads.
+                self.forget();
+                self.signature = Some(found);
+                if self.used == Way::Batch {
+                    self.used = Way::Model;
+                    self.turn_to(now, self.used);
+                }
+            }
+        }
+    }
+
+    /// What did well in visits may do worse in the long run than what it took over from, which is then used again.
+    fn goes_back(&mut self, now: Nanos) -> bool {
+        let recent = self.records[self.used as usize].recent;
+        match self.before {
+            Some((before, cost)) if recent > cost * (1.0 + SMALL) => {
+                let failed = std::mem::replace(&mut self.used, before);
+                self.forget();
+                self.record(failed).pause = self.settings.pauses.1 / 4;
+                self.dismiss(now, failed, 4);
+                self.turn_to(now, before);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn forget(&mut self) {
+        self.records = [Record::new(self.settings.pauses.0); 3];
+        self.signature = None;
+        self.before = None;
+    }
+
+    /// What is to be visited now.
+    fn visitor(&self, now: Nanos) -> Option<Way> {
+        if self.records[self.used as usize].slices < 2 {
+            return None;
+        }
+        let affordable = |way: Way| {
+            let record = &self.records[way as usize];
+            self.credit
+                > if record.dismissed {
+                    0.0
+                } else {
+                    -self.settings.debt
+                }
+        };
+        let may_differ = |way: Way| match way {
+            Way::Model => true,
+            Way::Batch => self.used != Way::Model || self.holds,
+            Way::Always => self.continues,
+        };
+        let ways = WAYS.into_iter().filter(|&way| {
+            way != self.used
+                && may_differ(way)
+                && affordable(way)
+                && self.records[way as usize].not_before <= now
+        });
+        ways.min_by_key(|&way| self.records[way as usize].not_before)
+    }
+
+    /// Compares a visitor with what is used.
+    fn compare(&mut self, now: Nanos) {
+        let (usual, visitor) = (
+            self.records[self.used as usize],
+            self.records[self.tried as usize],
+        );
+        let variance = |record: &Record| match record.slices {
+            0 | 1 => usual.variance,
+            slices => record.variance / f64::from(slices),
+        };
+        let noise = 2.0 * (variance(&usual) + variance(&visitor)).sqrt() / usual.cost;
+        let gain = 1.0 - visitor.cost / usual.cost;
+        let better = gain > noise.max(SMALL) && (visitor.slices > 1 || gain > CLEAR);
+        let alike = visitor.slices >= self.settings.most_slices && gain.abs() <= noise.max(SMALL);
+        // Where there is no difference, nothing need be held.
+        if better || (alike && self.tried == Way::Batch) {
+            let ousted = std::mem::replace(&mut self.used, self.tried);
+            self.forget();
+            *self.record(self.used) = visitor;
+            self.dismiss(now, ousted, 2);
+            self.before = Some((ousted, usual.cost));
+        } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
+            self.dismiss(now, self.tried, 2);
+        } else {
+            // The less clear it is, the more of the time the way in use has for itself.
+            let visit = now - self.visit.began;
+            self.record(self.tried).not_before = now + visit * Nanos::from(visitor.slices);
+        }
+    }
+
+    /// A way brought nothing; the pause after the next time is longer.
+    fn dismiss(&mut self, now: Nanos, way: Way, longer: Nanos) {
+        let longest = self.settings.pauses.1;
+        let record = self.record(way);
+        record.dismissed = true;
+        record.slices = 0;
+        record.not_before = now + record.pause;
+        record.pause = (longer * record.pause).min(longest);
+    }
+
+    /// Another way has the array; what is held is judged anew.
+    fn turn_to(&mut self, now: Nanos, way: Way) {
+        self.tried = way;
+        self.model.follow(way == Way::Model);
+        self.settling = true;
+        self.left = self.count(SETTLING);
+        self.slice = Tally::from(now);
+        self.visit = Tally::from(now);
+        self.stirred.extend(std::mem::take(&mut self.held));
+    }
+
+    /// How much more may be outstanding for how long before the way that is tried is given up.
+    fn patience(&self) -> f64 {
+        let usual = self.records[self.used as usize].cost;
+        let ((factor, ahead), tally) = if self.tried == self.used {
+            (STUCK, &self.slice)
+        } else {
+            (HOPELESS, &self.visit)
+        };
+        if self.records[self.used as usize].slices == 0 {
+            return f64::INFINITY;
+        }
+        let ahead = ahead * f64::from(self.outstanding) * self.size;
+        factor * usual * (tally.blocks as f64 + ahead) - tally.outstanding
+    }
+
+    /// Gives up what is tried, if it is hopeless.
+    fn give_up(&mut self, now: Nanos) {
+        self.credit_up_to(now);
+        if self.tried == self.used {
+            // The load must have changed, and the model follows at once.
+            self.used = Way::Model;
+            self.forget();
+        } else {
+            self.pay(now);
+            self.dismiss(now, self.tried, 4);
+        }
+        self.turn_to(now, self.used);
+    }
+}
+
+impl Strategy for Guard {
+    fn arrived(&mut self, arrival: &Arrival) -> Mark {
+        self.advance(arrival.now);
+        self.outstanding += 1;
+        let mark = self.model.arrived(arrival);
+        self.slice.arrivals += 1;
+        self.slice.continued += u64::from(self.model.continues(mark));
+        mark
+    }
+
+    fn judge(&mut self, look: &Look) -> Verdict {
+        self.advance(look.now);
+        let watched = self.tried != self.used || self.tried == Way::Always;
+        let patience = self.patience();
+        if watched && patience <= 0.0 {
+            self.give_up(look.now);
+        }
+        let verdict = match self.tried {
+            Way::Model => self.model.judge(look),
+            Way::Batch => Verdict::Together,
+            Way::Always
+                if look.missing == 0
+                    || look.now >= look.deadline
+                    || (self.settling && self.model.is_complete(look.stripe)) =>
+            {
+                Verdict::Together
+            }
+            Way::Always => {
+                let patience = (patience / f64::from(self.outstanding.max(1))).max(1000.0);
+                Verdict::Hold(
+                    look.deadline
+                        .min(look.now.saturating_add(patience as Nanos)),
+                )
+            }
+        };
+        if matches!(verdict, Verdict::Hold(_)) {
+            self.slice.held += 1;
+            self.held.insert(look.stripe);
+        }
+        verdict
+    }
+
+    fn started(&mut self, stripe: u64, mark: Mark, blocks: u32) {
+        self.held.remove(&stripe);
+        self.model.started(stripe, mark, blocks);
+    }
+
+    fn ended(&mut self, now: Nanos, mark: Mark, blocks: u32) {
+        self.model.ended(now, mark, blocks);
+        self.answered(now, blocks, false);
+    }
+
+    fn written(&mut self, now: Nanos, started: Nanos, full: bool) {
+        self.model.written(now, started, full);
+    }
+
+    fn read_began(&mut self, now: Nanos) {
+        self.advance(now);
+        self.outstanding += 1;
+    }
+
+    fn read_ended(&mut self, now: Nanos, blocks: u32) {
+        self.answered(now, blocks, true);
+    }
+
+    fn stirred(&mut self) -> Option<u64> {
+        self.stirred.pop().or_else(|| self.model.stirred())
+    }
+}
