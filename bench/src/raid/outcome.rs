@@ -210,13 +210,16 @@ pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
     table
 }
 
-/// What is demanded of the default in cells called so; `least` is for the cell in which it does worst.
+/// What is demanded of the default in cells called so, if there are any; `least` is for the cell in which it does worst.
 pub fn checks(cells: &str, outcomes: &[Outcome], least: f64) -> Vec<Check> {
     let ratios = || {
         outcomes
             .iter()
             .map(|outcome| outcome.of_best(Merging::Adaptive))
     };
+    if outcomes.is_empty() {
+        return Vec::new();
+    }
     let at_least = |what: &str, value, bound| {
         let name = format!("{cells}: default over the best static strategy, {what}");
         Check::new(name, Some(value), Relation::AtLeast, Some(bound), "")

@@ -55,9 +55,11 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         report.tables.push(outcome::cells(group, of_group));
     }
     report.tables.push(outcome::worst_cells(&outcomes, 8));
-    let title = "in cells outside the matrix on which merging was tuned as well";
-    report.tables.push(outcome::groups(title, &others));
-    report.tables.push(outcome::worst_cells(&others, 8));
+    if !others.is_empty() {
+        let title = "in cells outside the matrix on which merging was tuned as well";
+        report.tables.push(outcome::groups(title, &others));
+        report.tables.push(outcome::worst_cells(&others, 8));
+    }
     let parity = parity();
     report.tables.push(parity_table(&parity));
     report.checks = checks(&outcomes, &others, &parity);
