@@ -248,7 +248,10 @@ impl Export for Spoiled {
 
 /// Whether fio notices a block that is not what was written.
 fn spoiled(folder: &Path, mib: u64) -> Result<bool> {
-    let served = Served::new(folder, Arc::new(Spoiled(Memory::new(3 * mib << 20, 4096))))?;
+    let served = Served::new(
+        folder,
+        Arc::new(Spoiled(Memory::new((3 * mib) << 20, 4096))),
+    )?;
     Ok(nbd::fio(folder, &served.socket, &verified_jobs(mib, 0), &[])?.failed)
 }
 

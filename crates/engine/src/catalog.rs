@@ -177,7 +177,7 @@ pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
             .iter()
             .zip(&image)
             .position(|(found, whole)| found != whole)
-            && !(at >= settled && is_torn(&bytes[at..], &image[at..]))
+            && !(at >= settled && is_torn(bytes, &image, settled))
         {
             damaged.push((name, at as u64));
         }
@@ -276,18 +276,30 @@ impl Catalog {
     }
 }
 
-/// Whether what was written last reached the disk in part: where it differs from what was written,
-/// it is still blank. Fewer blank bytes than this are damage rather than a write's missing sector.
-fn is_torn(found: &[u8], written: &[u8]) -> bool {
-    const BLANK: usize = 16;
-    let mut differing = found
-        .iter()
-        .zip(written)
-        .filter(|(found, written)| found != written)
-        .map(|(found, _)| *found);
-    let cut = found.len() < written.len();
-    let blank = differing.clone().count() >= BLANK;
-    (cut || blank) && differing.all(|byte| byte == 0)
+/// The smallest part of a write that reaches a disk or does not.
+const SECTOR: usize = 512;
+
+/// Whether what was written last, from an offset on, reached the disk in part: the sectors that differ
+/// from what was written are missing, or still blank as far as it went.
+fn is_torn(found: &[u8], written: &[u8], from: usize) -> bool {
+    let mut at = from;
+    while at < written.len() {
+        let end = (at + 1).next_multiple_of(SECTOR).min(written.len());
+        let there = &found[at.min(found.len())..end.min(found.len())];
+        let is_blank = there.iter().all(|&byte| byte == 0);
+        if there != &written[at..end] && !is_blank {
+            return false;
+        }
+        at = end;
+    }
+    true
+}
+
+/// Whether a sector of what was written from an offset on is still blank.
+fn lacks_sector(written: &[u8], offset: usize) -> bool {
+    let (head, rest) = written.split_at(written.len().min(SECTOR - offset % SECTOR));
+    let mut sectors = std::iter::once(head).chain(rest.chunks(SECTOR));
+    sectors.any(|sector| sector.iter().all(|&byte| byte == 0))
 }
 
 fn read_whole(disk: &dyn Disk, name: &str) -> Result<Vec<u8>, Error> {
@@ -334,6 +346,17 @@ fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
             .iter()
             .position(|(read, _)| read.as_ref().is_some_and(|(frame, _)| frame.frame.is_ok()));
         let known = whole.or_else(|| read.iter().position(|(read, _)| read.is_some()));
+        // The copy that is written first may have the beginning of a frame that the other has nothing of.
+        let found = |(read, bytes): &(Option<(ReadFrame, usize)>, &Vec<u8>)| {
+            read.as_ref().map(|&(_, end)| (end, bytes.len()))
+        };
+        let begun: Vec<(usize, usize)> = read.iter().filter_map(found).collect();
+        if let (None, Some(known), [(end, len)]) = (whole, known, &begun[..])
+            && end == len
+            && lacks_sector(&copies[known][at..*end], at)
+        {
+            return (image, frames);
+        }
         if let Some((Some((frame, end)), bytes)) =
             known.and_then(|index| read.into_iter().nth(index))
         {

@@ -64,6 +64,7 @@ pub fn pieces(raid: Raid, piece_bytes: f64) -> Result<Written, String> {
         }],
         warm_up: 0,
         most_requests: REQUESTS,
+        least_time: 0,
         sample: 0,
         seed: 1,
     });
