@@ -464,6 +464,7 @@ pub fn read_streams(body: &[u8], plain: usize, frame: &mut Frame) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seiner_platform::Directory;
 
     #[test]
     fn a_layout_with_more_fields_than_a_source_can_have_is_refused() {
@@ -476,5 +477,31 @@ mod tests {
             let fits = parent < crate::MAX_FIELDS as u64;
             assert_eq!(get_layout(&mut Cursor(&bytes), &mut layouts).is_ok(), fits);
         }
+    }
+
+    #[test]
+    fn a_frame_of_which_only_the_beginning_was_written_is_no_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Directory::open(folder.path()).unwrap();
+        let mut catalog = Catalog::create(&disk, 7).unwrap();
+        // A header in one sector and a body in the next.
+        let frame = |size: usize| Frame {
+            dead: (0..size).map(|byte| (byte * 131 >> 3) as u8).collect(),
+            ..Frame::default()
+        };
+        while catalog.len % SECTOR as u64 + FRAME_HEADER_BYTES as u64 + 20 < SECTOR as u64 {
+            catalog.add(&frame(10)).unwrap();
+        }
+        let before = catalog.len;
+        catalog.add(&frame(400)).unwrap();
+        let end = catalog.len;
+        catalog.files[1].set_len(before).unwrap();
+        let sector = before.next_multiple_of(SECTOR as u64);
+        let blank = vec![0; (end - sector) as usize];
+        catalog.files[0].write_at(sector, &blank).unwrap();
+        let read = read(&disk).unwrap().unwrap();
+        assert!(read.damaged.is_empty());
+        assert!(read.frames.iter().all(|frame| frame.frame.is_ok()));
+        assert_eq!(read.end(), before);
     }
 }
