@@ -22,7 +22,7 @@ pub struct Settings {
     #[arg(long)]
     members: Option<PathBuf>,
     /// Seconds of each measurement of what a request costs
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 1)]
     seconds: u64,
     /// Rounds of these measurements, ours and nbdkit's in turn
     #[arg(long, default_value_t = 3)]
@@ -48,7 +48,7 @@ const LOADS: [(&str, &str); 4] = [
 const MEMBERS: usize = 6;
 const STRIP: u64 = 16 << 10;
 /// Bytes of what is served while processor time is measured.
-const SERVED_BYTES: u64 = 256 << 20;
+const SERVED_BYTES: u64 = 64 << 20;
 
 /// Runs it.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
@@ -213,7 +213,11 @@ struct Served {
 
 impl Served {
     fn new(folder: &Path, export: Arc<dyn Export>) -> Result<Served> {
-        let socket = folder.join("ours.socket");
+        // A name that is free: several are served at the same time.
+        let mut names = (0..).map(|number| folder.join(format!("{number}.socket")));
+        let socket = names
+            .find(|path: &PathBuf| !path.exists())
+            .context("a name")?;
         let offer = Offer::new("bench", "", export);
         let server = Server::start(
             vec![offer],
@@ -278,55 +282,75 @@ impl Cost {
 const OURS: &str = "seiner, memory";
 const NBDKIT: &str = "nbdkit, memory";
 
+/// A server whose processor time is measured.
+struct Measured {
+    name: String,
+    socket: PathBuf,
+    /// Another process; ours if there is none.
+    nbdkit: Option<Nbdkit>,
+    _served: Option<Served>,
+}
+
+impl Measured {
+    fn ours(folder: &Path, name: &str, export: Arc<dyn Export>) -> Result<Measured> {
+        let served = Served::new(folder, export)?;
+        Ok(Measured {
+            name: name.into(),
+            socket: served.socket.clone(),
+            nbdkit: None,
+            _served: Some(served),
+        })
+    }
+
+    fn processor_s(&self) -> Result<f64> {
+        let usage = match &self.nbdkit {
+            Some(nbdkit) => nbdkit.usage()?,
+            None => Usage::own()?,
+        };
+        Ok(usage.cpu_s)
+    }
+}
+
 fn costs(settings: &Settings, folder: &Path) -> Result<Vec<Cost>> {
-    let jobs = |load: &str| {
-        format!(
-            "{load}\nbs=4k\nsize={SERVED_BYTES}\ntime_based=1\nruntime={}\nrandrepeat=0\n[load]\n",
-            settings.seconds
-        )
-    };
     let nbdkit = Nbdkit::start(folder, SERVED_BYTES)?;
+    let memory = Arc::new(Memory::new(SERVED_BYTES, 4096));
+    let mut servers = vec![
+        Measured::ours(folder, OURS, memory)?,
+        Measured {
+            name: NBDKIT.into(),
+            socket: nbdkit.socket.clone(),
+            nbdkit: Some(nbdkit),
+            _served: None,
+        },
+    ];
+    for strategy in [Merging::Never, Merging::Adaptive] {
+        let bytes = SERVED_BYTES / 4;
+        let devices = (0..MEMBERS).map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>);
+        let array = array(devices.collect(), bytes, strategy)?;
+        let name = format!("seiner, RAID 6 in memory, {}", strategy.name());
+        servers.push(Measured::ours(folder, &name, array)?);
+    }
+    // Memory is taken when it is first written; that is not to be measured.
+    for server in &servers {
+        let jobs = format!("rw=write\nbs=1m\niodepth=4\nsize={SERVED_BYTES}\n[fill]\n");
+        let filled = nbd::fio(folder, &server.socket, &jobs, &[])?;
+        anyhow::ensure!(!filled.failed, "fio cannot fill {}", server.name);
+    }
     let mut costs: Vec<Cost> = Vec::new();
     for _ in 0..settings.rounds {
         for (load, text) in LOADS {
-            let mut measured = Vec::new();
-            {
-                let served = Served::new(folder, Arc::new(Memory::new(SERVED_BYTES, 4096)))?;
-                let used = |_: &()| Ok(Usage::own()?.cpu_s);
-                measured.push((
-                    OURS.to_string(),
-                    cost(folder, &served.socket, &jobs(text), used, &())?,
-                ));
-            }
-            let used = |nbdkit: &Nbdkit| Ok(nbdkit.usage()?.cpu_s);
-            measured.push((
-                NBDKIT.to_string(),
-                cost(folder, &nbdkit.socket, &jobs(text), used, &nbdkit)?,
-            ));
-            for strategy in [Merging::Never, Merging::Adaptive] {
-                let bytes = SERVED_BYTES / 4 + (1 << 20);
-                let devices = (0..MEMBERS).map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>);
-                let array = array(devices.collect(), bytes, strategy)?;
-                let served = Served::new(folder, Arc::clone(&array) as Arc<dyn Export>)?;
-                let used = |_: &()| Ok(Usage::own()?.cpu_s);
-                let name = format!("seiner, RAID 6 in memory, {}", strategy.name());
-                measured.push((name, cost(folder, &served.socket, &jobs(text), used, &())?));
-                drop(served);
-                array.stop()?;
-            }
-            for (server, round) in measured {
+            for server in &servers {
+                let round = cost(settings, folder, server, text)?;
                 eprintln!(
-                    "{load}, {server}: {:.2} µs, {:.0} requests a second",
-                    round.0, round.1
+                    "{load}, {}: {:.2} µs, {:.0} requests a second",
+                    server.name, round.0, round.1
                 );
-                match costs
-                    .iter_mut()
-                    .find(|cost| cost.load == load && cost.server == server)
-                {
+                let of = |cost: &&mut Cost| cost.load == load && cost.server == server.name;
+                match costs.iter_mut().find(of) {
                     Some(cost) => cost.rounds.push(round),
                     None => costs.push(Cost {
                         load,
-                        server,
+                        server: server.name.clone(),
                         rounds: vec![round],
                     }),
                 }
@@ -337,21 +361,19 @@ fn costs(settings: &Settings, folder: &Path) -> Result<Vec<Cost>> {
 }
 
 /// Processor microseconds a request, and requests a second.
-fn cost<T>(
-    folder: &Path,
-    socket: &Path,
-    jobs: &str,
-    used: impl Fn(&T) -> Result<f64>,
-    of: &T,
-) -> Result<(f64, f64)> {
-    let before = used(of)?;
-    let done = nbd::fio(folder, socket, jobs, &[])?;
+fn cost(settings: &Settings, folder: &Path, server: &Measured, load: &str) -> Result<(f64, f64)> {
+    let jobs = format!(
+        "{load}\nbs=4k\nsize={SERVED_BYTES}\ntime_based=1\nruntime={}\nrandrepeat=0\n[load]\n",
+        settings.seconds
+    );
+    let before = server.processor_s()?;
+    let done = nbd::fio(folder, &server.socket, &jobs, &[])?;
     anyhow::ensure!(
         !done.failed && done.requests > 0,
         "fio failed on {}",
-        socket.display()
+        server.name
     );
-    let spent = used(of)? - before;
+    let spent = server.processor_s()? - before;
     Ok((
         spent * 1e6 / done.requests as f64,
         done.requests as f64 / done.seconds,
