@@ -486,7 +486,7 @@ mod tests {
         let mut catalog = Catalog::create(&disk, 7).unwrap();
         // A header in one sector and a body in the next.
         let frame = |size: usize| Frame {
-            dead: (0..size).map(|byte| (byte * 131 >> 3) as u8).collect(),
+            dead: (0..size).map(|byte| ((byte * 131) >> 3) as u8).collect(),
             ..Frame::default()
         };
         while catalog.len % SECTOR as u64 + FRAME_HEADER_BYTES as u64 + 20 < SECTOR as u64 {
