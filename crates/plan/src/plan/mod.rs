@@ -316,7 +316,8 @@ mod tests {
         });
         let array = plan(&Demand { raid, ..demand() });
         let ratio = array.forecast.device_per_s / plain.forecast.device_per_s;
-        assert!((1.5..1.9).contains(&ratio), "{ratio}");
+        // Between whole stripes, 6 / 4, and blocks one by one.
+        assert!((1.5..3.0).contains(&ratio), "{ratio}");
         assert!((array.choice.segment_bytes as u64).is_multiple_of(64 << 10));
     }
 
