@@ -258,6 +258,8 @@ def test_an_outside_store_is_tested_or_said_to_be_missing(lab, tmp_path):
 @pytest.fixture(scope="module")
 def guest(tmp_path_factory):
     """A guest for file systems that this kernel lacks: one that is there, or one that is prepared here."""
+    if not os.environ.get("SEINER_SLOW"):
+        pytest.skip("boots several machines, minutes each: SLOW=1 runs it")
     if shutil.which("qemu-system-x86_64") is None:
         pytest.skip("QEMU is not installed")
     there = os.environ.get("SEINER_LAB_GUEST")
