@@ -13,6 +13,7 @@ use crate::room::on_disk;
 use seiner_codec::{checksum, varint};
 use seiner_model::{FieldType, SourceKey};
 use seiner_platform::{Disk, File};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The catalog's file.
@@ -158,10 +159,7 @@ impl ReadCatalog {
 /// frame were being written when the power went.
 pub fn read(disk: &dyn Disk) -> Result<Option<ReadCatalog>, Error> {
     let copies = [read_whole(disk, NAME)?, read_whole(disk, COPY)?];
-    if copies
-        .iter()
-        .all(|bytes| bytes.iter().all(|&byte| byte == 0))
-    {
+    if copies.iter().all(|bytes| is_blank(bytes)) {
         return Ok(None);
     }
     let store = copies.iter().find_map(|bytes| header(bytes)).ok_or_else(|| Error::Damage {
@@ -279,27 +277,41 @@ impl Catalog {
 /// The smallest part of a write that reaches a disk or does not.
 const SECTOR: usize = 512;
 
+/// The parts of sectors that a write from one offset to another has.
+fn sectors(from: usize, to: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = move |at: usize| (at + 1).next_multiple_of(SECTOR).min(to);
+    let first = (from < to).then(|| from..end(from));
+    std::iter::successors(first, move |part| {
+        (part.end < to).then(|| part.end..end(part.end))
+    })
+}
+
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
 /// Whether what was written last, from an offset on, reached the disk in part: the sectors that differ
 /// from what was written are missing, or still blank as far as it went.
 fn is_torn(found: &[u8], written: &[u8], from: usize) -> bool {
-    let mut at = from;
-    while at < written.len() {
-        let end = (at + 1).next_multiple_of(SECTOR).min(written.len());
-        let there = &found[at.min(found.len())..end.min(found.len())];
-        let is_blank = there.iter().all(|&byte| byte == 0);
-        if there != &written[at..end] && !is_blank {
-            return false;
-        }
-        at = end;
-    }
-    true
+    sectors(from, written.len()).all(|part| {
+        let there = &found[part.start.min(found.len())..part.end.min(found.len())];
+        there == &written[part] || is_blank(there)
+    })
 }
 
-/// Whether a sector of what was written from an offset on is still blank.
-fn lacks_sector(written: &[u8], offset: usize) -> bool {
-    let (head, rest) = written.split_at(written.len().min(SECTOR - offset % SECTOR));
-    let mut sectors = std::iter::once(head).chain(rest.chunks(SECTOR));
-    sectors.any(|sector| sector.iter().all(|&byte| byte == 0))
+/// Whether one of the copies has, as its last, a frame that lacks a sector, and the other has nothing of
+/// it: they are written one after the other.
+fn is_only_begun(read: &[Option<(ReadFrame, usize)>], copies: &[Vec<u8>; 2], at: usize) -> bool {
+    let mut begun = read
+        .iter()
+        .zip(copies)
+        .filter_map(|(read, bytes)| read.as_ref().map(|(_, end)| (*end, bytes)));
+    match (begun.next(), begun.next()) {
+        (Some((end, bytes)), None) => {
+            end == bytes.len() && sectors(at, end).any(|part| is_blank(&bytes[part]))
+        }
+        _ => false,
+    }
 }
 
 fn read_whole(disk: &dyn Disk, name: &str) -> Result<Vec<u8>, Error> {
@@ -338,29 +350,19 @@ fn read_frames(copies: &[Vec<u8>; 2]) -> (Vec<u8>, Vec<ReadFrame>) {
     let mut frames = Vec::new();
     loop {
         let at = image.len();
-        let read: Vec<_> = copies
-            .iter()
-            .map(|bytes| (read_frame(bytes, at), bytes))
-            .collect();
-        let whole = read
-            .iter()
-            .position(|(read, _)| read.as_ref().is_some_and(|(frame, _)| frame.frame.is_ok()));
-        let known = whole.or_else(|| read.iter().position(|(read, _)| read.is_some()));
-        // The copy that is written first may have the beginning of a frame that the other has nothing of.
-        let found = |(read, bytes): &(Option<(ReadFrame, usize)>, &Vec<u8>)| {
-            read.as_ref().map(|&(_, end)| (end, bytes.len()))
+        let read: Vec<_> = copies.iter().map(|bytes| read_frame(bytes, at)).collect();
+        let is_whole = |read: &Option<(ReadFrame, usize)>| {
+            read.as_ref().is_some_and(|(frame, _)| frame.frame.is_ok())
         };
-        let begun: Vec<(usize, usize)> = read.iter().filter_map(found).collect();
-        if let (None, Some(known), [(end, len)]) = (whole, known, &begun[..])
-            && end == len
-            && lacks_sector(&copies[known][at..*end], at)
-        {
+        let whole = read.iter().position(is_whole);
+        if whole.is_none() && is_only_begun(&read, copies, at) {
             return (image, frames);
         }
-        if let Some((Some((frame, end)), bytes)) =
-            known.and_then(|index| read.into_iter().nth(index))
+        let known = whole.or_else(|| read.iter().position(Option::is_some));
+        if let Some(index) = known
+            && let Some((frame, end)) = read.into_iter().nth(index).flatten()
         {
-            image.extend_from_slice(&bytes[at..end]);
+            image.extend_from_slice(&copies[index][at..end]);
             frames.push(frame);
             continue;
         }
