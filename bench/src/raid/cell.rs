@@ -61,6 +61,51 @@ pub fn job(mix: Vec<Mix>, threads: usize, depth: usize) -> Job {
     }
 }
 
+/// Kinds of loads by name, each with every depth and number of threads.
+pub struct Loads<'a> {
+    pub depths: &'a [usize],
+    pub threads: &'a [usize],
+    pub kinds: &'a [(&'a str, Vec<Mix>)],
+}
+
+impl Loads<'_> {
+    /// On arrays of other members.
+    pub fn on_members(&self, models: &[(&str, Model)]) -> Vec<Cell> {
+        let cells = models.iter().flat_map(|&(name, model)| {
+            self.jobs().map(move |(kind, job)| Cell {
+                model,
+                ..Cell::new(format!("{name}, {kind}"), vec![job])
+            })
+        });
+        cells.collect()
+    }
+
+    /// On arrays of other shapes: level, members, and KiB of a strip.
+    pub fn on_shapes(&self, shapes: &[(Level, usize, u64)]) -> Vec<Cell> {
+        let cells = shapes.iter().flat_map(|&(level, members, strip)| {
+            let geometry = Geometry::new(level, members, strip << 10, MEMBER_BYTES)
+                .expect("within the bounds of every level");
+            self.jobs().map(move |(kind, job)| {
+                let name = format!("{level:?} of {members}, strip of {strip} KiB, {kind}");
+                Cell {
+                    geometry,
+                    ..Cell::new(name, vec![job])
+                }
+            })
+        });
+        cells.collect()
+    }
+
+    fn jobs(&self) -> impl Iterator<Item = (&str, Job)> {
+        self.depths.iter().flat_map(move |&depth| {
+            self.threads.iter().flat_map(move |&threads| {
+                let kinds = self.kinds.iter();
+                kinds.map(move |(kind, mix)| (*kind, job(mix.clone(), threads, depth)))
+            })
+        })
+    }
+}
+
 impl Cell {
     /// A load on the paper's array.
     pub fn new(group: impl Into<String>, jobs: Vec<Job>) -> Cell {

@@ -1,10 +1,10 @@
 //! Cells by which merging is judged and on which it is never tuned: they were written before the strategy was worked on, and
 //! no cell of them is looked into while it is. Once they have been, they belong in `practice.rs`, and new ones here.
 
-use super::cell::{Cell, job, read, write};
+use super::cell::{Cell, Loads, job, read, write};
+use seiner_raid::Level;
 use seiner_raid::simulate::Address::{Holes, Random, Sequential, Streams};
 use seiner_raid::simulate::{Job, Model};
-use seiner_raid::{Geometry, Level};
 
 /// Slower than the disks of the matrix: flash behind an older bus, of which reads are not that slow.
 const SLOW: Model = Model {
@@ -133,66 +133,49 @@ fn mixed_streams() -> Vec<Cell> {
 }
 
 fn members() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for (name, model) in [
+    let loads = Loads {
+        depths: &[2, 7, 17, 36],
+        threads: &[1, 10],
+        kinds: &[
+            ("sequential", vec![write(1, 1, Sequential)]),
+            ("random", vec![write(1, 1, Random)]),
+            (
+                "40 % written",
+                vec![write(2, 1, Sequential), read(3, 1, Sequential)],
+            ),
+            (
+                "80 % written",
+                vec![write(4, 1, Sequential), read(1, 2, Random)],
+            ),
+        ],
+    };
+    loads.on_members(&[
         ("slower members", SLOW),
         ("faster members", FAST),
         ("uneven members", UNEVEN),
-    ] {
-        for depth in [2, 7, 17, 36] {
-            for threads in [1, 10] {
-                for (kind, mix) in [
-                    ("sequential", vec![write(1, 1, Sequential)]),
-                    ("random", vec![write(1, 1, Random)]),
-                    (
-                        "40 % written",
-                        vec![write(2, 1, Sequential), read(3, 1, Sequential)],
-                    ),
-                    (
-                        "80 % written",
-                        vec![write(4, 1, Sequential), read(1, 2, Random)],
-                    ),
-                ] {
-                    let load = vec![job(mix, threads, depth)];
-                    let mut cell = Cell::new(format!("{name}, {kind}"), load);
-                    cell.model = model;
-                    cells.push(cell);
-                }
-            }
-        }
-    }
-    cells
+    ])
 }
 
 fn shapes() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for (level, members, strip) in [
+    let loads = Loads {
+        depths: &[5, 10, 33, 70],
+        threads: &[1, 7],
+        kinds: &[
+            ("sequential", vec![write(1, 1, Sequential)]),
+            (
+                "two thirds written",
+                vec![write(2, 2, Sequential), read(1, 2, Sequential)],
+            ),
+        ],
+    };
+    loads.on_shapes(&[
         (Level::Raid6, 4, 16),
         (Level::Raid6, 8, 4),
         (Level::Raid6, 10, 64),
         (Level::Raid5, 3, 8),
         (Level::Raid5, 4, 32),
         (Level::Raid5, 9, 16),
-    ] {
-        for depth in [5, 10, 33, 70] {
-            for threads in [1, 7] {
-                for (kind, mix) in [
-                    ("sequential", vec![write(1, 1, Sequential)]),
-                    (
-                        "two thirds written",
-                        vec![write(2, 2, Sequential), read(1, 2, Sequential)],
-                    ),
-                ] {
-                    let name = format!("{level:?} of {members}, strip of {strip} KiB, {kind}");
-                    let mut cell = Cell::new(name, vec![job(mix, threads, depth)]);
-                    cell.geometry = Geometry::new(level, members, strip << 10, 16 << 30)
-                        .expect("within the bounds of every level");
-                    cells.push(cell);
-                }
-            }
-        }
-    }
-    cells
+    ])
 }
 
 fn beside() -> Vec<Cell> {

@@ -1,10 +1,10 @@
 //! Cells on which merging was tuned besides the matrix: what held-out cells were until they had been looked at. It is judged by those in
 //! `heldout.rs`.
 
-use super::cell::{Cell, job, read, write};
+use super::cell::{Cell, Loads, job, read, write};
+use seiner_raid::Level;
 use seiner_raid::simulate::Address::{Holes, Random, Sequential, Streams};
 use seiner_raid::simulate::Model;
-use seiner_raid::{Geometry, Level};
 
 /// Slower than the disks of the matrix: flash behind an older bus.
 const SLOW: Model = Model {
@@ -83,33 +83,7 @@ pub fn cells() -> Vec<Cell> {
             cells.push(Cell::new(format!("{holes} % left out"), load));
         }
     }
-    for (name, model) in [
-        ("slower members", SLOW),
-        ("faster members", FAST),
-        ("uneven members", UNEVEN),
-    ] {
-        for depth in [1, 6, 16, 27, 40] {
-            for threads in [1, 12] {
-                for (kind, mix) in [
-                    ("sequential", vec![write(1, 1, Sequential)]),
-                    ("random", vec![write(1, 2, Random)]),
-                    (
-                        "60 % written",
-                        vec![write(3, 1, Sequential), read(2, 1, Sequential)],
-                    ),
-                    (
-                        "half read at random",
-                        vec![write(1, 1, Sequential), read(1, 1, Random)],
-                    ),
-                ] {
-                    let mut cell =
-                        Cell::new(format!("{name}, {kind}"), vec![job(mix, threads, depth)]);
-                    cell.model = model;
-                    cells.push(cell);
-                }
-            }
-        }
-    }
+    cells.extend(members());
     let fast_and_random = vec![
         job(vec![write(1, 1, Sequential)], 2, 32),
         job(vec![write(1, 1, Random)], 6, 4),
@@ -124,31 +98,46 @@ pub fn cells() -> Vec<Cell> {
     cells
 }
 
+fn members() -> Vec<Cell> {
+    let loads = Loads {
+        depths: &[1, 6, 16, 27, 40],
+        threads: &[1, 12],
+        kinds: &[
+            ("sequential", vec![write(1, 1, Sequential)]),
+            ("random", vec![write(1, 2, Random)]),
+            (
+                "60 % written",
+                vec![write(3, 1, Sequential), read(2, 1, Sequential)],
+            ),
+            (
+                "half read at random",
+                vec![write(1, 1, Sequential), read(1, 1, Random)],
+            ),
+        ],
+    };
+    loads.on_members(&[
+        ("slower members", SLOW),
+        ("faster members", FAST),
+        ("uneven members", UNEVEN),
+    ])
+}
+
 fn shapes() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for (level, members, strip) in [
+    let loads = Loads {
+        depths: &[3, 12, 24, 64],
+        threads: &[1, 9],
+        kinds: &[
+            ("sequential", vec![write(1, 1, Sequential)]),
+            (
+                "half written",
+                vec![write(1, 1, Sequential), read(1, 1, Sequential)],
+            ),
+        ],
+    };
+    loads.on_shapes(&[
         (Level::Raid6, 5, 32),
         (Level::Raid6, 12, 16),
         (Level::Raid5, 5, 8),
         (Level::Raid5, 6, 64),
-    ] {
-        for depth in [3, 12, 24, 64] {
-            for threads in [1, 9] {
-                for (kind, mix) in [
-                    ("sequential", vec![write(1, 1, Sequential)]),
-                    (
-                        "half written",
-                        vec![write(1, 1, Sequential), read(1, 1, Sequential)],
-                    ),
-                ] {
-                    let name = format!("{level:?} of {members}, strip of {strip} KiB, {kind}");
-                    let mut cell = Cell::new(name, vec![job(mix, threads, depth)]);
-                    cell.geometry = Geometry::new(level, members, strip << 10, 16 << 30)
-                        .expect("within the bounds of every level");
-                    cells.push(cell);
-                }
-            }
-        }
-    }
-    cells
+    ])
 }
