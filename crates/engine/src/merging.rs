@@ -97,7 +97,6 @@ impl Engine {
                 .iter()
                 .map(|eaten| eaten.segment.trailer.number)
                 .collect();
-            let now = state.retention.now();
             let moment = state.retention.moment();
             let stats = state.tallies.values().map(|tally| tally.stat_at(&moment));
             let (gone, mut segments): (Vec<SegmentStat>, Vec<SegmentStat>) =
@@ -106,7 +105,7 @@ impl Engine {
             // Their room is as good as free.
             let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
             fill.used = fill.used.saturating_sub(gone);
-            (now, fill, segments, state.least_dead_share())
+            (moment.now, fill, segments, state.least_dead_share())
         };
         let (now, fill, segments, least_dead_share) = view;
         let decision = writing.policy.choose(&View {
@@ -306,10 +305,13 @@ impl Engine {
         }
         let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room()).sum();
         let waiting = self.waiting(writing);
-        let fill = self.lock().fill();
+        let room = {
+            let state = self.lock();
+            state.budget().saturating_sub(state.used())
+        };
         // A sync of each segment that waits should bring back a segment, unless there is no time for it.
         let worth = true;
-        let wanted = bytes >= fill.room() / 2 || worth && bytes >= 4 * self.segment_bytes;
+        let wanted = bytes >= room / 2 || worth && bytes >= 4 * self.segment_bytes;
         if wanted && !waiting.is_empty() {
             self.end_chapters(writing, |number| waiting.contains(&number))?;
         }

@@ -109,7 +109,7 @@ impl State {
     }
 
     /// What the store takes, everything counted before it is there.
-    fn used(&self) -> u64 {
+    pub fn used(&self) -> u64 {
         let open = self.open.iter();
         let open = open.map(|open| on_disk(open.reserved.max(open.len())));
         let journal = journal_room(&self.options).max(self.pins.bytes());
@@ -403,7 +403,7 @@ impl Engine {
             .map_err(io_error(|| "asking how much room is free".to_string()))?;
         let mut state = self.lock();
         // What is charged and not taken yet is in what is free.
-        let taken = state.fill().used - journal_room(&state.options) + state.pins.bytes();
+        let taken = state.used() - journal_room(&state.options) + state.pins.bytes();
         state.room_on_disk = match free {
             Some(free) => (taken + free).saturating_sub(state.options.leave_free),
             None => u64::MAX,
