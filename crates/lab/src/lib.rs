@@ -27,6 +27,7 @@ pub mod report;
 pub mod results;
 pub mod runner;
 pub mod seed;
+mod sensors;
 mod tool;
 pub mod trace;
 mod tree;

@@ -16,19 +16,24 @@ pub const KINDS: [&str; 10] = [
 ];
 
 /// Why nobody has UFS.
-pub const NO_UFS: &str =
+const NO_UFS: &str =
     "Linux only reads it: there is no writable driver, and SoftUpdates exist in BSD alone";
 
-/// Why a file system cannot be made and mounted here; nothing if it can.
-pub fn obstacle(kind: &str) -> Option<String> {
+/// Why a file system can be had nowhere; nothing if it can.
+pub fn obstacle_everywhere(kind: &str) -> Option<String> {
     if !KINDS.contains(&kind) {
         return Some(format!(
             "unknown file system; known are {}",
             KINDS.join(", ")
         ));
     }
-    if kind == "ufs" {
-        return Some(NO_UFS.to_string());
+    (kind == "ufs").then(|| NO_UFS.to_string())
+}
+
+/// Why a file system cannot be made and mounted here; nothing if it can.
+pub fn obstacle(kind: &str) -> Option<String> {
+    if let Some(why) = obstacle_everywhere(kind) {
+        return Some(why);
     }
     if !rustix::process::geteuid().is_root() {
         return Some("making and mounting a file system takes root".to_string());

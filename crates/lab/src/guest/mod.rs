@@ -16,7 +16,7 @@ mod prepare;
 
 use crate::error::{Result, refuse};
 use crate::job::{self, Job, Task, Work};
-use crate::native::{Claims, KINDS};
+use crate::native::{Claims, obstacle_everywhere};
 use crate::registry::Registry;
 use crate::results::Cell;
 use crate::runner::Bench;
@@ -84,14 +84,8 @@ pub fn directory() -> Result<PathBuf> {
 
 /// Why a file system cannot be had in a guest; nothing if it can.
 pub fn obstacle(kind: &str) -> Option<String> {
-    if !KINDS.contains(&kind) {
-        return Some(format!(
-            "unknown file system; known are {}",
-            KINDS.join(", ")
-        ));
-    }
-    if kind == "ufs" {
-        return Some(crate::native::NO_UFS.to_string());
+    if let Some(why) = obstacle_everywhere(kind) {
+        return Some(why);
     }
     let guest = match directory().and_then(|directory| Guest::read(&directory)) {
         Ok(guest) => guest,

@@ -5,12 +5,13 @@
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::seed::Dice;
+use crate::sensors::register;
 use anyhow::Context;
 use seiner_engine::{
     Class, Classes, Durability, Engine, Error as Refusal, Keep, LogStatus, MergePolicy, Options,
     Status,
 };
-use seiner_model::{SourceId, SourceKey};
+use seiner_model::SourceId;
 use seiner_platform::sim::SimClock;
 use seiner_platform::{Clock, Directory};
 use std::path::Path;
@@ -131,23 +132,22 @@ impl Running {
         let row_bytes = row_bytes(load, &probe, interrupt)?;
         std::fs::remove_dir_all(&probe)?;
         let options = load.options(load.classes(row_bytes)?);
-        Running::open(load, options, &directory.join("store"), load.sensors())
+        let store = directory.join("store");
+        Running::open(load, options, &store, load.sensors(), interrupt)
     }
 
-    fn open(load: &Load, options: Options, directory: &Path, sensors: u64) -> Result<Running> {
+    fn open(
+        load: &Load,
+        options: Options,
+        directory: &Path,
+        sensors: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Running> {
         std::fs::create_dir(directory)?;
         let clock = SimClock::new(0);
         let disk = Directory::open(directory).context("the store's directory was not opened")?;
         let engine = Engine::open(Arc::new(disk), Arc::new(clock.clone()), options)?;
-        let mut sources = Vec::new();
-        for sensor in 0..sensors {
-            let key = SourceKey::new("sensor", [("number", sensor.to_string())])
-                .context("a name was refused")?;
-            let source = engine
-                .register(&key)?
-                .map_err(|reason| anyhow::anyhow!("a source was refused: {reason}"))?;
-            sources.push(source);
-        }
+        let sources = register(&engine, sensors, interrupt)?;
         let mut dice = Dice::new(load.seed);
         let mut sum = 0.0;
         let shares: Vec<f64> = (0..sensors)
@@ -251,7 +251,7 @@ fn row_bytes(load: &Load, directory: &Path, interrupt: &Interrupt) -> Result<f64
         ..load.options(Classes::default())
     };
     let sensors = load.sensors().min(200);
-    let mut running = Running::open(load, options, directory, sensors)?;
+    let mut running = Running::open(load, options, directory, sensors, interrupt)?;
     for _ in 0..PROBE_ROWS / BATCH {
         interrupt.check()?;
         running.batch()?;

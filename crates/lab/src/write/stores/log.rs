@@ -1,12 +1,12 @@
 //! This project's engine.
 
-use super::{AT_ONCE, Portion, Store};
+use super::{Portion, Store};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
+use crate::sensors::register;
 use crate::write::{Kind, SAMPLE_BYTES, Write};
-use anyhow::Context;
 use seiner_engine::{Durability, Engine, Options};
-use seiner_model::{SourceId, SourceKey};
+use seiner_model::SourceId;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,18 +55,7 @@ impl Log {
         let memory = options.memory;
         let block_bytes = u64::from(options.block_bytes);
         let engine = Engine::open_directory(&directories[0].join("store"), options)?;
-        let mut sources = Vec::new();
-        for sensor in 0..sensors {
-            if sensor.is_multiple_of(AT_ONCE) {
-                interrupt.check()?;
-            }
-            let key = SourceKey::new("sensor", [("number", sensor.to_string())])
-                .context("a name was refused")?;
-            let source = engine
-                .register(&key)?
-                .map_err(|reason| anyhow::anyhow!("a source was refused: {reason}"))?;
-            sources.push(source);
-        }
+        let sources = register(&engine, sensors, interrupt)?;
         // A buffer holds B encoded bytes, or its share of the memory where that is less.
         let buffer = block_bytes.min(memory / sensors.max(1) * 3 / 4);
         let lap = sensors * buffer * SAMPLE_BYTES / ENCODED_BYTES;
