@@ -37,15 +37,36 @@ def run(*arguments, stdin=None, cwd=None, env=None, timeout=300):
     )
 
 
-class Server:
+class Daemon:
+    """A subcommand that runs until it is told to end, and what it said."""
+
+    def __init__(self, log):
+        self.log = Path(log)
+        self.process = None
+
+    def kill(self):
+        """kill -9."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def stop(self):
+        """SIGTERM; the status must be 0."""
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(STOP_S)
+        self.process = None
+        assert status == 0, f"status {status} after SIGTERM:\n{self.log.read_text()}"
+
+
+class Server(Daemon):
     """`seiner serve` on a port that the system chooses, with the host's sensors off."""
 
     def __init__(self, data, log, **settings):
+        super().__init__(log)
         self.data = Path(data)
-        self.log = Path(log)
         flags = {"listen": "127.0.0.1:0", "host_sensors": "off", "data": self.data, **settings}
         self.arguments = [text for name, value in flags.items() for text in (f"--{name.replace('_', '-')}", str(value))]
-        self.process = None
         self.url = None
 
     def __enter__(self):
@@ -53,8 +74,7 @@ class Server:
         return self
 
     def __exit__(self, *_):
-        if self.process is not None:
-            self.kill()
+        self.kill()
 
     def start(self):
         """Starts it, and answers the seconds until it told its address."""
@@ -82,19 +102,6 @@ class Server:
                 [PROGRAM, "serve", *self.arguments], stderr=log, stdout=log, env=environment()
             )
         return seen
-
-    def kill(self):
-        """kill -9."""
-        self.process.kill()
-        self.process.wait()
-        self.process = None
-
-    def stop(self):
-        """SIGTERM; the status must be 0."""
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(STOP_S)
-        self.process = None
-        assert status == 0, f"status {status} after SIGTERM:\n{self.log.read_text()}"
 
     @property
     def address(self):

@@ -1,14 +1,13 @@
 """An array of files behind a network block device, and a file system on it."""
 
 import shutil
-import signal
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from program import PROGRAM, START_S, STOP_S, environment, run
+from program import PROGRAM, START_S, Daemon, environment, run
 
 STRATEGIES = ["never", "batch", "always", "paper", "default"]
 
@@ -27,18 +26,18 @@ def do(*arguments, timeout=300):
     return done.stdout
 
 
-class Volume:
+class Volume(Daemon):
     """`seiner raid serve` on a RAID 6 of six files."""
 
     def __init__(self, folder, member="8MiB", merging="default"):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(self.folder / "log")
         self.socket = self.folder / "nbd"
         self.control = self.folder / "control"
         self.devices = [self.folder / f"member-{number}" for number in range(6)]
         self.merging = merging
         self.lost = set()
-        self.process = None
         made = run("raid", "create", "--level", 6, "--strip", "16KiB", "--size", member, *self.devices)
         assert made.returncode == 0, made.stderr
 
@@ -47,8 +46,7 @@ class Volume:
         return f"nbd+unix:///array?socket={self.socket}"
 
     def start(self, *more):
-        log = self.folder / "log"
-        with open(log, "ab") as out:
+        with open(self.log, "ab") as out:
             seen = out.tell()
             arguments = ["--nbd", self.socket, "--control", self.control, "--merging", self.merging]
             self.process = subprocess.Popen(
@@ -59,12 +57,12 @@ class Volume:
             )
         started = time.monotonic()
         while time.monotonic() - started < START_S:
-            if b"Orders are taken" in log.read_bytes()[seen:]:
+            if b"Orders are taken" in self.log.read_bytes()[seen:]:
                 return
             if self.process.poll() is not None:
                 break
             time.sleep(0.01)
-        raise AssertionError(f"the array is not served:\n{log.read_text()}")
+        raise AssertionError(f"the array is not served:\n{self.log.read_text()}")
 
     def used(self):
         return [device for member, device in enumerate(self.devices) if member not in self.lost]
@@ -73,20 +71,6 @@ class Volume:
         self.lost.add(member)
         failed = run("raid", "fail", self.control, member)
         assert failed.returncode == 0, failed.stderr
-
-    def kill(self):
-        """kill -9."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.wait()
-            self.process = None
-
-    def stop(self):
-        """SIGTERM; the status must be 0."""
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(STOP_S)
-        self.process = None
-        assert status == 0, (self.folder / "log").read_text()
 
 
 class Disk:
