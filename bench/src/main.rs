@@ -13,6 +13,7 @@ mod log;
 mod nbd;
 mod peer;
 mod process;
+mod progress;
 mod raid;
 mod report;
 mod run;

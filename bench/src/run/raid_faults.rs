@@ -1,12 +1,11 @@
 //! `raid-faults`: many seeded runs of the array under faults.
 
+use crate::progress;
 use crate::report::{Check, Places, Relation, Report, Table};
 use anyhow::Result;
 use clap::Args;
 use seiner_raid::simulate::faults::{self, Canary, Severity, Summary};
 use serde_json::json;
-use std::io::{IsTerminal, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What `raid-faults` runs.
 #[derive(Args)]
@@ -46,19 +45,13 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         ],
     );
     let mut wrong = Vec::new();
-    let ended = AtomicU64::new(0);
+    let bar = progress::bar(settings.runs, "runs");
     for (name, severity, runs) in [
         ("as the level bears", Severity::Borne, settings.runs - half),
         ("more", Severity::Beyond, half),
     ] {
         let seeds = settings.first..settings.first + runs;
-        let progress = |more| {
-            show(
-                ended.fetch_add(more, Ordering::Relaxed) + more,
-                settings.runs,
-            )
-        };
-        let found = faults::run_all(seeds, severity, &progress);
+        let found = faults::run_all(seeds, severity, &|more| bar.inc(more));
         let mut row = vec![name.to_string(), runs.to_string()];
         match found {
             Ok(sum) => row.extend(figures(&sum)),
@@ -71,6 +64,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         }
         table.rows.push(row);
     }
+    bar.finish();
     report.tables.push(table);
     let count = |name: &str, value: u64, relation, bound: u64| {
         Check::new(name, Some(value as f64), relation, Some(bound as f64), "")
@@ -114,16 +108,4 @@ fn figures(sum: &Summary) -> Vec<String> {
         0,
     ];
     figures.map(|figure| figure.to_string()).into()
-}
-
-/// A bar that fills, where somebody looks.
-fn show(ended: u64, all: u64) {
-    const WIDTH: u64 = 50;
-    let mut terminal = std::io::stderr();
-    if terminal.is_terminal() {
-        let full = "#".repeat((WIDTH * ended / all) as usize);
-        let end = if ended == all { "\n" } else { "" };
-        // The bar is for looking at; if it cannot be shown, the runs go on.
-        let _ = write!(terminal, "\r[{full:<50}] {ended} of {all} runs{end}");
-    }
 }

@@ -1,11 +1,11 @@
 //! `simulate`: the whole engine against plain models, millions of steps from seeds that no test uses.
 
+use crate::progress;
 use crate::report::{Check, Places, Relation, Report, Table};
 use anyhow::Result;
 use clap::Args;
 use seiner_sim::{Campaign, Report as Done, Work, World};
 use serde_json::json;
-use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// What `simulate` runs.
@@ -26,8 +26,6 @@ pub struct Settings {
 const AT_ONCE: u64 = 64;
 /// Steps that are demanded.
 const DEMANDED: f64 = 2e6;
-/// Cells of the bar.
-const BAR: usize = 30;
 
 const PURPOSE: &str = "Seeded runs of the whole engine on a disk and a clock in memory, with power cuts, kills, errors, want of \
     room and damage at operations of the disk that the seed draws, each answer held against a plain model. Of each seed three \
@@ -38,6 +36,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("simulate", PURPOSE);
     let began = Instant::now();
     let limit = Duration::from_secs_f64(settings.minutes * 60.0);
+    let bar = progress::bar(settings.steps, "steps");
     let (mut total, mut seeds, mut violations) = (Done::default(), 0, Vec::new());
     while total.steps < settings.steps && began.elapsed() < limit && violations.is_empty() {
         let first = settings.seed + seeds;
@@ -52,9 +51,9 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         seeds += outcome.runs;
         total.add(&outcome.total);
         violations.extend(outcome.violations);
-        show(total.steps, settings.steps, began.elapsed());
+        bar.set_position(total.steps);
     }
-    eprintln!();
+    bar.finish();
     report.notes.push(format!(
         "seeds {} to {}, {:.0} s: {total}",
         settings.seed,
@@ -109,17 +108,6 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         }),
     });
     report.finish(places)
-}
-
-/// How far it has come, on one line of a terminal.
-fn show(steps: u64, of: u64, passed: Duration) {
-    let share = (steps as f64 / of as f64).min(1.0);
-    let full = (share * BAR as f64) as usize;
-    let bar = format!("[{}{}]", "#".repeat(full), ".".repeat(BAR - full));
-    let left = passed.as_secs_f64() * (1.0 - share) / share.max(1e-9);
-    if std::io::stderr().is_terminal() {
-        eprint!("\x1b[2K{bar} {steps} of {of} steps, about {left:.0} s left\r");
-    }
 }
 
 fn table(total: &Done) -> Table {
