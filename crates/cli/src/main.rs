@@ -4,6 +4,7 @@
 //! The exit status is 0 when all went well, 1 when something failed or was refused, and 2 when
 //! the command line or the settings make no sense.
 
+mod chart;
 mod check;
 mod completions;
 mod config;

@@ -26,8 +26,8 @@ mod slab;
 mod stripe;
 
 pub use array::{
-    Array, Command, Completion, Condition, Filling, MemberStatus, Refusal, Running, Status,
-    TaskKind, TaskStatus,
+    Array, AreaStatus, Command, Completion, Condition, Filling, MemberStatus, MergingStatus,
+    Refusal, Running, Status, TaskKind, TaskStatus,
 };
 pub use block::{Block, Page, Weightless};
 pub use driver::Method;
@@ -43,4 +43,4 @@ pub use request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };
 pub use router::{Piece, Router, Sharding};
-pub use shard::{Counters, MemberState, Settings, Shard};
+pub use shard::{CLASSES, Counters, Latencies, Latency, MemberState, Settings, Shard};

@@ -55,7 +55,7 @@ pub struct Create {
 
 /// A level by its number.
 #[derive(Clone, Copy, ValueEnum)]
-enum AskedLevel {
+pub enum AskedLevel {
     #[value(name = "0")]
     Raid0,
     #[value(name = "1")]
@@ -66,16 +66,23 @@ enum AskedLevel {
     Raid6,
 }
 
+impl AskedLevel {
+    /// The level.
+    pub fn level(self) -> Level {
+        match self {
+            AskedLevel::Raid0 => Level::Raid0,
+            AskedLevel::Raid1 => Level::Raid1,
+            AskedLevel::Raid5 => Level::Raid5,
+            AskedLevel::Raid6 => Level::Raid6,
+        }
+    }
+}
+
 impl Create {
     /// Creates it.
     pub fn run(self) -> Result<(), Failure> {
         let mut creation = Creation {
-            level: match self.level {
-                AskedLevel::Raid0 => Level::Raid0,
-                AskedLevel::Raid1 => Level::Raid1,
-                AskedLevel::Raid5 => Level::Raid5,
-                AskedLevel::Raid6 => Level::Raid6,
-            },
+            level: self.level.level(),
             strip_bytes: self.strip,
             smallest: self.smallest,
             overwrite: self.overwrite && self.yes,

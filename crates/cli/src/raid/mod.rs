@@ -1,6 +1,7 @@
 //! `seiner raid`: one volume of several devices.
 
 mod assemble;
+mod bench;
 mod control;
 mod create;
 mod devices;
@@ -32,6 +33,8 @@ enum What {
     Assemble(assemble::Assemble),
     /// Run an array, and export it as a network block device.
     Serve(serve::Serve),
+    /// Measure small writes under every strategy: modelled, in memory, or on devices.
+    Bench(bench::Bench),
     /// Tell how an array is, running or not.
     Status(show::Show),
     /// Use a member no longer, although it works.
@@ -53,6 +56,7 @@ impl Raid {
             What::Create(create) => create.run(),
             What::Assemble(assemble) => assemble.run(),
             What::Serve(serve) => serve.run(),
+            What::Bench(bench) => bench.run(),
             What::Status(show) => show.run(),
             What::Fail(fail) => fail.run(),
             What::Replace(replace) => replace.run(),

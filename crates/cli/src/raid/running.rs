@@ -52,7 +52,7 @@ enum AskedMethod {
     Threads,
 }
 
-fn merging(text: &str) -> Result<Merging, String> {
+pub fn merging(text: &str) -> Result<Merging, String> {
     let names: Vec<&str> = Merging::ALL.iter().map(|merging| merging.name()).collect();
     let found = Merging::ALL
         .into_iter()

@@ -21,7 +21,9 @@ mod worker;
 pub use answer::Completion;
 pub use client::Command;
 pub use keeper::Refusal;
-pub use status::{Condition, Filling, MemberStatus, Status, TaskKind, TaskStatus};
+pub use status::{
+    AreaStatus, Condition, Filling, MemberStatus, MergingStatus, Status, TaskKind, TaskStatus,
+};
 
 use crate::block::Page;
 use crate::driver::{Bell, Method};

@@ -2,7 +2,9 @@
 
 use super::worker::Message;
 use super::{Array, Shared, keeper::Word};
-use crate::shard::Counters;
+use crate::merging::{Area, View};
+use crate::shard::{Counters, Latencies};
+use seiner_platform::Clock;
 use std::sync::mpsc::channel;
 
 /// How an array is.
@@ -79,12 +81,44 @@ pub struct Status {
     pub tasks: Vec<TaskStatus>,
     /// What shards did, summed up.
     pub counters: Counters,
+    /// How long requests took, of all shards.
+    pub latencies: Latencies,
+    /// Where writes are held, and why.
+    pub merging: MergingStatus,
     /// Requests and member operations under way.
     pub outstanding: usize,
     /// Regions in which a power cut now would leave something to resync.
     pub unsettled_regions: u64,
     /// Stripes of which lost data cannot be computed for certain.
     pub doubtful_stripes: u64,
+}
+
+/// Where writes are held, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MergingStatus {
+    /// Stripes of an area.
+    pub area_stripes: u64,
+    /// What each shard does, in a few words.
+    pub shards: Vec<String>,
+    /// Areas that were written in the last seconds, the last one first: at the most 64 of each shard.
+    pub areas: Vec<AreaStatus>,
+    /// Areas besides these.
+    pub more_areas: usize,
+}
+
+/// An area: consecutive stripes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AreaStatus {
+    /// Its first stripe.
+    pub first_stripe: u64,
+    /// The shard that has it.
+    pub shard: usize,
+    /// Whether writes to it are held while their stripe is not full.
+    pub holds: bool,
+    /// Why, or why not.
+    pub why: String,
+    /// Nanoseconds since it was written.
+    pub idle_ns: u64,
 }
 
 /// The keeper's part.
@@ -101,6 +135,9 @@ pub struct Kept {
 
 /// A shard's part.
 struct Share {
+    shard: usize,
+    latencies: Latencies,
+    view: View,
     counters: Counters,
     outstanding: usize,
     unsettled_regions: u64,
@@ -117,11 +154,15 @@ impl Array {
 impl Shared {
     fn status(&self) -> Option<Status> {
         let (tell, told) = channel();
-        for shard in &self.shards {
+        let now = self.clock.monotonic();
+        for (number, shard) in self.shards.iter().enumerate() {
             let tell = tell.clone();
             let look = Message::Inspect(Box::new(move |shard| {
                 // Whoever asked may have gone.
                 let _ = tell.send(Share {
+                    shard: number,
+                    latencies: *shard.latencies(),
+                    view: shard.view(now),
                     counters: shard.counters(),
                     outstanding: shard.outstanding(),
                     unsettled_regions: shard.unsettled_regions().count() as u64,
@@ -140,16 +181,44 @@ impl Shared {
             spares: kept.spares,
             tasks: kept.tasks,
             counters: Counters::default(),
+            latencies: Latencies::default(),
+            merging: MergingStatus::new(self.sharding.area_stripes, self.shards.len()),
             outstanding: 0,
             unsettled_regions: 0,
             doubtful_stripes: 0,
         };
         for share in told {
             status.counters = status.counters.plus(&share.counters);
+            status.latencies = status.latencies.plus(&share.latencies);
+            status.merging.add(share.shard, share.view);
             status.outstanding += share.outstanding;
             status.unsettled_regions += share.unsettled_regions;
             status.doubtful_stripes += share.doubtful_stripes;
         }
+        status.merging.areas.sort_by_key(|area| area.idle_ns);
         Some(status)
+    }
+}
+
+impl MergingStatus {
+    fn new(area_stripes: u64, shards: usize) -> MergingStatus {
+        MergingStatus {
+            area_stripes,
+            shards: vec![String::new(); shards],
+            ..MergingStatus::default()
+        }
+    }
+
+    fn add(&mut self, shard: usize, view: View) {
+        self.shards[shard] = view.why;
+        self.more_areas += view.more;
+        let told = |area: Area| AreaStatus {
+            first_stripe: area.first_stripe,
+            shard,
+            holds: area.holds,
+            why: area.why,
+            idle_ns: area.idle,
+        };
+        self.areas.extend(view.areas.into_iter().map(told));
     }
 }

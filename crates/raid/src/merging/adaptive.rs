@@ -18,6 +18,7 @@
 //!
 //! A stripe is not waited for of which every block has come once already, nor by a stream that leaves holes.
 
+use super::view::{Area, Question, TOLD_FOR, View, micros};
 use super::{Arrival, Look, Mark, Strategy, Verdict};
 use crate::request::Nanos;
 use std::collections::BTreeMap;
@@ -247,6 +248,42 @@ impl Adaptive {
             Mode::Fill(stripes) if stripes > 8 * TRIAL => stream.pause = shortest,
             _ => {}
         }
+    }
+}
+
+impl Adaptive {
+    /// Whether writes of a stream are held, and why.
+    fn explain(&self, stream: &Stream) -> (bool, String) {
+        let times = || {
+            let time = |value: Option<f64>| value.map_or("not measured".to_string(), micros);
+            format!(
+                "a stripe passes in {}, a part is written in {}, a whole one in {}",
+                time(stream.period),
+                time(self.partial),
+                time(self.full)
+            )
+        };
+        let (window, stripe) = (stream.window(), self.stripe_blocks);
+        if stream.run < self.settings.least_run {
+            return (false, "writes continue nothing".to_string());
+        }
+        if matches!(stream.mode, Mode::Fill(_)) {
+            return (true, format!("fills stripes, which pays: {}", times()));
+        }
+        let not_filled = if window < stripe {
+            format!("{window} blocks are outstanding, and a stripe has {stripe}")
+        } else if stream.whole <= 0.5 {
+            "its stripes do not become whole".to_string()
+        } else {
+            format!("filling stripes does not pay: {}", times())
+        };
+        if stream.followed < LEAST_FOLLOWED * stream.acknowledged {
+            let text = format!("writes come spread over time, and {not_filled}");
+            return (false, text);
+        }
+        let patience = micros(self.settings.patience_gaps * stream.gap);
+        let text = format!("gathers what follows within {patience}; {not_filled}");
+        (true, text)
     }
 }
 
@@ -485,5 +522,23 @@ impl Strategy for Adaptive {
 
     fn stirred(&mut self) -> Option<u64> {
         self.stirred.pop()
+    }
+
+    fn view(&self, question: &Question) -> View {
+        let told = |stream: &Stream| {
+            let (holds, why) = self.explain(stream);
+            let stripe = stream.front.saturating_sub(1) / u64::from(self.stripe_blocks);
+            Area {
+                first_stripe: stripe - stripe % question.area_stripes,
+                holds,
+                why,
+                idle: question.now.saturating_sub(stream.last_event),
+            }
+        };
+        let areas = self.streams.iter().map(told);
+        View::with(
+            "streams are held where that is estimated to make writes faster".to_string(),
+            areas.filter(|area| area.idle < TOLD_FOR).collect(),
+        )
     }
 }

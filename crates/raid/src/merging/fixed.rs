@@ -1,6 +1,6 @@
 //! The strategies that know nothing: every request alone, what queues together, or everything held.
 
-use super::{Look, Strategy, Verdict};
+use super::{Look, Question, Strategy, Verdict, View};
 
 /// Every request by itself.
 pub struct Never;
@@ -8,6 +8,10 @@ pub struct Never;
 impl Strategy for Never {
     fn judge(&mut self, _: &Look) -> Verdict {
         Verdict::Alone
+    }
+
+    fn view(&self, _: &Question) -> View {
+        View::everywhere("every request goes by itself")
     }
 }
 
@@ -17,6 +21,10 @@ pub struct Batch;
 impl Strategy for Batch {
     fn judge(&mut self, _: &Look) -> Verdict {
         Verdict::Together
+    }
+
+    fn view(&self, _: &Question) -> View {
+        View::everywhere("what queues behind a busy stripe goes together, nothing is held")
     }
 }
 
@@ -30,5 +38,9 @@ impl Strategy for Always {
         } else {
             Verdict::Hold(look.deadline)
         }
+    }
+
+    fn view(&self, _: &Question) -> View {
+        View::everywhere("everything is held until its stripe is full or the longest time is over")
     }
 }

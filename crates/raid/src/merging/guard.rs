@@ -17,6 +17,7 @@
 
 use super::adaptive::Adaptive;
 use super::cost::{Record, Signature, Tally};
+use super::view::{Question, View, micros};
 use super::{Arrival, Look, Mark, Strategy, Verdict};
 use crate::request::Nanos;
 use std::collections::BTreeSet;
@@ -427,5 +428,53 @@ impl Strategy for Guard {
 
     fn stirred(&mut self) -> Option<u64> {
         self.stirred.pop().or_else(|| self.model.stirred())
+    }
+
+    fn view(&self, question: &Question) -> View {
+        let mut view = self.model.view(question);
+        view.why = self.explain();
+        let all = match self.used {
+            Way::Model => return view,
+            Way::Batch => "plain batching was measured to be cheaper than any holding",
+            Way::Always => "holding everything was measured to be cheaper",
+        };
+        for area in &mut view.areas {
+            area.holds = self.used == Way::Always;
+            area.why = all.to_string();
+        }
+        view
+    }
+}
+
+impl Guard {
+    /// What is used, and what ways were measured to cost.
+    fn explain(&self) -> String {
+        let cost = |way: Way| {
+            let record = &self.records[way as usize];
+            match record.slices {
+                0 => format!("{} not tried", way.name()),
+                _ => format!("{} {}", way.name(), micros(record.cost)),
+            }
+        };
+        let costs: Vec<String> = WAYS.into_iter().map(cost).collect();
+        let tried = match self.tried == self.used {
+            true => String::new(),
+            false => format!(", {} is being tried", self.tried.name()),
+        };
+        format!(
+            "{} decides{tried}; outstanding time a block: {}",
+            self.used.name(),
+            costs.join(", ")
+        )
+    }
+}
+
+impl Way {
+    fn name(self) -> &'static str {
+        match self {
+            Way::Model => "the estimate",
+            Way::Batch => "plain batching",
+            Way::Always => "holding everything",
+        }
     }
 }

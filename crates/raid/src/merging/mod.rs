@@ -9,11 +9,13 @@ mod cost;
 mod fixed;
 mod guard;
 mod paper;
+mod view;
 
 pub use adaptive::{Adaptive, AdaptiveSettings};
 pub use fixed::{Always, Batch, Never};
 pub use guard::{Guard, GuardSettings};
 pub use paper::{Paper, PaperSettings};
+pub use view::{Area, Question, View};
 
 use crate::request::Nanos;
 
@@ -97,6 +99,9 @@ pub trait Strategy {
     fn stirred(&mut self) -> Option<u64> {
         None
     }
+
+    /// What it does where, and why.
+    fn view(&self, question: &Question) -> View;
 }
 
 /// The strategies by name.

@@ -11,7 +11,8 @@
 //! through the origin, so a block is always above it at first: a stripe with `f` of `S` blocks meets the line at
 //! `f/S` of the longest wait, and no polling is needed.
 
-use super::{Arrival, Look, Mark, Strategy, Verdict};
+use super::view::TOLD_FOR;
+use super::{Arrival, Look, Mark, Question, Strategy, Verdict, View};
 use crate::request::Nanos;
 use std::collections::BTreeMap;
 
@@ -45,6 +46,7 @@ struct Area {
     updated: Nanos,
     waits: u32,
     failed: u32,
+    written: Nanos,
 }
 
 /// A stripe that has requests.
@@ -144,6 +146,8 @@ impl Paper {
 
 impl Strategy for Paper {
     fn arrived(&mut self, arrival: &Arrival) -> Mark {
+        let area = arrival.stripe / self.settings.area_stripes;
+        self.areas.entry(area).or_default().written = arrival.now;
         let words = self.stripe_blocks.div_ceil(64) as usize;
         let record = self
             .records
@@ -180,5 +184,34 @@ impl Strategy for Paper {
 
     fn idle(&mut self, stripe: u64) {
         self.records.remove(&stripe);
+    }
+
+    fn view(&self, question: &Question) -> View {
+        let told = |(number, area): (&u64, &Area)| super::Area {
+            first_stripe: number * self.settings.area_stripes,
+            holds: area.merges,
+            why: area.why(question.now),
+            idle: question.now.saturating_sub(area.written),
+        };
+        let areas = self.areas.iter().map(told);
+        let why = format!(
+            "areas of {} stripes are held in which a stripe became whole by small writes",
+            self.settings.area_stripes
+        );
+        View::with(why, areas.filter(|area| area.idle < TOLD_FOR).collect())
+    }
+}
+
+impl Area {
+    fn why(&self, now: Nanos) -> String {
+        let waits = format!("{} of {} waits failed lately", self.failed, self.waits);
+        match (self.merges, self.updated) {
+            (true, at) => {
+                let ago = now.saturating_sub(at) / 1_000_000;
+                format!("a stripe became whole {ago} ms ago; {waits}")
+            }
+            (false, 0) => "no stripe became whole yet".to_string(),
+            (false, _) => format!("too few waits ended with a whole stripe, or the last is long ago; {waits}"),
+        }
     }
 }

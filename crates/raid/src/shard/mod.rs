@@ -7,13 +7,14 @@
 //! - A write is answered when all that it needs has been written; nothing is held longer than [`Settings::longest_hold`].
 
 mod execute;
+mod latency;
 mod reads;
 mod writes;
 
 use crate::block::Block;
 use crate::geometry::Geometry;
 use crate::grid::Range;
-use crate::merging::{Merging, Strategy};
+use crate::merging::{Merging, Question, Strategy, View};
 use crate::request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
 };
@@ -21,6 +22,8 @@ use crate::router::Sharding;
 use crate::slab::Slab;
 use crate::stripe::{Job, Purpose, Stripe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub use latency::{CLASSES, Latencies, Latency};
 
 /// How an array behaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -82,6 +85,14 @@ pub struct Counters {
     pub expired: u64,
     /// Blocks that could not be read, and were written again as they should be.
     pub repaired: u64,
+    /// Reads that clients asked for. One that lies on stripes of several shards counts for each.
+    pub user_reads: u64,
+    /// Writes that clients asked for, likewise.
+    pub user_writes: u64,
+    /// Blocks that they asked to read.
+    pub user_blocks_read: u64,
+    /// Blocks that they asked to write.
+    pub user_blocks_written: u64,
 }
 
 impl Counters {
@@ -96,6 +107,10 @@ impl Counters {
             partial: self.partial + other.partial,
             expired: self.expired + other.expired,
             repaired: self.repaired + other.repaired,
+            user_reads: self.user_reads + other.user_reads,
+            user_writes: self.user_writes + other.user_writes,
+            user_blocks_read: self.user_blocks_read + other.user_blocks_read,
+            user_blocks_written: self.user_blocks_written + other.user_blocks_written,
         }
     }
 
@@ -110,6 +125,10 @@ impl Counters {
             partial: self.partial - before.partial,
             expired: self.expired - before.expired,
             repaired: self.repaired - before.repaired,
+            user_reads: self.user_reads - before.user_reads,
+            user_writes: self.user_writes - before.user_writes,
+            user_blocks_read: self.user_blocks_read - before.user_blocks_read,
+            user_blocks_written: self.user_blocks_written - before.user_blocks_written,
         }
     }
 }
@@ -117,6 +136,7 @@ impl Counters {
 /// A request that is not answered yet.
 struct Pending<B> {
     token: Token,
+    since: Nanos,
     left: u32,
     data: Vec<Option<B>>,
     failure: Option<Failure>,
@@ -181,6 +201,7 @@ pub struct Shard<B> {
     /// Counts reads of mirrors, to spread them.
     turn: usize,
     counters: Counters,
+    latencies: Latencies,
     output: Output<B>,
 }
 
@@ -223,6 +244,7 @@ impl<B: Block> Shard<B> {
             doubt_changes: 0,
             turn: 0,
             counters: Counters::default(),
+            latencies: Latencies::default(),
             output: Output::default(),
         }
     }
@@ -235,6 +257,19 @@ impl<B: Block> Shard<B> {
     /// What has been done so far.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// How long requests took so far.
+    pub fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+
+    /// Where writes are held, and why.
+    pub fn view(&self, now: Nanos) -> View {
+        self.strategy.view(&Question {
+            now,
+            area_stripes: self.settings.region_stripes,
+        })
     }
 
     /// Whether a member can be used.
@@ -428,6 +463,7 @@ impl<B: Block> Shard<B> {
     fn internal(&mut self, token: Token) -> usize {
         self.requests.insert(Pending {
             token,
+            since: 0,
             left: 1,
             data: Vec::new(),
             failure: None,
@@ -500,7 +536,12 @@ impl<B: Block> Shard<B> {
             return;
         }
         let pending = self.requests.remove(request).expect("seen a moment ago");
+        let took = now.saturating_sub(pending.since);
+        if pending.epoch.is_some() {
+            self.latencies.writes.note(took);
+        }
         if pending.is_read {
+            self.latencies.reads.note(took);
             self.reads -= 1;
             self.strategy.read_ended(now, pending.data.len() as u32);
         }

@@ -18,8 +18,11 @@ enum Source {
 impl<B: Block> Shard<B> {
     pub(super) fn read(&mut self, now: Nanos, token: Token, start: u64, blocks: u64) {
         let data = vec![None; blocks as usize];
+        self.counters.user_reads += 1;
+        self.counters.user_blocks_read += blocks;
         let request = self.requests.insert(Pending {
             token,
+            since: now,
             left: 1,
             data,
             failure: None,

@@ -18,8 +18,11 @@ impl<B: Block> Shard<B> {
         let epoch = self.epoch;
         *self.unfinished.entry(epoch).or_default() += 1;
         let blocks = data.len() as u64;
+        self.counters.user_writes += 1;
+        self.counters.user_blocks_written += blocks;
         let pending = Pending {
             token,
+            since: now,
             left: 1,
             data: Vec::new(),
             failure: None,
@@ -255,6 +258,7 @@ impl<B: Block> Shard<B> {
         };
         let full = blocks == self.geometry.stripe_blocks();
         for part in &parts {
+            self.latencies.waited.note(now.saturating_sub(part.arrived));
             self.strategy
                 .started(number, part.mark, part.data.len() as u32);
         }

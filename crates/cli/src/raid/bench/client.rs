@@ -1,0 +1,116 @@
+//! A client of a real array: keeps so many writes outstanding, and counts what is answered.
+
+use super::cell::{Cell, Outcome, Pattern};
+use anyhow::{Result, anyhow};
+use seiner_platform::sim::SimRng;
+use seiner_raid::{Array, BLOCK_BYTES, Block, Command, Counters, Page};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Instant;
+
+/// A write that was answered: how long it took, and what went wrong.
+type Answered = (u64, Result<(), seiner_raid::Failure>);
+
+/// Where the next write goes, and what it has.
+struct Source {
+    pattern: Pattern,
+    rng: SimRng,
+    next: u64,
+    size: u64,
+    data: Vec<Page>,
+}
+
+impl Source {
+    fn new(array: &Array, cell: &Cell) -> Source {
+        let mut rng = SimRng::new(1);
+        let mut page = Page::zero();
+        // What compresses or repeats may be written faster than anything real.
+        for word in page.bytes_mut().chunks_exact_mut(8) {
+            word.copy_from_slice(&rng.next_u64().to_le_bytes());
+        }
+        Source {
+            pattern: cell.pattern,
+            rng,
+            next: 0,
+            size: array.bytes() / BLOCK_BYTES as u64,
+            data: vec![page; cell.blocks as usize],
+        }
+    }
+
+    fn submit(&mut self, array: &Array, tell: &Sender<Answered>) {
+        let blocks = self.data.len() as u64;
+        let start = match self.pattern {
+            Pattern::Random => self.rng.below(self.size / blocks) * blocks,
+            Pattern::Sequential => {
+                if self.next + blocks > self.size {
+                    self.next = 0;
+                }
+                std::mem::replace(&mut self.next, self.next + blocks)
+            }
+        };
+        let command = Command::Write {
+            start,
+            data: self.data.clone(),
+            durable: false,
+        };
+        let (begin, tell) = (Instant::now(), tell.clone());
+        let then = move |result: Result<Vec<Page>, _>| {
+            let took = begin.elapsed().as_nanos() as u64;
+            // A client that has given up wants to hear no more.
+            let _ = tell.send((took, result.map(drop)));
+        };
+        array.submit(command, Box::new(then));
+    }
+}
+
+/// Measures one.
+pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
+    let mut source = Source::new(array, cell);
+    if cell.blocks > source.size {
+        return Err(anyhow!(
+            "a write of {} blocks has no room in a volume of {}",
+            cell.blocks,
+            source.size
+        ));
+    }
+    let (tell, told) = channel();
+    (0..cell.depth).for_each(|_| source.submit(array, &tell));
+    let begin = Instant::now();
+    let mut measuring: Option<(Instant, Counters)> = None;
+    let mut latencies: Vec<u64> = Vec::new();
+    let mut outstanding = cell.depth;
+    let mut outcome = Outcome::default();
+    while outstanding > 0 {
+        let (took, result) = told.recv().expect("this function has a way to tell");
+        result.map_err(|failure| anyhow!("a write failed: {failure}"))?;
+        let now = Instant::now();
+        let over = now >= begin + cell.warm_up() + cell.time;
+        if over {
+            outstanding -= 1;
+            if let Some((since, before)) = measuring.take() {
+                outcome.seconds = (now - since).as_secs_f64();
+                outcome.counters = counters(array)?.since(&before);
+            }
+            continue;
+        }
+        if measuring.is_some() {
+            latencies.push(took);
+        } else if now >= begin + cell.warm_up() {
+            measuring = Some((Instant::now(), counters(array)?));
+        }
+        source.submit(array, &tell);
+    }
+    outcome.writes = latencies.len() as u64;
+    outcome.blocks = outcome.writes * cell.blocks;
+    latencies.sort_unstable();
+    let at = |percent: usize| {
+        let place = latencies.len().saturating_sub(1) * percent / 100;
+        latencies.get(place).copied().unwrap_or(0)
+    };
+    (outcome.p50, outcome.p99) = (at(50), at(99));
+    Ok(outcome)
+}
+
+fn counters(array: &Array) -> Result<Counters> {
+    let status = array.status();
+    Ok(status.ok_or_else(|| anyhow!("the array ended by itself"))?.counters)
+}

@@ -1,0 +1,153 @@
+//! What is measured on: modelled members, memory, or devices.
+
+use super::cell::{Cell, Outcome};
+use super::{client, modelled};
+use crate::failure::Failure;
+use crate::log::size;
+use anyhow::{Context, anyhow};
+use seiner_raid::{
+    Array, Block, CreateError, Creation, Device, Geometry, Level, Member, Page, Ram, Running,
+    Settings,
+};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Bytes of a modelled member.
+const MODELLED: u64 = 16 << 30;
+/// What is taken away of a device afterwards at either end, in blocks: superblocks and records.
+const RECORDS: usize = 3;
+
+/// What is measured on.
+pub struct Ground {
+    name: String,
+    kind: Kind,
+    /// Files that were made for this, and are taken away.
+    made: Vec<PathBuf>,
+}
+
+enum Kind {
+    Modelled(Geometry),
+    /// Members, and the array's level and strip.
+    Real(Vec<Arc<dyn Member>>),
+}
+
+impl Ground {
+    /// Modelled members.
+    pub fn modelled(members: usize, level: Level, strip: u64) -> Result<Ground, Failure> {
+        let geometry = Geometry::new(level, members, strip, MODELLED)?;
+        Ok(Ground {
+            name: format!("{level:?} of {members} modelled NVMe disks, strips of {}", size(strip)),
+            kind: Kind::Modelled(geometry),
+            made: Vec::new(),
+        })
+    }
+
+    /// Members in memory.
+    pub fn in_memory(members: usize, bytes: u64, level: Level, strip: u64) -> Result<Ground, Failure> {
+        let rams = (0..members).map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>);
+        let ground = Ground {
+            name: format!("{level:?} of {members} members in memory, strips of {}", size(strip)),
+            kind: Kind::Real(rams.collect()),
+            made: Vec::new(),
+        };
+        ground.create(level, strip, false)
+    }
+
+    /// Devices. What they hold is lost; those that hold anything are refused unless `overwrite`.
+    pub fn on_devices(
+        paths: &[PathBuf],
+        bytes: u64,
+        level: Level,
+        strip: u64,
+        overwrite: bool,
+    ) -> Result<Ground, Failure> {
+        let mut ground = Ground {
+            name: format!("{level:?} of {} devices, strips of {}", paths.len(), size(strip)),
+            kind: Kind::Real(Vec::new()),
+            made: Vec::new(),
+        };
+        let mut members: Vec<Arc<dyn Member>> = Vec::new();
+        for path in paths {
+            let opened = match path.exists() {
+                true => Device::open(path),
+                false => {
+                    ground.made.push(path.clone());
+                    Device::create(path, bytes)
+                }
+            };
+            members.push(Arc::new(opened.map_err(|error| anyhow!("{error}"))?));
+        }
+        ground.kind = Kind::Real(members);
+        ground.create(level, strip, overwrite)
+    }
+
+    fn create(self, level: Level, strip: u64, overwrite: bool) -> Result<Ground, Failure> {
+        if let Kind::Real(members) = &self.kind {
+            let creation = Creation {
+                level,
+                strip_bytes: strip,
+                smallest: true,
+                overwrite,
+                // Nobody reads what is there, so that syndromes need not fit.
+                zeroed: true,
+            };
+            seiner_raid::create(members, &creation).map_err(|error| match error {
+                CreateError::System { .. } => Failure::Failed(error.into()),
+                error => Failure::Usage(error.to_string()),
+            })?;
+        }
+        Ok(self)
+    }
+
+    /// What it is, for people.
+    pub fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// Measures one.
+    pub fn measure(&mut self, cell: &Cell) -> Result<Outcome, Failure> {
+        let members = match &self.kind {
+            Kind::Modelled(geometry) => return Ok(modelled::measure(*geometry, cell)),
+            Kind::Real(members) => members,
+        };
+        let defaults = Running::default();
+        let running = Running {
+            settings: Settings {
+                merging: cell.merging,
+                longest_hold: cell.longest_hold,
+                ..defaults.settings
+            },
+            ..defaults
+        };
+        let array = Array::assemble(members.clone(), false, running)?;
+        let outcome = client::measure(&array, cell);
+        let stopped = array.stop();
+        let outcome = outcome?;
+        stopped.map_err(|failure| anyhow!("the last flush failed: {failure}"))?;
+        Ok(outcome)
+    }
+
+    /// Takes away what makes devices members of an array, and files that were made.
+    pub fn clear(&mut self) -> Result<(), Failure> {
+        if let Kind::Real(members) = &self.kind {
+            let zeroes = vec![Page::zero(); RECORDS];
+            for member in members {
+                let end = member.bytes() - (RECORDS << 12) as u64;
+                [0, end]
+                    .into_iter()
+                    .try_for_each(|at| member.write(at, &zeroes, true))
+                    .with_context(|| member.name())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        for path in &self.made {
+            // It was not there before.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! `seiner raid bench`: small writes under every strategy.
+
+mod cell;
+mod client;
+mod modelled;
+mod picture;
+mod report;
+mod ground;
+
+use super::create::AskedLevel;
+use super::running::merging;
+use crate::failure::Failure;
+use crate::lab::bytes;
+use anyhow::Context;
+use cell::{Cell, Pattern};
+use clap::{Args, ValueEnum};
+use ground::Ground;
+use indicatif::{ProgressBar, ProgressStyle};
+use report::Line;
+use seiner_raid::{BLOCK_BYTES, Geometry, Merging};
+use std::io::{IsTerminal, stderr, stdout};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Measure small writes under every strategy of merging.
+///
+/// Without devices, members are modelled: NVMe disks whose times are known, on simulated time, so that the figures are
+/// exact and the same everywhere. With --memory or devices, a real array runs: memory shows what the array itself costs,
+/// devices show what their writes do. What devices hold is lost, so those that hold anything are refused; files that do not
+/// exist are made with --size and taken away afterwards.
+///
+/// A user operation is a write that a client was answered; a member operation is what it cost on the devices.
+#[derive(Args)]
+pub struct Bench {
+    /// How data are kept redundant.
+    #[arg(long, value_name = "LEVEL", default_value = "6")]
+    level: AskedLevel,
+    /// Members, where no devices are given.
+    #[arg(long, value_name = "COUNT", default_value_t = 6)]
+    members: usize,
+    /// What a stripe has on one member.
+    #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = bytes)]
+    strip: u64,
+    /// Bytes of a write: a multiple of 4 KiB.
+    #[arg(long, value_name = "BYTES", default_value = "4KiB", value_parser = bytes)]
+    block: u64,
+    /// Writes that are kept outstanding.
+    #[arg(long, value_name = "DEPTHS", value_delimiter = ',', default_values_t = [1, 4, 16, 64])]
+    depth: Vec<usize>,
+    /// Where writes go.
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', default_values_t = Pattern::ALL)]
+    pattern: Vec<Pattern>,
+    /// Strategies to compare.
+    #[arg(long, value_name = "STRATEGIES", value_delimiter = ',', value_parser = merging, default_value = "never,batch,always,paper,default")]
+    merging: Vec<Merging>,
+    /// Microseconds that a write is held at the most.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 1000)]
+    longest_hold_us: u64,
+    /// Milliseconds that every combination is measured, after a fifth of that to get going.
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000)]
+    time_ms: u64,
+    /// Run a real array of members in memory.
+    #[arg(long, conflicts_with = "devices")]
+    memory: bool,
+    /// Bytes of a member in memory, and of files that do not exist.
+    #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes)]
+    size: u64,
+    /// What devices hold may be lost. Wants --yes as well.
+    #[arg(long)]
+    overwrite: bool,
+    /// Yes, it may.
+    #[arg(long, requires = "overwrite")]
+    yes: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// Print CSV.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Draw the curves into a page of their own, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+    /// The members: files or block devices. What they hold is lost.
+    #[arg(value_name = "DEVICE")]
+    devices: Vec<PathBuf>,
+}
+
+impl Bench {
+    /// Measures and prints.
+    pub fn run(self) -> Result<(), Failure> {
+        self.validate()?;
+        let cells = self.cells();
+        let bar = bar(cells.len());
+        let mut lines = Vec::new();
+        let mut ground = self.ground()?;
+        for cell in cells {
+            bar.set_message(format!(
+                "{} depth {} {}",
+                cell.pattern,
+                cell.depth,
+                cell.merging.name()
+            ));
+            let outcome = ground.measure(&cell)?;
+            lines.push(Line::new(cell, outcome));
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        let name = ground.name();
+        ground.clear()?;
+        if let Some(file) = &self.picture {
+            std::fs::write(file, picture::page(&name, &lines))
+                .with_context(|| format!("writing {}", file.display()))?;
+        }
+        let mut out = stdout().lock();
+        match (self.json, self.csv) {
+            (true, _) => report::json(&name, &lines, &mut out)?,
+            (_, true) => report::csv(&lines, &mut out)?,
+            _ => report::table(&name, &lines, &mut out)?,
+        }
+        Ok(())
+    }
+
+    fn validate(&self) -> Result<(), Failure> {
+        let usage = |text: String| Err(Failure::Usage(text));
+        if self.block == 0 || !self.block.is_multiple_of(BLOCK_BYTES as u64) {
+            return usage(format!(
+                "--block {}: use a multiple of {BLOCK_BYTES}",
+                self.block
+            ));
+        }
+        if self.depth.contains(&0) {
+            return usage("--depth 0: use 1 or more".to_string());
+        }
+        if self.time_ms == 0 {
+            return usage("--time-ms 0: use 1 or more".to_string());
+        }
+        if self.overwrite && !self.yes {
+            return usage("what devices hold will be lost: say --yes as well".to_string());
+        }
+        let members = match self.devices.len() {
+            0 => self.members,
+            given => given,
+        };
+        Geometry::new(self.level.level(), members, self.strip, u64::MAX)
+            .map(drop)
+            .map_err(|error| Failure::Usage(error.to_string()))
+    }
+
+    /// What is measured, in the order of the table.
+    fn cells(&self) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for &pattern in &self.pattern {
+            for &depth in &self.depth {
+                for &merging in &self.merging {
+                    cells.push(Cell {
+                        pattern,
+                        depth,
+                        merging,
+                        blocks: self.block / BLOCK_BYTES as u64,
+                        longest_hold: self.longest_hold_us.saturating_mul(1000),
+                        time: Duration::from_millis(self.time_ms),
+                    });
+                }
+            }
+        }
+        cells
+    }
+
+    fn ground(&self) -> Result<Ground, Failure> {
+        let (level, strip) = (self.level.level(), self.strip);
+        if !self.devices.is_empty() {
+            let over = self.overwrite && self.yes;
+            return Ground::on_devices(&self.devices, self.size, level, strip, over);
+        }
+        match self.memory {
+            true => Ground::in_memory(self.members, self.size, level, strip),
+            false => Ground::modelled(self.members, level, strip),
+        }
+    }
+}
+
+/// A bar over combinations, where somebody looks.
+fn bar(cells: usize) -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} left  {msg}")
+        .expect("the template is a constant");
+    ProgressBar::new(cells as u64).with_style(style)
+}
+
+impl ValueEnum for Pattern {
+    fn value_variants<'a>() -> &'a [Pattern] {
+        &Pattern::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.name()))
+    }
+}

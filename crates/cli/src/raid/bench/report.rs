@@ -1,0 +1,99 @@
+//! What was measured, for people and programs.
+
+use super::cell::{Cell, Outcome};
+use anyhow::Result;
+use seiner_raid::BLOCK_BYTES;
+use serde::Serialize;
+use std::io::Write;
+
+/// One combination and what came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// `random` or `sequential`.
+    pub pattern: &'static str,
+    /// Bytes of a write.
+    pub block_bytes: u64,
+    /// Writes outstanding.
+    pub depth: usize,
+    /// The strategy.
+    pub merging: &'static str,
+    /// Seconds that were measured.
+    pub seconds: f64,
+    /// Writes that were answered.
+    pub writes: u64,
+    /// Megabytes a second.
+    pub mb_per_s: f64,
+    /// Member operations for each write.
+    pub member_operations_per_write: f64,
+    /// Bytes that members read and wrote for each byte written.
+    pub member_bytes_per_byte: f64,
+    /// Whole stripes written.
+    pub whole_stripes: u64,
+    /// Times that a part of a stripe was written.
+    pub partial_stripes: u64,
+    /// Half of the writes took no longer, in microseconds.
+    pub p50_us: f64,
+    /// Of 100 writes, 99 took no longer, in microseconds.
+    pub p99_us: f64,
+}
+
+impl Line {
+    /// Of a measurement.
+    pub fn new(cell: Cell, outcome: Outcome) -> Line {
+        Line {
+            pattern: cell.pattern.name(),
+            block_bytes: cell.blocks * BLOCK_BYTES as u64,
+            depth: cell.depth,
+            merging: cell.merging.name(),
+            seconds: outcome.seconds,
+            writes: outcome.writes,
+            mb_per_s: outcome.rate(),
+            member_operations_per_write: outcome.operations(),
+            member_bytes_per_byte: outcome.bytes(),
+            whole_stripes: outcome.counters.full,
+            partial_stripes: outcome.counters.partial,
+            p50_us: outcome.p50 as f64 / 1e3,
+            p99_us: outcome.p99 as f64 / 1e3,
+        }
+    }
+}
+
+/// As JSON.
+pub fn json(ground: &str, lines: &[Line], out: &mut impl Write) -> Result<()> {
+    let all = serde_json::json!({"members": ground, "results": lines});
+    Ok(writeln!(out, "{all:#}")?)
+}
+
+/// As CSV.
+pub fn csv(lines: &[Line], out: &mut impl Write) -> Result<()> {
+    let mut writer = csv::Writer::from_writer(out);
+    for line in lines {
+        writer.serialize(line)?;
+    }
+    Ok(writer.flush()?)
+}
+
+/// As a table.
+pub fn table(ground: &str, lines: &[Line], out: &mut impl Write) -> Result<()> {
+    writeln!(out, "{ground}")?;
+    writeln!(
+        out,
+        "{:<12}{:>6}{:>9}{:>10}{:>12}{:>12}{:>10}{:>10}",
+        "writes", "depth", "merging", "MB/s", "ops/write", "bytes/byte", "p50 us", "p99 us"
+    )?;
+    for line in lines {
+        writeln!(
+            out,
+            "{:<12}{:>6}{:>9}{:>10.1}{:>12.2}{:>12.2}{:>10.0}{:>10.0}",
+            line.pattern,
+            line.depth,
+            line.merging,
+            line.mb_per_s,
+            line.member_operations_per_write,
+            line.member_bytes_per_byte,
+            line.p50_us,
+            line.p99_us
+        )?;
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! What a strategy can tell of itself: whether writes to an area are held, and why.
+
+use crate::request::Nanos;
+
+/// Areas that are told of at the most: those that were written last.
+pub const MOST_AREAS: usize = 64;
+/// Areas are told of for so long after their last write.
+pub const TOLD_FOR: Nanos = 10_000_000_000;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// When.
+    pub now: Nanos,
+    /// Stripes of an area.
+    pub area_stripes: u64,
+}
+
+/// An area: consecutive stripes that were written lately.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// Its first stripe.
+    pub first_stripe: u64,
+    /// Whether writes to it are held now if their stripe is not full.
+    pub holds: bool,
+    /// Why, or why not.
+    pub why: String,
+    /// How long ago it was written, in nanoseconds.
+    pub idle: Nanos,
+}
+
+/// How a strategy decides at the moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// What it does everywhere, in a few words.
+    pub why: String,
+    /// Areas that were written lately, the last one first.
+    pub areas: Vec<Area>,
+    /// Areas besides these.
+    pub more: usize,
+}
+
+impl View {
+    /// A rule that knows no areas.
+    pub fn everywhere(why: impl Into<String>) -> View {
+        View {
+            why: why.into(),
+            ..View::default()
+        }
+    }
+
+    /// With areas in any order, several of which may be the same one.
+    pub fn with(why: String, mut areas: Vec<Area>) -> View {
+        // Of what is written in one area, that counts which is held, then what came last.
+        areas.sort_by_key(|area| (area.first_stripe, !area.holds, area.idle));
+        areas.dedup_by_key(|area| area.first_stripe);
+        areas.sort_by_key(|area| area.idle);
+        let more = areas.len().saturating_sub(MOST_AREAS);
+        areas.truncate(MOST_AREAS);
+        View { why, areas, more }
+    }
+}
+
+/// A time for people: `12.3 µs`.
+pub fn micros(time: f64) -> String {
+    format!("{:.1} µs", time / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(first_stripe: u64, holds: bool, idle: Nanos) -> Area {
+        Area {
+            first_stripe,
+            holds,
+            why: String::new(),
+            idle,
+        }
+    }
+
+    #[test]
+    fn an_area_is_told_of_once_and_the_last_ones_come_first() {
+        let areas = vec![area(8, false, 5), area(0, false, 1), area(0, true, 9)];
+        let view = View::with(String::new(), areas);
+        assert_eq!(view.areas, [area(8, false, 5), area(0, true, 9)]);
+        let many = (0..100).map(|at| area(at, false, 100 - at)).collect();
+        let view = View::with(String::new(), many);
+        assert_eq!((view.areas.len(), view.more), (MOST_AREAS, 36));
+        assert_eq!(view.areas[0].first_stripe, 99);
+    }
+}
