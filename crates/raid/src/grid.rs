@@ -384,6 +384,14 @@ impl<B: Block> Grid<B> {
         written.sum()
     }
 
+    /// What could be read and was not, as runs on members.
+    pub fn unread(&self) -> Vec<Range> {
+        self.ranges(|column, row| {
+            let cell = self.cell(column, row);
+            !cell.lost && cell.old.is_none()
+        })
+    }
+
     /// A block of data cannot be read.
     pub fn data_is_lost(&self) -> bool {
         let columns = self.geometry.members();

@@ -9,6 +9,7 @@
 
 mod array;
 mod block;
+mod checksum;
 mod code;
 mod driver;
 mod galois;
@@ -26,14 +27,14 @@ mod slab;
 mod stripe;
 
 pub use array::{
-    Array, AreaStatus, Command, Completion, Condition, Filling, MemberStatus, MergingStatus,
+    AreaStatus, Array, Command, Completion, Condition, Filling, Loss, MemberStatus, MergingStatus,
     Refusal, Running, Status, TaskKind, TaskStatus,
 };
 pub use block::{Block, Page, Weightless};
 pub use driver::Method;
 pub use geometry::{BLOCK_BYTES, Extent, Geometry, GeometryError, Level};
 pub use kernel::{add, add_scaled, pq};
-pub use member::{Device, DeviceError, Member, Ram};
+pub use member::{Checked, Corrupt, Device, DeviceError, Member, Ram};
 pub use merging::{Adaptive, AdaptiveSettings, Merging, Paper, PaperSettings};
 pub use record::{
     AssembleError, CreateError, Creation, Superblock, SuperblockError, Uuid, contents, create,

@@ -29,6 +29,13 @@ pub enum Request<B> {
     },
     /// Acknowledge when all writes acknowledged before survive a power cut.
     Flush,
+    /// What these blocks hold matters no more. Stripes that lie whole among them hold zeroes afterwards; others stay.
+    Trim {
+        /// First block.
+        start: u64,
+        /// How many.
+        blocks: u64,
+    },
 }
 
 /// Why a request was not served.
@@ -98,6 +105,20 @@ pub enum Action<B> {
         /// How many.
         blocks: u32,
     },
+    /// Read blocks, and take what is there for true: whatever checksum they had is that of what is there afterwards.
+    Adopt {
+        /// First block.
+        start: u64,
+        /// How many.
+        blocks: u32,
+    },
+    /// Let blocks hold zeroes, and give up their room if possible.
+    Discard {
+        /// First block.
+        start: u64,
+        /// How many.
+        blocks: u64,
+    },
     /// Write blocks, each of them whole or not at all.
     Write {
         /// First block.
@@ -131,6 +152,8 @@ pub enum Outcome<B> {
     Done,
     /// Some of the blocks cannot be read; the member works.
     Unreadable,
+    /// Some of the blocks are not what was written, by their checksums.
+    Corrupt,
     /// The member does not answer, or refuses to write.
     Gone,
 }

@@ -81,7 +81,7 @@ impl<B: Block> Router<B> {
     pub fn divide(&mut self, token: Token, request: Request<B>) -> Result<Vec<Piece<B>>, Reply<B>> {
         let (start, blocks) = match &request {
             Request::Flush => return Ok(self.everywhere(token)),
-            Request::Read { start, blocks } => (*start, *blocks),
+            Request::Read { start, blocks } | Request::Trim { start, blocks } => (*start, *blocks),
             Request::Write { start, data, .. } => (*start, data.len() as u64),
         };
         if let Some(failure) = self.geometry.refusal(start, blocks) {
@@ -105,6 +105,10 @@ impl<B: Block> Router<B> {
                     start: first,
                     data: data[offset..offset + blocks as usize].to_vec(),
                     durable: *durable,
+                },
+                Request::Trim { .. } => Request::Trim {
+                    start: first,
+                    blocks,
                 },
                 _ => Request::Read {
                     start: first,

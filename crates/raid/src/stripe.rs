@@ -50,6 +50,13 @@ pub enum Job {
         /// Who asked for it.
         request: usize,
     },
+    /// It is given up together with others.
+    Trim {
+        /// Who asked for it.
+        request: usize,
+        /// Those.
+        trim: usize,
+    },
     /// Syndromes are computed anew from the data, whatever they are.
     Resync {
         /// Who asked for it.

@@ -72,16 +72,20 @@ impl Array {
             let operation = self.operations.remove(0);
             let member = &mut self.members[operation.member];
             let outcome = match operation.action {
-                Action::Read { start, blocks }
+                Action::Read { start, blocks } | Action::Adopt { start, blocks }
                     if (start..start + u64::from(blocks)).any(&unreadable) =>
                 {
                     Outcome::Unreadable
                 }
-                Action::Read { start, blocks } => {
+                Action::Read { start, blocks } | Action::Adopt { start, blocks } => {
                     Outcome::Read(member[start as usize..][..blocks as usize].to_vec())
                 }
                 Action::Write { start, data, .. } => {
                     member[start as usize..][..data.len()].clone_from_slice(&data);
+                    Outcome::Done
+                }
+                Action::Discard { start, blocks } => {
+                    member[start as usize..][..blocks as usize].fill(Page::zero());
                     Outcome::Done
                 }
                 Action::Flush => Outcome::Done,

@@ -28,6 +28,7 @@ fn creation(level: Level) -> Creation {
         smallest: false,
         overwrite: false,
         zeroed: true,
+        checksums: false,
     }
 }
 

@@ -25,6 +25,10 @@ fn what_the_level_bears_harms_nobody() {
         sum.deaths > 100 && sum.rebuilt > 50 && sum.sectors > 100 && sum.cuts > 100,
         "{sum:?}"
     );
+    assert!(
+        sum.corrupted > 100 && sum.found > 50 && sum.trimmed > 1000,
+        "{sum:?}"
+    );
 }
 
 #[test]
@@ -35,7 +39,12 @@ fn what_is_beyond_the_level_is_reported_and_nothing_wrong_is_read() {
 
 #[test]
 fn canaries_are_found() {
-    for canary in [Canary::ForgottenWrites, Canary::NoResync] {
+    for canary in [
+        Canary::ForgottenWrites,
+        Canary::NoResync,
+        Canary::UncheckedReads,
+        Canary::NoAdoption,
+    ] {
         let found = (0..500)
             .filter(|&seed| run(seed, Severity::Borne, Some(canary)).is_err())
             .count();

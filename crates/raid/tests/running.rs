@@ -7,9 +7,10 @@ mod common;
 use common::{Flaky, Plain, eventually, file, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
-    Array, Block, Command, Condition, Failure, Filling, Geometry, Level, Member, Merging, Method,
-    Page, Ram, Refusal, Running, Settings,
+    Array, Block, Command, Condition, Device, Failure, Filling, Geometry, Level, Member, Merging,
+    Method, Page, Ram, Refusal, Running, Settings,
 };
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
@@ -32,7 +33,7 @@ fn running(method: Method, merging: Merging) -> Running {
         },
         shards: 3,
         method,
-        background_rate: 0,
+        ..Running::default()
     }
 }
 
@@ -108,6 +109,67 @@ fn requests_across_shards_are_put_together_and_zeroes_and_trims_are_taken() {
         array.write(5, Vec::new(), false),
         Err(Failure::OutOfRange { .. })
     ));
+}
+
+#[test]
+fn what_is_trimmed_holds_zeroes_and_syndromes_fit_it() {
+    for (level, count) in LEVELS {
+        let dir = tempfile::tempdir().unwrap();
+        let geometry = geometry(level, count);
+        let paths: Vec<_> = (0..count)
+            .map(|at| dir.path().join(at.to_string()))
+            .collect();
+        let files = paths.iter().map(|path| {
+            Arc::new(Device::create(path, geometry.member_bytes()).unwrap()) as Arc<dyn Member>
+        });
+        let running = running(Method::Automatic, Merging::Adaptive);
+        let array = Array::bare(geometry, files.collect(), running).unwrap();
+        let stripe = u64::from(geometry.stripe_blocks());
+        let size = geometry.blocks();
+        let data: Vec<Page> = (0..size).map(|block| page(5, block)).collect();
+        array.write(0, data.clone(), true).unwrap();
+        let room = |path: &std::path::PathBuf| std::fs::metadata(path).unwrap().blocks() * 512;
+        let before: u64 = paths.iter().map(room).sum();
+        // From the middle of a stripe to the middle of another, across regions and shards.
+        let (start, end) = (stripe + 1, size - 1);
+        array.trim(start, end - start).unwrap();
+        // And less than a stripe.
+        array.trim(1, stripe - 1).unwrap();
+        let after: u64 = paths.iter().map(room).sum();
+        let trimmed = 2 * stripe..end / stripe * stripe;
+        assert_eq!(
+            array.status().unwrap().counters.trimmed,
+            trimmed.end - trimmed.start
+        );
+        assert!(
+            after < before / 4,
+            "{level:?}: {before} bytes of room, then {after}"
+        );
+        let check = |array: &Array| {
+            let read = array.read(0, size).unwrap();
+            for (block, found) in (0..).zip(read) {
+                let wanted = match trimmed.contains(&block) {
+                    true => Page::zero(),
+                    false => data[block as usize].clone(),
+                };
+                assert!(found.same(&wanted), "{level:?}: block {block}");
+            }
+        };
+        check(&array);
+        array.scrub().unwrap();
+        eventually("the scrub is over", || {
+            array.status().unwrap().tasks.iter().all(|task| task.over)
+        });
+        let status = array.status().unwrap();
+        assert_eq!((status.counters.repaired, status.tasks[0].failed), (0, 0));
+        for lost in 0..geometry.syndromes() {
+            array.fail(lost).unwrap();
+            check(&array);
+            array.trim(2 * stripe, stripe).unwrap();
+        }
+        check(&array);
+        array.stop().unwrap();
+    }
 }
 
 #[test]

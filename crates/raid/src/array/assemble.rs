@@ -2,9 +2,9 @@
 
 use super::keeper::Slot;
 use super::{Array, Launch, Running};
-use crate::member::Member;
+use crate::member::{Checked, Member};
 use crate::record::{
-    AssembleError, Intent, Plan, Seen, intent, plan, superblock, write_superblock,
+    AssembleError, Intent, Plan, Seen, Superblock, intent, plan, superblock, write_superblock,
 };
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ impl Array {
             .geometry()
             .expect("checked when it was decoded");
         running.settings.region_stripes = plan.superblock.region_stripes;
+        running.settings.checksums = plan.superblock.checksums;
         let members: Vec<Option<Arc<dyn Member>>> = plan
             .members
             .iter()
@@ -52,7 +53,10 @@ impl Array {
         }
         let slots = members.into_iter().zip(&superblock.fillings);
         let slots = slots
-            .map(|(device, &filling)| Slot::new(device, filling))
+            .map(|(device, &filling)| {
+                let device = device.map(|device| with_checksums(device, &superblock));
+                Slot::new(device, filling)
+            })
             .collect();
         Ok(Array::launch(Launch {
             geometry,
@@ -62,6 +66,15 @@ impl Array {
             spares: plan.spares.iter().map(|&at| devices[at].clone()).collect(),
             books: Some((superblock, intent)),
         })?)
+    }
+}
+
+/// A device as a member of an array, with its checksums if there are any.
+pub fn with_checksums(device: Arc<dyn Member>, superblock: &Superblock) -> Arc<dyn Member> {
+    let data = superblock.data();
+    match superblock.checksums {
+        true => Arc::new(Checked::new(device, data.clone(), data.end)),
+        false => device,
     }
 }
 

@@ -1,23 +1,26 @@
 //! What is on record on the members of a running array.
 
+use super::Running;
 use crate::block::Page;
-use crate::driver::{Bell, Driver, Method};
+use crate::driver::{Bell, Driver};
 use crate::geometry::BLOCK_BYTES;
 use crate::member::Member;
 use crate::record::{Intent, Superblock, intent_page, places};
 use crate::request::{Action, Outcome};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// How long a member may take for a record before it is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The records of an array, and a way to write them to all members at once.
 pub struct Books {
     superblock: Superblock,
     intent: Intent,
     driver: Driver,
+    /// How long a member may take for a record before it is given up.
+    patience: Duration,
+    /// Names of writes, each used once: who has been given up may answer in the end.
+    next: u64,
 }
 
 /// A place in the array and its device.
@@ -31,11 +34,17 @@ impl Books {
     ///
     /// # Errors
     /// The system's.
-    pub fn new(superblock: Superblock, intent: Intent, method: Method) -> io::Result<Books> {
+    pub fn new(superblock: Superblock, intent: Intent, running: &Running) -> io::Result<Books> {
+        let patience = match running.patience {
+            Duration::ZERO => Duration::from_secs(1 << 30),
+            patience => patience,
+        };
         Ok(Books {
             superblock,
             intent,
-            driver: Driver::new(method, Arc::new(Bell::new()?))?,
+            driver: Driver::new(running.method, Arc::new(Bell::new()?))?,
+            patience,
+            next: 0,
         })
     }
 
@@ -86,30 +95,32 @@ impl Books {
 
     /// Writes to all at once and waits for all; gives those that failed.
     fn write(&mut self, sheets: Vec<Sheet>) -> Vec<usize> {
-        let mut waiting: Vec<usize> = Vec::new();
+        let mut waiting: BTreeMap<u64, usize> = BTreeMap::new();
         for ((member, device), place, page) in sheets {
             let action = Action::Write {
                 start: place / BLOCK_BYTES as u64,
                 data: vec![page],
                 durable: true,
             };
-            self.driver.submit(member as u64, &device, 0, action);
-            waiting.push(member);
+            self.next += 1;
+            self.driver.submit(self.next, &device, 0, action);
+            waiting.insert(self.next, member);
         }
         let (begin, mut failed, mut ended) = (Instant::now(), Vec::new(), Vec::new());
         while !waiting.is_empty() {
-            let left = PATIENCE.saturating_sub(begin.elapsed());
+            let left = self.patience.saturating_sub(begin.elapsed());
             if left.is_zero() {
-                failed.append(&mut waiting);
+                self.driver.abandon();
+                failed.extend(waiting.into_values());
                 break;
             }
             let waited = self.driver.wait(Some(left), || true);
             waited.expect("the kernel waits as it promised");
             self.driver.take(&mut ended);
             for (name, outcome) in ended.drain(..) {
-                let member = name as usize;
-                waiting.retain(|&waiting| waiting != member);
-                if !matches!(outcome, Outcome::Done) {
+                if let Some(member) = waiting.remove(&name)
+                    && !matches!(outcome, Outcome::Done)
+                {
                     failed.push(member);
                 }
             }

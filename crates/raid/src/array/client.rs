@@ -37,8 +37,8 @@ pub enum Command {
         /// Acknowledge when they survive a power cut.
         durable: bool,
     },
-    /// What these blocks hold matters no more. Members keep their room, and syndromes must fit whatever is there, so
-    /// nothing is done.
+    /// What these blocks hold matters no more. Stripes that lie whole among them hold zeroes afterwards, and members give
+    /// up their room, if all of them can; otherwise, and of parts of stripes, nothing is done.
     Trim {
         /// First block.
         start: u64,
@@ -51,6 +51,9 @@ pub enum Command {
 
 /// Bytes of zeroes that are written at once.
 const ZEROED_AT_ONCE: u64 = 8 << 20;
+
+/// Bytes of the volume that are trimmed at once.
+const TRIMMED_AT_ONCE: u64 = 1 << 30;
 
 /// A request of which some shards have not answered.
 struct Joint {
@@ -75,6 +78,7 @@ impl Shared {
         let (start, blocks) = match &command {
             Command::Read { start, blocks } => (*start, *blocks),
             Command::Write { start, data, .. } => (*start, data.len() as u64),
+            Command::Trim { start, blocks } => (*start, *blocks),
             _ => return self.flush(completion),
         };
         let runs = self.sharding.runs(&self.geometry, start, blocks);
@@ -119,6 +123,27 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Trims whole stripes, piece by piece.
+    fn trim(self: &Arc<Shared>, start: u64, blocks: u64, completion: Completion) {
+        let stripe = u64::from(self.geometry.stripe_blocks());
+        let (first, end) = (start.next_multiple_of(stripe), start + blocks);
+        let end = end - end % stripe;
+        if first >= end {
+            return completion(Ok(Vec::new()));
+        }
+        let at_once = (TRIMMED_AT_ONCE / BLOCK_BYTES as u64).next_multiple_of(stripe);
+        let now = (end - first).min(at_once);
+        let shared = self.clone();
+        let then: Completion = Box::new(move |result| match result {
+            Ok(_) if first + now < end => shared.trim(first + now, end - first - now, completion),
+            result => completion(result),
+        });
+        let (start, blocks) = (first, now);
+        self.divide(Command::Trim { start, blocks }, then);
+    }
+}
+
 /// The part of a command that a shard gets.
 fn part(command: Command, start: u64, blocks: u64, offset: usize) -> Request<Page> {
     match command {
@@ -135,6 +160,7 @@ fn part(command: Command, start: u64, blocks: u64, offset: usize) -> Request<Pag
                 durable,
             }
         }
+        Command::Trim { .. } => Request::Trim { start, blocks },
         _ => Request::Read { start, blocks },
     }
 }
@@ -198,7 +224,7 @@ impl Array {
             return completion(Err(failure));
         }
         match command {
-            Command::Trim { .. } => completion(Ok(Vec::new())),
+            Command::Trim { start, blocks } => shared.trim(start, blocks, completion),
             Command::WriteZeroes {
                 start,
                 blocks,

@@ -22,7 +22,7 @@ pub use answer::Completion;
 pub use client::Command;
 pub use keeper::Refusal;
 pub use status::{
-    AreaStatus, Condition, Filling, MemberStatus, MergingStatus, Status, TaskKind, TaskStatus,
+    AreaStatus, Condition, Filling, Loss, MemberStatus, MergingStatus, Status, TaskKind, TaskStatus,
 };
 
 use crate::block::Page;
@@ -42,6 +42,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use worker::{Beginning, Message, Worker};
 
 /// How an array is run.
@@ -55,6 +56,8 @@ pub struct Running {
     pub method: Method,
     /// Bytes a second of each member that rebuilding, checking and resyncing may take; as many as they can if 0.
     pub background_rate: u64,
+    /// How long a member may take for an operation before it is no longer used; as long as it likes if zero.
+    pub patience: Duration,
 }
 
 impl Default for Running {
@@ -65,6 +68,7 @@ impl Default for Running {
             shards: (cores / 2).clamp(1, 8),
             method: Method::default(),
             background_rate: 0,
+            patience: Duration::from_secs(30),
         }
     }
 }

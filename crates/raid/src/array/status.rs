@@ -36,6 +36,22 @@ pub struct MemberStatus {
     pub name: Option<String>,
     /// What it has.
     pub filling: Filling,
+    /// Why it is not used, if that was so since the start.
+    pub loss: Option<Loss>,
+    /// Blocks of it that were not what was written, by their checksums. All that were found have been repaired if enough
+    /// else was there.
+    pub corrupt: u64,
+}
+
+/// Why a member is no longer used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// It failed a write or a flush, or said that it is gone.
+    Failed,
+    /// It did not answer in time ([`Running::patience`](super::Running::patience)).
+    Silent,
+    /// Somebody wanted it so.
+    Ordered,
 }
 
 /// What is done for the array's own sake.
@@ -136,6 +152,7 @@ pub struct Kept {
 /// A shard's part.
 struct Share {
     shard: usize,
+    corrupt: Vec<u64>,
     latencies: Latencies,
     view: View,
     counters: Counters,
@@ -161,6 +178,7 @@ impl Shared {
                 // Whoever asked may have gone.
                 let _ = tell.send(Share {
                     shard: number,
+                    corrupt: shard.corrupt().to_vec(),
                     latencies: *shard.latencies(),
                     view: shard.view(now),
                     counters: shard.counters(),
@@ -189,6 +207,9 @@ impl Shared {
         };
         for share in told {
             status.counters = status.counters.plus(&share.counters);
+            for (member, more) in status.members.iter_mut().zip(&share.corrupt) {
+                member.corrupt += more;
+            }
             status.latencies = status.latencies.plus(&share.latencies);
             status.merging.add(share.shard, share.view);
             status.outstanding += share.outstanding;

@@ -8,11 +8,11 @@ use super::status::Filling;
 use crate::block::Page;
 use crate::driver::{Driver, Ended};
 use crate::member::Member;
-use crate::request::{Action, Failure, Nanos, Operation, Reply, Request};
+use crate::request::{Action, Failure, Nanos, Operation, Outcome, Reply, Request};
 use crate::shard::Shard;
 use crate::slab::Slab;
 use seiner_platform::Clock;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -40,6 +40,13 @@ pub type Incarnation = u64;
 
 /// Looks at a state machine.
 pub type Look = Box<dyn FnOnce(&Shard<Page>) + Send>;
+
+/// An operation that was started.
+struct Flight {
+    id: usize,
+    member: usize,
+    since: Nanos,
+}
 
 /// What the thread is told.
 pub enum Message {
@@ -111,6 +118,11 @@ pub struct Worker {
     successors: Vec<Successor>,
     /// Members that are lost, whose devices may still have something under way.
     leaving: Vec<usize>,
+    /// Operations that were started, in that order, by a name that is used once.
+    flights: BTreeMap<u64, Flight>,
+    next_flight: u64,
+    /// Members that were lost because they did not answer.
+    silent: BTreeSet<usize>,
     /// Whom to answer, by token.
     waiting: Slab<Owed>,
     /// Answers that wait until losses are on record, and how many losses are not.
@@ -182,6 +194,9 @@ impl Worker {
             places,
             successors: Vec::new(),
             leaving: Vec::new(),
+            flights: BTreeMap::new(),
+            next_flight: 0,
+            silent: BTreeSet::new(),
             waiting: Slab::new(),
             withheld: Vec::new(),
             unrecorded: 0,
@@ -235,6 +250,10 @@ impl Worker {
     fn receive(&mut self, message: Message) {
         let now = self.now();
         match message {
+            // Advisory: where it would be slower than writing, it is left.
+            Message::Request(Request::Trim { .. }, answer) if !self.discards() => {
+                answer.give(Ok(Vec::new()));
+            }
             Message::Request(request, answer) => {
                 self.resync_first(now, &request);
                 let token = self.waiting.insert(Owed::Answer(answer)) as u64;
@@ -305,7 +324,7 @@ impl Worker {
     /// Nothing may be decoded of a stripe, nor written in a part of it, while its syndromes may not fit.
     fn resync_first(&mut self, now: Nanos, request: &Request<Page>) {
         let (start, blocks) = match request {
-            Request::Read { start, blocks } => (*start, *blocks),
+            Request::Read { start, blocks } | Request::Trim { start, blocks } => (*start, *blocks),
             Request::Write { start, data, .. } => (*start, data.len() as u64),
             Request::Flush => return,
         };
@@ -345,10 +364,13 @@ impl Worker {
         self.driver.take(ended);
         let any = !ended.is_empty();
         for (name, outcome) in ended.drain(..) {
-            let (id, member) = (name as u32 as usize, (name >> 32) as usize);
-            self.places[member].busy -= 1;
+            // Whoever has been given up may answer in the end.
+            let Some(flight) = self.flights.remove(&name) else {
+                continue;
+            };
+            self.places[flight.member].busy -= 1;
             let now = self.shared.clock.monotonic();
-            self.shard.completed(now, id, outcome);
+            self.shard.completed(now, flight.id, outcome);
         }
         if !self.successors.is_empty() {
             self.install();
@@ -356,8 +378,43 @@ impl Worker {
         any
     }
 
+    /// When the operation that was started first must have ended.
+    fn patience_ends(&self) -> Option<Nanos> {
+        let patience = self.shared.running.patience.as_nanos() as Nanos;
+        let (_, first) = self.flights.first_key_value().filter(|_| patience > 0)?;
+        Some(first.since.saturating_add(patience))
+    }
+
+    /// A member that does not answer is not waited for any longer, and never used again.
+    fn give_up(&mut self, now: Nanos) {
+        while self.patience_ends().is_some_and(|at| at <= now)
+            && let Some((_, first)) = self.flights.first_key_value()
+        {
+            let member = first.member;
+            self.silent.insert(member);
+            self.driver.abandon();
+            let names = self.flights.iter();
+            let own: Vec<u64> = names
+                .filter(|(_, flight)| flight.member == member)
+                .map(|(&name, _)| name)
+                .collect();
+            self.shard.lose_member(member);
+            for name in own {
+                let flight = self.flights.remove(&name).expect("listed a moment ago");
+                self.places[member].busy -= 1;
+                self.shard.completed(now, flight.id, Outcome::Gone);
+            }
+        }
+    }
+
+    fn discards(&self) -> bool {
+        let devices = self.places.iter().filter_map(|place| place.device.as_ref());
+        devices.into_iter().all(|device| device.discards())
+    }
+
     fn look_at_time(&mut self) {
         let now = self.now();
+        self.give_up(now);
         if self.shard.deadline().is_some_and(|at| at <= now) {
             self.shard.tick(now);
         }
@@ -420,6 +477,7 @@ impl Worker {
                 shard: self.number,
                 member,
                 incarnation: self.places[member].incarnation,
+                silent: self.silent.remove(&member),
             };
             // A keeper that has ended records nothing, and nothing is answered that depends on it.
             let _ = self.shared.keeper.send(word);
@@ -480,7 +538,7 @@ impl Worker {
     fn begin(&mut self, operation: Operation<Page>) {
         self.places[operation.member].busy += 1;
         let operation = match (&mut self.regions, &operation.action) {
-            (Some(regions), Action::Write { start, .. }) => {
+            (Some(regions), Action::Write { start, .. } | Action::Discard { start, .. }) => {
                 let stripe = start / u64::from(self.shared.geometry.rows());
                 match self.shard.is_unsettled(regions.of(stripe)) {
                     true => regions.admit(stripe, operation),
@@ -496,7 +554,14 @@ impl Worker {
     }
 
     fn start(&mut self, operation: Operation<Page>) {
-        let name = (operation.member as u64) << 32 | operation.id as u64;
+        let name = self.next_flight;
+        self.next_flight += 1;
+        let flight = Flight {
+            id: operation.id,
+            member: operation.member,
+            since: self.now(),
+        };
+        self.flights.insert(name, flight);
         let place = &self.places[operation.member];
         let device = place
             .device
@@ -512,6 +577,7 @@ impl Worker {
             .shard
             .deadline()
             .unwrap_or(Nanos::MAX)
+            .min(self.patience_ends().unwrap_or(Nanos::MAX))
             .min(self.next_upkeep);
         let time = Duration::from_nanos(until.saturating_sub(now));
         let (messages, next) = (&self.messages, &mut self.next);

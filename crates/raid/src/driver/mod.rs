@@ -16,8 +16,8 @@ use crate::request::{Action, Outcome};
 use pool::Pool;
 use ring::Ring;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// How members are read and written.
@@ -38,7 +38,8 @@ pub type Ended = (u64, Outcome<Page>);
 /// Operations of members under way.
 pub struct Driver {
     ring: Option<Ring>,
-    pool: Option<Pool>,
+    /// A pool for each member that needs one, so that one that hangs does not take the threads of the others.
+    pools: Vec<(Weak<dyn Member>, Pool)>,
     bell: Arc<Bell>,
     /// What has ended and was not taken.
     ended: Vec<Ended>,
@@ -59,7 +60,7 @@ impl Driver {
         let (to_us, from_pool) = channel();
         Ok(Driver {
             ring,
-            pool: None,
+            pools: Vec::new(),
             bell,
             ended: Vec::new(),
             from_pool,
@@ -78,27 +79,47 @@ impl Driver {
         if member.is_instant() {
             return self.ended.push((name, perform(&**member, offset, action)));
         }
+        let by_kernel = !matches!(action, Action::Discard { .. }) && member.descriptor().is_some();
         match &mut self.ring {
-            Some(ring) if member.descriptor().is_some() => {
+            Some(ring) if by_kernel => {
                 ring.submit(name, member.clone(), offset, action);
             }
             _ => {
-                let pool = self.pool.get_or_insert_with(Pool::new);
                 let (to_us, bell) = (self.to_us.clone(), self.bell.clone());
-                pool.run(member.clone(), offset, action, move |outcome| {
-                    // Nobody waits any more if the driver has gone.
-                    if to_us.send((name, outcome)).is_ok() {
-                        bell.ring();
-                    }
-                });
+                self.pool(member)
+                    .run(member.clone(), offset, action, move |outcome| {
+                        // Nobody waits any more if the driver has gone.
+                        if to_us.send((name, outcome)).is_ok() {
+                            bell.ring();
+                        }
+                    });
             }
+        }
+    }
+
+    /// The pool of a member. Those of members that are gone end.
+    fn pool(&mut self, member: &Arc<dyn Member>) -> &mut Pool {
+        let weak = Arc::downgrade(member);
+        let known = self.pools.iter().position(|(of, _)| of.ptr_eq(&weak));
+        let at = known.unwrap_or_else(|| {
+            self.pools.retain(|(of, _)| of.strong_count() > 0);
+            self.pools.push((weak, Pool::new()));
+            self.pools.len() - 1
+        });
+        &mut self.pools[at].1
+    }
+
+    /// Some operations may never end: nobody waits for them when the driver goes.
+    pub fn abandon(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.abandon();
         }
     }
 
     /// Takes what has ended.
     pub fn take(&mut self, into: &mut Vec<Ended>) {
         into.append(&mut self.ended);
-        if self.pool.is_some() {
+        if !self.pools.is_empty() {
             into.extend(self.from_pool.try_iter());
         }
         if let Some(ring) = &mut self.ring {
@@ -140,14 +161,17 @@ impl Driver {
 /// Does an operation and waits for it.
 pub(crate) fn perform(member: &dyn Member, offset: u64, action: Action<Page>) -> Outcome<Page> {
     let at = |start: u64| offset + start * BLOCK_BYTES as u64;
-    let reads = matches!(action, Action::Read { .. });
+    let adopts = matches!(action, Action::Adopt { .. });
     let done = match action {
-        Action::Read { start, blocks } => {
+        Action::Read { start, blocks } | Action::Adopt { start, blocks } => {
             let mut pages = pages(blocks);
-            let read = member.read(at(start), &mut pages);
+            let read = match adopts {
+                true => member.adopt(at(start), &mut pages),
+                false => member.read(at(start), &mut pages),
+            };
             return match read {
                 Ok(()) => Outcome::Read(pages),
-                Err(error) => outcome_of(&error, reads),
+                Err(error) => outcome_of(&error, true),
             };
         }
         Action::Write {
@@ -155,11 +179,12 @@ pub(crate) fn perform(member: &dyn Member, offset: u64, action: Action<Page>) ->
             data,
             durable,
         } => member.write(at(start), &data, durable),
+        Action::Discard { start, blocks } => member.discard(at(start), blocks * BLOCK_BYTES as u64),
         Action::Flush => member.flush(),
     };
     match done {
         Ok(()) => Outcome::Done,
-        Err(error) => outcome_of(&error, reads),
+        Err(error) => outcome_of(&error, false),
     }
 }
 

@@ -7,8 +7,8 @@ use crate::request::{Action, Outcome};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Operations at the same time. As much as keeps a handful of disks busy; more threads wait for the same cores.
-const THREADS: usize = 32;
+/// Operations of a member at the same time. More threads wait for the same cores.
+const THREADS: usize = 16;
 
 type Work = Box<dyn FnOnce() + Send>;
 

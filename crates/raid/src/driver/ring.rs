@@ -45,6 +45,8 @@ pub struct Ring {
     listening: bool,
     /// Operations pushed and not handed over.
     pushed: bool,
+    /// Some operations may never end.
+    abandoned: bool,
 }
 
 impl Ring {
@@ -72,6 +74,7 @@ impl Ring {
             flights: Slab::new(),
             listening: false,
             pushed: false,
+            abandoned: false,
         })
     }
 
@@ -111,6 +114,11 @@ impl Ring {
             self.start()
                 .expect("the kernel takes operations from a ring that it gave");
         }
+    }
+
+    /// Some operations may never end: nobody waits for them.
+    pub fn abandon(&mut self) {
+        self.abandoned = true;
     }
 
     /// Hands over what was pushed.
@@ -189,7 +197,7 @@ impl Flight {
     /// Says where the bytes go or come from.
     fn lay_out(&mut self) {
         let bases: Vec<*mut u8> = match &self.action {
-            Action::Read { blocks, .. } => {
+            Action::Read { blocks, .. } | Action::Adopt { blocks, .. } => {
                 self.pages = pages(*blocks);
                 let pages = self.pages.iter_mut();
                 pages.map(|page| page.bytes_mut().as_mut_ptr()).collect()
@@ -199,7 +207,7 @@ impl Flight {
                 .iter()
                 .map(|page| page.bytes().as_ptr().cast_mut())
                 .collect(),
-            Action::Flush => Vec::new(),
+            Action::Flush | Action::Discard { .. } => Vec::new(),
         };
         let buffer = |base| Buffer {
             base,
@@ -214,9 +222,12 @@ impl Flight {
         let at = |start: u64| self.offset + start * BLOCK_BYTES as u64;
         let (buffers, count) = (self.buffers.as_ptr().cast(), self.buffers.len() as u32);
         match &self.action {
-            Action::Read { start, .. } => opcode::Readv::new(file, buffers, count)
-                .offset(at(*start))
-                .build(),
+            // Members with checksums have no descriptor: here every read takes what is there for true.
+            Action::Read { start, .. } | Action::Adopt { start, .. } => {
+                opcode::Readv::new(file, buffers, count)
+                    .offset(at(*start))
+                    .build()
+            }
             Action::Write { start, durable, .. } => {
                 let flags = if *durable {
                     ReadWriteFlags::DSYNC.bits()
@@ -226,13 +237,14 @@ impl Flight {
                 let write = opcode::Writev::new(file, buffers, count).offset(at(*start));
                 write.rw_flags(flags as i32).build()
             }
+            Action::Discard { .. } => unreachable!("the driver keeps these back"),
             Action::Flush => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
         }
     }
 
     /// What the kernel's answer means.
     fn end(self, result: i32) -> Outcome<Page> {
-        let reads = matches!(self.action, Action::Read { .. });
+        let reads = matches!(self.action, Action::Read { .. } | Action::Adopt { .. });
         let wanted = self.buffers.len() * BLOCK_BYTES;
         if result < 0 {
             return outcome_of(&io::Error::from_raw_os_error(-result), reads);
@@ -251,10 +263,11 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let mut ended = Vec::new();
         while self.flights.len() > 0 {
-            if self
-                .ring
-                .submit_and_wait(1)
-                .is_err_and(|error| !is_passing(&error))
+            if self.abandoned
+                || self
+                    .ring
+                    .submit_and_wait(1)
+                    .is_err_and(|error| !is_passing(&error))
             {
                 // Nobody can say when the kernel is done with them: they are never given back.
                 std::mem::forget(std::mem::replace(&mut self.flights, Slab::new()));

@@ -9,6 +9,7 @@ use std::fs::{File, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 /// The most buffers that the system takes in one call.
@@ -40,6 +41,8 @@ pub struct Device {
     path: PathBuf,
     file: File,
     bytes: u64,
+    /// Nobody found out yet that room cannot be given up.
+    discards: AtomicBool,
 }
 
 impl Device {
@@ -128,6 +131,7 @@ impl Device {
             path: path.to_path_buf(),
             file,
             bytes: end - end % BLOCK_BYTES as u64,
+            discards: AtomicBool::new(true),
         })
     }
 
@@ -185,6 +189,24 @@ impl Member for Device {
             done += written / BLOCK_BYTES;
         }
         Ok(())
+    }
+
+    /// A hole in a file, or of a block device what it has for that: zeroes in either case, the kernel sees to it.
+    fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if self.discards() {
+            match again(|| rustix::fs::fallocate(&self.file, hole, offset, bytes)) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NODEV) => {
+                    self.discards.store(false, Ordering::Relaxed);
+                }
+                done => return Ok(done?),
+            }
+        }
+        super::write_zeroes(self, offset, bytes)
+    }
+
+    fn discards(&self) -> bool {
+        self.discards.load(Ordering::Relaxed)
     }
 
     fn flush(&self) -> io::Result<()> {

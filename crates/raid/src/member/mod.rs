@@ -3,13 +3,15 @@
 //! A member does one operation at a time for each caller and returns when it is done; [`crate::driver`] has many of them
 //! under way at once.
 
+mod checked;
 mod device;
 mod ram;
 
+pub use checked::{Checked, Corrupt};
 pub use device::{Device, DeviceError};
 pub use ram::Ram;
 
-use crate::block::Page;
+use crate::block::{Block, Page};
 use crate::request::Outcome;
 use rustix::io::Errno;
 use std::io;
@@ -29,11 +31,32 @@ pub trait Member: Send + Sync {
     /// Where nothing can be read, or the device ends.
     fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()>;
 
+    /// Fills pages with what is there, and takes it for true, whatever checksums say.
+    ///
+    /// # Errors
+    /// As [`Member::read`].
+    fn adopt(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
+        self.read(offset, pages)
+    }
+
     /// Writes pages; to stable storage if `durable`.
     ///
     /// # Errors
     /// Then it is not known what has been written.
     fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()>;
+
+    /// Lets so many bytes hold zeroes, and gives up their room where it can.
+    ///
+    /// # Errors
+    /// Then it is not known what is there.
+    fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        write_zeroes(self, offset, bytes)
+    }
+
+    /// [`Member::discard`] is faster than writing zeroes, as far as is known.
+    fn discards(&self) -> bool {
+        false
+    }
 
     /// Brings to stable storage what was written before.
     ///
@@ -52,6 +75,22 @@ pub trait Member: Send + Sync {
     }
 }
 
+/// Bytes of zeroes that are written at once.
+const ZEROED_AT_ONCE: u64 = 1 << 20;
+
+/// Writes zeroes.
+fn write_zeroes<M: Member + ?Sized>(member: &M, offset: u64, bytes: u64) -> io::Result<()> {
+    let block = crate::geometry::BLOCK_BYTES as u64;
+    let zeroes = vec![Page::zero(); (bytes.min(ZEROED_AT_ONCE) / block) as usize];
+    let mut at = 0;
+    while at < bytes {
+        let now = (bytes - at).min(ZEROED_AT_ONCE);
+        member.write(offset + at, &zeroes[..(now / block) as usize], false)?;
+        at += now;
+    }
+    Ok(())
+}
+
 /// What a failed operation means: a read that fails by itself leaves the member in use, anything else does not.
 pub(crate) fn outcome_of(error: &io::Error, reads: bool) -> Outcome<Page> {
     let medium = [Errno::IO, Errno::NODATA, Errno::ILSEQ, Errno::REMOTEIO];
@@ -60,7 +99,9 @@ pub(crate) fn outcome_of(error: &io::Error, reads: bool) -> Outcome<Page> {
         .iter()
         .any(|errno| code == Some(errno.raw_os_error()))
         || error.kind() == io::ErrorKind::UnexpectedEof;
-    if reads && bad_place {
+    if reads && error.kind() == io::ErrorKind::InvalidData {
+        Outcome::Corrupt
+    } else if reads && bad_place {
         Outcome::Unreadable
     } else {
         Outcome::Gone

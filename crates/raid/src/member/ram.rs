@@ -55,6 +55,17 @@ impl Member for Ram {
         Ok(())
     }
 
+    fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        for block in self.range(offset, (bytes / BLOCK_BYTES as u64) as usize)? {
+            *block.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok(())
+    }
+
+    fn discards(&self) -> bool {
+        true
+    }
+
     fn flush(&self) -> io::Result<()> {
         Ok(())
     }

@@ -211,7 +211,9 @@ impl Area {
                 format!("a stripe became whole {ago} ms ago; {waits}")
             }
             (false, 0) => "no stripe became whole yet".to_string(),
-            (false, _) => format!("too few waits ended with a whole stripe, or the last is long ago; {waits}"),
+            (false, _) => {
+                format!("too few waits ended with a whole stripe, or the last is long ago; {waits}")
+            }
         }
     }
 }

@@ -240,6 +240,7 @@ fn belongs(
             superblock.stripes,
             superblock.data_offset,
             superblock.region_stripes,
+            superblock.checksums,
         )
     };
     if shape(superblock) != shape(latest) {

@@ -5,7 +5,8 @@ use super::{
     write_superblock,
 };
 use crate::array::Filling;
-use crate::geometry::{Geometry, GeometryError, Level};
+use crate::checksum::blocks_for;
+use crate::geometry::{BLOCK_BYTES, Geometry, GeometryError, Level};
 use crate::member::Member;
 use std::io;
 use std::sync::Arc;
@@ -27,6 +28,8 @@ pub struct Creation {
     pub overwrite: bool,
     /// Devices hold zeroes only, so that syndromes fit already. Otherwise they are made to fit when the array runs first.
     pub zeroed: bool,
+    /// Members keep a checksum of every block, so that what they give back wrong is known.
+    pub checksums: bool,
 }
 
 impl Creation {
@@ -36,7 +39,10 @@ impl Creation {
     /// Why not.
     pub fn check(&self, members: usize) -> Result<(), CreateError> {
         Geometry::new(self.level, members, self.strip_bytes, u64::MAX)?;
-        Ok(())
+        match (self.level, self.checksums) {
+            (Level::Raid0, true) => Err(CreateError::Checksums),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -46,6 +52,11 @@ pub enum CreateError {
     /// It cannot be.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// Checksums want a level that can make good what they find.
+    #[error(
+        "RAID 0 has nothing to make good what checksums find wrong: take another level, or no checksums"
+    )]
+    Checksums,
     /// Devices are not of the same size.
     #[error(
         "{small} has {least} bytes and {large} {most}: take devices of the same size, or say that no more of each is to be used than the smallest has (--smallest)"
@@ -87,7 +98,9 @@ pub enum CreateError {
 pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superblock, CreateError> {
     let least = devices.iter().min_by_key(|device| device.bytes());
     let most = devices.iter().max_by_key(|device| device.bytes());
+    creation.check(devices.len())?;
     let room = least.map_or(0, |device| device.bytes().saturating_sub(OVERHEAD));
+    let room = room_for_data(room, creation);
     let geometry = Geometry::new(creation.level, devices.len(), creation.strip_bytes, room)?;
     if let (Some(small), Some(large), false) = (least, most, creation.smallest)
         && small.bytes() != large.bytes()
@@ -122,6 +135,7 @@ pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superb
         region_stripes: region_stripes(&geometry, creation.strip_bytes),
         generation: 1,
         clean: true,
+        checksums: creation.checksums,
         fillings: vec![Filling::Full; devices.len()],
     };
     let intents = first_intents(&superblock, &geometry, creation.zeroed);
@@ -136,6 +150,17 @@ pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superb
             .map_err(|error| failed(device, error))?;
     }
     Ok(superblock)
+}
+
+/// What is left for data where checksums need their share: of each 4 KiB of them, 4 MiB of data.
+fn room_for_data(room: u64, creation: &Creation) -> u64 {
+    if !creation.checksums {
+        return room;
+    }
+    let block = BLOCK_BYTES as u64;
+    let blocks = room / block;
+    // The last block of checksums may be used in part.
+    (blocks - blocks_for(blocks).min(blocks)) * block
 }
 
 /// So many that their bits fit the record, and no fewer than make a region worth a bit.
@@ -170,6 +195,7 @@ mod tests {
         smallest: false,
         overwrite: false,
         zeroed: true,
+        checksums: false,
     };
 
     fn devices(sizes: &[u64]) -> Vec<Arc<dyn Member>> {
@@ -225,6 +251,31 @@ mod tests {
             ..smallest
         };
         create(&different, &overwrite).unwrap();
+    }
+
+    #[test]
+    fn checksums_take_their_room_and_no_more() {
+        for size in [2 << 20, 3 << 20, 100 << 20, (1 << 30) + 4096] {
+            let members = devices(&[size; 4]);
+            let checked = Creation {
+                strip_bytes: 4096,
+                checksums: true,
+                ..CREATION
+            };
+            let superblock = create(&members, &checked).unwrap();
+            let needed = super::super::room_needed(&superblock);
+            assert!(
+                needed <= size && needed + (16 << 10) > size,
+                "{needed} of {size}"
+            );
+        }
+        let plain = Creation {
+            level: Level::Raid0,
+            checksums: true,
+            ..CREATION
+        };
+        let error = create(&devices(&[8 << 20; 2]), &plain).unwrap_err();
+        assert!(matches!(error, CreateError::Checksums), "{error}");
     }
 
     #[test]

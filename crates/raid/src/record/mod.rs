@@ -14,6 +14,7 @@ pub use intent::{Intent, REGIONS};
 pub use superblock::{Superblock, SuperblockError, Uuid};
 
 use crate::block::{Block, Page};
+use crate::checksum::blocks_for;
 use crate::geometry::BLOCK_BYTES;
 use crate::member::Member;
 use std::io;
@@ -30,7 +31,13 @@ pub const OVERHEAD: u64 = DATA_OFFSET + BLOCK_BYTES as u64;
 
 /// Bytes that a device must have to be a member.
 pub fn room_needed(superblock: &Superblock) -> u64 {
-    superblock.data_offset + superblock.stripes * superblock.strip_bytes + BLOCK_BYTES as u64
+    let data = superblock.data();
+    let block = BLOCK_BYTES as u64;
+    let checksums = match superblock.checksums {
+        true => blocks_for((data.end - data.start) / block) * block,
+        false => 0,
+    };
+    data.end + checksums + block
 }
 
 /// Where the superblocks are on a device of so many bytes.

@@ -109,6 +109,8 @@ pub struct Superblock {
     pub generation: u64,
     /// The array was stopped, and nothing is to be made to fit.
     pub clean: bool,
+    /// Members have checksums behind the data.
+    pub checksums: bool,
     /// What each member has.
     pub fillings: Vec<Filling>,
 }
@@ -121,6 +123,11 @@ impl Superblock {
     pub fn geometry(&self) -> Result<Geometry, GeometryError> {
         let bytes = self.stripes.saturating_mul(self.strip_bytes);
         Geometry::new(self.level, self.fillings.len(), self.strip_bytes, bytes)
+    }
+
+    /// The bytes of a member that are data; checksums follow.
+    pub fn data(&self) -> std::ops::Range<u64> {
+        self.data_offset..self.data_offset + self.stripes * self.strip_bytes
     }
 
     /// As it is written.
@@ -145,7 +152,8 @@ impl Superblock {
         put(56, &self.stripes.to_le_bytes());
         put(64, &self.region_stripes.to_le_bytes());
         put(72, &self.generation.to_le_bytes());
-        put(80, &u64::from(self.clean).to_le_bytes());
+        let flags = u64::from(self.clean) | u64::from(self.checksums) << 1;
+        put(80, &flags.to_le_bytes());
         for (at, filling) in self.fillings.iter().enumerate() {
             let stripes = match filling {
                 Filling::Full => FULL,
@@ -213,6 +221,7 @@ impl Superblock {
             region_stripes: u64_at(64),
             generation: u64_at(72),
             clean: u64_at(80) & 1 == 1,
+            checksums: u64_at(80) & 2 == 2,
             fillings: (0..members).map(filling).collect(),
         };
         let geometry = superblock
@@ -243,6 +252,7 @@ pub mod tests {
             region_stripes: 64,
             generation: 41,
             clean: false,
+            checksums: false,
             fillings: vec![
                 Filling::Full,
                 Filling::Gone,
@@ -258,6 +268,7 @@ pub mod tests {
             let superblock = Superblock {
                 index,
                 clean: index.is_none(),
+                checksums: index == Some(3),
                 ..example()
             };
             assert_eq!(

@@ -24,6 +24,7 @@ impl<B: Block> Shard<B> {
                     .map(|part| (part.first, part.data.len() as u32)),
             ),
             Purpose::Job(Job::Read { first, blocks, .. }) => self.rows_of([(*first, *blocks)]),
+            Purpose::Job(Job::Trim { .. }) => 0..0,
             Purpose::Job(_) => 0..self.geometry.rows(),
         };
         let mut grid = Grid::new(self.geometry, rows.start, rows.end - rows.start, |column| {
@@ -46,12 +47,17 @@ impl<B: Block> Shard<B> {
                 let columns = columns.filter(|&column| self.readable(number, column));
                 columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
             }
+            Purpose::Job(Job::Trim { .. }) => {}
             Purpose::Job(Job::Resync { .. }) => {
                 let columns = 0..self.geometry.data_columns();
                 columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
             }
         }
         let careful = matches!(purpose, Purpose::Job(Job::Read { .. }));
+        let trim = match purpose {
+            Purpose::Job(Job::Trim { trim, .. }) => Some(trim),
+            _ => None,
+        };
         let execution = Execution {
             purpose,
             grid,
@@ -65,6 +71,9 @@ impl<B: Block> Shard<B> {
         };
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         stripe.running = Some(execution);
+        if let Some(trim) = trim {
+            return self.enlist(now, trim);
+        }
         if self.doubtful.contains(&number) && !full {
             return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
         }
@@ -99,7 +108,7 @@ impl<B: Block> Shard<B> {
         start..end
     }
 
-    fn running(&mut self, number: u64) -> &mut Execution<B> {
+    pub(super) fn running(&mut self, number: u64) -> &mut Execution<B> {
         let stripe = self
             .stripes
             .get_mut(&number)
@@ -111,10 +120,18 @@ impl<B: Block> Shard<B> {
     fn advance(&mut self, now: Nanos, number: u64) {
         let live = self.writable(number);
         let mirror = self.geometry.level() == Level::Raid1;
+        let adopts = self.settings.checksums;
         let execution = self.running(number);
         let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
         // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
         if resync && !mirror && execution.grid.data_is_lost() {
+            // What is there keeps its value, and checksums that fit it.
+            let unread = execution.grid.unread();
+            if adopts && !unread.is_empty() {
+                return unread
+                    .into_iter()
+                    .for_each(|range| self.read_cells(number, range, false));
+            }
             self.doubt_changes += u64::from(self.doubtful.insert(number));
             return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
         }
@@ -166,15 +183,14 @@ impl<B: Block> Shard<B> {
                 },
                 member,
             };
-            let start = self.geometry.member_block(number, row);
-            self.issue(
-                ticket,
-                member,
-                Action::Read {
-                    start,
-                    blocks: step,
-                },
-            );
+            let (start, blocks) = (self.geometry.member_block(number, row), step);
+            let purpose = &self.running(number).purpose;
+            // A crash may have come between a block and its checksum.
+            let action = match purpose {
+                Purpose::Job(Job::Resync { .. }) => Action::Adopt { start, blocks },
+                _ => Action::Read { start, blocks },
+            };
+            self.issue(ticket, member, action);
             self.running(number).outstanding += 1;
         }
     }
@@ -275,11 +291,16 @@ impl<B: Block> Shard<B> {
                 }
             }
             Outcome::Done => {}
-            Outcome::Unreadable if !writing && range.rows > 1 => {
+            Outcome::Unreadable | Outcome::Corrupt if !writing && range.rows > 1 => {
                 self.read_cells(number, range, true)
             }
             Outcome::Unreadable if !writing => execution.grid.lose(range.column, range.row),
-            Outcome::Unreadable | Outcome::Gone => self.lose_member(member),
+            Outcome::Corrupt if !writing => {
+                execution.grid.lose(range.column, range.row);
+                self.counters.corrupt += 1;
+                self.corrupt[member] += 1;
+            }
+            Outcome::Unreadable | Outcome::Corrupt | Outcome::Gone => self.lose_member(member),
         }
         if self.running(number).outstanding > 0 {
             return;
@@ -297,7 +318,7 @@ impl<B: Block> Shard<B> {
     }
 
     /// Whoever has the stripe gives it back.
-    fn finish(&mut self, now: Nanos, number: u64, failure: Option<Failure>) {
+    pub(super) fn finish(&mut self, now: Nanos, number: u64, failure: Option<Failure>) {
         if self.running(number).writing {
             self.note_execution(number);
         }
@@ -317,6 +338,12 @@ impl<B: Block> Shard<B> {
                     self.strategy.ended(now, part.mark, part.data.len() as u32);
                     self.end(now, part.request, failure);
                 }
+            }
+            Purpose::Job(Job::Trim { request, .. }) => {
+                if failure.is_none() {
+                    self.doubt_changes += u64::from(self.doubtful.remove(&number));
+                }
+                self.end(now, request, failure);
             }
             // A read is answered as soon as its blocks are known, whatever becomes of writing them back.
             Purpose::Job(Job::Read { .. }) if execution.writing => {}

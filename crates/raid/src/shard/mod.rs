@@ -9,6 +9,7 @@
 mod execute;
 mod latency;
 mod reads;
+mod trims;
 mod writes;
 
 use crate::block::Block;
@@ -22,6 +23,7 @@ use crate::router::Sharding;
 use crate::slab::Slab;
 use crate::stripe::{Job, Purpose, Stripe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use trims::Trim;
 
 pub use latency::{CLASSES, Latencies, Latency};
 
@@ -37,6 +39,8 @@ pub struct Settings {
     pub member_depth: usize,
     /// Stripes of a region, the unit in which it is kept what has to be looked at after a power cut.
     pub region_stripes: u64,
+    /// Members have checksums.
+    pub checksums: bool,
 }
 
 impl Default for Settings {
@@ -46,6 +50,7 @@ impl Default for Settings {
             longest_hold: 1_000_000,
             member_depth: 64,
             region_stripes: 1024,
+            checksums: false,
         }
     }
 }
@@ -93,6 +98,10 @@ pub struct Counters {
     pub user_blocks_read: u64,
     /// Blocks that they asked to write.
     pub user_blocks_written: u64,
+    /// Blocks of the volume that were given up.
+    pub trimmed: u64,
+    /// Blocks of members that were not what was written, by their checksums.
+    pub corrupt: u64,
 }
 
 impl Counters {
@@ -111,6 +120,8 @@ impl Counters {
             user_writes: self.user_writes + other.user_writes,
             user_blocks_read: self.user_blocks_read + other.user_blocks_read,
             user_blocks_written: self.user_blocks_written + other.user_blocks_written,
+            trimmed: self.trimmed + other.trimmed,
+            corrupt: self.corrupt + other.corrupt,
         }
     }
 
@@ -129,6 +140,8 @@ impl Counters {
             user_writes: self.user_writes - before.user_writes,
             user_blocks_read: self.user_blocks_read - before.user_blocks_read,
             user_blocks_written: self.user_blocks_written - before.user_blocks_written,
+            trimmed: self.trimmed - before.trimmed,
+            corrupt: self.corrupt - before.corrupt,
         }
     }
 }
@@ -166,6 +179,10 @@ enum Ticket {
         request: usize,
         member: usize,
     },
+    Trim {
+        trim: usize,
+        member: usize,
+    },
 }
 
 /// A state machine for the stripes of an array.
@@ -179,6 +196,7 @@ pub struct Shard<B> {
     stripes: BTreeMap<u64, Stripe<B>>,
     requests: Slab<Pending<B>>,
     tickets: Slab<Ticket>,
+    trims: Slab<Trim>,
     wakes: BTreeSet<(Nanos, u64)>,
     /// Stripes that may go when members have room, in the order in which they asked.
     queue: VecDeque<u64>,
@@ -202,6 +220,7 @@ pub struct Shard<B> {
     turn: usize,
     counters: Counters,
     latencies: Latencies,
+    corrupt: Vec<u64>,
     output: Output<B>,
 }
 
@@ -231,6 +250,7 @@ impl<B: Block> Shard<B> {
             stripes: BTreeMap::new(),
             requests: Slab::new(),
             tickets: Slab::new(),
+            trims: Slab::new(),
             wakes: BTreeSet::new(),
             queue: VecDeque::new(),
             cells_outstanding: 0,
@@ -245,6 +265,7 @@ impl<B: Block> Shard<B> {
             turn: 0,
             counters: Counters::default(),
             latencies: Latencies::default(),
+            corrupt: vec![0; geometry.members()],
             output: Output::default(),
         }
     }
@@ -257,6 +278,11 @@ impl<B: Block> Shard<B> {
     /// What has been done so far.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Blocks of each member that were not what was written, by their checksums.
+    pub fn corrupt(&self) -> &[u64] {
+        &self.corrupt
     }
 
     /// How long requests took so far.
@@ -303,6 +329,13 @@ impl<B: Block> Shard<B> {
                 }),
                 None => self.read(now, token, start, blocks),
             },
+            Request::Trim { start, blocks } => match self.geometry.refusal(start, blocks) {
+                Some(failure) => self.output.replies.push(Reply {
+                    token,
+                    result: Err(failure),
+                }),
+                None => self.trim(now, token, start, blocks),
+            },
             Request::Write {
                 start,
                 data,
@@ -334,7 +367,8 @@ impl<B: Block> Shard<B> {
             } => match outcome {
                 Outcome::Read(data) => self.fill(now, request, offset, data),
                 outcome => {
-                    if !matches!(outcome, Outcome::Unreadable) {
+                    // What is not what was written may be about to be: the stripe is asked by itself.
+                    if !matches!(outcome, Outcome::Unreadable | Outcome::Corrupt) {
                         self.lose_member(member);
                     }
                     self.add_job(
@@ -358,6 +392,7 @@ impl<B: Block> Shard<B> {
                 self.cells(now, stripe, range, member, outcome);
             }
             Ticket::Flush { request, member } => self.member_flushed(now, request, member, outcome),
+            Ticket::Trim { trim, member } => self.discarded(now, trim, member, &outcome),
         }
         self.settle(now);
     }
@@ -501,7 +536,7 @@ impl<B: Block> Shard<B> {
 
     fn issue(&mut self, ticket: Ticket, member: usize, action: Action<B>) {
         match &action {
-            Action::Read { blocks, .. } => {
+            Action::Read { blocks, .. } | Action::Adopt { blocks, .. } => {
                 self.counters.reads += 1;
                 self.counters.blocks_read += u64::from(*blocks);
             }
@@ -509,7 +544,7 @@ impl<B: Block> Shard<B> {
                 self.counters.writes += 1;
                 self.counters.blocks_written += data.len() as u64;
             }
-            Action::Flush => {}
+            Action::Flush | Action::Discard { .. } => {}
         }
         self.cells_outstanding += usize::from(matches!(ticket, Ticket::Cells { .. }));
         let id = self.tickets.insert(ticket);

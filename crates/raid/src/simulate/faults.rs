@@ -1,5 +1,6 @@
-//! The array under faults, from a seed: members die, lose and tear what was not flushed, have sectors that cannot be read;
-//! power is cut at any step; and every read is checked against what was written.
+//! The array under faults, from a seed: members die, lose and tear what was not flushed, have sectors that cannot be read
+//! or, where they have checksums, that are wrong and do not say so; power is cut at any step; and every read is checked
+//! against what was written.
 //!
 //! Blocks have eight bytes here, which makes a run a fraction of a millisecond; everything else is the array's own code.
 
@@ -70,6 +71,10 @@ pub enum Canary {
     ForgottenWrites,
     /// After a power cut, syndromes are not made to fit.
     NoResync,
+    /// Members have checksums and do not look at them.
+    UncheckedReads,
+    /// After a power cut, checksums of what was being written count like all others.
+    NoAdoption,
 }
 
 /// What happened in a run.
@@ -87,6 +92,12 @@ pub struct Summary {
     pub sectors: u64,
     /// Power cuts.
     pub cuts: u64,
+    /// Sectors that became wrong without saying so.
+    pub corrupted: u64,
+    /// Of these, those that the array found.
+    pub found: u64,
+    /// Blocks that were trimmed.
+    pub trimmed: u64,
 }
 
 /// A member with a cache that forgets.
@@ -95,6 +106,32 @@ struct Disk {
     stable: Vec<Word>,
     unreadable: BTreeSet<u64>,
     dead: bool,
+    /// Checksums of what should be there.
+    sums: Option<Sums>,
+    /// Sectors that are wrong, and what they should be.
+    corrupt: BTreeMap<u64, Word>,
+    canary: Option<Canary>,
+}
+
+/// Checksums of a member: like data they may be lost until it is flushed, and by themselves.
+#[derive(Clone)]
+struct Sums {
+    cached: Vec<u32>,
+    stable: Vec<u32>,
+}
+
+impl Sums {
+    fn new(size: usize) -> Sums {
+        Sums {
+            cached: vec![sum(Word::zero()); size],
+            stable: vec![sum(Word::zero()); size],
+        }
+    }
+}
+
+/// A checksum of a block.
+fn sum(word: Word) -> u32 {
+    (u64::from_le_bytes(word.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
 /// A write to a block, in the order of arrival.
@@ -223,6 +260,9 @@ impl Summary {
         self.rebuilt += other.rebuilt;
         self.sectors += other.sectors;
         self.cuts += other.cuts;
+        self.corrupted += other.corrupted;
+        self.found += other.found;
+        self.trimmed += other.trimmed;
     }
 }
 
@@ -251,6 +291,7 @@ impl World {
             longest_hold: rng.between(1, 2000) * 1000,
             member_depth: rng.between(1, 64) as usize,
             region_stripes: rng.between(1, 3),
+            checksums: geometry.syndromes() > 0 && rng.chance(1, 2),
         };
         let size = (stripes * u64::from(geometry.rows())) as usize;
         let disk = || Disk {
@@ -258,6 +299,9 @@ impl World {
             stable: vec![Word::zero(); size],
             unreadable: BTreeSet::new(),
             dead: false,
+            sums: settings.checksums.then(|| Sums::new(size)),
+            corrupt: BTreeMap::new(),
+            canary,
         };
         let blocks = geometry.blocks() as usize;
         let blank = Version {
@@ -290,11 +334,13 @@ impl World {
             0..250 => self.write(),
             250..350 => self.read(),
             350..365 => self.flush(),
-            365..375 => self.damage(),
-            375..380 => self.kill(),
-            380..390 => self.replace(),
+            365..369 => self.damage(),
+            369..377 => self.corrupt(),
+            377..381 => self.kill(),
+            381..390 => self.replace(),
             390..394 => self.cut_power()?,
-            394..450 => self.pass_time()?,
+            394..400 => self.trim(),
+            400..450 => self.pass_time()?,
             _ => self.complete()?,
         }
         self.collect()
@@ -352,6 +398,22 @@ impl World {
         );
     }
 
+    /// What is read there afterwards is what was there, or zeroes.
+    fn trim(&mut self) {
+        let (start, blocks) = (0, self.geometry.blocks());
+        let start = self.rng.between(start, blocks - 1);
+        let blocks = self.rng.between(1, blocks - start);
+        let size = u64::from(self.geometry.stripe_blocks());
+        for block in start.next_multiple_of(size)..(start + blocks) / size * size {
+            // Writes that wait may come after it, so that it hides none of them when it is answered.
+            self.versions[block as usize].push(Version {
+                value: Word::zero(),
+                acknowledged: None,
+            });
+        }
+        self.submit(Flight::Internal, Request::Trim { start, blocks });
+    }
+
     fn read(&mut self) {
         let (start, blocks) = self.place();
         self.submit(
@@ -394,10 +456,32 @@ impl World {
         self.summary.sectors += 1;
     }
 
+    /// A sector of a member is no longer what was written.
+    fn corrupt(&mut self) {
+        let spare = self.missing() < self.geometry.syndromes();
+        let member = match self.severity {
+            _ if !self.settings.checksums => return,
+            Severity::Borne if spare => self.weak,
+            Severity::Borne => return,
+            Severity::Beyond => self.rng.below(self.disks.len() as u64) as usize,
+        };
+        let sector = self.rng.below(self.disks[member].cached.len() as u64);
+        let disk = &mut self.disks[member];
+        let at = sector as usize;
+        // What the cache has alone cannot rot.
+        if disk.cached[at] != disk.stable[at] || disk.corrupt.contains_key(&sector) {
+            return;
+        }
+        disk.corrupt.insert(sector, disk.cached[at]);
+        let noise = Word((self.rng.next_u64() | 1 << 60).to_le_bytes());
+        (disk.cached[at], disk.stable[at]) = (noise, noise);
+        self.summary.corrupted += 1;
+    }
+
     /// A member dies; its operations fail.
     fn kill(&mut self) {
         let member = self.rng.below(self.disks.len() as u64) as usize;
-        let weak = usize::from(member != self.weak && !self.disks[self.weak].unreadable.is_empty());
+        let weak = usize::from(member != self.weak && self.disks[self.weak].is_damaged());
         let bears = self.missing() + weak < self.geometry.syndromes();
         if self.disks[member].dead || (self.severity == Severity::Borne && !bears) {
             return;
@@ -426,7 +510,12 @@ impl World {
         disk.cached.fill(noise);
         disk.stable.fill(noise);
         disk.unreadable.clear();
+        disk.corrupt.clear();
         disk.dead = false;
+        if let Some(sums) = &mut disk.sums {
+            sums.cached.fill(7);
+            sums.stable.fill(7);
+        }
         self.shard.replace_member(member);
         for stripe in 0..self.geometry.stripes() {
             let token = self.token(Flight::Internal);
@@ -530,7 +619,7 @@ impl World {
     /// started again.
     fn cut_power(&mut self) -> Result<(), String> {
         // A sector that is lost together with the power is one fault more than a stripe being written bears.
-        let lost = self.missing() > 0 || self.disks.iter().any(|disk| !disk.unreadable.is_empty());
+        let lost = self.missing() > 0 || self.disks.iter().any(Disk::is_damaged);
         if self.severity == Severity::Borne && lost {
             return Ok(());
         }
@@ -544,6 +633,13 @@ impl World {
             disk.cut_power(&mut self.rng);
         }
         let regions: Vec<u64> = self.shard.unsettled_regions().collect();
+        self.summary.found += self.shard.counters().corrupt;
+        self.summary.trimmed += self.shard.counters().trimmed;
+        // Where something was being written, what is there is taken for true: what rots just there is not found.
+        let rows = u64::from(self.geometry.rows()) * self.settings.region_stripes;
+        for disk in &mut self.disks {
+            disk.restore(|sector| regions.contains(&(sector / rows)));
+        }
         let gone: Vec<MemberState> = (0..self.disks.len())
             .map(|member| self.shard.member(member).clone())
             .collect();
@@ -653,6 +749,8 @@ impl World {
     /// Ends everything and reads it all.
     fn finish(&mut self) -> Result<(), String> {
         self.drain()?;
+        self.summary.found += self.shard.counters().corrupt;
+        self.summary.trimmed += self.shard.counters().trimmed;
         self.step += 1;
         for start in 0..self.geometry.blocks() {
             self.submit(
@@ -681,10 +779,34 @@ impl Disk {
         match action {
             Action::Read { start, blocks } => {
                 let range = *start..start + u64::from(*blocks);
-                if self.unreadable.range(range.clone()).next().is_some() {
-                    return Outcome::Unreadable;
+                match self.verify(range.clone()) {
+                    true => self.give(range),
+                    false => Outcome::Corrupt,
                 }
-                Outcome::Read(self.cached[range.start as usize..range.end as usize].to_vec())
+            }
+            Action::Adopt { start, blocks } => {
+                let range = *start..start + u64::from(*blocks);
+                if self.canary == Some(Canary::NoAdoption) && !self.verify(range.clone()) {
+                    return Outcome::Corrupt;
+                }
+                let given = self.give(range.clone());
+                if let (Outcome::Read(words), Some(sums)) = (&given, &mut self.sums) {
+                    for (at, word) in range.zip(words) {
+                        sums.cached[at as usize] = sum(*word);
+                        sums.stable[at as usize] = sum(*word);
+                    }
+                }
+                given
+            }
+            Action::Discard { start, blocks } => {
+                for at in *start..start + blocks {
+                    self.unreadable.remove(&at);
+                    self.cached[at as usize] = Word::zero();
+                    if let Some(sums) = &mut self.sums {
+                        sums.cached[at as usize] = sum(Word::zero());
+                    }
+                }
+                Outcome::Done
             }
             Action::Write { .. } if forgets => Outcome::Done,
             Action::Write {
@@ -697,12 +819,23 @@ impl Disk {
                     self.cached[at as usize] = *value;
                     if *durable {
                         self.stable[at as usize] = *value;
+                        self.corrupt.remove(&at);
+                    }
+                    if let Some(sums) = &mut self.sums {
+                        sums.cached[at as usize] = sum(*value);
+                        if *durable {
+                            sums.stable[at as usize] = sum(*value);
+                        }
                     }
                 }
                 Outcome::Done
             }
             Action::Flush => {
                 self.stable.clone_from(&self.cached);
+                if let Some(sums) = &mut self.sums {
+                    sums.stable.clone_from(&sums.cached);
+                }
+                self.forget_what_is_right();
                 Outcome::Done
             }
         }
@@ -715,5 +848,59 @@ impl Disk {
             }
         }
         self.cached.clone_from(&self.stable);
+        if let Some(sums) = &mut self.sums {
+            for (stable, cached) in sums.stable.iter_mut().zip(&sums.cached) {
+                if stable != cached && rng.chance(1, 2) {
+                    *stable = *cached;
+                }
+            }
+            sums.cached.clone_from(&sums.stable);
+        }
+        self.forget_what_is_right();
+    }
+
+    fn give(&self, range: Range<u64>) -> Outcome<Word> {
+        if self.unreadable.range(range.clone()).next().is_some() {
+            return Outcome::Unreadable;
+        }
+        Outcome::Read(self.cached[range.start as usize..range.end as usize].to_vec())
+    }
+
+    /// Whether what is there has its checksums.
+    fn verify(&self, range: Range<u64>) -> bool {
+        let Some(sums) = &self.sums else {
+            return true;
+        };
+        let fits = |at: u64| sum(self.cached[at as usize]) == sums.cached[at as usize];
+        self.canary == Some(Canary::UncheckedReads) || range.into_iter().all(fits)
+    }
+
+    fn is_damaged(&self) -> bool {
+        !self.unreadable.is_empty() || !self.corrupt.is_empty()
+    }
+
+    /// Sectors that were written since they became wrong are wrong no longer.
+    fn forget_what_is_right(&mut self) {
+        if let Some(sums) = &self.sums {
+            let (stable, of) = (&self.stable, &sums.stable);
+            self.corrupt
+                .retain(|&at, _| sum(stable[at as usize]) != of[at as usize]);
+        }
+    }
+
+    /// Some sectors become what they should be, as far as they are still wrong.
+    fn restore(&mut self, which: impl Fn(u64) -> bool) {
+        let corrupt = std::mem::take(&mut self.corrupt);
+        for (sector, right) in corrupt {
+            if !which(sector) {
+                self.corrupt.insert(sector, right);
+                continue;
+            }
+            let at = sector as usize;
+            if self.cached[at] == self.stable[at] {
+                self.cached[at] = right;
+            }
+            self.stable[at] = right;
+        }
     }
 }

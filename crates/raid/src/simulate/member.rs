@@ -77,13 +77,13 @@ impl Member for Nvme {
         let Reverse(free) = self.slots.pop().unwrap_or(Reverse(0));
         let start = now.max(free);
         let (service, blocks, rate) = match action {
-            Action::Read { blocks, .. } => {
+            Action::Read { blocks, .. } | Action::Adopt { blocks, .. } => {
                 (self.model.read, u64::from(blocks), self.model.read_rate)
             }
             Action::Write { data, .. } => {
                 (self.model.write, data.len() as u64, self.model.write_rate)
             }
-            Action::Flush => (self.model.flush, 0, self.model.write_rate),
+            Action::Flush | Action::Discard { .. } => (self.model.flush, 0, self.model.write_rate),
         };
         let served = start + self.spread(service);
         let bytes = blocks * crate::BLOCK_BYTES as u64;

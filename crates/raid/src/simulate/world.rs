@@ -313,7 +313,9 @@ impl World<'_> {
         let output = std::mem::take(self.shard.output());
         for operation in output.operations {
             let (action, blocks, read) = match operation.action {
-                Action::Read { start, blocks } => (Action::Read { start, blocks }, blocks, true),
+                Action::Read { start, blocks } | Action::Adopt { start, blocks } => {
+                    (Action::Read { start, blocks }, blocks, true)
+                }
                 Action::Write {
                     start,
                     data,
@@ -330,6 +332,7 @@ impl World<'_> {
                         false,
                     )
                 }
+                Action::Discard { start, blocks } => (Action::Discard { start, blocks }, 0, false),
                 Action::Flush => (Action::Flush, 0, false),
             };
             let at = self.members[operation.member].submit(self.now, action);

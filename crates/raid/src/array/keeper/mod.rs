@@ -1,0 +1,402 @@
+//! The thread that keeps the array together: who is a member, what is filled, checked and made to fit, and when it ends.
+
+mod ending;
+mod orders;
+mod refusal;
+mod slot;
+mod task;
+mod word;
+
+pub use refusal::Refusal;
+pub use slot::Slot;
+pub use word::{Order, Word};
+
+use super::Shared;
+use super::assemble::with_checksums;
+use super::books::{Books, Placed};
+use super::status::{Condition, Filling, Kept, Loss, MemberStatus};
+use super::worker::{Chore, Message};
+use crate::member::Member;
+use crate::record::{Intent, Superblock};
+use crate::request::Nanos;
+use ending::Ending;
+use seiner_platform::Clock;
+use std::collections::BTreeSet;
+use std::io;
+use std::iter::once;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+use task::Task;
+
+/// The keeper.
+pub struct Keeper {
+    shared: Arc<Shared>,
+    words: Receiver<Word>,
+    slots: Vec<Slot>,
+    spares: Vec<Arc<dyn Member>>,
+    /// The first one runs.
+    tasks: Vec<Task>,
+    /// Tasks that are over, the last of each kind.
+    past: Vec<Task>,
+    next_task: u64,
+    ending: Option<Ending>,
+    /// What is on record; none if nothing is to be.
+    books: Option<Books>,
+    /// What is to be put on record, and whom to tell then.
+    members_changed: bool,
+    intent_changed: bool,
+    to_tell: Vec<(usize, Message)>,
+    /// When the positions of members that are filled are put on record next.
+    next_positions: Nanos,
+}
+
+impl Keeper {
+    /// Of an array with these members. Regions that are on record as being written are made to fit.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(
+        shared: Arc<Shared>,
+        words: Receiver<Word>,
+        slots: Vec<Slot>,
+        spares: Vec<Arc<dyn Member>>,
+        books: Option<(Superblock, Intent)>,
+    ) -> io::Result<Keeper> {
+        let books =
+            books.map(|(superblock, intent)| Books::new(superblock, intent, &shared.running));
+        let mut keeper = Keeper {
+            shared,
+            words,
+            slots,
+            spares,
+            tasks: Vec::new(),
+            past: Vec::new(),
+            next_task: 0,
+            ending: None,
+            books: books.transpose()?,
+            members_changed: false,
+            intent_changed: false,
+            to_tell: Vec::new(),
+            next_positions: 0,
+        };
+        keeper.resync();
+        keeper.use_spares();
+        keeper.resume_filling();
+        Ok(keeper)
+    }
+
+    /// Makes everything fit that may not.
+    fn resync(&mut self) {
+        let geometry = &self.shared.geometry;
+        let (stripes, redundant) = (geometry.stripes(), geometry.syndromes() > 0);
+        let Some(books) = self.books.as_mut().filter(|_| redundant) else {
+            return;
+        };
+        let size = self.shared.running.settings.region_stripes;
+        let regions = books.intent().marked().iter();
+        let ranges =
+            regions.map(|region| (region * size).min(stripes)..((region + 1) * size).min(stripes));
+        let ranges: Vec<_> = ranges.collect();
+        if !ranges.is_empty() {
+            self.begin_task(Chore::Resync, ranges);
+        }
+    }
+
+    /// Runs until the array ends.
+    pub fn run(mut self) {
+        loop {
+            self.put_on_record();
+            let until = self.work();
+            if self.has_ended() {
+                return;
+            }
+            let word = match until {
+                None => self
+                    .words
+                    .recv()
+                    .map_err(|_| RecvTimeoutError::Disconnected),
+                Some(until) => {
+                    let time = until.saturating_sub(self.now());
+                    self.words.recv_timeout(Duration::from_nanos(time))
+                }
+            };
+            let first = match word {
+                Ok(word) => Some(word),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            // What has come meanwhile goes on record together.
+            let mut next = first;
+            while let Some(word) = next {
+                if matches!(word, Word::Halt) {
+                    return;
+                }
+                self.hear(word);
+                next = self.words.try_recv().ok();
+            }
+        }
+    }
+
+    /// Puts on record what has changed, then tells those who wait for it.
+    fn put_on_record(&mut self) {
+        while let Some(books) = &mut self.books
+            && (self.members_changed || self.intent_changed)
+        {
+            let devices = self.slots.iter().enumerate();
+            let placed: Vec<Placed> = devices
+                .filter_map(|(member, slot)| Some((member, slot.device()?)))
+                .collect();
+            let failed = if std::mem::take(&mut self.members_changed) {
+                books.superblock().fillings = self.slots.iter().map(|slot| slot.recorded).collect();
+                books.write_superblocks(&placed)
+            } else {
+                self.intent_changed = false;
+                books.write_intent(&placed)
+            };
+            failed
+                .into_iter()
+                .for_each(|member| self.lose(member, Loss::Failed));
+        }
+        for (shard, message) in std::mem::take(&mut self.to_tell) {
+            // A shard that has ended need not know.
+            let _ = self.shared.shards[shard].send(message);
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.shared.clock.monotonic()
+    }
+
+    fn tell(&self, message: impl Fn() -> Message) {
+        for shard in &self.shared.shards {
+            // A shard that has ended needs no telling.
+            let _ = shard.send(message());
+        }
+    }
+
+    fn hear(&mut self, word: Word) {
+        match word {
+            Word::Lost {
+                shard,
+                member,
+                incarnation,
+                silent,
+            } => {
+                let known = self.slots[member].incarnation != incarnation;
+                if !known {
+                    let loss = if silent { Loss::Silent } else { Loss::Failed };
+                    self.lose(member, loss);
+                }
+                let recorded = known || self.slots[member].recorded == Filling::Gone;
+                let message = match recorded || self.books.is_none() {
+                    true => Message::Recorded,
+                    false => Message::Unrecorded,
+                };
+                self.to_tell.push((shard, message));
+            }
+            Word::Mark { shard, region } => {
+                if let Some(books) = &mut self.books {
+                    books.intent().mark(region);
+                    self.intent_changed = true;
+                }
+                self.to_tell.push((shard, Message::Marked(region)));
+            }
+            Word::Clear(regions) => {
+                if let Some(books) = &mut self.books {
+                    regions
+                        .into_iter()
+                        .for_each(|region| books.intent().clear(region));
+                    self.intent_changed = true;
+                }
+            }
+            Word::Doubts { shard, doubts } => {
+                let sharding = self.shared.sharding;
+                if let Some(books) = &mut self.books {
+                    books
+                        .intent()
+                        .set_doubts(|stripe| sharding.shard(stripe) == shard, doubts);
+                    self.intent_changed = true;
+                }
+                self.to_tell.push((shard, Message::Recorded));
+            }
+            Word::Installed(member, incarnation) => {
+                let slot = &mut self.slots[member];
+                if slot.incarnation == incarnation {
+                    slot.to_install -= 1;
+                }
+            }
+            Word::Chored {
+                task,
+                stripe,
+                result,
+            } => {
+                let found = self.tasks.iter_mut().find(|found| found.number == task);
+                found
+                    .expect("a task stays until its chores are done")
+                    .sweep
+                    .end(stripe, result);
+            }
+            Word::Order(order, answer) => {
+                let done = match self.ending {
+                    Some(_) => Err(Refusal::Stopping),
+                    None => self.obey(order),
+                };
+                self.put_on_record();
+                // Whoever asked may have gone.
+                let _ = answer.send(done);
+            }
+            Word::Look(answer) => {
+                let _ = answer.send(self.kept());
+            }
+            Word::Stop(answer) => {
+                self.tasks.iter_mut().for_each(|task| task.sweep.cancel());
+                self.ending = Some(Ending::Tasks(answer));
+            }
+            Word::Flushed(result) => {
+                if let Some(Ending::Flush(answer)) = self.ending.take() {
+                    self.tell(|| Message::Finish);
+                    let shards = self.shared.shards.len();
+                    self.ending = Some(Ending::Shards(answer, result, shards, BTreeSet::new()));
+                }
+            }
+            Word::Finished(regions) => {
+                if let Some(Ending::Shards(_, _, left, marked)) = &mut self.ending {
+                    *left -= 1;
+                    marked.extend(regions);
+                }
+            }
+            Word::Halt => {}
+        }
+    }
+
+    /// A member is no longer used.
+    fn lose(&mut self, member: usize, loss: Loss) {
+        let slot = &mut self.slots[member];
+        if slot.filling == Filling::Gone {
+            return;
+        }
+        slot.filling = Filling::Gone;
+        slot.loss = Some(loss);
+        slot.device = None;
+        // Beyond what the level bears no write is acknowledged any more, so that the member has missed nothing: if it comes
+        // back, the array is as it was.
+        if self.gone() <= self.shared.geometry.syndromes() {
+            self.slots[member].recorded = Filling::Gone;
+            self.members_changed = true;
+        }
+        let incarnation = self.slots[member].incarnation;
+        self.tell(|| Message::Lose(member, incarnation));
+        let rebuild = Chore::Rebuild(member);
+        let hopeless = self
+            .tasks
+            .iter_mut()
+            .filter(|task| task.sweep.chore == rebuild);
+        hopeless.for_each(|task| task.sweep.cancel());
+        self.use_spares();
+    }
+
+    /// Spares take the places of lost members.
+    fn use_spares(&mut self) {
+        let gone = |slot: &Slot| slot.filling == Filling::Gone;
+        while let Some(member) = self.slots.iter().position(gone)
+            && self.ending.is_none()
+            && !self.spares.is_empty()
+            && self.gone() <= self.shared.geometry.syndromes()
+        {
+            let spare = self.spares.remove(0);
+            self.install(member, spare);
+        }
+    }
+
+    /// A device takes the place of a lost member.
+    fn install(&mut self, member: usize, device: Arc<dyn Member>) {
+        let device = match &mut self.books {
+            Some(books) => with_checksums(device, books.superblock()),
+            None => device,
+        };
+        let slot = &mut self.slots[member];
+        slot.loss = None;
+        slot.incarnation += 1;
+        slot.filling = Filling::Below(0);
+        slot.recorded = slot.filling;
+        slot.device = Some(device.clone());
+        slot.to_install = self.shared.shards.len();
+        let incarnation = slot.incarnation;
+        self.members_changed = true;
+        self.tell(|| Message::Replace(member, incarnation, device.clone(), 0));
+        self.resume_filling();
+    }
+
+    /// Members that lack something are filled.
+    fn resume_filling(&mut self) {
+        for member in 0..self.slots.len() {
+            let Filling::Below(below) = self.slots[member].filling else {
+                continue;
+            };
+            let chore = Chore::Rebuild(member);
+            let same = |task: &Task| task.sweep.chore == chore && !task.sweep.is_cancelled();
+            if !self.tasks.iter().any(same) {
+                let stripes = below..self.shared.geometry.stripes();
+                self.begin_task(chore, once(stripes));
+            }
+        }
+    }
+
+    /// Members that do not have all they should have.
+    fn missing(&self) -> usize {
+        self.slots
+            .iter()
+            .filter(|slot| slot.filling != Filling::Full)
+            .count()
+    }
+
+    /// Members that are not used.
+    fn gone(&self) -> usize {
+        self.slots
+            .iter()
+            .filter(|slot| slot.filling == Filling::Gone)
+            .count()
+    }
+
+    fn condition(&self) -> Condition {
+        match self.missing() {
+            0 => Condition::Whole,
+            missing if missing > self.shared.geometry.syndromes() => Condition::Broken,
+            missing => Condition::Degraded(missing),
+        }
+    }
+
+    fn kept(&self) -> Kept {
+        let now = self.now();
+        let position = |member: usize| {
+            let own = |task: &&Task| task.sweep.chore == Chore::Rebuild(member);
+            self.tasks
+                .iter()
+                .rfind(own)
+                .map(|task| task.sweep.position())
+        };
+        let members = self
+            .slots
+            .iter()
+            .enumerate()
+            .map(|(member, slot)| MemberStatus {
+                name: slot.device.as_ref().map(|device| device.name()),
+                filling: match (slot.filling, position(member)) {
+                    (Filling::Below(below), Some(now)) if now != u64::MAX => {
+                        Filling::Below(below.max(now))
+                    }
+                    (filling, _) => filling,
+                },
+                loss: slot.loss,
+                corrupt: 0,
+            });
+        let tasks = self.tasks.iter().chain(&self.past);
+        Kept {
+            condition: self.condition(),
+            members: members.collect(),
+            spares: self.spares.iter().map(|spare| spare.name()).collect(),
+            tasks: tasks.map(|task| task.status(now)).collect(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What is done for the array's own sake, stripe by stripe: resyncing, filling, scrubbing.
+
+use super::{Keeper, Word};
+use crate::array::answer::Answer;
+use crate::array::status::{Filling, TaskKind, TaskStatus};
+use crate::array::sweep::{Step, Sweep};
+use crate::array::worker::{Chore, Incarnation, Message};
+use crate::geometry::BLOCK_BYTES;
+use crate::request::Nanos;
+use seiner_platform::Clock;
+use std::ops::Range;
+
+/// Bytes of stripes that a task has under way, about.
+const TASK_BYTES: u64 = 16 << 20;
+/// How often it is put on record how far members have been filled: what a crash makes to be filled again.
+const POSITIONS: Nanos = 5_000_000_000;
+
+/// A task and since when there is one.
+pub struct Task {
+    pub(super) number: u64,
+    pub(super) sweep: Sweep,
+    /// Which device of its place is filled.
+    pub(super) incarnation: Incarnation,
+    pub(super) since: Nanos,
+    pub(super) until: Option<Nanos>,
+}
+
+impl Keeper {
+    pub(super) fn begin_task(
+        &mut self,
+        chore: Chore,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+    ) {
+        let geometry = &self.shared.geometry;
+        let strip = u64::from(geometry.rows()) * BLOCK_BYTES as u64;
+        let stripe = strip * geometry.members() as u64;
+        let pace = match self.shared.running.background_rate {
+            0 => 0,
+            rate => strip * 1_000_000_000 / rate,
+        };
+        let at_once = (TASK_BYTES / stripe).clamp(2, 64) as usize;
+        let incarnation = match chore {
+            Chore::Rebuild(member) => self.slots[member].incarnation,
+            Chore::Scrub | Chore::Resync => 0,
+        };
+        self.next_task += 1;
+        self.tasks.push(Task {
+            number: self.next_task,
+            incarnation,
+            sweep: Sweep::new(chore, ranges, at_once, pace),
+            since: self.now(),
+            until: None,
+        });
+    }
+
+    /// Puts on record, now and then, how far members have been filled.
+    pub(super) fn note_positions(&mut self) {
+        let now = self.now();
+        if now < self.next_positions {
+            return;
+        }
+        self.next_positions = now + POSITIONS;
+        for task in &self.tasks {
+            let Chore::Rebuild(member) = task.sweep.chore else {
+                continue;
+            };
+            let slot = &mut self.slots[member];
+            let filled = Filling::Below(task.sweep.position());
+            if slot.incarnation == task.incarnation
+                && slot.recorded != filled
+                && !task.sweep.is_over()
+            {
+                slot.recorded = filled;
+                self.members_changed = true;
+            }
+        }
+        self.put_on_record();
+    }
+
+    /// Begins what can be begun; gives the time at which there is more.
+    pub(super) fn work(&mut self) -> Option<Nanos> {
+        self.note_positions();
+        while let Some(task) = self.tasks.first_mut() {
+            if let Chore::Rebuild(member) = task.sweep.chore
+                && self.slots[member].to_install > 0
+            {
+                return None;
+            }
+            let now = self.shared.clock.monotonic();
+            match task.sweep.next(now) {
+                Step::Wait => return None,
+                Step::Later(at) => return Some(at),
+                Step::Over => {
+                    let mut task = self.tasks.remove(0);
+                    task.until = Some(now);
+                    self.end_task(task);
+                }
+                Step::Stripe(stripe) => {
+                    let (task, chore, keeper) =
+                        (task.number, task.sweep.chore, self.shared.keeper.clone());
+                    let answer = Answer::new(Box::new(move |result| {
+                        // A keeper that has ended does no chores.
+                        let _ = keeper.send(Word::Chored {
+                            task,
+                            stripe,
+                            result: result.map(drop),
+                        });
+                    }));
+                    let shard = self.shared.sharding.shard(stripe);
+                    // If the shard has ended, the answer that comes back says so when it is dropped.
+                    let _ = self.shared.shards[shard].send(Message::Chore(chore, stripe, answer));
+                }
+            }
+        }
+        None
+    }
+
+    pub(super) fn end_task(&mut self, task: Task) {
+        if let Chore::Rebuild(member) = task.sweep.chore {
+            let slot = &mut self.slots[member];
+            if slot.incarnation == task.incarnation && slot.filling != Filling::Gone {
+                slot.filling = match task.sweep.position() {
+                    u64::MAX => Filling::Full,
+                    position => Filling::Below(position),
+                };
+                slot.recorded = slot.filling;
+                self.members_changed = true;
+            }
+        }
+        self.past
+            .retain(|past| past.sweep.chore != task.sweep.chore);
+        self.past.push(task);
+    }
+}
+
+impl Task {
+    pub(super) fn status(&self, now: Nanos) -> TaskStatus {
+        let failures = self
+            .sweep
+            .failures
+            .iter()
+            .map(|(_, failure)| failure.to_string());
+        TaskStatus {
+            kind: match self.sweep.chore {
+                Chore::Rebuild(member) => TaskKind::Rebuild(member),
+                Chore::Scrub => TaskKind::Scrub,
+                Chore::Resync => TaskKind::Resync,
+            },
+            stripes: self.sweep.stripes,
+            done: self.sweep.done,
+            failed: self.sweep.failed,
+            failures: failures.collect(),
+            age_ns: self.until.unwrap_or(now) - self.since,
+            over: self.until.is_some(),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! A member with a checksum of every block: what it gives back wrong without saying so is known.
+//!
+//! Checksums lie behind the data, 1,024 to a block (`docs/format/raid.md`). They are kept in memory until the member is
+//! flushed, so that a run of small writes costs one block of checksums; a durable write writes its own at once.
+//!
+//! Invariants:
+//! - A write that was answered as durable, and every write that a flush covers, has its checksum on the member.
+//! - Where a crash may have come between a block and its checksum, the intent record has the region; the array then reads
+//!   by [`Member::adopt`], which takes what is there for true.
+
+use super::Member;
+use crate::block::{Block, Page};
+use crate::checksum::{Checksum, PER_BLOCK, Sums};
+use crate::geometry::BLOCK_BYTES;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use thiserror::Error;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Blocks of checksums that are kept in memory: those of 16 GiB.
+const KEPT: usize = 4096;
+
+/// A block is not what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the block at byte {offset} has checksum {found}, and {expected} was written")]
+pub struct Corrupt {
+    /// Where on the member, in bytes.
+    pub offset: u64,
+    /// What it should have.
+    pub expected: Checksum,
+    /// What it comes to.
+    pub found: Checksum,
+}
+
+/// A block of checksums in memory.
+struct Kept {
+    sums: Sums,
+    /// It is not on the member as it is here.
+    dirty: bool,
+    /// When it was used last, by count.
+    used: u64,
+}
+
+#[derive(Default)]
+struct Cache {
+    kept: BTreeMap<u64, Kept>,
+    uses: u64,
+}
+
+/// A member whose data have checksums.
+pub struct Checked {
+    member: Arc<dyn Member>,
+    /// Where data begin and end, and where checksums begin, in bytes.
+    data: std::ops::Range<u64>,
+    sums: u64,
+    cache: Mutex<Cache>,
+    /// Who has it writes checksums: the later state of a block must not be overtaken by the earlier one.
+    writing: Mutex<()>,
+}
+
+impl Checked {
+    /// A member with data in these bytes, and checksums from there on.
+    pub fn new(member: Arc<dyn Member>, data: std::ops::Range<u64>, sums: u64) -> Checked {
+        Checked {
+            member,
+            data,
+            sums,
+            cache: Mutex::new(Cache::default()),
+            writing: Mutex::new(()),
+        }
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_data(&self, offset: u64) -> bool {
+        self.data.contains(&offset)
+    }
+
+    /// The block of checksums of a block of data, and its place there.
+    fn place(&self, offset: u64) -> (u64, usize) {
+        let block = (offset - self.data.start) / BLOCK;
+        (block / PER_BLOCK, (block % PER_BLOCK) as usize)
+    }
+
+    /// The checksums of a block of them, read if they are not in memory.
+    fn sums<'a>(&self, cache: &'a mut Cache, number: u64) -> io::Result<&'a mut Kept> {
+        cache.uses += 1;
+        if !cache.kept.contains_key(&number) {
+            self.make_room(cache)?;
+            let mut page = [Page::zero()];
+            self.member.read(self.sums + number * BLOCK, &mut page)?;
+            let kept = Kept {
+                sums: Sums::decode(page[0].bytes()),
+                dirty: false,
+                used: 0,
+            };
+            cache.kept.insert(number, kept);
+        }
+        let uses = cache.uses;
+        let kept = cache
+            .kept
+            .get_mut(&number)
+            .expect("put there if it was not");
+        kept.used = uses;
+        Ok(kept)
+    }
+
+    /// Forgets the half that was used longest ago, when there are too many.
+    fn make_room(&self, cache: &mut Cache) -> io::Result<()> {
+        if cache.kept.len() < KEPT {
+            return Ok(());
+        }
+        let mut by_use: Vec<(u64, u64)> = cache
+            .kept
+            .iter()
+            .map(|(&number, kept)| (kept.used, number))
+            .collect();
+        by_use.sort_unstable();
+        for &(_, number) in &by_use[..KEPT / 2] {
+            let kept = cache.kept.remove(&number).expect("listed a moment ago");
+            if kept.dirty {
+                let page = Page::copy_of(&kept.sums.encode());
+                self.member
+                    .write(self.sums + number * BLOCK, &[page], false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The first block that is not what was written.
+    fn verify(&self, offset: u64, pages: &[Page]) -> io::Result<Option<Corrupt>> {
+        let found: Vec<Checksum> = pages
+            .iter()
+            .map(|page| Checksum::of(page.bytes()))
+            .collect();
+        let mut cache = self.cache();
+        for (at, found) in found.into_iter().enumerate() {
+            let offset = offset + at as u64 * BLOCK;
+            let (number, place) = self.place(offset);
+            let expected = self.sums(&mut cache, number)?.sums.get(place);
+            if found != expected {
+                return Ok(Some(Corrupt {
+                    offset,
+                    expected,
+                    found,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Keeps checksums; which blocks of checksums changed.
+    fn note(
+        &self,
+        offset: u64,
+        checksums: impl IntoIterator<Item = Checksum>,
+    ) -> io::Result<Vec<u64>> {
+        let mut cache = self.cache();
+        let mut changed = Vec::new();
+        for (at, checksum) in checksums.into_iter().enumerate() {
+            let (number, place) = self.place(offset + at as u64 * BLOCK);
+            let kept = self.sums(&mut cache, number)?;
+            if kept.sums.get(place) != checksum {
+                kept.sums.set(place, checksum);
+                kept.dirty = true;
+            }
+            if kept.dirty && changed.last() != Some(&number) {
+                changed.push(number);
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Writes blocks of checksums that are not on the member.
+    fn write_sums(&self, numbers: &[u64], durable: bool) -> io::Result<()> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        for &number in numbers {
+            let page = {
+                let mut cache = self.cache();
+                match cache.kept.get_mut(&number) {
+                    Some(kept) if kept.dirty => {
+                        kept.dirty = false;
+                        Page::copy_of(&kept.sums.encode())
+                    }
+                    // Somebody else wrote it meanwhile.
+                    _ => continue,
+                }
+            };
+            self.member
+                .write(self.sums + number * BLOCK, &[page], durable)?;
+        }
+        Ok(())
+    }
+}
+
+impl Member for Checked {
+    fn name(&self) -> String {
+        self.member.name()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.member.bytes()
+    }
+
+    fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
+        self.member.read(offset, pages)?;
+        if !self.is_data(offset) {
+            return Ok(());
+        }
+        match self.verify(offset, pages)? {
+            None => Ok(()),
+            Some(corrupt) => Err(io::Error::new(io::ErrorKind::InvalidData, corrupt)),
+        }
+    }
+
+    fn adopt(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
+        self.member.read(offset, pages)?;
+        if !self.is_data(offset) || self.verify(offset, pages)?.is_none() {
+            return Ok(());
+        }
+        let checksums = pages.iter().map(|page| Checksum::of(page.bytes()));
+        let changed = self.note(offset, checksums)?;
+        // The region may leave the record before the member is flushed.
+        self.write_sums(&changed, true)
+    }
+
+    fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()> {
+        self.member.write(offset, pages, durable)?;
+        if !self.is_data(offset) {
+            return Ok(());
+        }
+        let checksums = pages.iter().map(|page| Checksum::of(page.bytes()));
+        let changed = self.note(offset, checksums)?;
+        match durable {
+            true => self.write_sums(&changed, true),
+            false => Ok(()),
+        }
+    }
+
+    fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.member.discard(offset, bytes)?;
+        let zeroes = (0..bytes / BLOCK).map(|_| Checksum::ZEROES);
+        self.note(offset, zeroes).map(drop)
+    }
+
+    fn discards(&self) -> bool {
+        self.member.discards()
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        let dirty: Vec<u64> = {
+            let cache = self.cache();
+            let dirty = cache.kept.iter().filter(|(_, kept)| kept.dirty);
+            dirty.map(|(&number, _)| number).collect()
+        };
+        self.write_sums(&dirty, false)?;
+        self.member.flush()
+    }
+
+    /// Blocks must pass here.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn is_instant(&self) -> bool {
+        self.member.is_instant()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::member::Ram;
+
+    const DATA: std::ops::Range<u64> = 8192..8192 + (8 << 20);
+
+    fn checked(ram: &Arc<Ram>) -> Checked {
+        Checked::new(ram.clone(), DATA, DATA.end)
+    }
+
+    fn page(fill: u8) -> Page {
+        Page::copy_of(&[fill; BLOCK_BYTES])
+    }
+
+    #[test]
+    fn what_is_not_what_was_written_is_refused_until_it_is_adopted() {
+        let ram = Arc::new(Ram::new(16 << 20));
+        let member = checked(&ram);
+        let mut read = vec![Page::zero(); 3];
+        member.read(8192, &mut read).unwrap();
+        member.write(12288, &[page(1), page(2)], false).unwrap();
+        member.read(8192, &mut read).unwrap();
+        assert!(read[2].same(&page(2)));
+        ram.write(16384, &[page(3)], true).unwrap();
+        let error = member.read(8192, &mut read).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains("byte 16384"), "{error}");
+        member.read(8192, &mut read[..2]).unwrap();
+        member.adopt(8192, &mut read).unwrap();
+        member.read(8192, &mut read).unwrap();
+        assert!(read[2].same(&page(3)));
+        // Records before and behind the data have checksums of their own.
+        member.write(4096, &[page(9)], true).unwrap();
+        ram.write(4096, &[page(8)], true).unwrap();
+        member.read(4096, &mut read[..1]).unwrap();
+    }
+
+    #[test]
+    fn checksums_are_there_after_a_durable_write_or_a_flush_and_not_before() {
+        for (durable, flush, there) in [
+            (true, false, true),
+            (false, true, true),
+            (false, false, false),
+        ] {
+            let ram = Arc::new(Ram::new(16 << 20));
+            let member = checked(&ram);
+            // The last of one block of checksums and the first of the next.
+            let place = 8192 + (PER_BLOCK - 1) * BLOCK;
+            member.write(place, &[page(1), page(2)], durable).unwrap();
+            if flush {
+                member.flush().unwrap();
+            }
+            let again = checked(&ram);
+            let mut read = vec![Page::zero(); 2];
+            assert_eq!(again.read(place, &mut read).is_ok(), there);
+        }
+    }
+
+    #[test]
+    fn what_is_discarded_holds_zeroes() {
+        let ram = Arc::new(Ram::new(16 << 20));
+        let member = checked(&ram);
+        member.write(8192, &vec![page(7); 1500], true).unwrap();
+        member.discard(12288, 1400 * BLOCK).unwrap();
+        let mut read = vec![page(1); 1500];
+        member.read(8192, &mut read).unwrap();
+        assert!(read[0].same(&page(7)) && read[1].same(&Page::zero()));
+        assert!(read[1400].same(&Page::zero()) && read[1401].same(&page(7)));
+    }
+
+    #[test]
+    fn more_checksums_than_are_kept_in_memory_are_read_again() {
+        let bytes = (KEPT as u64 + 100) * PER_BLOCK * BLOCK;
+        let ram = Arc::new(Ram::new(bytes + (bytes >> 10)));
+        let member = Checked::new(ram.clone(), 0..bytes, bytes);
+        let places: Vec<u64> = (0..KEPT as u64 + 100)
+            .map(|at| at * PER_BLOCK * BLOCK)
+            .collect();
+        for &place in &places {
+            member
+                .write(place, &[page(place as u8 ^ 5)], false)
+                .unwrap();
+        }
+        let mut read = [Page::zero()];
+        for &place in &places {
+            member.read(place, &mut read).unwrap();
+        }
+        ram.write(places[3], &[page(77)], true).unwrap();
+        assert!(member.read(places[3], &mut read).is_err());
+    }
+}

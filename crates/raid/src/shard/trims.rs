@@ -1,0 +1,103 @@
+//! Stripes that clients need no more: given back to the members, zeroes afterwards.
+//!
+//! A stripe that holds zeroes everywhere fits its syndromes, which are zeroes as well. So stripes are trimmed whole, as many
+//! at a time as lie in a region, by one operation of each member; a part of a stripe stays as it is.
+
+use super::{MemberState, Shard, Ticket};
+use crate::block::Block;
+use crate::request::{Action, Nanos, Outcome, Token};
+use crate::stripe::Job;
+use std::ops::Range;
+
+/// Stripes that are trimmed together.
+pub struct Trim {
+    stripes: Range<u64>,
+    /// Stripes that somebody else has.
+    to_come: u64,
+    /// Operations that have not ended.
+    outstanding: usize,
+}
+
+impl<B: Block> Shard<B> {
+    /// Gives up the stripes that lie whole in a run of blocks.
+    pub(super) fn trim(&mut self, now: Nanos, token: Token, start: u64, blocks: u64) {
+        let size = u64::from(self.geometry.stripe_blocks());
+        let (mut first, end) = (start.div_ceil(size), (start + blocks) / size);
+        let request = self.internal(token);
+        while first < end {
+            let region = first / self.settings.region_stripes;
+            let next = end.min((region + 1) * self.settings.region_stripes);
+            let trim = self.trims.insert(Trim {
+                stripes: first..next,
+                to_come: next - first,
+                outstanding: 0,
+            });
+            self.pending(request).left += (next - first) as u32;
+            for stripe in first..next {
+                self.add_job(now, stripe, Job::Trim { request, trim });
+            }
+            first = next;
+        }
+        self.answer_part(now, request);
+    }
+
+    fn trim_of(&mut self, trim: usize) -> &mut Trim {
+        self.trims
+            .get_mut(trim)
+            .expect("it stays until its last operation has ended")
+    }
+
+    /// One of its stripes is no longer anybody else's; the last one begins it.
+    pub(super) fn enlist(&mut self, now: Nanos, trim: usize) {
+        let found = self.trim_of(trim);
+        found.to_come -= 1;
+        if found.to_come > 0 {
+            return;
+        }
+        let stripes = found.stripes.clone();
+        for stripe in stripes.clone() {
+            self.running(stripe).writing = true;
+            self.note_written(stripe);
+        }
+        let rows = u64::from(self.geometry.rows());
+        let action = Action::Discard {
+            start: self.geometry.member_block(stripes.start, 0),
+            blocks: (stripes.end - stripes.start) * rows,
+        };
+        let used = |member: &usize| self.members[*member] != MemberState::Gone;
+        let members: Vec<usize> = (0..self.members.len()).filter(used).collect();
+        self.trim_of(trim).outstanding = members.len();
+        self.counters.trimmed +=
+            (stripes.end - stripes.start) * u64::from(self.geometry.stripe_blocks());
+        if members.is_empty() {
+            return self.end_trim(now, trim);
+        }
+        for member in members {
+            self.issue(Ticket::Trim { trim, member }, member, action.clone());
+        }
+    }
+
+    /// A member has discarded, or failed to.
+    pub(super) fn discarded(
+        &mut self,
+        now: Nanos,
+        trim: usize,
+        member: usize,
+        outcome: &Outcome<B>,
+    ) {
+        if !matches!(outcome, Outcome::Done) {
+            self.lose_member(member);
+        }
+        let found = self.trim_of(trim);
+        found.outstanding -= 1;
+        if found.outstanding == 0 {
+            self.end_trim(now, trim);
+        }
+    }
+
+    fn end_trim(&mut self, now: Nanos, trim: usize) {
+        let trim = self.trims.remove(trim).expect("the caller has it");
+        trim.stripes
+            .for_each(|stripe| self.finish(now, stripe, None));
+    }
+}
