@@ -2,13 +2,16 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 
-from program import SLOW
+from nbd import BLOCK, READ, WRITE, Client, Refused
+from program import PROGRAM, SLOW
 from volume import STRATEGIES, Disk, Volume, differences, do, make_tree, need, random_file
 
 MIB = 1 << 20
@@ -162,6 +165,122 @@ def test_a_killed_server_has_what_was_flushed(volumes, tmp_path, dice):
     degraded = tmp_path / "degraded"
     do("nbdcopy", volume.uri, degraded)
     do("cmp", back, degraded)
+
+
+def content(tag):
+    """A block that says which write it is of."""
+    return tag.to_bytes(8, "little") * (BLOCK // 8)
+
+
+class Writer:
+    """Writes blocks at random, several at a time, until the server is gone; knows what each may hold."""
+
+    def __init__(self, volume, blocks):
+        self.possible = [[0] for _ in range(blocks)]
+        self.tag = 0
+        self.acknowledged = 0
+        self.client = Client(volume.socket)
+        self.dice = random.Random(7)
+
+    def fill(self):
+        """Everything, flushed."""
+        for block in range(len(self.possible)):
+            self.tag += 1
+            self.client.ask(WRITE, block * BLOCK, BLOCK, content(self.tag))
+            self.possible[block] = [self.tag]
+        self.client.flush()
+
+    def run(self):
+        try:
+            while True:
+                self.batch()
+        except (ConnectionError, TimeoutError):
+            return
+
+    def batch(self):
+        chosen = self.dice.sample(range(len(self.possible)), 16)
+        sent = {}
+        for block in chosen:
+            self.tag += 1
+            # Before it is sent, since nobody can tell how far a killed server came.
+            self.possible[block].append(self.tag)
+            sent[self.client.send(WRITE, block * BLOCK, BLOCK, content(self.tag))] = block
+        for _ in chosen:
+            number, error = self.client.reply()
+            assert error == 0
+            self.possible[sent[number]] = self.possible[sent[number]][-1:]
+            self.acknowledged += 1
+        if self.dice.random() < 0.1:
+            self.client.flush()
+
+
+def read_all(volume, possible):
+    """Reads block by block: right, or refused; answers which were refused."""
+    refused = []
+    with Client(volume.socket) as client:
+        for block, tags in enumerate(possible):
+            try:
+                found = client.ask(READ, block * BLOCK, BLOCK)
+            except Refused:
+                refused.append(block)
+                continue
+            tag = int.from_bytes(found[:8], "little")
+            assert tag in tags and found == content(tag), f"block {block} holds {tag}, not one of {tags}"
+            # What it holds it keeps.
+            possible[block] = [tag]
+    return refused
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_server_killed_while_degraded_gives_nothing_wrong_and_says_what_is_in_doubt(volumes, lost):
+    volume = volumes(member="3MiB")
+    with Client(volume.socket) as client:
+        size = client.size
+    writer = Writer(volume, size // BLOCK)
+    writer.fill()
+    for member in range(lost):
+        volume.fail(member)
+    thread = threading.Thread(target=writer.run)
+    thread.start()
+    time.sleep(1)
+    volume.kill()
+    thread.join()
+    assert writer.acknowledged > 16
+    for _ in range(2):
+        volume.start()
+        wait_for_tasks(volume)
+        refused = read_all(volume, writer.possible)
+        told = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
+        stripe = told["stripe_bytes"] // BLOCK
+        # Stripes are doubtful where they were being written, and nothing else is refused.
+        assert told["doubtful_stripes"] > 0 and told["condition"] == "degraded"
+        assert {block // stripe for block in refused} and len({block // stripe for block in refused}) <= told["doubtful_stripes"]
+        assert len(refused) < len(writer.possible), "not everything was being written"
+        assert "lost data" in do(PROGRAM, "raid", "status", volume.control)
+        volume.kill()
+    # Written whole, nothing is in doubt.
+    volume.start()
+    wait_for_tasks(volume)
+    with Client(volume.socket) as client:
+        data = b"".join(content(1) for _ in range(size // BLOCK))
+        for start in range(0, size, 1 << 20):
+            piece = data[start : start + (1 << 20)]
+            client.ask(WRITE, start, len(piece), piece)
+        client.flush()
+    assert read_all(volume, [[1]] * (size // BLOCK)) == []
+    assert json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))["doubtful_stripes"] == 0
+    volume.stop()
+
+
+def wait_for_tasks(volume):
+    """Until all is put in order that can be."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        told = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
+        if all(task["over"] for task in told["tasks"]):
+            return
+        time.sleep(0.05)
+    raise AssertionError(told["tasks"])
 
 
 @pytest.fixture

@@ -1,12 +1,15 @@
 """`seiner raid`: arrays of files, served, killed, degraded, refused; talked to by qemu and libnbd where they are there."""
 
 import json
+import re
 import shutil
 import signal
 import subprocess
 import time
+import urllib.request
 
 import pytest
+from nbd import READ, TRIM, WRITE, Client
 from program import PROGRAM, environment, run
 
 MIB = 1 << 20
@@ -207,3 +210,101 @@ def test_two_processes_do_not_share_an_array_nor_a_control_socket(tmp_path):
         assert run("raid", "status", *devices).returncode == 0, "looking is allowed"
     nobody = run("raid", "fail", tmp_path / "control", 0)
     assert nobody.returncode == 1 and "was not reached" in nobody.stderr
+
+
+def test_a_member_that_gives_back_something_else_is_repaired_and_named(tmp_path):
+    devices = create(tmp_path, 5, 3, "--checksums", size="8MiB")
+    with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
+        data = bytes(range(256)) * (MIB // 256)
+        client.ask(WRITE, 0, MIB, data)
+        client.flush()
+        serving.stop()
+    # Behind the superblock and the records: somebody's bit turns.
+    with open(devices[1], "r+b") as file:
+        file.seek(MIB + 12345)
+        byte = file.read(1)[0]
+        file.seek(MIB + 12345)
+        file.write(bytes([byte ^ 4]))
+    with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
+        serving.order("scrub", "--wait")
+        told = serving.status()
+        assert [member["corrupt_blocks"] for member in told["members"]] == [0, 1, 0]
+        assert told["counters"]["repaired_blocks"] == 1
+        assert "1 blocks were not what was written" in serving.order("status").stdout
+        assert client.ask(READ, 0, MIB) == data
+        serving.stop()
+    plain = run("raid", "create", "--level", 0, "--size", "8MiB", "--checksums", tmp_path / "x", tmp_path / "y")
+    assert plain.returncode == 2 and "nothing to make good" in plain.stderr and not (tmp_path / "x").exists()
+
+
+def test_what_is_trimmed_gives_up_its_room(tmp_path):
+    devices = create(tmp_path, 6, 5)
+    room = lambda: sum(device.stat().st_blocks * 512 for device in devices)
+    with Serving(tmp_path, devices) as serving, Client(serving.socket) as client:
+        assert client.flags & 1 << 5, "the client is told that it can trim"
+        stripe = serving.status()["stripe_bytes"]
+        client.ask(WRITE, 0, 8 * MIB, bytes([7]) * 8 * MIB)
+        before = room()
+        client.ask(TRIM, 100, 8 * MIB)
+        serving.order("scrub", "--wait")
+        after, told = room(), serving.status()
+        assert told["counters"]["trimmed_bytes"] == 8 * MIB // stripe * stripe - stripe
+        assert before - after > 12 * MIB, (before, after)
+        assert client.ask(READ, 0, stripe) == bytes([7]) * stripe, "a part of a stripe stays"
+        assert client.ask(READ, stripe, MIB) == bytes(MIB)
+        assert told["counters"]["repaired_blocks"] == 0
+        serving.stop()
+
+
+def test_the_page_shows_where_writes_are_held_and_prometheus_has_figures(tmp_path):
+    devices = create(tmp_path)
+    outside = run("raid", "serve", "--control", tmp_path / "control", "--http", "0.0.0.0:0", *devices)
+    assert outside.returncode == 1 and "can be reached from outside" in outside.stderr
+    with Serving(tmp_path, devices, "--http", "127.0.0.1:0") as serving, Client(serving.socket) as client:
+        address = re.search(r"http://[0-9.:]+/", (tmp_path / "serve.log").read_text()).group()
+        for block in range(200):
+            client.ask(WRITE, block * 4096, 4096, bytes(4096))
+        page = urllib.request.urlopen(address).read().decode()
+        assert "<title>Array</title>" in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+        told = json.loads(urllib.request.urlopen(address + "status").read())
+        assert told["counters"]["user_writes"] == 200 and told["latencies"]["writes"]["count"] == 200
+        assert told["areas"] and told["areas"][0]["why"] and told["merging_why"][0]
+        figures = urllib.request.urlopen(address + "metrics").read().decode()
+        for line in [
+            "seiner_array_writes_total 200",
+            "seiner_array_members_up 6.0",
+            "seiner_array_write_seconds_count 200",
+            'seiner_array_member_filled_share{member="5"} 1.0',
+        ]:
+            assert line in figures.splitlines(), figures
+        text = serving.order("status").stdout
+        assert "area     from" in text and "member operations each" in text
+        serving.stop()
+
+
+def test_small_writes_are_measured_modelled_in_memory_and_on_files(tmp_path):
+    quick = ["--depth", "1,8", "--time-ms", 30]
+    done = run("raid", "bench", "--csv", "--picture", tmp_path / "p.html", *quick)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split(",") for line in done.stdout.splitlines()]
+    assert len(lines) == 1 + 2 * 2 * 5 and lines[0][:4] == ["pattern", "block_bytes", "depth", "merging"]
+    alone = dict(zip(lines[0], lines[1]))
+    assert float(alone["member_operations_per_write"]) == 6.0, "a lone block on RAID 6"
+    assert "<svg" in (tmp_path / "p.html").read_text()
+    assert done.stderr == "", "no bar where nobody looks"
+    again = run("raid", "bench", "--csv", *quick)
+    assert again.stdout == done.stdout, "what is modelled is exact"
+    memory = run("raid", "bench", "--json", "--memory", "--size", "8MiB", "--merging", "batch,default", *quick)
+    assert memory.returncode == 0, memory.stderr
+    assert all(line["writes"] > 10 for line in json.loads(memory.stdout)["results"])
+    files = [tmp_path / f"m{number}" for number in range(4)]
+    files[0].write_bytes(b"something" + bytes(8 * MIB))
+    refused = run("raid", "bench", "--size", "8MiB", *quick, *files)
+    assert refused.returncode == 2 and "holds data" in refused.stderr
+    assert not files[1].exists() and files[0].read_bytes().startswith(b"something")
+    once = run("raid", "bench", "--size", "8MiB", "--overwrite", *quick, *files)
+    assert once.returncode == 2 and "--yes" in once.stderr
+    done = run("raid", "bench", "--overwrite", "--yes", "--size", "8MiB", "--merging", "batch", *quick, *files)
+    assert done.returncode == 0, done.stderr
+    assert not files[1].exists(), "files that were made for it are taken away"
+    assert run("raid", "status", files[0]).returncode == 1, "and it is no member of an array any more"

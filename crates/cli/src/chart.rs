@@ -74,7 +74,13 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:24px auto;ma
 impl Axis {
     /// How far along a value lies, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
-        let scale = |value: f64| if self.log { value.max(1e-9).ln() } else { value };
+        let scale = |value: f64| {
+            if self.log {
+                value.max(1e-9).ln()
+            } else {
+                value
+            }
+        };
         let (low, high) = (scale(self.ends.0), scale(self.ends.1));
         (scale(value) - low) / (high - low).max(1e-9)
     }

@@ -16,8 +16,8 @@ impl Export for Array {
             block: self.block_bytes(),
             preferred: preferred as u32,
             read_only: false,
-            // Members keep their room, and zeroes are written like anything else.
-            trims: false,
+            trims: true,
+            // Zeroes are written like anything else.
             zeroes: false,
         }
     }

@@ -4,6 +4,7 @@
 //! This is where async ends: a port reads its socket as a task, and calls the store as plain
 //! functions. Everything that waits here is bounded: connections, requests, bodies, time.
 
+pub mod array;
 pub mod classes;
 mod delete;
 mod device;

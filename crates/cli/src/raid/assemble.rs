@@ -1,6 +1,6 @@
 //! `seiner raid assemble`: put an array in order without serving it.
 
-use super::report::Report;
+use super::report::{Report, text};
 use super::running::RunningFlags;
 use crate::failure::Failure;
 use anyhow::anyhow;
@@ -30,7 +30,7 @@ impl Assemble {
             .status()
             .ok_or_else(|| anyhow!("the array ended by itself"))?;
         let failed = status.tasks.iter().any(|task| task.failed > 0);
-        print!("{}", Report::new(&array, status, &[]).text());
+        print!("{}", text(&Report::new(&array, status, &[])));
         array
             .stop()
             .map_err(|failure| anyhow!("the last flush failed: {failure}"))?;

@@ -6,6 +6,7 @@ use crate::lab::bytes;
 use clap::{Args, ValueEnum};
 use seiner_raid::{Array, AssembleError, Merging, Method, Running, Settings};
 use std::path::PathBuf;
+use std::time::Duration;
 
 // Flattened: a doc comment would take the place of the command's.
 #[derive(Args)]
@@ -40,6 +41,11 @@ pub struct RunningFlags {
     /// Microseconds that a write is held at the most.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 1000)]
     longest_hold_us: u64,
+    /// Seconds that a member may take for an operation before it is used no longer; 0 waits for ever.
+    ///
+    /// Below what a disk takes to find an unreadable sector by itself, some ten seconds, members are lost that need not be.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
+    patience: f64,
     /// The members and spares, in any order.
     #[arg(required = true, value_name = "DEVICE")]
     devices: Vec<PathBuf>,
@@ -50,6 +56,16 @@ enum AskedMethod {
     Auto,
     Ring,
     Threads,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "a number of seconds".to_string())?;
+    match (0.0..=86_400.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("choose from 0 to 86400 seconds".to_string()),
+    }
 }
 
 pub fn merging(text: &str) -> Result<Merging, String> {
@@ -77,6 +93,7 @@ impl RunningFlags {
                 AskedMethod::Threads => Method::Threads,
             },
             background_rate: self.background_rate,
+            patience: Duration::from_secs_f64(self.patience),
         };
         let devices = devices::open_all(&self.devices)?;
         Array::assemble(devices, self.degraded, running).map_err(|error| match error {

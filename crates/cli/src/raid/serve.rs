@@ -7,8 +7,10 @@ use anyhow::anyhow;
 use clap::Args;
 use seiner_nbd::{Address, Limits, Offer, Server};
 use seiner_raid::Array;
+use seiner_server::array::{Panel, Report};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,6 +34,10 @@ pub struct Serve {
     /// The control socket, by which the other commands talk to this process.
     #[arg(long, value_name = "PATH", default_value = "seiner-raid.sock")]
     control: PathBuf,
+    /// Show how the array is on a page, at /metrics for Prometheus and at /status as JSON: an address of this machine, such
+    /// as 127.0.0.1:10810.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<SocketAddr>,
     #[command(flatten)]
     running: RunningFlags,
 }
@@ -54,13 +60,29 @@ impl Serve {
         for export in &exports {
             eprintln!("The volume is at {export}");
         }
+        let panel = self.panel(&array, &exports)?;
         eprintln!("Orders are taken at {}", self.control.display());
         control.serve(&array, &exports, || over.load(Ordering::SeqCst));
         // Clients first: what they have under way is answered.
         drop(server);
+        drop(panel);
         let stopped = array.stop();
         drop(control);
         Ok(stopped.map_err(|failure| anyhow!("the last flush failed: {failure}"))?)
+    }
+}
+
+impl Serve {
+    /// The page, if it is wanted.
+    fn panel(&self, array: &Arc<Array>, exports: &[String]) -> Result<Option<Panel>, Failure> {
+        let Some(address) = self.http else {
+            return Ok(None);
+        };
+        let (array, exports) = (array.clone(), exports.to_vec());
+        let report = move || Some(Report::new(&array, array.status()?, &exports));
+        let panel = Panel::listen(address, Arc::new(report))?;
+        eprintln!("How it is, is at http://{}/", panel.address());
+        Ok(Some(panel))
     }
 }
 

@@ -1,7 +1,7 @@
 //! `seiner raid status`: how an array is.
 
 use super::control;
-use super::report::{filling, level};
+use super::report::{filling, level, text};
 use crate::failure::Failure;
 use crate::log::size;
 use clap::Args;
@@ -29,7 +29,7 @@ impl Show {
             let report = control::status(socket)?;
             match self.json {
                 true => println!("{}", serde_json::to_string_pretty(&report)?),
-                false => print!("{}", report.text()),
+                false => print!("{}", text(&report)),
             }
             return Ok(());
         }

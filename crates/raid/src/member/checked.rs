@@ -37,10 +37,21 @@ pub struct Corrupt {
 /// A block of checksums in memory.
 struct Kept {
     sums: Sums,
-    /// It is not on the member as it is here.
-    dirty: bool,
+    /// Whether it is on the member as it is here.
+    state: State,
     /// When it was used last, by count.
     used: u64,
+}
+
+/// Whether a block of checksums is on the member as it is in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It survives a power cut.
+    Durable,
+    /// It was written, and the member was not flushed since.
+    Written,
+    /// It was changed.
+    Changed,
 }
 
 #[derive(Default)]
@@ -95,7 +106,7 @@ impl Checked {
             self.member.read(self.sums + number * BLOCK, &mut page)?;
             let kept = Kept {
                 sums: Sums::decode(page[0].bytes()),
-                dirty: false,
+                state: State::Durable,
                 used: 0,
             };
             cache.kept.insert(number, kept);
@@ -109,7 +120,8 @@ impl Checked {
         Ok(kept)
     }
 
-    /// Forgets the half that was used longest ago, when there are too many.
+    /// Forgets the half that was used longest ago, when there are too many. Who waits for one of them to be durable need
+    /// not know.
     fn make_room(&self, cache: &mut Cache) -> io::Result<()> {
         if cache.kept.len() < KEPT {
             return Ok(());
@@ -122,10 +134,10 @@ impl Checked {
         by_use.sort_unstable();
         for &(_, number) in &by_use[..KEPT / 2] {
             let kept = cache.kept.remove(&number).expect("listed a moment ago");
-            if kept.dirty {
+            if kept.state != State::Durable {
                 let page = Page::copy_of(&kept.sums.encode());
                 self.member
-                    .write(self.sums + number * BLOCK, &[page], false)?;
+                    .write(self.sums + number * BLOCK, &[page], true)?;
             }
         }
         Ok(())
@@ -166,32 +178,51 @@ impl Checked {
             let kept = self.sums(&mut cache, number)?;
             if kept.sums.get(place) != checksum {
                 kept.sums.set(place, checksum);
-                kept.dirty = true;
+                kept.state = State::Changed;
             }
-            if kept.dirty && changed.last() != Some(&number) {
+            if kept.state != State::Durable && changed.last() != Some(&number) {
                 changed.push(number);
             }
         }
         Ok(changed)
     }
 
+    /// What was written of these, and did not change since, survives a power cut.
+    fn settle(&self, numbers: &[u64]) {
+        let mut cache = self.cache();
+        for number in numbers {
+            if let Some(kept) = cache.kept.get_mut(number)
+                && kept.state == State::Written
+            {
+                kept.state = State::Durable;
+            }
+        }
+    }
+
+    fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Writes blocks of checksums that are not on the member.
-    fn write_sums(&self, numbers: &[u64], durable: bool) -> io::Result<()> {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    fn write_sums(&self, _: &MutexGuard<'_, ()>, numbers: &[u64], durable: bool) -> io::Result<()> {
         for &number in numbers {
             let page = {
                 let mut cache = self.cache();
-                match cache.kept.get_mut(&number) {
-                    Some(kept) if kept.dirty => {
-                        kept.dirty = false;
-                        Page::copy_of(&kept.sums.encode())
-                    }
-                    // Somebody else wrote it meanwhile.
-                    _ => continue,
+                let Some(kept) = cache.kept.get_mut(&number) else {
+                    continue;
+                };
+                // Somebody else may have written it meanwhile.
+                if kept.state == State::Durable || (kept.state == State::Written && !durable) {
+                    continue;
                 }
+                kept.state = State::Written;
+                Page::copy_of(&kept.sums.encode())
             };
             self.member
                 .write(self.sums + number * BLOCK, &[page], durable)?;
+            if durable {
+                self.settle(&[number]);
+            }
         }
         Ok(())
     }
@@ -225,7 +256,7 @@ impl Member for Checked {
         let checksums = pages.iter().map(|page| Checksum::of(page.bytes()));
         let changed = self.note(offset, checksums)?;
         // The region may leave the record before the member is flushed.
-        self.write_sums(&changed, true)
+        self.write_sums(&self.writing(), &changed, true)
     }
 
     fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()> {
@@ -236,7 +267,7 @@ impl Member for Checked {
         let checksums = pages.iter().map(|page| Checksum::of(page.bytes()));
         let changed = self.note(offset, checksums)?;
         match durable {
-            true => self.write_sums(&changed, true),
+            true => self.write_sums(&self.writing(), &changed, true),
             false => Ok(()),
         }
     }
@@ -252,13 +283,17 @@ impl Member for Checked {
     }
 
     fn flush(&self) -> io::Result<()> {
-        let dirty: Vec<u64> = {
+        let writing = self.writing();
+        let in_state = |state: State| -> Vec<u64> {
             let cache = self.cache();
-            let dirty = cache.kept.iter().filter(|(_, kept)| kept.dirty);
-            dirty.map(|(&number, _)| number).collect()
+            let found = cache.kept.iter().filter(|(_, kept)| kept.state == state);
+            found.map(|(&number, _)| number).collect()
         };
-        self.write_sums(&dirty, false)?;
-        self.member.flush()
+        self.write_sums(&writing, &in_state(State::Changed), false)?;
+        let written = in_state(State::Written);
+        self.member.flush()?;
+        self.settle(&written);
+        Ok(())
     }
 
     /// Blocks must pass here.

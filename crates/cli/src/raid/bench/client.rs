@@ -112,5 +112,7 @@ pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
 
 fn counters(array: &Array) -> Result<Counters> {
     let status = array.status();
-    Ok(status.ok_or_else(|| anyhow!("the array ended by itself"))?.counters)
+    Ok(status
+        .ok_or_else(|| anyhow!("the array ended by itself"))?
+        .counters)
 }

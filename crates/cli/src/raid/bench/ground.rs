@@ -27,42 +27,59 @@ pub struct Ground {
 
 enum Kind {
     Modelled(Geometry),
-    /// Members, and the array's level and strip.
     Real(Vec<Arc<dyn Member>>),
+}
+
+/// What the array is like.
+#[derive(Clone, Copy)]
+pub struct Shape {
+    /// Its level.
+    pub level: Level,
+    /// Bytes of a strip.
+    pub strip: u64,
+    /// Members have checksums.
+    pub checksums: bool,
+}
+
+impl Shape {
+    fn of(self, members: &str) -> String {
+        let checksums = if self.checksums { ", checksums" } else { "" };
+        let (level, strip) = (self.level, size(self.strip));
+        format!("{level:?} of {members}, strips of {strip}{checksums}")
+    }
 }
 
 impl Ground {
     /// Modelled members.
-    pub fn modelled(members: usize, level: Level, strip: u64) -> Result<Ground, Failure> {
-        let geometry = Geometry::new(level, members, strip, MODELLED)?;
+    pub fn modelled(members: usize, shape: Shape) -> Result<Ground, Failure> {
+        let geometry = Geometry::new(shape.level, members, shape.strip, MODELLED)?;
         Ok(Ground {
-            name: format!("{level:?} of {members} modelled NVMe disks, strips of {}", size(strip)),
+            name: shape.of(&format!("{members} modelled NVMe disks")),
             kind: Kind::Modelled(geometry),
             made: Vec::new(),
         })
     }
 
     /// Members in memory.
-    pub fn in_memory(members: usize, bytes: u64, level: Level, strip: u64) -> Result<Ground, Failure> {
+    pub fn in_memory(members: usize, bytes: u64, shape: Shape) -> Result<Ground, Failure> {
         let rams = (0..members).map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>);
         let ground = Ground {
-            name: format!("{level:?} of {members} members in memory, strips of {}", size(strip)),
+            name: shape.of(&format!("{members} members in memory")),
             kind: Kind::Real(rams.collect()),
             made: Vec::new(),
         };
-        ground.create(level, strip, false)
+        ground.create(shape, false)
     }
 
     /// Devices. What they hold is lost; those that hold anything are refused unless `overwrite`.
     pub fn on_devices(
         paths: &[PathBuf],
         bytes: u64,
-        level: Level,
-        strip: u64,
+        shape: Shape,
         overwrite: bool,
     ) -> Result<Ground, Failure> {
         let mut ground = Ground {
-            name: format!("{level:?} of {} devices, strips of {}", paths.len(), size(strip)),
+            name: shape.of(&format!("{} devices", paths.len())),
             kind: Kind::Real(Vec::new()),
             made: Vec::new(),
         };
@@ -78,18 +95,19 @@ impl Ground {
             members.push(Arc::new(opened.map_err(|error| anyhow!("{error}"))?));
         }
         ground.kind = Kind::Real(members);
-        ground.create(level, strip, overwrite)
+        ground.create(shape, overwrite)
     }
 
-    fn create(self, level: Level, strip: u64, overwrite: bool) -> Result<Ground, Failure> {
+    fn create(self, shape: Shape, overwrite: bool) -> Result<Ground, Failure> {
         if let Kind::Real(members) = &self.kind {
             let creation = Creation {
-                level,
-                strip_bytes: strip,
+                level: shape.level,
+                strip_bytes: shape.strip,
                 smallest: true,
                 overwrite,
                 // Nobody reads what is there, so that syndromes need not fit.
                 zeroed: true,
+                checksums: shape.checksums,
             };
             seiner_raid::create(members, &creation).map_err(|error| match error {
                 CreateError::System { .. } => Failure::Failed(error.into()),

@@ -2,10 +2,10 @@
 
 mod cell;
 mod client;
+mod ground;
 mod modelled;
 mod picture;
 mod report;
-mod ground;
 
 use super::create::AskedLevel;
 use super::running::merging;
@@ -14,7 +14,7 @@ use crate::lab::bytes;
 use anyhow::Context;
 use cell::{Cell, Pattern};
 use clap::{Args, ValueEnum};
-use ground::Ground;
+use ground::{Ground, Shape};
 use indicatif::{ProgressBar, ProgressStyle};
 use report::Line;
 use seiner_raid::{BLOCK_BYTES, Geometry, Merging};
@@ -59,6 +59,9 @@ pub struct Bench {
     /// Milliseconds that every combination is measured, after a fifth of that to get going.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000)]
     time_ms: u64,
+    /// Members keep a checksum of every block: what that costs. Not with modelled members.
+    #[arg(long)]
+    checksums: bool,
     /// Run a real array of members in memory.
     #[arg(long, conflicts_with = "devices")]
     memory: bool,
@@ -131,6 +134,11 @@ impl Bench {
         if self.depth.contains(&0) {
             return usage("--depth 0: use 1 or more".to_string());
         }
+        if self.checksums && !self.memory && self.devices.is_empty() {
+            return usage(
+                "--checksums: modelled members have none; use --memory or devices".to_string(),
+            );
+        }
         if self.time_ms == 0 {
             return usage("--time-ms 0: use 1 or more".to_string());
         }
@@ -167,14 +175,18 @@ impl Bench {
     }
 
     fn ground(&self) -> Result<Ground, Failure> {
-        let (level, strip) = (self.level.level(), self.strip);
+        let shape = Shape {
+            level: self.level.level(),
+            strip: self.strip,
+            checksums: self.checksums,
+        };
         if !self.devices.is_empty() {
             let over = self.overwrite && self.yes;
-            return Ground::on_devices(&self.devices, self.size, level, strip, over);
+            return Ground::on_devices(&self.devices, self.size, shape, over);
         }
         match self.memory {
-            true => Ground::in_memory(self.members, self.size, level, strip),
-            false => Ground::modelled(self.members, level, strip),
+            true => Ground::in_memory(self.members, self.size, shape),
+            false => Ground::modelled(self.members, shape),
         }
     }
 }

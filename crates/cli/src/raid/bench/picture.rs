@@ -9,7 +9,9 @@ use seiner_raid::Merging;
 type Figure = (&'static str, &'static str, bool, fn(&Line) -> f64);
 
 const FIGURES: [Figure; 3] = [
-    ("MB/s", "What clients wrote. Logarithmic.", true, |line| line.mb_per_s),
+    ("MB/s", "What clients wrote. Logarithmic.", true, |line| {
+        line.mb_per_s
+    }),
     (
         "Member operations a write",
         "Reads and writes of members for each write of a client: what merging saves.",

@@ -1,0 +1,483 @@
+//! Power is cut at any write, of data or of a record, while an array is created, assembled, written, loses members, gets new
+//! ones, and is stopped: afterwards it is assembled, or refused with a reason that says what helps, and nothing wrong is read.
+//!
+//! The arrays are real ones, with their threads; what is cut where follows from a seed, and how threads interleave does not.
+//! `SEINER_SIM_RUNS` divided by 10 sets how many seeds are run.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::page;
+use seiner_platform::sim::SimRng;
+use seiner_raid::{
+    Array, AssembleError, Block, Condition, Creation, Level, Member, Page, Ram, Refusal, Running,
+    SuperblockError, create,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const BYTES: u64 = 1_400_000;
+/// Disks besides those that an array begins with.
+const MORE: usize = 3;
+
+/// The power of all disks: cut after so many writes and flushes.
+struct Power(AtomicU64);
+
+/// A disk with a cache: what was not flushed is lost, page by page, when the power is cut.
+struct Disk {
+    number: usize,
+    stable: Ram,
+    cache: Mutex<BTreeMap<u64, Page>>,
+    power: Arc<Power>,
+    /// Acknowledges records and forgets them: what the test must find.
+    forgets: AtomicBool,
+}
+
+impl Disk {
+    fn use_power(&self, steps: u64) -> io::Result<()> {
+        let less = |left: u64| (left > 0).then(|| left.saturating_sub(steps));
+        let used = self
+            .power
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        used.map(drop).map_err(|_| io::Error::other("no power"))
+    }
+
+    fn is_record(&self, offset: u64) -> bool {
+        offset < 12288 || offset + 4096 >= self.bytes()
+    }
+
+    /// The power is back.
+    fn settle(&self, rng: &mut SimRng) {
+        for (offset, page) in std::mem::take(&mut *self.cache.lock().unwrap()) {
+            if rng.chance(1, 2) {
+                self.stable.write(offset, &[page], true).unwrap();
+            }
+        }
+    }
+}
+
+impl Member for Disk {
+    fn name(&self) -> String {
+        format!("disk{}", self.number)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.stable.bytes()
+    }
+
+    fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
+        self.use_power(0)?;
+        self.stable.read(offset, pages)?;
+        let cache = self.cache.lock().unwrap();
+        for (at, page) in (offset..).step_by(4096).zip(pages) {
+            if let Some(cached) = cache.get(&at) {
+                *page = cached.clone();
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()> {
+        self.use_power(1)?;
+        if self.is_record(offset) && self.forgets.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let mut cache = self.cache.lock().unwrap();
+        for (at, page) in (offset..).step_by(4096).zip(pages) {
+            cache.remove(&at);
+            match durable {
+                true => self.stable.write(at, std::slice::from_ref(page), true)?,
+                false => drop(cache.insert(at, page.clone())),
+            }
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.use_power(1)?;
+        for (offset, page) in std::mem::take(&mut *self.cache.lock().unwrap()) {
+            self.stable.write(offset, &[page], true)?;
+        }
+        Ok(())
+    }
+
+    fn is_instant(&self) -> bool {
+        true
+    }
+}
+
+struct World {
+    rng: SimRng,
+    power: Arc<Power>,
+    disks: Vec<Arc<Disk>>,
+    creation: Creation,
+    /// Disks that somebody has reason to name when the array is assembled.
+    named: Vec<usize>,
+    /// What each block may hold after a power cut; the last is what it holds while there is power.
+    possible: Vec<Vec<u64>>,
+    /// Blocks of which the last write failed: it may be there or not.
+    unsure: BTreeSet<usize>,
+    next: u64,
+    summary: Summary,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Summary {
+    cuts: u64,
+    cut_creations: u64,
+    cut_assemblies: u64,
+    left_out: u64,
+    degraded: u64,
+    doubtful: u64,
+    replaced: u64,
+    stopped: u64,
+}
+
+fn running(rng: &mut SimRng) -> Running {
+    Running {
+        shards: rng.between(1, 2) as usize,
+        patience: Duration::from_secs(20),
+        ..Running::default()
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut rng = SimRng::new(seed);
+        let (level, count) = *rng.pick(&[
+            (Level::Raid1, 2),
+            (Level::Raid1, 3),
+            (Level::Raid5, 4),
+            (Level::Raid6, 5),
+            (Level::Raid6, 5),
+        ]);
+        let power = Arc::new(Power(AtomicU64::new(u64::MAX)));
+        let disk = |number| {
+            Arc::new(Disk {
+                number,
+                stable: Ram::new(BYTES),
+                cache: Mutex::default(),
+                power: power.clone(),
+                forgets: AtomicBool::new(false),
+            })
+        };
+        World {
+            creation: Creation {
+                level,
+                strip_bytes: 4096 << rng.below(2),
+                smallest: false,
+                overwrite: true,
+                zeroed: true,
+                checksums: rng.chance(1, 2),
+            },
+            disks: (0..count + MORE).map(disk).collect(),
+            named: (0..count).collect(),
+            power: power.clone(),
+            rng,
+            possible: Vec::new(),
+            unsure: BTreeSet::new(),
+            next: 0,
+            summary: Summary::default(),
+        }
+    }
+
+    fn power(&self, steps: u64) {
+        self.power.0.store(steps, Ordering::SeqCst);
+    }
+
+    fn is_on(&self) -> bool {
+        self.power.0.load(Ordering::SeqCst) > 0
+    }
+
+    /// The power is back after a cut.
+    fn restart(&mut self) {
+        for disk in &self.disks {
+            disk.settle(&mut self.rng);
+        }
+        self.power(u64::MAX);
+    }
+
+    fn members(&self) -> Vec<Arc<dyn Member>> {
+        let named = self.named.iter();
+        named
+            .map(|&at| self.disks[at].clone() as Arc<dyn Member>)
+            .collect()
+    }
+
+    /// Creates an array, which may need several attempts.
+    fn create(&mut self) {
+        if self.rng.chance(1, 3) {
+            self.power(self.rng.clone().between(1, 4 * self.named.len() as u64));
+            if create(&self.members(), &self.creation).is_err() {
+                self.summary.cut_creations += 1;
+                self.restart();
+                // Half of an array is none, or one without anything in it.
+                let running = running(&mut self.rng);
+                if let Ok(array) = Array::assemble(self.members(), false, running) {
+                    let blocks = array.bytes() / 4096;
+                    let read = array.read(0, blocks).unwrap();
+                    assert!(read.iter().all(|page| page.same(&Page::zero())));
+                    array.stop().unwrap();
+                }
+            }
+            self.power(u64::MAX);
+        }
+        let superblock = create(&self.members(), &self.creation).unwrap();
+        let blocks = superblock.geometry().unwrap().blocks();
+        self.possible = vec![vec![0]; blocks as usize];
+    }
+
+    /// Assembles, and does what refusals say.
+    fn assemble(&mut self) -> Result<Array, String> {
+        if self.rng.chance(1, 4) {
+            self.power(self.rng.clone().between(1, 40));
+        }
+        let mut degraded = false;
+        for _ in 0..20 {
+            let running = running(&mut self.rng);
+            let error = match Array::assemble(self.members(), degraded, running) {
+                Ok(array) => return Ok(array),
+                Err(error) => error,
+            };
+            if !self.is_on() {
+                self.summary.cut_assemblies += 1;
+                self.restart();
+                continue;
+            }
+            match &error {
+                AssembleError::Stale { name, .. }
+                | AssembleError::Twice { other: name, .. }
+                | AssembleError::Superblock {
+                    name,
+                    error: SuperblockError::Missing | SuperblockError::Damaged { .. },
+                } => {
+                    let out = self
+                        .named
+                        .iter()
+                        .position(|at| format!("disk{at}") == *name);
+                    self.named.remove(out.unwrap());
+                    self.summary.left_out += 1;
+                }
+                AssembleError::Missing { .. } => degraded = true,
+                _ => return Err(format!("not assembled: {error}")),
+            }
+        }
+        Err("not assembled in twenty attempts".to_string())
+    }
+
+    /// Reads everything: it is one of what it may be, and stays that.
+    fn check(&mut self, array: &Array) -> Result<(), String> {
+        let whole = array
+            .status()
+            .is_some_and(|status| status.condition == Condition::Whole);
+        for block in 0..self.possible.len() {
+            let read = array.read(block as u64, 1);
+            if !self.is_on() {
+                return Ok(());
+            }
+            match read {
+                Ok(pages) => {
+                    let tag = u64::from_le_bytes(pages[0].bytes()[..8].try_into().unwrap());
+                    let right = match tag {
+                        0 => Page::zero(),
+                        tag => page(7, tag),
+                    };
+                    if !self.possible[block].contains(&tag) || !pages[0].same(&right) {
+                        return Err(format!(
+                            "block {block} holds {tag}, not one of {:?}",
+                            self.possible[block]
+                        ));
+                    }
+                    self.possible[block] = vec![tag];
+                    self.unsure.remove(&block);
+                }
+                Err(failure) if whole => return Err(format!("block {block}: {failure}")),
+                Err(_) => self.summary.doubtful += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_tasks(&self, array: &Array) {
+        common::eventually("tasks are over", || {
+            let status = array.status();
+            status.is_none_or(|status| !self.is_on() || status.tasks.iter().all(|task| task.over))
+        });
+    }
+
+    /// Something is asked of the array; it may be the last thing.
+    fn act(&mut self, array: &Array) {
+        let members = array.geometry().members();
+        match self.rng.below(100) {
+            0..70 => self.write(array),
+            70..80 => {
+                if array.flush().is_ok() {
+                    self.keep();
+                }
+            }
+            80..84 => {
+                let member = self.rng.below(members as u64) as usize;
+                if array.fail(member).is_ok() {
+                    self.summary.degraded += 1;
+                }
+            }
+            84..92 => {
+                let unused = (0..self.disks.len()).find(|at| !self.named.contains(at));
+                let Some(disk) = unused else { return };
+                let lost = (0..members).find(|&member| {
+                    array.status().is_some_and(|status| {
+                        status.members[member].filling == seiner_raid::Filling::Gone
+                    })
+                });
+                let device = self.disks[disk].clone();
+                let done = match lost {
+                    Some(member) => array.replace(member, device),
+                    None if self.rng.chance(1, 3) => array.add_spare(device),
+                    None => return,
+                };
+                if !matches!(done, Err(Refusal::There(_) | Refusal::NoMember(..))) {
+                    self.named.push(disk);
+                    self.summary.replaced += 1;
+                }
+            }
+            _ => self.wait_for_tasks(array),
+        }
+    }
+
+    fn write(&mut self, array: &Array) {
+        let size = self.possible.len() as u64;
+        let blocks = self.rng.between(1, 6);
+        let start = self.rng.below(size - blocks);
+        let durable = self.rng.chance(1, 5);
+        self.next += 1;
+        let tag = self.next;
+        let done = array.write(start, vec![page(7, tag); blocks as usize], durable);
+        for block in start as usize..(start + blocks) as usize {
+            self.possible[block].push(tag);
+            match done.is_ok() {
+                true => self.unsure.remove(&block),
+                false => self.unsure.insert(block),
+            };
+            if durable && done.is_ok() {
+                self.possible[block] = vec![tag];
+            }
+        }
+    }
+
+    /// What was acknowledged is durable.
+    fn keep(&mut self) {
+        for (block, possible) in self.possible.iter_mut().enumerate() {
+            if !self.unsure.contains(&block) {
+                let last = possible.pop().unwrap();
+                *possible = vec![last];
+            }
+        }
+    }
+
+    fn round(&mut self) -> Result<(), String> {
+        let array = self.assemble()?;
+        if self.rng.chance(1, 2) {
+            self.wait_for_tasks(&array);
+        }
+        self.check(&array)?;
+        if self.is_on() {
+            let steps = self.rng.between(1, 400);
+            self.power(steps);
+        }
+        for _ in 0..self.rng.between(10, 60) {
+            if !self.is_on() {
+                break;
+            }
+            self.act(&array);
+        }
+        if self.is_on() && array.stop().is_ok() {
+            self.summary.stopped += 1;
+            self.keep();
+        }
+        self.summary.cuts += u64::from(!self.is_on());
+        self.power(0);
+        drop(array);
+        self.restart();
+        Ok(())
+    }
+}
+
+/// Runs a seed; says what was wrong.
+fn run(seed: u64, forgets: bool) -> Result<Summary, String> {
+    let mut world = World::new(seed);
+    world.create();
+    for disk in &world.disks {
+        disk.forgets.store(forgets, Ordering::SeqCst);
+    }
+    let done = (0..5).try_for_each(|_| world.round()).and_then(|()| {
+        let array = world.assemble()?;
+        world.power(u64::MAX);
+        world.wait_for_tasks(&array);
+        world.check(&array)?;
+        if array.status().unwrap().condition != Condition::Whole {
+            return Ok(());
+        }
+        let before = array.status().unwrap().counters.repaired;
+        array.scrub().map_err(|refusal| refusal.to_string())?;
+        world.wait_for_tasks(&array);
+        let status = array.status().unwrap();
+        let failed: u64 = status.tasks.iter().map(|task| task.failed).sum();
+        match (failed, status.counters.repaired - before) {
+            (0, 0) => Ok(()),
+            (failed, repaired) => Err(format!(
+                "{failed} stripes do not fit, {repaired} blocks repaired"
+            )),
+        }
+    });
+    done.map(|()| world.summary).map_err(|wrong| {
+        let creation = &world.creation;
+        format!(
+            "seed {seed}, {:?} of {}: {wrong}",
+            creation.level,
+            world.disks.len() - MORE
+        )
+    })
+}
+
+#[test]
+fn whatever_is_cut_is_assembled_or_refused_and_nothing_wrong_is_read() {
+    let seeds =
+        std::env::var("SEINER_SIM_RUNS").map_or(150, |runs| runs.parse::<u64>().unwrap() / 10);
+    let mut sum = Summary::default();
+    for seed in 0..seeds {
+        let one = run(seed, false).unwrap_or_else(|wrong| panic!("{wrong}"));
+        sum.cuts += one.cuts;
+        sum.cut_creations += one.cut_creations;
+        sum.cut_assemblies += one.cut_assemblies;
+        sum.left_out += one.left_out;
+        sum.degraded += one.degraded;
+        sum.doubtful += one.doubtful;
+        sum.replaced += one.replaced;
+        sum.stopped += one.stopped;
+    }
+    println!("{sum:?}");
+    assert!(
+        sum.cuts > 2 * seeds && sum.cut_creations > seeds / 10,
+        "{sum:?}"
+    );
+    assert!(
+        sum.cut_assemblies > seeds / 10 && sum.left_out > seeds / 10,
+        "{sum:?}"
+    );
+    assert!(
+        sum.degraded > seeds / 5 && sum.replaced > seeds / 10 && sum.stopped > seeds / 10,
+        "{sum:?}"
+    );
+}
+
+#[test]
+fn records_that_are_forgotten_are_found() {
+    let found = (0..60).filter(|&seed| run(seed, true).is_err()).count();
+    println!("found by {found} of 60 seeds");
+    assert!(found > 3, "found by {found} of 60 seeds");
+}

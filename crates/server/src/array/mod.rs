@@ -1,0 +1,11 @@
+//! An array of devices for those who look: `/metrics`, `/status` and a page, all made of one [`Report`].
+
+mod metrics;
+mod panel;
+mod report;
+
+pub use panel::{Panel, Source, router};
+pub use report::{
+    AreaReport, CountersReport, LatenciesReport, LatencyReport, MemberReport, Report, TaskReport,
+    filling, level,
+};

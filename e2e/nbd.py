@@ -1,0 +1,67 @@
+"""A client of the network block device that sees errors, and has several requests under way."""
+
+import socket
+import struct
+
+READ, WRITE, DISCONNECT, FLUSH, TRIM = range(5)
+BLOCK = 4096
+
+
+class Refused(Exception):
+    """The server answered with an error."""
+
+
+class Client:
+    """A connection to an export on a Unix socket."""
+
+    def __init__(self, path, name="array"):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(60)
+        self.socket.connect(str(path))
+        magic, option, _ = struct.unpack(">QQH", self._take(18))
+        assert magic == 0x4E42444D41474943 and option == 0x49484156454F5054
+        # Fixed newstyle, no zeroes after the size.
+        self.socket.sendall(struct.pack(">I", 3))
+        self.socket.sendall(struct.pack(">QII", option, 1, len(name)) + name.encode())
+        self.size, self.flags = struct.unpack(">QH", self._take(10))
+        self.next = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def _take(self, count):
+        taken = b""
+        while len(taken) < count:
+            more = self.socket.recv(count - len(taken))
+            if not more:
+                raise ConnectionError("the server has gone")
+            taken += more
+        return taken
+
+    def send(self, command, offset=0, length=0, data=b""):
+        """Sends a request; answers its number."""
+        self.next += 1
+        head = struct.pack(">IHHQQI", 0x25609513, 0, command, self.next, offset, length)
+        self.socket.sendall(head + data)
+        return self.next
+
+    def reply(self):
+        """The number of a request that was answered, and its error or 0. Not for reads."""
+        magic, error, number = struct.unpack(">IIQ", self._take(16))
+        assert magic == 0x67446698
+        return number, error
+
+    def ask(self, command, offset=0, length=0, data=b""):
+        """Sends a request and waits for its answer."""
+        self.send(command, offset, length, data)
+        _, error = self.reply()
+        if error:
+            raise Refused(error)
+        return self._take(length) if command == READ else b""
+
+    def flush(self):
+        """Makes durable what was acknowledged."""
+        self.ask(FLUSH)
