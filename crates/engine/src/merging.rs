@@ -310,8 +310,7 @@ impl Engine {
             state.budget().saturating_sub(state.used())
         };
         // A sync of each segment that waits should bring back a segment, unless there is no time for it.
-        let worth = true;
-        let wanted = bytes >= room / 2 || worth && bytes >= 4 * self.segment_bytes;
+        let wanted = bytes >= room / 2 || bytes >= 4 * self.segment_bytes;
         if wanted && !waiting.is_empty() {
             self.end_chapters(writing, |number| waiting.contains(&number))?;
         }
@@ -347,19 +346,6 @@ impl Engine {
         into.copied()
             .filter(|number| news.contains(number))
             .collect()
-    }
-
-    /// Writes what waits, so that a merge does not gather it in memory.
-    fn write_pieces(&self) -> Result<(), Error> {
-        let waiting: Vec<u64> = {
-            let state = self.lock();
-            let waiting = state.open.iter().filter(|open| !open.pieces.is_empty());
-            waiting.map(|open| open.number).collect()
-        };
-        for number in waiting {
-            while self.write_piece(number)? {}
-        }
-        Ok(())
     }
 
     // ---- letting go

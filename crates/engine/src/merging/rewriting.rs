@@ -300,7 +300,13 @@ impl Engine {
                 state.counters.squeezed_bytes += u64::from(entry.len) - bytes.len() as u64;
             }
         }
-        self.write_pieces()
+        self.write_all_pieces()
+    }
+
+    /// Writes what waits, so that a merge does not gather it in memory.
+    fn write_all_pieces(&self) -> Result<(), Error> {
+        while self.write_pieces(|_| true)? {}
+        Ok(())
     }
 
     fn read_run(&self, segment: &Segment, run: &Run) -> Result<Vec<u8>, Error> {
@@ -375,7 +381,7 @@ impl Engine {
             for output in sheaf.outputs.iter().rev() {
                 self.put_output(victims, output, &blocks, &mut shade)?;
             }
-            self.write_pieces()?;
+            self.write_all_pieces()?;
         }
         Ok(())
     }
