@@ -15,7 +15,7 @@ use crate::segment::tally::Survey;
 use crate::state::State;
 use crate::volume::SlotState;
 use seiner_platform::File;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 /// A source is idle after so many ticks without a row.
 pub(crate) const IDLE_TICKS: u16 = 8;
@@ -171,6 +171,9 @@ impl Engine {
     /// answers whether there were any.
     pub(crate) fn write_pieces(&self, which: impl Fn(u64) -> bool) -> Result<bool, Error> {
         let mut waiting = self.waiting_pieces(which);
+        if waiting.is_empty() {
+            return Ok(false);
+        }
         // The first that fails is the last: the pieces before it are written.
         let result = waiting.iter_mut().try_for_each(|one| self.write_some(one));
         let mut state = self.lock();
@@ -182,7 +185,7 @@ impl Engine {
             open.pieces.drain(..one.written);
             open.reserved = one.reserved;
         }
-        result.map(|()| !waiting.is_empty())
+        result.map(|()| true)
     }
 
     fn waiting_pieces(&self, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
@@ -347,18 +350,10 @@ impl Engine {
     /// What is live in segments that were just sealed.
     fn survey_new(&self, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
         let mut state = self.lock();
-        let mut looked = 0;
         let mut surveys = Vec::with_capacity(ended.len());
-        for end in ended {
-            let mut survey = Survey::new(end.closed.number);
-            for entry in &end.closed.entries {
-                looked += 1;
-                if looked % ENTRIES_A_LOCK == 0 {
-                    drop(state);
-                    state = self.lock();
-                }
-                survey.add(entry, &state.retention, false);
-            }
+        for EndedSegment { closed, .. } in ended {
+            let survey;
+            (state, survey) = self.survey(state, closed.number, &closed.entries, |_| false);
             surveys.push(survey);
         }
         (surveys, state.retention.moment())
@@ -429,22 +424,26 @@ impl Engine {
             .collect()
     }
 
-    /// Counts what is live among a segment's blocks. `elsewhere`: whether others have all that is in a
-    /// block.
-    pub(crate) fn survey(
-        &self,
+    /// Counts what is live among a segment's blocks; others get the lock now and then. `elsewhere`:
+    /// whether others have all that is in a block.
+    pub(crate) fn survey<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
         number: u64,
         entries: &[Entry],
         elsewhere: impl Fn(&Entry) -> bool,
-    ) -> Survey {
+    ) -> (MutexGuard<'a, State>, Survey) {
         let mut survey = Survey::new(number);
-        for some in entries.chunks(ENTRIES_A_LOCK) {
-            let state = self.lock();
+        for (index, some) in entries.chunks(ENTRIES_A_LOCK).enumerate() {
+            if index > 0 {
+                drop(state);
+                state = self.lock();
+            }
             for entry in some {
                 survey.add(entry, &state.retention, elsewhere(entry));
             }
         }
-        survey
+        (state, survey)
     }
 
     pub(crate) fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {
