@@ -360,7 +360,7 @@ impl Served {
         let until = self.status().block_bytes_sealed + bytes;
         while self.status().block_bytes_sealed < until {
             // To ask takes a look at all segments.
-            for _ in 0..64 {
+            for _ in 0..256 {
                 self.batch()?;
             }
         }

@@ -166,7 +166,7 @@ impl Engine {
             tally.is_foretold(&state.retention.moment())
         };
         if foretold {
-            self.survey_segment(writing, &self.segment(number))?;
+            self.survey_segments(writing, &[self.segment(number)])?;
         }
         let state = self.lock();
         let found = state.tallies[&number].stat;
@@ -201,26 +201,33 @@ impl Engine {
                 .cloned()
                 .collect()
         };
-        for segment in due {
-            self.survey_segment(writing, &segment)?;
-        }
-        Ok(())
+        self.survey_segments(writing, &due)
     }
 
-    fn survey_segment(&self, writing: &mut Writing, segment: &Segment) -> Result<(), Error> {
-        let number = segment.trailer.number;
-        let Some(entries) = self.entries(writing, segment)? else {
-            return Ok(());
-        };
-        let elsewhere = |entry: &Entry| writing.is_elsewhere(number, entry);
-        let (mut state, survey) = self.survey(self.lock(), number, &entries, elsewhere);
-        let trailer = &segment.trailer;
-        let moment = state.retention.moment();
-        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
-        if tally.stat.live == 0 {
-            state.retention.note_past(&entries);
+    fn survey_segments(
+        &self,
+        writing: &mut Writing,
+        segments: &[Arc<Segment>],
+    ) -> Result<(), Error> {
+        let mut read = Vec::with_capacity(segments.len());
+        for segment in segments {
+            if let Some(entries) = self.entries(writing, segment)? {
+                read.push((segment, entries));
+            }
         }
-        state.tallies.insert(number, tally);
+        let mut state = self.lock();
+        for (segment, entries) in read {
+            let trailer = &segment.trailer;
+            let elsewhere = |entry: &Entry| writing.is_elsewhere(trailer.number, entry);
+            let survey;
+            (state, survey) = self.survey(state, trailer.number, &entries, elsewhere);
+            let moment = state.retention.moment();
+            let tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
+            if tally.stat.live == 0 {
+                state.retention.note_past(&entries);
+            }
+            state.tallies.insert(trailer.number, tally);
+        }
         Ok(())
     }
 
