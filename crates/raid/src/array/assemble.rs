@@ -24,7 +24,12 @@ impl Array {
             bytes: device.bytes(),
             superblock: superblock(&**device),
         });
-        let plan = plan(seen.collect(), degraded)?;
+        let seen: Vec<Seen> = seen.collect();
+        let said: Vec<Option<Superblock>> = seen
+            .iter()
+            .map(|seen| seen.superblock.as_ref().ok().cloned())
+            .collect();
+        let plan = plan(seen, degraded)?;
         let geometry = plan
             .superblock
             .geometry()
@@ -37,6 +42,7 @@ impl Array {
             .map(|at| at.map(|at| devices[at].clone()))
             .collect();
         let intent = known_intent(&plan, &members)?;
+        catch_up(&devices, &said, &plan)?;
         let mut superblock = plan.superblock;
         superblock.generation += 1;
         superblock.clean = false;
@@ -67,6 +73,37 @@ impl Array {
             books: Some((superblock, intent)),
         })?)
     }
+}
+
+/// Members that are one generation behind, as a crash left them, get the superblock of the others, before these go on: two
+/// crashes one after the other must not leave them two behind.
+fn catch_up(
+    devices: &[Arc<dyn Member>],
+    said: &[Option<Superblock>],
+    plan: &Plan,
+) -> Result<(), AssembleError> {
+    let of_members = plan.members.iter().enumerate();
+    let known: Vec<(usize, usize, &Superblock)> = of_members
+        .filter_map(|(member, at)| Some((member, (*at)?, said[(*at)?].as_ref()?)))
+        .collect();
+    let latest = known.iter().max_by_key(|(.., said)| said.generation);
+    let Some((.., latest)) = latest else {
+        return Ok(());
+    };
+    let behind = known
+        .iter()
+        .filter(|(.., said)| said.generation < latest.generation);
+    for &(member, at, _) in behind {
+        let superblock = Superblock {
+            index: Some(member),
+            ..(*latest).clone()
+        };
+        write_superblock(&*devices[at], &superblock).map_err(|error| AssembleError::System {
+            name: devices[at].name(),
+            error,
+        })?;
+    }
+    Ok(())
 }
 
 /// A device as a member of an array, with its checksums if there are any.

@@ -154,9 +154,7 @@ impl Keeper {
                 self.intent_changed = false;
                 books.write_intent(&placed)
             };
-            failed
-                .into_iter()
-                .for_each(|member| self.lose(member, Loss::Failed));
+            self.lose_all(failed, Loss::Failed);
         }
         for (shard, message) in std::mem::take(&mut self.to_tell) {
             // A shard that has ended need not know.
@@ -272,27 +270,38 @@ impl Keeper {
 
     /// A member is no longer used.
     fn lose(&mut self, member: usize, loss: Loss) {
-        let slot = &mut self.slots[member];
-        if slot.filling == Filling::Gone {
+        self.lose_all(vec![member], loss);
+    }
+
+    /// Members are no longer used, all of them at once.
+    fn lose_all(&mut self, mut members: Vec<usize>, loss: Loss) {
+        members.retain(|&member| self.slots[member].filling != Filling::Gone);
+        if members.is_empty() {
             return;
         }
-        slot.filling = Filling::Gone;
-        slot.loss = Some(loss);
-        slot.device = None;
-        // Beyond what the level bears no write is acknowledged any more, so that the member has missed nothing: if it comes
-        // back, the array is as it was.
-        if self.gone() <= self.shared.geometry.syndromes() {
-            self.slots[member].recorded = Filling::Gone;
-            self.members_changed = true;
+        for &member in &members {
+            let slot = &mut self.slots[member];
+            slot.filling = Filling::Gone;
+            slot.loss = Some(loss);
+            slot.device = None;
         }
-        let incarnation = self.slots[member].incarnation;
-        self.tell(|| Message::Lose(member, incarnation));
-        let rebuild = Chore::Rebuild(member);
-        let hopeless = self
-            .tasks
-            .iter_mut()
-            .filter(|task| task.sweep.chore == rebuild);
-        hopeless.for_each(|task| task.sweep.cancel());
+        // Beyond what the level bears no write is acknowledged any more, so that they have missed nothing: if they come
+        // back, the array is as it was.
+        let bears = self.gone() <= self.shared.geometry.syndromes();
+        for member in members {
+            if bears {
+                self.slots[member].recorded = Filling::Gone;
+                self.members_changed = true;
+            }
+            let incarnation = self.slots[member].incarnation;
+            self.tell(|| Message::Lose(member, incarnation));
+            let rebuild = Chore::Rebuild(member);
+            let hopeless = self
+                .tasks
+                .iter_mut()
+                .filter(|task| task.sweep.chore == rebuild);
+            hopeless.for_each(|task| task.sweep.cancel());
+        }
         self.use_spares();
     }
 
