@@ -72,8 +72,9 @@ impl Member for Disk {
 
     fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
         self.use_power(0)?;
-        self.stable.read(offset, pages)?;
+        // Held all the time, or a flush could take away in between what is not there yet.
         let cache = self.cache.lock().unwrap();
+        self.stable.read(offset, pages)?;
         for (at, page) in (offset..).step_by(4096).zip(pages) {
             if let Some(cached) = cache.get(&at) {
                 *page = cached.clone();

@@ -76,7 +76,8 @@ impl Keeper {
             ending: None,
             books: books.transpose()?,
             members_changed: false,
-            intent_changed: false,
+            // What members know together, each of them knows from now on: the others may be lost.
+            intent_changed: true,
             to_tell: Vec::new(),
             next_positions: 0,
         };
@@ -147,12 +148,13 @@ impl Keeper {
             let placed: Vec<Placed> = devices
                 .filter_map(|(member, slot)| Some((member, slot.device()?)))
                 .collect();
-            let failed = if std::mem::take(&mut self.members_changed) {
+            // A device that takes a place may have an intent record of former times: it gets the present one first.
+            let failed = if std::mem::take(&mut self.intent_changed) {
+                books.write_intent(&placed)
+            } else {
+                self.members_changed = false;
                 books.superblock().fillings = self.slots.iter().map(|slot| slot.recorded).collect();
                 books.write_superblocks(&placed)
-            } else {
-                self.intent_changed = false;
-                books.write_intent(&placed)
             };
             self.lose_all(failed, Loss::Failed);
         }
@@ -333,6 +335,7 @@ impl Keeper {
         slot.to_install = self.shared.shards.len();
         let incarnation = slot.incarnation;
         self.members_changed = true;
+        self.intent_changed = true;
         self.tell(|| Message::Replace(member, incarnation, device.clone(), 0));
         self.resume_filling();
     }
