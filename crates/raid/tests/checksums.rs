@@ -194,6 +194,8 @@ fn a_run_of_small_writes_costs_one_block_of_checksums_and_a_durable_one_its_own(
             .map(|ram| Powered::member(ram, &power))
             .collect();
         let array = Array::assemble(powered, false, Running::default()).unwrap();
+        // What is put on record at a start has been by then.
+        array.status().unwrap();
         let begin = power.left();
         for block in 0..60 {
             array.write(block, vec![page(1, block)], durable).unwrap();

@@ -44,7 +44,9 @@ impl Source {
                 if self.next + blocks > self.size {
                     self.next = 0;
                 }
-                std::mem::replace(&mut self.next, self.next + blocks)
+                let start = self.next;
+                self.next += blocks;
+                start
             }
         };
         let command = Command::Write {
