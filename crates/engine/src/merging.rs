@@ -189,17 +189,13 @@ impl Engine {
         let due: Vec<Arc<Segment>> = {
             let state = self.lock();
             let moment = state.retention.moment();
-            let is_due = |segment: &&Arc<Segment>| {
-                let tally = state.tallies.get(&segment.trailer.number);
-                tally.is_some_and(|tally| tally.is_due(&moment))
-            };
-            state
-                .sealed
-                .iter()
-                .filter(is_due)
-                .take(most)
-                .cloned()
-                .collect()
+            let due = state.tallies.values().filter(|tally| tally.is_due(&moment));
+            let due: Vec<u64> = due.take(most).map(|tally| tally.stat.number).collect();
+            let is_due = |segment: &&Arc<Segment>| due.contains(&segment.trailer.number);
+            match due.is_empty() {
+                true => return Ok(()),
+                false => state.sealed.iter().filter(is_due).cloned().collect(),
+            }
         };
         self.survey_segments(writing, &due)
     }
