@@ -21,7 +21,7 @@ pub struct Settings {
     #[arg(long, default_value_t = 3.0)]
     turns: f64,
     /// The live share of the volume
-    #[arg(long, default_value_t = 0.9)]
+    #[arg(long, default_value_t = 0.8)]
     live: f64,
 }
 
