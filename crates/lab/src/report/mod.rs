@@ -6,6 +6,7 @@ pub mod figure;
 mod svg;
 pub mod tour;
 
+use crate::job::Profile;
 use crate::place::{Device, Place};
 use crate::results::Results;
 use crate::runner::about;
@@ -23,6 +24,16 @@ fn moment(time: &str) -> String {
     match time.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
         Err(_) => escape(time),
+    }
+}
+
+/// What a reader must know before any figure; mostly nothing.
+fn warning(results: &Results) -> &'static str {
+    match results.job.profile {
+        Profile::Toy => {
+            " · <b class=\"warn\">a toy run: it shows that it works, its figures mean nothing</b>"
+        }
+        _ => "",
     }
 }
 
@@ -49,11 +60,12 @@ pub fn page(results: &Results) -> String {
     let title = format!("seiner lab {}", results.experiment());
     let _ = write!(
         body,
-        "<h1>{title}</h1><p class=\"lead\">{} · backend {} · {} of measuring, {} cells</p>",
+        "<h1>{title}</h1><p class=\"lead\">{} · backend {} · {} of measuring, {} cells{}</p>",
         moment(&results.started),
         results.backend,
         about(results.cells.iter().map(|cell| cell.took_s).sum()),
-        results.cells.len()
+        results.cells.len(),
+        warning(results)
     );
     list(&mut body, "What it says", &experiment.remarks(results));
     for figure in experiment.figures(results) {

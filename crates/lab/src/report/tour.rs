@@ -1,7 +1,7 @@
 //! The page of a tour: what every experiment says and shows first, with a way to its own page.
 
 use super::figure::{Figure, plain};
-use super::{escape, list, moment, section, surroundings, whole};
+use super::{escape, list, moment, section, surroundings, warning, whole};
 use crate::check::{Finding, Level};
 use crate::job::Work;
 use crate::results::{Cell, Results};
@@ -27,7 +27,7 @@ pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -
         let cells: Vec<&Cell> = stops.iter().flat_map(|stop| &stop.results.cells).collect();
         let _ = write!(
             body,
-            "<p class=\"lead\">{} · {} · {} of measuring, {} cells</p>",
+            "<p class=\"lead\">{} · {} · {} of measuring, {} cells{}</p>",
             moment(&first.results.started),
             if first.results.machine.is_root {
                 "as root"
@@ -35,7 +35,8 @@ pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -
                 "as an ordinary user"
             },
             about(cells.iter().map(|cell| cell.took_s).sum()),
-            cells.len()
+            cells.len(),
+            warning(&first.results)
         );
     }
     tiles(&mut body, stops);
@@ -48,8 +49,11 @@ pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -
         .map(|(name, why)| format!("{name}: {why}"))
         .collect();
     list(&mut body, "Left out", &left_out);
-    if let Some(first) = stops.first() {
-        body.push_str(&surroundings(&first.results));
+    if let Some((first, others)) = stops.split_first() {
+        let mut all = first.results.clone();
+        let cells = others.iter().flat_map(|stop| &stop.results.cells);
+        all.cells.extend(cells.cloned());
+        body.push_str(&surroundings(&all));
     }
     whole("seiner lab tour", &body)
 }
@@ -154,7 +158,7 @@ fn checked(body: &mut String, findings: &[Finding]) {
         };
         let _ = write!(
             body,
-            "<li class=\"{class}\"><b>{class}</b> {}: {}</li>",
+            "<li class=\"{class}\"><b>{class}</b><span>{}: {}</span></li>",
             escape(&finding.subject),
             escape(&finding.text)
         );
@@ -202,7 +206,7 @@ mod tests {
             text: "begins at sector 63".to_string(),
         }];
         let page = page(&findings, &[], &[("align", "takes root".to_string())]);
-        assert!(page.contains("<b>warn</b> &lt;sda1&gt;: begins at sector 63"));
+        assert!(page.contains("<b>warn</b><span>&lt;sda1&gt;: begins at sector 63"));
         assert!(page.contains("<li>align: takes root</li>"));
         assert!(!page.contains("tiles\">"), "no figures, no tiles");
     }
