@@ -332,6 +332,23 @@ def test_unaligned_partitions_in_a_guest(guest, tmp_path):
     assert cell["figures"]["extract rmw, unaligned"] > 0
 
 
+def test_block_operations_of_a_store_in_a_guest(guest, tmp_path):
+    """What takes root elsewhere: a fresh file system, and the types of block operations."""
+    (tmp_path / "disk").mkdir()
+    env = {**guest, "SEINER_LAB_STATE": str(tmp_path / "state")}
+    tell = ["lab", "write", "disk", "--backend", "guest", "--profile", "toy", "--fresh", "ext4", "--store", "files"]
+    done = run(*tell, "--sensors", "10", "--out", "w", cwd=tmp_path, env=env, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    results = check_report(tmp_path / "w")
+    assert results["backend"] == "guest"
+    (cell,) = results["cells"]
+    assert cell["figures"]["K_wa"] > 0.5
+    assert not [note for note in cell["notes"] if "Types of block operations" in note]
+    assert sum(of["bytes"] for kind, of in cell["blocks"]["types"].items() if kind.startswith("W")) > 0
+    done = run(*tell, "--memory", "64MiB", "--out", "x", cwd=tmp_path, env=env)
+    assert done.returncode == 2 and "--memory" in done.stderr
+
+
 def test_a_guest_that_is_not_there_is_told_with_the_remedy(lab, tmp_path):
     done = run(
         "lab", "files", "disk", "--backend", "guest", "--system", "jfs",
