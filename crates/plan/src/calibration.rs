@@ -64,25 +64,6 @@ impl Calibration {
         })
     }
 
-    /// One that knows a single trial: for tests of what is computed from it.
-    #[cfg(test)]
-    pub fn of_one_trial(rows: f64, memory_source: f64, row_bytes: f64) -> Calibration {
-        let point = Point {
-            rows,
-            disk_row: 10.0,
-            journal_row: 5.0,
-            memory_source,
-        };
-        Calibration {
-            points: vec![point],
-            row_bytes,
-            footer_bytes: 0.0,
-            source_bytes: 100.0,
-            rows_per_s: 1e6,
-            is_measured: false,
-        }
-    }
-
     /// Takes what blocks of so many rows really take for a row, bytes: all blocks are scaled alike, and
     /// so is what a row takes in a buffer.
     pub fn measured(&mut self, rows: f64, block_row: f64) {

