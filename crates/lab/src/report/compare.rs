@@ -146,8 +146,8 @@ fn overlay(before: Figure, after: &Figure) -> Option<Figure> {
     }
 }
 
-/// The series of A, each with that of B behind it which has the same name; and what B has alone. With
-/// each its name and the place of the one that it repeats.
+/// The series of A, and behind them those of B. With each its name and the place of the one that it
+/// repeats.
 fn pairs<T: Clone>(
     ours: Vec<T>,
     others: &[T],
@@ -157,23 +157,13 @@ fn pairs<T: Clone>(
         "" => letter.to_string(),
         name => format!("{letter}: {name}"),
     };
-    let mut others: Vec<&T> = others.iter().filter(|one| !about(one).1).collect();
-    let mut both = Vec::new();
-    for one in ours.into_iter().filter(|one| !about(one).1) {
-        let twin = others
-            .iter()
-            .position(|other| about(other).0 == about(&one).0)
-            .map(|place| others.remove(place));
-        let place = both.len();
-        both.push((named("A", &one), None, one));
-        both.extend(twin.map(|twin| (named("B", twin), Some(place), twin.clone())));
-    }
-    both.extend(
-        others
-            .into_iter()
-            .map(|one| (named("B", one), None, one.clone())),
-    );
-    both
+    let ours: Vec<T> = ours.into_iter().filter(|one| !about(one).1).collect();
+    let repeated = others.iter().filter(|one| !about(one).1).map(|one| {
+        let same = |other: &T| about(other).0 == about(one).0;
+        (named("B", one), ours.iter().position(same), one.clone())
+    });
+    let first = ours.iter().map(|one| (named("A", one), None, one.clone()));
+    first.chain(repeated).collect()
 }
 
 /// What changed on the whole: for every kind of figure the middle and the ends of B over A.
