@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from program import PROGRAM, ROOT, environment, run
+from program import PROGRAM, ROOT, SLOW, environment, run
 
 FILES = {"job.toml", "cells.jsonl", "results.json", "results.csv", "lines.csv", "report.html"}
 IS_ROOT = os.geteuid() == 0
@@ -301,6 +301,7 @@ def guest(tmp_path_factory):
     return env
 
 
+@pytest.mark.skipif(not SLOW, reason="boots two machines more: SLOW=1 runs it")
 def test_file_systems_of_another_kernel(guest, tmp_path):
     """As any user: the programs are the guest's own."""
     (tmp_path / "disk").mkdir()
