@@ -91,23 +91,24 @@ impl Engine {
     fn decide(&self, writing: &mut Writing) -> Decision {
         let view = {
             let state = self.lock();
-            let mut fill = state.fill();
-            let eaten: HashSet<u64> = writing
-                .eaten
-                .iter()
-                .map(|eaten| eaten.segment.trailer.number)
-                .collect();
             let moment = state.retention.moment();
             let stats = state.tallies.values().map(|tally| tally.stat_at(&moment));
-            let (gone, mut segments): (Vec<SegmentStat>, Vec<SegmentStat>) =
-                stats.partition(|stat| eaten.contains(&stat.number));
-            segments.retain(|stat| !writing.unreadable.contains(&stat.number));
-            // Their room is as good as free.
-            let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
-            fill.used = fill.used.saturating_sub(gone);
-            (moment.now, fill, segments, state.least_dead_share())
+            let stats: Vec<SegmentStat> = stats.collect();
+            let fill = state.fill_of(stats.iter().map(|stat| stat.live).sum());
+            (moment.now, fill, stats, state.least_dead_share())
         };
-        let (now, fill, segments, least_dead_share) = view;
+        let (now, mut fill, mut segments, least_dead_share) = view;
+        let numbers = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.trailer.number);
+        let eaten: HashSet<u64> = numbers.collect();
+        // Their room is as good as free, and what is live of them is counted where it is now.
+        for gone in segments.extract_if(.., |stat| eaten.contains(&stat.number)) {
+            fill.used = fill.used.saturating_sub(gone.bytes);
+            fill.live = fill.live.saturating_sub(gone.live);
+        }
+        segments.retain(|stat| !writing.unreadable.contains(&stat.number));
         let decision = writing.policy.choose(&View {
             now,
             fill,
@@ -166,7 +167,7 @@ impl Engine {
             tally.is_foretold(&state.retention.moment())
         };
         if foretold {
-            self.survey_segment(writing, number)?;
+            self.survey_segments(writing, &[self.segment(number)])?;
         }
         let state = self.lock();
         let found = state.tallies[&number].stat;
@@ -186,32 +187,44 @@ impl Engine {
 
     /// Counts anew what is live in segments of which it is time to.
     fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<(), Error> {
-        let due: Vec<u64> = {
+        let due: Vec<Arc<Segment>> = {
             let state = self.lock();
             let moment = state.retention.moment();
             let due = state.tallies.values().filter(|tally| tally.is_due(&moment));
-            due.take(most).map(|tally| tally.stat.number).collect()
+            let due: Vec<u64> = due.take(most).map(|tally| tally.stat.number).collect();
+            let is_due = |segment: &&Arc<Segment>| due.contains(&segment.trailer.number);
+            match due.is_empty() {
+                true => return Ok(()),
+                false => state.sealed.iter().filter(is_due).cloned().collect(),
+            }
         };
-        for &number in &due {
-            self.survey_segment(writing, number)?;
-        }
-        Ok(())
+        self.survey_segments(writing, &due)
     }
 
-    fn survey_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
-        let segment = self.segment(number);
-        let Some(entries) = self.entries(writing, &segment)? else {
-            return Ok(());
-        };
-        let survey = self.survey(number, &entries, |one| writing.is_elsewhere(number, one));
-        let trailer = &segment.trailer;
-        let mut state = self.lock();
-        let moment = state.retention.moment();
-        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
-        if tally.stat.live == 0 {
-            state.retention.note_past(&entries);
+    fn survey_segments(
+        &self,
+        writing: &mut Writing,
+        segments: &[Arc<Segment>],
+    ) -> Result<(), Error> {
+        let mut read = Vec::with_capacity(segments.len());
+        for segment in segments {
+            if let Some(entries) = self.entries(writing, segment)? {
+                read.push((segment, entries));
+            }
         }
-        state.tallies.insert(number, tally);
+        let mut state = self.lock();
+        for (segment, entries) in read {
+            let trailer = &segment.trailer;
+            let elsewhere = |entry: &Entry| writing.is_elsewhere(trailer.number, entry);
+            let survey;
+            (state, survey) = self.survey(state, trailer.number, &entries, elsewhere);
+            let moment = state.retention.moment();
+            let tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
+            if tally.stat.live == 0 {
+                state.retention.note_past(&entries);
+            }
+            state.tallies.insert(trailer.number, tally);
+        }
         Ok(())
     }
 
@@ -274,27 +287,45 @@ impl Engine {
     }
 
     fn empty_graveyard(&self, writing: &mut Writing) -> Result<(), Error> {
-        let mut waiting = Vec::new();
-        for (segment, slot) in writing.graveyard.drain(..) {
-            if Arc::strong_count(&segment) > 1 {
-                waiting.push((segment, slot));
-                continue;
+        let unread = |(segment, _): &(Arc<Segment>, SlotState)| Arc::strong_count(segment) == 1;
+        let free: Vec<_> = writing
+            .graveyard
+            .extract_if(.., |one| unread(one))
+            .collect();
+        if free.is_empty() {
+            return Ok(());
+        }
+        let mut gone = free.into_iter();
+        let mut discarded = Vec::new();
+        let result = gone.by_ref().try_for_each(|(segment, slot)| {
+            let result = self.discard(&segment, slot);
+            match &result {
+                Ok(()) => discarded.push((segment, slot)),
+                // It is tried again.
+                Err(_) => writing.graveyard.push((segment, slot)),
             }
-            let number = segment.trailer.number;
-            self.files.forget(number);
-            match slot {
-                SlotState::Damaged => {
-                    self.volume.turn(number, SlotState::Merging, slot)?;
-                    self.lock().aside_bytes += segment.room();
-                }
-                slot => self.volume.discard(number, slot)?,
-            }
-            let mut state = self.lock();
+            result
+        });
+        writing.graveyard.extend(gone);
+        let mut state = self.lock();
+        for (segment, slot) in &discarded {
             state.graveyard_bytes -= segment.room();
             state.counters.segments_dropped += 1;
+            if *slot == SlotState::Damaged {
+                state.aside_bytes += segment.room();
+            }
         }
-        writing.graveyard = waiting;
-        Ok(())
+        result
+    }
+
+    /// Gives a segment's slot back, or sets it aside.
+    fn discard(&self, segment: &Segment, slot: SlotState) -> Result<(), Error> {
+        let number = segment.trailer.number;
+        self.files.forget(number);
+        match slot {
+            SlotState::Damaged => self.volume.turn(number, SlotState::Merging, slot),
+            slot => self.volume.discard(number, slot),
+        }
     }
 
     /// Drops victims whose live blocks are on disk elsewhere; asks for chapters when the room that
@@ -310,8 +341,7 @@ impl Engine {
             state.budget().saturating_sub(state.used())
         };
         // A sync of each segment that waits should bring back a segment, unless there is no time for it.
-        let worth = true;
-        let wanted = bytes >= room / 2 || worth && bytes >= 4 * self.segment_bytes;
+        let wanted = bytes >= room / 2 || bytes >= 4 * self.segment_bytes;
         if wanted && !waiting.is_empty() {
             self.end_chapters(writing, |number| waiting.contains(&number))?;
         }
@@ -349,26 +379,17 @@ impl Engine {
             .collect()
     }
 
-    /// Writes what waits, so that a merge does not gather it in memory.
-    fn write_pieces(&self) -> Result<(), Error> {
-        let waiting: Vec<u64> = {
-            let state = self.lock();
-            let waiting = state.open.iter().filter(|open| !open.pieces.is_empty());
-            waiting.map(|open| open.number).collect()
-        };
-        for number in waiting {
-            while self.write_piece(number)? {}
-        }
-        Ok(())
-    }
-
     // ---- letting go
 
     /// Lets classes that have more than their quota go of their oldest blocks.
     fn bring_down_quotas(&self, writing: &mut Writing) -> Result<(), Error> {
         let over: Vec<(u8, u64)> = {
             let state = self.lock();
-            let quota = |class: u8| state.retention.classes()[class as usize].keep.bytes;
+            let classes = state.retention.classes();
+            if classes.iter().all(|class| class.keep.bytes.is_none()) {
+                return Ok(());
+            }
+            let quota = |class: u8| classes[class as usize].keep.bytes;
             let live = state.live_by_class();
             let over = live.into_iter().filter_map(|(class, live)| {
                 let quota = quota(class)?;
