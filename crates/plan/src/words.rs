@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(plain(0.0), "0");
         assert_eq!(plain(123_456.0), "123456");
         assert_eq!(count(1_234_567.0), "1\u{202f}234\u{202f}567");
-        assert_eq!(count(12.25), "12.3");
+        assert_eq!(count(12.34), "12.3");
         assert_eq!(bytes(0.82), "0.82 B");
         assert_eq!(bytes(3.0 * 1024f64.powi(3)), "3 GiB");
         assert_eq!(duration(90.0), "90 s");
