@@ -12,10 +12,12 @@ ARGS ?=
 SLOW ?=
 # How long `make fuzz` attacks each decoder.
 FUZZ_SECONDS ?= 60
+# Who becomes root for `make tour-root`: nobody needs to who is it.
+SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help serve build page test test-slow test-engine bench-peers bench-embedded bench-restart \
+.PHONY: help serve build tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults fuzz fmt doc clean
 
@@ -28,6 +30,12 @@ serve: build ## Build what is missing and start the server on 127.0.0.1:7670
 build: page ## The optimised program, with its page inside: target/release/seiner
 	scripts/need.sh cargo compiler
 	cargo build --release --locked -p seiner
+
+tour: build ## Five minutes of the lab as an ordinary user, ending in a page: make tour ARGS=/data
+	target/release/seiner lab tour $(ARGS)
+
+tour-root: build ## The same as root, with fresh file systems, a memory limit and alignment
+	$(SUDO) target/release/seiner lab tour --out lab-tour-root $(ARGS)
 
 page: web/dist/index.html ## The page of the server: web/dist
 

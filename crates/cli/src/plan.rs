@@ -1,12 +1,15 @@
 //! `seiner plan`: from sensors, rates and disks to a configuration and a forecast.
 
 use crate::failure::Failure;
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use seiner_lab::Interrupt;
 use seiner_lab::check::{Level, findings};
 use seiner_lab::machine::Machine;
 use seiner_lab::place::Place;
 use seiner_lab::registry::{Registry, state_directory};
+use seiner_lab::report;
+use seiner_lab::report::figure::{Axis, BarSeries, Figure, Row, plain};
 use seiner_lab::results::Results;
 use seiner_plan::form::{bytes, class, count, raid, seconds};
 use seiner_plan::soak::{self, Soak};
@@ -84,6 +87,9 @@ pub struct Plan {
     /// Prove the planner itself with demands of many kinds (minutes).
     #[arg(long, value_name = "DIR", conflicts_with = "prove")]
     prove_all: Option<PathBuf>,
+    /// With --prove-all: a page with its picture and table.
+    #[arg(long, value_name = "FILE", requires = "prove_all")]
+    page: Option<PathBuf>,
 }
 
 /// What values are like.
@@ -104,7 +110,7 @@ impl Plan {
         let demand = self.demand(observed.as_ref())?;
         demand.check().map_err(Failure::Usage)?;
         if let Some(directory) = &self.prove_all {
-            return prove_all(&demand, directory);
+            return prove_all(&demand, directory, self.page.as_deref());
         }
         let mut calibration = Calibration::make(&demand)?;
         if let Some(observed) = &observed {
@@ -297,13 +303,20 @@ fn write_soak(out: &mut impl Write, soak: &Soak) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Proves the planner with demands of many kinds, as CSV.
-fn prove_all(machine: &Demand, directory: &Path) -> Result<(), Failure> {
+/// Proves the planner with demands of many kinds, as CSV and as a page.
+fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<(), Failure> {
+    if !directory.is_dir() {
+        return Err(Failure::Usage(format!(
+            "--prove-all: {} is no directory; make it first",
+            directory.display()
+        )));
+    }
     let mut out = stdout().lock();
     writeln!(
         out,
         "demand,sensors,fields,values,times,figure,forecast,measured,off_by_percent"
     )?;
+    let mut proofs = Vec::new();
     for (name, demand) in soak::gallery(machine) {
         let calibration = Calibration::make(&demand)?;
         let plan = Made::make(&demand, &calibration);
@@ -328,6 +341,77 @@ fn prove_all(machine: &Demand, directory: &Path) -> Result<(), Failure> {
             "{name}: {} sensors of {}, {:.0} rows a block, {:.1} s",
             soak.sensors, demand.sensors, forecast.rows, soak.took_s
         );
+        proofs.push((name, soak));
+    }
+    if let Some(page) = page {
+        std::fs::write(page, proof_page(&proofs))
+            .with_context(|| format!("{} was not written", page.display()))?;
     }
     Ok(())
+}
+
+/// What a planner of capacity promises: so far off, %, and no farther.
+const AIM_PERCENT: f64 = 15.0;
+/// What is drawn of a proof; the table has all.
+const DRAWN: [&str; 3] = [
+    "rows of a block",
+    "bytes written a row",
+    "memory in use, bytes",
+];
+
+fn proof_page(proofs: &[(&str, Soak)]) -> String {
+    let of = |soak: &Soak, name: &str| {
+        let check = soak.checks.iter().find(|check| check.name == name)?;
+        Some(100.0 * check.error().abs())
+    };
+    let remarks = DRAWN.map(|name| {
+        let all: Vec<f64> = proofs
+            .iter()
+            .filter_map(|(_, soak)| of(soak, name))
+            .collect();
+        format!(
+            "{name}: off by {} % at the most; within {AIM_PERCENT} % for {} of {} demands.",
+            plain(all.iter().copied().fold(0.0, f64::max)),
+            all.iter().filter(|error| **error <= AIM_PERCENT).count(),
+            all.len()
+        )
+    });
+    let bars = Figure::Bars {
+        title: "How far the forecast is off".to_string(),
+        caption: "Upwards or downwards, in percent of what the engine did.".to_string(),
+        y: Axis::linear("% off"),
+        categories: proofs.iter().map(|(name, _)| name.to_string()).collect(),
+        series: DRAWN
+            .map(|name| BarSeries {
+                name: name.to_string(),
+                values: proofs.iter().map(|(_, soak)| of(soak, name)).collect(),
+                is_reference: false,
+                twin: None,
+            })
+            .into(),
+        is_stacked: false,
+    };
+    let rows = proofs.iter().flat_map(|(name, soak)| {
+        soak.checks.iter().map(move |check| Row {
+            fields: vec![
+                name.to_string(),
+                check.name.to_string(),
+                plain(check.forecast),
+                plain(check.measured),
+                format!("{:+.1}", 100.0 * check.error()),
+            ],
+            is_reference: false,
+        })
+    });
+    let table = Figure::Table {
+        title: "Figure by figure".to_string(),
+        caption:
+            "Sensors, memory and journal are scaled down together; what is per sensor is kept."
+                .to_string(),
+        columns: ["demand", "figure", "forecast", "measured", "off by %"]
+            .map(String::from)
+            .into(),
+        rows: rows.collect(),
+    };
+    report::of_figures("seiner plan: forecast and proof", &remarks, &[bars, table])
 }

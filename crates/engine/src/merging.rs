@@ -91,23 +91,24 @@ impl Engine {
     fn decide(&self, writing: &mut Writing) -> Decision {
         let view = {
             let state = self.lock();
-            let mut fill = state.fill();
-            let eaten: HashSet<u64> = writing
-                .eaten
-                .iter()
-                .map(|eaten| eaten.segment.trailer.number)
-                .collect();
             let moment = state.retention.moment();
             let stats = state.tallies.values().map(|tally| tally.stat_at(&moment));
-            let (gone, mut segments): (Vec<SegmentStat>, Vec<SegmentStat>) =
-                stats.partition(|stat| eaten.contains(&stat.number));
-            segments.retain(|stat| !writing.unreadable.contains(&stat.number));
-            // Their room is as good as free.
-            let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
-            fill.used = fill.used.saturating_sub(gone);
-            (moment.now, fill, segments, state.least_dead_share())
+            let stats: Vec<SegmentStat> = stats.collect();
+            let fill = state.fill_of(stats.iter().map(|stat| stat.live).sum());
+            (moment.now, fill, stats, state.least_dead_share())
         };
-        let (now, fill, segments, least_dead_share) = view;
+        let (now, mut fill, mut segments, least_dead_share) = view;
+        let numbers = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.trailer.number);
+        let eaten: HashSet<u64> = numbers.collect();
+        // Their room is as good as free, and what is live of them is counted where it is now.
+        for gone in segments.extract_if(.., |stat| eaten.contains(&stat.number)) {
+            fill.used = fill.used.saturating_sub(gone.bytes);
+            fill.live = fill.live.saturating_sub(gone.live);
+        }
+        segments.retain(|stat| !writing.unreadable.contains(&stat.number));
         let decision = writing.policy.choose(&View {
             now,
             fill,
@@ -189,17 +190,13 @@ impl Engine {
         let due: Vec<Arc<Segment>> = {
             let state = self.lock();
             let moment = state.retention.moment();
-            let is_due = |segment: &&Arc<Segment>| {
-                let tally = state.tallies.get(&segment.trailer.number);
-                tally.is_some_and(|tally| tally.is_due(&moment))
-            };
-            state
-                .sealed
-                .iter()
-                .filter(is_due)
-                .take(most)
-                .cloned()
-                .collect()
+            let due = state.tallies.values().filter(|tally| tally.is_due(&moment));
+            let due: Vec<u64> = due.take(most).map(|tally| tally.stat.number).collect();
+            let is_due = |segment: &&Arc<Segment>| due.contains(&segment.trailer.number);
+            match due.is_empty() {
+                true => return Ok(()),
+                false => state.sealed.iter().filter(is_due).cloned().collect(),
+            }
         };
         self.survey_segments(writing, &due)
     }
@@ -388,7 +385,11 @@ impl Engine {
     fn bring_down_quotas(&self, writing: &mut Writing) -> Result<(), Error> {
         let over: Vec<(u8, u64)> = {
             let state = self.lock();
-            let quota = |class: u8| state.retention.classes()[class as usize].keep.bytes;
+            let classes = state.retention.classes();
+            if classes.iter().all(|class| class.keep.bytes.is_none()) {
+                return Ok(());
+            }
+            let quota = |class: u8| classes[class as usize].keep.bytes;
             let live = state.live_by_class();
             let over = live.into_iter().filter_map(|(class, live)| {
                 let quota = quota(class)?;

@@ -32,7 +32,9 @@ const JOURNAL_FILES: u64 = 4;
 /// full: the papers' Ul, further up than theirs for merging begins at 0.95.
 const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
 const THROTTLE_BYTES: f64 = (1 << 20) as f64;
-/// Merging begins no earlier than at this fill.
+/// Merging begins at this part of what writers may take at the latest: before they are slowed.
+const LATEST_UM: f64 = 0.975;
+/// And no earlier than at this fill.
 const LEAST_UM: f64 = 0.1;
 /// Waiting for less is not worth a sleep.
 const LEAST_DELAY: Duration = Duration::from_millis(2);
@@ -89,20 +91,22 @@ pub(crate) fn on_disk(bytes: u64) -> u64 {
 impl State {
     /// How full the store is.
     pub fn fill(&self) -> Fill {
-        let (used, budget, reserved) = (self.used(), self.budget(), self.reserved());
         let moment = self.retention.moment();
-        let sealed = self
-            .tallies
-            .values()
-            .map(|tally| tally.stat_at(&moment).live);
+        let tallies = self.tallies.values();
+        self.fill_of(tallies.map(|tally| tally.stat_at(&moment).live).sum())
+    }
+
+    /// The same, when so many bytes are live in sealed segments.
+    pub fn fill_of(&self, sealed: u64) -> Fill {
+        let (used, budget, reserved) = (self.used(), self.budget(), self.reserved());
         let open = self.open.iter().map(OpenSegment::len);
         // In a small store, or one with much in memory, writers would stop before merging began.
         let writers = budget.saturating_sub(reserved + 2 * self.options.segment_bytes);
-        let latest = (writers as f64 / budget as f64).max(LEAST_UM);
+        let latest = (LATEST_UM * writers as f64 / budget as f64).max(LEAST_UM);
         Fill {
             budget,
             used,
-            live: sealed.chain(open).sum(),
+            live: sealed + open.sum::<u64>(),
             reserved,
             um: self.options.merge_from.min(latest),
         }

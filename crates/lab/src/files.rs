@@ -446,6 +446,7 @@ fn bars(results: &Results) -> Figure {
             .map(|cell| cell.figure(&format!("{operation} s")))
             .collect(),
         is_reference: false,
+        twin: None,
     });
     Figure::Bars {
         title: "Operations by file system".to_string(),

@@ -19,11 +19,11 @@ const BUFFER_FILL: f64 = 0.875;
 /// The file system's own writes for large sequential files, over the bytes written: the benchmarks of
 /// the repository saw 1.00 to 1.01.
 pub const FILE_SYSTEM: f64 = 1.01;
-/// Pages of memory serve one size of buffer each, and sizes change: they take so much more than what
-/// is in them. This and [`FIXED_IN_USE`] are fitted to what `seiner plan --prove-all` measured.
-const PAGES: f64 = 1.55;
-/// What is in use beside sources and buffers: somewhat more than what the budget leaves for it.
-const FIXED_IN_USE: f64 = 5.5 * 1024.0 * 1024.0;
+/// What is in use beside sources and buffers: staging, the journal's next batch, the open segment's lists.
+/// Fitted to what `seiner plan --prove-all` measured of stores with few sensors.
+const FIXED_IN_USE: f64 = 2.75 * 1024.0 * 1024.0;
+/// A buffer is a slot of memory that doubles when it is full, from one cache line on.
+const SMALLEST_SLOT: f64 = 64.0;
 /// A start of an empty store, s.
 const EMPTY_START_S: f64 = 0.03;
 /// Footers read at a start, segments a second.
@@ -111,8 +111,8 @@ impl Forecast {
             .map_or(1.0, |raid| raid.members as f64 / raid.data_members() as f64);
         let open_lanes = demand.lifetimes.len() as f64;
         let (segments_per_s, journal_per_s) = (disk_row * per_s, journal_row * per_s);
-        let used =
-            demand.sensors * (calibration.source_bytes + calibration.memory_source(rows) * PAGES);
+        let used = demand.sensors
+            * (calibration.source_bytes + fullest(demand, calibration, choice, rows));
         let replay_s = replay_s(
             calibration,
             choice.journal_bytes * JOURNAL_FILL,
@@ -124,7 +124,7 @@ impl Forecast {
             bound,
             disk_row,
             journal_row,
-            memory: (FIXED_IN_USE + used).min(choice.memory * BUFFER_FILL),
+            memory: (FIXED_IN_USE + used).min(choice.memory),
             kept_bytes,
             live: if choice.budget > 0.0 {
                 kept_bytes / choice.budget
@@ -173,6 +173,17 @@ pub fn start_s(segments: f64) -> f64 {
 /// Seconds to read so much journal back: its rows go the way of any others, without the port.
 pub fn replay_s(calibration: &Calibration, journal_bytes: f64, journal_row: f64) -> f64 {
     journal_bytes / journal_row / calibration.rows_per_s
+}
+
+/// Memory of a source whose buffer is about to be sealed, bytes. Sources of one rate that were started
+/// together fill together, so that all of them take this at the same time.
+fn fullest(demand: &Demand, calibration: &Calibration, choice: &Choice, rows: f64) -> f64 {
+    // The first row of a buffer stands there in full: a time and the values.
+    let first = 8.0 * (1.0 + demand.fields as f64);
+    let limit = buffer_limit(choice.block_bytes, demand.fields);
+    let filled = (first + rows * calibration.row_bytes).min(limit);
+    let slot = (filled / SMALLEST_SLOT).log2().ceil().max(0.0).exp2();
+    calibration.memory_source(1.0) + (slot - 1.0) * SMALLEST_SLOT
 }
 
 /// How many rows a block gets, and why no more.

@@ -18,6 +18,8 @@ const WARM_BLOCKS: f64 = 1.5;
 const BLOCKS: f64 = 2.5;
 /// R of a soak: small, so that several are filled.
 const SEGMENT: f64 = 2.0 * 1024.0 * 1024.0;
+/// How often memory is looked at while measuring: the most of it is told.
+const LOOKS: u64 = 64;
 /// With less memory the fixed part would count too much.
 const LEAST_MEMORY: f64 = 48.0 * 1024.0 * 1024.0;
 
@@ -138,8 +140,8 @@ pub fn run(
     let first = engine.segments().last().map_or(0, |segment| segment.number);
     let mut memory: f64 = 0.0;
     let mut rows = 0;
-    for _ in 0..8 {
-        rows += feed(rounds.div_ceil(8))?;
+    for look in 0..LOOKS {
+        rows += feed(rounds * (look + 1) / LOOKS - rounds * look / LOOKS)?;
         memory = memory.max(engine.status().memory_used as f64);
     }
     engine.commit()?;

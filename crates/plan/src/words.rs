@@ -18,6 +18,21 @@ pub fn plain(value: f64) -> String {
     }
 }
 
+/// A large number for people: thousands apart.
+pub fn count(value: f64) -> String {
+    let whole = format!("{value:.0}");
+    if value < 10_000.0 {
+        return plain(value);
+    }
+    let groups: Vec<&str> = whole
+        .as_bytes()
+        .rchunks(3)
+        .rev()
+        .map(|digits| std::str::from_utf8(digits).unwrap_or_default())
+        .collect();
+    groups.join("\u{202f}")
+}
+
 /// Bytes for people.
 pub fn bytes(value: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -52,6 +67,8 @@ mod tests {
     fn numbers_for_people() {
         assert_eq!(plain(0.0), "0");
         assert_eq!(plain(123_456.0), "123456");
+        assert_eq!(count(1_234_567.0), "1\u{202f}234\u{202f}567");
+        assert_eq!(count(12.34), "12.3");
         assert_eq!(bytes(0.82), "0.82 B");
         assert_eq!(bytes(3.0 * 1024f64.powi(3)), "3 GiB");
         assert_eq!(duration(90.0), "90 s");

@@ -100,7 +100,8 @@ export class Plan {
   private render(plan: api.Plan, demand: Demand): void {
     put(this.notices, ...plan.warnings.map((text) => h('p', { class: 'notice' }, text)));
     const verdict = plan.fits ? h('p', { class: 'verdict' }, 'It fits this machine.') : h('p', { class: 'verdict severe' }, 'It does not fit this machine.');
-    const asked = `${format.count(plan.sensors)} sensors, ${format.count(plan.fields)} values each, every ${format.duration(plan.every_s * 1e9)}`;
+    const values = plan.fields === 1 ? 'a value' : `${format.count(plan.fields)} values`;
+    const asked = `${format.count(plan.sensors)} sensors, ${values} each, every ${format.duration(plan.every_s * 1e9)}`;
     put(
       this.answer,
       card('Verdict', 'wide', verdict, h('ul', {}, ...plan.obstacles.map((text) => h('li', {}, text))), h('p', { class: 'foot' }, asked)),
@@ -110,7 +111,10 @@ export class Plan {
           'wide',
           table('What would fit', ['Change', 'V', 'Written a second', 'Memory', 'Gives up'], plan.ways.map((way) => [way.what, way.v.toPrecision(2), format.bytes(way.written_per_s), format.bytes(way.memory), way.gives_up])),
         ),
-      card('Forecast', 'wide', table('Forecast', ['Figure', 'Value', 'Comes from'], plan.figures.map((figure) => [figure.name, figure.value, figure.origin]))),
+      !plan.fits &&
+        plan.ways.length === 0 &&
+        card('What would fit', 'wide', h('p', { class: 'foot' }, 'No single change makes it fit: more machines and less kept together would.')),
+      card('Forecast', 'wide forecast', table('Forecast', ['Figure', 'Value', 'Comes from'], plan.figures.map((figure) => [figure.name, figure.value, figure.origin]))),
       card('Configuration', 'wide', h('pre', { class: 'toml', tabindex: 0 }, plan.toml), h('p', { class: 'foot' }, 'Save it as seiner.toml, and start the server with ', h('code', {}, 'seiner serve --config seiner.toml'), '.')),
       card('The same on the command line', 'wide', h('pre', { class: 'toml', tabindex: 0 }, command(demand, location.origin))),
     );

@@ -2,14 +2,22 @@
 
 use super::{Amount, check, failure, measure};
 use crate::failure::Failure;
+use anyhow::Context;
 use clap::Args;
-use seiner_lab::Interrupt;
 use seiner_lab::align::Align;
+use seiner_lab::check::{Finding, findings};
 use seiner_lab::disk::Disk;
 use seiner_lab::files::Files;
 use seiner_lab::job::{Job, Profile, Work};
+use seiner_lab::machine::Machine;
+use seiner_lab::place::Place;
+use seiner_lab::report::tour::{self, Stop};
 use seiner_lab::write::{Kind, Write};
+use seiner_lab::{Error, Interrupt};
 use std::path::PathBuf;
+
+/// The page of the tour itself, in its directory.
+const PAGE: &str = "report.html";
 
 /// Look around in about five minutes: check, disk, write, files; as root align as well.
 ///
@@ -21,7 +29,8 @@ pub struct Tour {
     /// A directory on the disk, with 8 GiB free.
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// Where the reports go, one directory an experiment.
+    /// Where the reports go: one page of all, and a directory an experiment. A tour that was interrupted
+    /// is continued there.
     #[arg(long, value_name = "DIR", default_value = "lab-tour")]
     out: PathBuf,
     /// How much is run: toy is for trying the tour itself.
@@ -29,28 +38,75 @@ pub struct Tour {
     profile: Amount,
 }
 
+/// What is to be run, and what cannot be, with the reason.
+struct Route {
+    jobs: Vec<Job>,
+    left_out: Vec<(&'static str, String)>,
+}
+
 impl Tour {
     /// Walks.
     pub fn run(self) -> Result<(), Failure> {
-        let is_root = seiner_lab::machine::Machine::this().is_root;
-        let profile = self.profile.profile();
+        let machine = Machine::this();
+        let place =
+            Place::find(&self.directory).map_err(|error| Failure::Usage(format!("{error:#}")))?;
+        let route = self.route(machine.is_root)?;
         println!("== check");
         check::Check::of(self.directory.clone()).run()?;
+        let findings = findings(&place, machine.is_virtual);
         let interrupt = Interrupt::listen().map_err(failure)?;
-        for work in self.works(profile, is_root) {
-            println!("== {}", work.name());
-            let directory = self.out.join(work.name());
-            measure(
-                &Job {
-                    seed: 1,
-                    profile,
-                    work,
-                },
-                &directory,
-                &interrupt,
-            )?;
+        let mut stops = Vec::new();
+        for job in &route.jobs {
+            let name = job.work.name();
+            println!("== {name}");
+            let results = measure(job, &self.out.join(name), &interrupt)?;
+            stops.push(Stop {
+                results,
+                page: format!("{name}/report.html"),
+            });
+            // A tour that ends early has a page of what it saw.
+            self.write(&findings, &stops, &route.left_out)?;
         }
+        println!("== the page of the tour");
+        println!("report: {}", self.out.join(PAGE).display());
         Ok(())
+    }
+
+    fn write(
+        &self,
+        findings: &[Finding],
+        stops: &[Stop],
+        left_out: &[(&'static str, String)],
+    ) -> Result<(), Failure> {
+        let path = self.out.join(PAGE);
+        std::fs::write(&path, tour::page(findings, stops, left_out))
+            .with_context(|| format!("{} was not written", path.display()))?;
+        Ok(())
+    }
+
+    /// Looks at everything before anything is made.
+    fn route(&self, is_root: bool) -> Result<Route, Failure> {
+        let profile = self.profile.profile();
+        let mut route = Route {
+            jobs: Vec::new(),
+            left_out: Vec::new(),
+        };
+        for work in self.works(profile, is_root) {
+            let job = Job {
+                seed: 1,
+                profile,
+                work,
+            };
+            match job.work.experiment().plan(&job) {
+                Ok(_) => route.jobs.push(job),
+                // A machine without programs that make file systems still has a disk to look at.
+                Err(Error::Refused(why)) if matches!(job.work, Work::Align(_)) => {
+                    route.left_out.push((job.work.name(), why));
+                }
+                Err(error) => return Err(failure(error)),
+            }
+        }
+        Ok(route)
     }
 
     fn works(&self, profile: Profile, is_root: bool) -> Vec<Work> {
@@ -74,10 +130,13 @@ impl Tour {
                 write.memory_bytes = 256 << 20;
             }
         }
-        let mut works = vec![Work::Disk(disk), Work::Write(write), Work::Files(files)];
-        if is_root {
-            works.push(Work::Align(Align::new(directory(), profile)));
-        }
-        works
+        // An ordinary user is told what root would see besides.
+        let align = Align::new(directory(), profile);
+        vec![
+            Work::Disk(disk),
+            Work::Write(write),
+            Work::Files(files),
+            Work::Align(align),
+        ]
     }
 }

@@ -1,6 +1,6 @@
 //! `seiner lab write`.
 
-use super::{Common, bytes, count};
+use super::{Common, Means, bytes, count};
 use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use seiner_lab::job::Work;
@@ -60,6 +60,9 @@ pub struct Write {
     /// Seconds of measuring a cell.
     #[arg(long)]
     seconds: Option<f64>,
+    /// By what means; a guest shows types of block operations to an ordinary user (with --fresh).
+    #[arg(long, value_enum, default_value = "native")]
+    backend: Means,
     #[command(flatten)]
     common: Common,
 }
@@ -114,6 +117,9 @@ impl Write {
         };
         settings.memory_bytes = self.memory.unwrap_or(0);
         settings.seconds = self.seconds.unwrap_or(settings.seconds);
+        if self.backend == Means::Guest {
+            settings.in_guests(self.room.is_some());
+        }
         if !self.stores.is_empty() {
             settings.stores = self.stores.into_iter().map(StoreName::kind).collect();
         }

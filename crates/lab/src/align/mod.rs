@@ -471,6 +471,7 @@ fn counts(results: &Results) -> Figure {
             })
             .collect(),
         is_reference: false,
+        twin: None,
     });
     Figure::Bars {
         title: "Sectors read before they could be written".to_string(),
@@ -498,6 +499,7 @@ fn penalties(results: &Results, by: &str, title: &str) -> Figure {
             .map(|operation| penalty(cell, operation, by))
             .collect(),
         is_reference: false,
+        twin: None,
     });
     Figure::Bars {
         title: title.to_string(),
@@ -534,6 +536,7 @@ fn published() -> Figure {
             })
             .collect(),
         is_reference: true,
+        twin: None,
     });
     Figure::Bars {
         title: "The paper's disks".to_string(),

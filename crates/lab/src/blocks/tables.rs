@@ -135,6 +135,7 @@ fn stacks(cells: &[&Cell]) -> Figure {
             .map(|cell| cell.blocks.as_ref().and_then(|blocks| blocks.share(kind)))
             .collect(),
         is_reference: false,
+        twin: None,
     };
     Figure::Bars {
         title: "Shares of block operations".to_string(),
@@ -164,6 +165,7 @@ pub fn over_time(cell: &Cell) -> Option<Figure> {
             })
             .collect(),
         is_reference: false,
+        twin: None,
     };
     Some(Figure::Lines {
         title: format!("Block operations over time: {}", cell.name),

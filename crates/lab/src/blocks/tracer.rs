@@ -6,7 +6,7 @@
 use super::Operation;
 use crate::error::Result;
 use crate::place::{self, Device};
-use crate::registry::{Claim, Registry, Resource};
+use crate::registry::{Claim, PREFIX, Registry, Resource};
 use crate::tool;
 use anyhow::{Context, anyhow};
 use rustix::fs::{Mode, OFlags};
@@ -127,9 +127,15 @@ fn lost_in(stats: &str) -> u64 {
 
 /// The mounted tracer, or one mounted for this run.
 fn tracer_root(registry: &Arc<Registry>, claims: &mut Claims) -> Result<PathBuf> {
+    // One that another run mounted for itself goes when that run ends.
+    let is_ours = |point: &Path| {
+        point
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with(PREFIX))
+    };
     if let Some(mount) = place::mounts()?
         .into_iter()
-        .find(|mount| mount.kind == "tracefs")
+        .find(|mount| mount.kind == "tracefs" && !is_ours(&mount.point))
     {
         return Ok(mount.point);
     }

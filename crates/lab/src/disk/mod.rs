@@ -325,6 +325,7 @@ fn by_depth(results: &Results, kind: Kind, figure: &str, unit: &str) -> Figure {
                 name,
                 points: vec![(depth, value)],
                 is_reference: false,
+                twin: None,
             }),
         }
     }
@@ -345,6 +346,7 @@ fn latencies(results: &Results) -> Figure {
         name: name.to_string(),
         values: cells.iter().map(|cell| cell.figure(name)).collect(),
         is_reference: false,
+        twin: None,
     });
     Figure::Bars {
         title: "How long a write with a sync takes".to_string(),
@@ -372,6 +374,7 @@ fn sustained(results: &Results) -> Figure {
                 name: String::new(),
                 points: line.points.clone(),
                 is_reference: false,
+                twin: None,
             })
             .collect(),
     }

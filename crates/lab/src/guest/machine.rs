@@ -13,6 +13,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const QEMU: &str = "qemu-system-x86_64";
+/// How many times its processor time a guest may take by the clock.
+const PATIENCE: u32 = 10;
+/// Ticks a second in `/proc/PID/stat`, fixed for programs on x86-64.
+const TICKS: u64 = 100;
 /// Lines of the guest's console that are told when it fails.
 const CONSOLE_LINES: usize = 8;
 
@@ -35,7 +39,8 @@ pub struct Boot {
     pub archive: PathBuf,
     /// Its memory.
     pub memory_bytes: u64,
-    /// When it is ended, whatever it does.
+    /// Processor time after which it is ended, whatever it does. On a computer that is busy otherwise
+    /// much more may pass, [`PATIENCE`] times as much at the most.
     pub limit: Duration,
 }
 
@@ -125,14 +130,34 @@ fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()>
             )));
         }
         interrupt.check()?;
-        if start.elapsed() > limit {
+        let used = processor_time(child.id());
+        if used > limit || start.elapsed() > limit * PATIENCE {
             return Err(Error::Failed(anyhow!(
-                "the guest did not come to an end within {} s",
-                limit.as_secs()
+                "the guest did not come to an end within {} s, of which it had a processor for {} s",
+                start.elapsed().as_secs(),
+                used.as_secs()
             )));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// What a process took of processors so far; nothing where the system does not tell.
+fn processor_time(process: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    ticks(&stat).map_or(Duration::ZERO, |ticks| {
+        Duration::from_millis(ticks * 1000 / TICKS)
+    })
+}
+
+/// Ticks of a process in user and system mode: fields 14 and 15, counted behind the name, which may hold
+/// anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
 }
 
 fn last_lines(console: &Path) -> String {
@@ -148,6 +173,14 @@ fn last_lines(console: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processor_time_is_read_behind_a_name_with_anything_in_it() {
+        let stat = "77 (qemu (x) 1) S 1 77 77 0 -1 4194304 9 0 0 0 812 33 0 0 20 0 3 0 100 0 0";
+        assert_eq!(ticks(stat), Some(845));
+        assert_eq!(ticks(""), None);
+        assert!(processor_time(std::process::id()) < Duration::from_secs(3600));
+    }
 
     #[test]
     fn a_comma_in_a_path_does_not_end_an_option() {

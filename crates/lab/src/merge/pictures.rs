@@ -132,6 +132,7 @@ fn by(
                 name: policy.to_string(),
                 points: vec![point],
                 is_reference: false,
+                twin: None,
             }),
         }
     }
@@ -143,6 +144,7 @@ fn by(
             name: "paper: a node at the best".to_string(),
             points: vec![(0.1, PAPER_MB_S), (0.6, PAPER_MB_S)],
             is_reference: true,
+            twin: None,
         });
     }
     Figure::Lines {
@@ -162,6 +164,7 @@ fn lines(results: &Results, settings: &Merge, name: &str) -> Vec<Series> {
             name: format!("V={}", plain(cell.number("V")?)),
             points: line.points.clone(),
             is_reference: false,
+            twin: None,
         })
     };
     let cells = results.cells.iter().filter(|cell| {

@@ -1,8 +1,9 @@
 //! Two runs side by side: the cells that both have, figure by figure, and their pictures in one.
 
-use super::figure::{Figure, Row, Series, plain};
+use super::figure::{BarSeries, Figure, Row, Series, plain};
 use super::{list, section, surroundings, whole};
 use crate::results::{Cell, Results};
+use std::collections::BTreeMap;
 
 /// Differences below this share of the smaller figure are noise on most machines.
 const NOISE: f64 = 0.05;
@@ -12,14 +13,15 @@ pub fn page(before: &Results, after: &Results) -> String {
     let mut body = format!(
         "<h1>seiner lab {}: A and B</h1><p class=\"lead\">A: {} · B: {}</p>",
         before.experiment(),
-        super::escape(&before.started),
-        super::escape(&after.started)
+        super::moment(&before.started),
+        super::moment(&after.started)
     );
     list(
         &mut body,
         "What differs besides",
         &differences(before, after),
     );
+    body.push_str(&section(&summary(before, after)));
     let others = after.job.work.experiment().figures(after);
     for figure in before.job.work.experiment().figures(before) {
         if let Some(other) = others.iter().find(|other| other.title() == figure.title()) {
@@ -87,39 +89,122 @@ fn differences(before: &Results, after: &Results) -> Vec<String> {
         .collect()
 }
 
-/// The lines of both in one picture; other kinds of figures are compared in the table only.
+/// Lines or bars of both in one picture, in the same colours; tables are compared figure by figure.
 fn overlay(before: Figure, after: &Figure) -> Option<Figure> {
-    let (
-        Figure::Lines {
-            title,
-            caption,
-            x,
-            y,
-            series,
-        },
-        Figure::Lines { series: others, .. },
-    ) = (before, after)
-    else {
-        return None;
-    };
-    let ours = |letter: &str, lines: Vec<Series>| -> Vec<Series> {
-        let lines = lines.into_iter().filter(|line| !line.is_reference);
-        lines
-            .map(|line| Series {
-                name: format!("{letter}: {}", line.name),
-                ..line
+    match (before, after) {
+        (
+            Figure::Lines {
+                title,
+                caption,
+                x,
+                y,
+                series,
+            },
+            Figure::Lines { series: others, .. },
+        ) => {
+            let both = pairs(series, others, |line| (&line.name, line.is_reference));
+            let series = both
+                .into_iter()
+                .map(|(name, twin, line)| Series { name, twin, ..line });
+            Some(Figure::Lines {
+                title,
+                caption,
+                x,
+                y,
+                series: series.collect(),
             })
-            .collect()
+        }
+        (
+            Figure::Bars {
+                title,
+                caption,
+                y,
+                categories,
+                series,
+                is_stacked: false,
+            },
+            Figure::Bars {
+                categories: same,
+                series: others,
+                ..
+            },
+        ) if categories == *same => {
+            let both = pairs(series, others, |bars| (&bars.name, bars.is_reference));
+            let series =
+                both.into_iter()
+                    .map(|(name, twin, bars)| BarSeries { name, twin, ..bars });
+            Some(Figure::Bars {
+                title,
+                caption,
+                y,
+                categories,
+                series: series.collect(),
+                is_stacked: false,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The series of A, and behind them those of B. With each its name and the place of the one that it
+/// repeats.
+fn pairs<T: Clone>(
+    ours: Vec<T>,
+    others: &[T],
+    about: fn(&T) -> (&String, bool),
+) -> Vec<(String, Option<usize>, T)> {
+    let named = |letter: &str, one: &T| match about(one).0.as_str() {
+        "" => letter.to_string(),
+        name => format!("{letter}: {name}"),
     };
-    let mut series = ours("A", series);
-    series.extend(ours("B", others.clone()));
-    Some(Figure::Lines {
-        title,
-        caption,
-        x,
-        y,
-        series,
-    })
+    let ours: Vec<T> = ours.into_iter().filter(|one| !about(one).1).collect();
+    let repeated = others.iter().filter(|one| !about(one).1).map(|one| {
+        let same = |other: &T| about(other).0 == about(one).0;
+        (named("B", one), ours.iter().position(same), one.clone())
+    });
+    let first = ours.iter().map(|one| (named("A", one), None, one.clone()));
+    first.chain(repeated).collect()
+}
+
+/// What changed on the whole: for every kind of figure the middle and the ends of B over A.
+fn summary(before: &Results, after: &Results) -> Figure {
+    let mut ratios: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for (cell, other) in common(before, after) {
+        for (name, a) in &cell.figures {
+            if let Some(ratio) = other.figure(name).and_then(|b| ratio(*a, b)) {
+                ratios.entry(name).or_default().push(ratio);
+            }
+        }
+    }
+    let rows = ratios.into_iter().map(|(name, mut of)| {
+        of.sort_by(f64::total_cmp);
+        let same = of.iter().filter(|ratio| is_same(**ratio)).count();
+        Row {
+            fields: vec![
+                name.to_string(),
+                plain(of[of.len() / 2]),
+                plain(of[0]),
+                plain(of[of.len() - 1]),
+                format!("{same} of {}", of.len()),
+            ],
+            is_reference: false,
+        }
+    });
+    Figure::Table {
+        title: "On the whole".to_string(),
+        caption: format!(
+            "B ÷ A over all cells that both have: the middle one, the least, the greatest, and how many differ by less than {} %.",
+            plain(NOISE * 100.0)
+        ),
+        columns: ["figure", "B ÷ A, middle", "least", "greatest", "same"]
+            .map(String::from)
+            .to_vec(),
+        rows: rows.collect(),
+    }
+}
+
+fn is_same(ratio: f64) -> bool {
+    (ratio - 1.0).abs() < NOISE
 }
 
 /// Every figure that both have, with B over A.
@@ -131,7 +216,7 @@ fn table(before: &Results, after: &Results) -> Figure {
                 continue;
             };
             let verdict = match ratio(*a, b) {
-                Some(ratio) if (ratio - 1.0).abs() < NOISE => format!("{} (same)", plain(ratio)),
+                Some(ratio) if is_same(ratio) => format!("{} (same)", plain(ratio)),
                 Some(ratio) => plain(ratio),
                 None => "–".to_string(),
             };
@@ -177,4 +262,41 @@ pub fn common<'a>(before: &'a Results, after: &'a Results) -> Vec<(&'a Cell, &'a
 
 fn ratio(before: f64, after: f64) -> Option<f64> {
     (before != 0.0).then(|| after / before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_line_of_two_runs_has_one_colour() {
+        let line = |name: &str, is_reference| Series {
+            name: name.to_string(),
+            points: vec![(1.0, 1.0)],
+            is_reference,
+            twin: None,
+        };
+        let both = pairs(
+            vec![
+                line("files", false),
+                line("log", false),
+                line("paper", true),
+            ],
+            &[line("log", false), line("sqlite", false)],
+            |line| (&line.name, line.is_reference),
+        );
+        let told: Vec<(&str, Option<usize>)> = both
+            .iter()
+            .map(|(name, twin, _)| (name.as_str(), *twin))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("A: files", None),
+                ("A: log", None),
+                ("B: log", Some(1)),
+                ("B: sqlite", None)
+            ]
+        );
+    }
 }

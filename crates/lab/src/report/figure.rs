@@ -45,6 +45,8 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
     /// Whether somebody else measured it: drawn faintly, never mixed with ours.
     pub is_reference: bool,
+    /// The place of the line that it repeats, whose colour it gets: drawn dashed.
+    pub twin: Option<usize>,
 }
 
 /// A group of bars, or a part of each stack.
@@ -56,6 +58,8 @@ pub struct BarSeries {
     pub values: Vec<Option<f64>>,
     /// Whether somebody else measured it.
     pub is_reference: bool,
+    /// The place of the bars that these repeat, whose colour they get: drawn faintly.
+    pub twin: Option<usize>,
 }
 
 /// A row of a table.

@@ -4,7 +4,9 @@
 pub mod compare;
 pub mod figure;
 mod svg;
+pub mod tour;
 
+use crate::job::Profile;
 use crate::place::{Device, Place};
 use crate::results::Results;
 use crate::runner::about;
@@ -13,6 +15,27 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
+
+/// Tables with more columns are printed row by row: paper cannot be scrolled.
+const PRINTED_COLUMNS: usize = 9;
+
+/// A time for people, to the minute: `2026-11-22 03:40 UTC` of an RFC 3339 time.
+fn moment(time: &str) -> String {
+    match time.parse::<jiff::Timestamp>() {
+        Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        Err(_) => escape(time),
+    }
+}
+
+/// What a reader must know before any figure; mostly nothing.
+fn warning(results: &Results) -> &'static str {
+    match results.job.profile {
+        Profile::Toy => {
+            " · <b class=\"warn\">a toy run: it shows that it works, its figures mean nothing</b>"
+        }
+        _ => "",
+    }
+}
 
 /// Text as it may stand in HTML, in attributes too.
 pub fn escape(text: &str) -> String {
@@ -37,11 +60,12 @@ pub fn page(results: &Results) -> String {
     let title = format!("seiner lab {}", results.experiment());
     let _ = write!(
         body,
-        "<h1>{title}</h1><p class=\"lead\">{} · backend {} · {} of measuring, {} cells</p>",
-        escape(results.started.split('.').next().unwrap_or_default()),
+        "<h1>{title}</h1><p class=\"lead\">{} · backend {} · {} of measuring, {} cells{}</p>",
+        moment(&results.started),
         results.backend,
         about(results.cells.iter().map(|cell| cell.took_s).sum()),
-        results.cells.len()
+        results.cells.len(),
+        warning(results)
     );
     list(&mut body, "What it says", &experiment.remarks(results));
     for figure in experiment.figures(results) {
@@ -57,6 +81,16 @@ pub fn page(results: &Results) -> String {
     list(&mut body, "Notes", &notes(results));
     body.push_str(&section(&everything(results)));
     whole(&title, &body)
+}
+
+/// A page of figures that are no run of the lab's.
+pub fn of_figures(title: &str, remarks: &[String], figures: &[Figure]) -> String {
+    let mut body = format!("<h1>{}</h1>", escape(title));
+    list(&mut body, "What it says", remarks);
+    for figure in figures {
+        body.push_str(&section(figure));
+    }
+    whole(title, &body)
 }
 
 /// A page around its body.
@@ -87,14 +121,14 @@ fn section(figure: &Figure) -> String {
     if figure.is_empty() {
         return String::new();
     }
-    let names: Vec<(&str, bool)> = match figure {
+    let names: Vec<(&str, Option<usize>, bool)> = match figure {
         Figure::Lines { series, .. } => series
             .iter()
-            .map(|line| (line.name.as_str(), line.is_reference))
+            .map(|line| (line.name.as_str(), line.twin, line.is_reference))
             .collect(),
         Figure::Bars { series, .. } => series
             .iter()
-            .map(|bars| (bars.name.as_str(), bars.is_reference))
+            .map(|bars| (bars.name.as_str(), bars.twin, bars.is_reference))
             .collect(),
         Figure::Table { .. } => Vec::new(),
     };
@@ -110,14 +144,14 @@ fn section(figure: &Figure) -> String {
     if let Figure::Table { columns, rows, .. } = figure {
         html.push_str(&table(columns, rows));
     }
-    if names.len() > 1 || names.iter().any(|(name, _)| !name.is_empty()) {
+    if names.len() > 1 || names.iter().any(|(name, ..)| !name.is_empty()) {
         html.push_str("<div class=\"legend\">");
-        for (place, (name, is_reference)) in names.iter().enumerate() {
+        for (place, (name, twin, is_reference)) in names.iter().enumerate() {
             let _ = write!(
                 html,
                 "<button data-series=\"{place}\" aria-pressed=\"true\" class=\"{}\"><span class=\"{}\"><i></i></span>{}</button>",
                 if *is_reference { "reference" } else { "" },
-                svg::colour(place, false),
+                svg::class(place, *twin, false),
                 escape(name)
             );
         }
@@ -127,7 +161,9 @@ fn section(figure: &Figure) -> String {
 }
 
 fn table(columns: &[String], rows: &[Row]) -> String {
-    let mut html = "<div class=\"wrap\"><table><thead><tr>".to_string();
+    let is_broad = columns.len() > PRINTED_COLUMNS;
+    let class = if is_broad { "wrap broad" } else { "wrap" };
+    let mut html = format!("<div class=\"{class}\"><table><thead><tr>");
     for column in columns {
         let _ = write!(html, "<th>{}</th>", escape(column));
     }
@@ -142,13 +178,19 @@ fn table(columns: &[String], rows: &[Row]) -> String {
                 ""
             }
         );
-        for field in &row.fields {
+        for (place, field) in row.fields.iter().enumerate() {
             let class = if field.len() > 40 {
                 " class=\"words\""
             } else {
                 ""
             };
-            let _ = write!(html, "<td{class}>{}</td>", escape(field));
+            let head = match columns.get(place) {
+                Some(head) if is_broad && place > 0 && !field.is_empty() => {
+                    format!(" data-head=\"{}\"", escape(head))
+                }
+                _ => String::new(),
+            };
+            let _ = write!(html, "<td{class}{head}>{}</td>", escape(field));
         }
         html.push_str("</tr>");
     }

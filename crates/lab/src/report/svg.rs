@@ -70,10 +70,12 @@ pub fn draw(figure: &Figure) -> String {
         .collect()
 }
 
-/// The class of a series' colour. Those of others come last and faint, in our colours' order.
-pub fn colour(place: usize, is_reference: bool) -> String {
+/// The classes of a series: its colour, and how it is drawn. Those of others are faint; one that repeats
+/// another has its colour.
+pub fn class(place: usize, twin: Option<usize>, is_reference: bool) -> String {
     let faint = if is_reference { " reference" } else { "" };
-    format!("c{}{faint}", place % COLOURS)
+    let repeated = if twin.is_some() { " twin" } else { "" };
+    format!("c{}{faint}{repeated}", twin.unwrap_or(place) % COLOURS)
 }
 
 /// Values to places on one axis.
@@ -173,7 +175,7 @@ fn lines(canvas: Canvas, x: &Axis, y: &Axis, series: &[Series]) -> String {
     }
     across_axis(&mut svg, canvas, &across, x, &marks);
     for (place, line) in series.iter().enumerate() {
-        let class = colour(place, line.is_reference);
+        let class = class(place, line.twin, line.is_reference);
         let path: Vec<String> = line
             .points
             .iter()
@@ -337,7 +339,7 @@ fn bars(
         let _ = write!(
             svg,
             "<g class=\"{}\" data-series=\"{place}\">",
-            colour(place, bars.is_reference)
+            class(place, bars.twin, bars.is_reference)
         );
         for (number, value) in bars.values.iter().enumerate().take(categories.len()) {
             let Some(value) = *value else { continue };
@@ -440,6 +442,7 @@ mod tests {
                 name: String::new(),
                 values: values.iter().copied().map(Some).collect(),
                 is_reference: false,
+                twin: None,
             }]
         };
         assert!(needs_log(&of(&[1.0, 2.0, 3000.0]), false));

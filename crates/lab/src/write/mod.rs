@@ -11,8 +11,8 @@ mod run;
 mod stores;
 
 use crate::error::{Result, refuse};
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
-use crate::native;
+use crate::guest::Needs;
+use crate::job::{Experiment, Job, Plan, Profile, Session, Task, Work};
 use crate::place::Place;
 use crate::report::figure::{Figure, bytes};
 use crate::results::{Backend, Missing, Results};
@@ -27,6 +27,8 @@ use std::path::PathBuf;
 pub const SAMPLE_BYTES: u64 = 16;
 /// Umax: files fill this share of the room at the most.
 const FILL: f64 = 0.9;
+/// C in a guest, unless it is chosen.
+const GUEST_ROOM: u64 = 512 << 20;
 /// Rates tried by the paced test after the first.
 pub const TRIALS: usize = 6;
 
@@ -146,6 +148,9 @@ pub struct Write {
     pub seconds: f64,
     /// Bytes written by a cell at the most.
     pub most_bytes: u64,
+    /// By what means: this kernel, or another in an emulated machine.
+    #[serde(default, skip_serializing_if = "Backend::is_native")]
+    pub backend: Backend,
 }
 
 impl Write {
@@ -199,7 +204,21 @@ impl Write {
             memory_bytes: 0,
             seconds,
             most_bytes,
+            backend: Backend::Native,
         }
+    }
+
+    /// The same in guests, whose disks lie in memory: with less room, unless somebody chose it.
+    pub fn in_guests(&mut self, is_room_chosen: bool) {
+        self.backend = Backend::Guest;
+        if !is_room_chosen {
+            self.room_bytes = self.room_bytes.min(GUEST_ROOM);
+        }
+    }
+
+    /// Bytes of a fresh file system's image: its own structures come on top of the data.
+    fn image_bytes(&self) -> u64 {
+        self.room_bytes + (self.room_bytes >> 3) + (64 << 20)
     }
 
     /// Every cell, and those that would not fit.
@@ -304,8 +323,11 @@ impl Write {
         if !(0.01..=864_000.0).contains(&self.seconds) {
             return refuse("--seconds must be between 0.01 and 864000");
         }
+        if self.backend == Backend::Guest {
+            return self.check_guest();
+        }
         let free = place.free_bytes()?;
-        if free < self.room_bytes + (self.room_bytes >> 3) + (64 << 20) {
+        if free < self.image_bytes() {
             return refuse(format!(
                 "{} has {} free, too little for --room {}; choose less",
                 place.path.display(),
@@ -330,6 +352,36 @@ impl Write {
             }
         }
         self.check_inodes(place, most)
+    }
+
+    /// What a guest cannot do: its disk lies in its own memory.
+    fn check_guest(&self) -> Result<()> {
+        if self.fresh.is_none() {
+            return refuse("a guest has no disk of yours: name a file system by --fresh, as ext4");
+        }
+        if self.memory_bytes > 0 {
+            return refuse(
+                "a guest's disk lies in its memory, which a limit would count: leave out --memory",
+            );
+        }
+        if self.is_by_processes {
+            return refuse("a guest has one process and one processor: leave out --processes");
+        }
+        let memory = crate::machine::Machine::this().memory;
+        let needed = self.guest_memory() + self.image_bytes();
+        if needed > memory / 2 {
+            return refuse(format!(
+                "the guest would take {} of this machine's {}; choose less by --room",
+                bytes(needed as f64),
+                bytes(memory as f64)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Memory of a guest besides its disk: the page cache before it, and stores that keep samples there.
+    fn guest_memory(&self) -> u64 {
+        self.room_bytes
     }
 
     fn check_inodes(&self, place: &Place, sensors: u64) -> Result<()> {
@@ -368,7 +420,7 @@ impl Experiment for Write {
         let place = Place::find(first)?;
         self.check(&place)?;
         if let Some(kind) = &self.fresh {
-            if let Some(obstacle) = native::obstacle(kind) {
+            if let Some(obstacle) = self.backend.obstacle(kind) {
                 return refuse(format!("a fresh {kind} cannot be had: {obstacle}"));
             }
             if self.directories.len() > 1 {
@@ -382,7 +434,7 @@ impl Experiment for Write {
         Ok(Plan {
             tasks,
             missing,
-            backend: Backend::Native,
+            backend: self.backend,
             place: Some(place),
         })
     }
@@ -395,6 +447,22 @@ impl Experiment for Write {
             settings: self.clone(),
             seed: job.seed,
         }))
+    }
+
+    fn guest_needs(&self) -> Option<Needs> {
+        Some(Needs {
+            directory: self.directories.first()?.clone(),
+            medium_bytes: self.image_bytes(),
+            memory_bytes: self.guest_memory(),
+            inside: |work, directory| match work {
+                Work::Write(write) => Work::Write(Write {
+                    directories: vec![directory.to_owned()],
+                    backend: Backend::Native,
+                    ..write.clone()
+                }),
+                other => other.clone(),
+            },
+        })
     }
 
     fn figures(&self, results: &Results) -> Vec<Figure> {

@@ -4,7 +4,7 @@ use super::{Kind, Write};
 use crate::blocks::tables;
 use crate::papers;
 use crate::report::figure::{Axis, Figure, Series, plain};
-use crate::results::{Cell, Results};
+use crate::results::{Backend, Cell, Results};
 
 /// Cells whose course over time is drawn at the most.
 const COURSES: usize = 10;
@@ -59,6 +59,7 @@ fn lines(
                 name,
                 points: vec![(x, y)],
                 is_reference: false,
+                twin: None,
             }),
         }
     }
@@ -86,6 +87,7 @@ fn paper_lines(y: impl Fn(&papers::BlockRow, f64) -> f64) -> Vec<Series> {
                 name: format!("paper: files B=4K, {disk} {file_system}"),
                 points: of.iter().map(|row| (row.files, y(row, single))).collect(),
                 is_reference: true,
+                twin: None,
             }
         })
         .collect()
@@ -188,6 +190,7 @@ fn over_time(results: &Results) -> Option<Figure> {
             name: label(cell),
             points: line.points.clone(),
             is_reference: false,
+            twin: None,
         })
     });
     Some(Figure::Lines {
@@ -240,7 +243,13 @@ pub fn remarks(settings: &Write, results: &Results) -> Vec<String> {
             results.cells.len()
         ));
     }
-    if settings.memory_bytes == 0 {
+    if settings.backend == Backend::Guest {
+        remarks.push(
+            "Written in an emulated machine whose clock counts instructions and whose disk takes no time: rates compare what stores cost a \
+             processor; K_wa and block operations are those of any machine with this kernel and file system."
+                .to_string(),
+        );
+    } else if settings.memory_bytes == 0 {
         remarks.push(
             "Memory was not limited: the page cache hides much of what a store does to the disk until it is full. As root, --memory 256MiB shows it."
                 .to_string(),

@@ -43,8 +43,7 @@ impl Ground {
             let recipe = Recipe {
                 kind: kind.clone(),
                 options: String::new(),
-                // The file system's own structures come on top.
-                bytes: settings.room_bytes + (settings.room_bytes >> 3) + (64 << 20),
+                bytes: settings.image_bytes(),
                 inodes: sensors * settings.kept + sensors / 40 + 4096,
                 offset: 0,
             };

@@ -130,7 +130,7 @@ pub fn ways(demand: &Demand, calibration: &Calibration) -> Vec<Way> {
     );
     add(
         planner.first((1..400).map(|step| {
-            let factor = 1.0 + f64::from(step) * 0.05;
+            let factor = 1.05f64.powi(step);
             let budget = demand.budget() * factor;
             let mut larger = Demand {
                 budget: Some(budget),

@@ -5,7 +5,7 @@ use super::simulated::Simulated;
 use crate::calibration::{Calibration, in_words};
 use crate::demand::Demand;
 use crate::forecast::{Bound, Choice, DAY_S, Forecast};
-use crate::words::{bytes, duration, plain};
+use crate::words::{bytes, count, duration, plain};
 
 /// Where a figure comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,8 +84,8 @@ fn stream(demand: &Demand, lines: &mut Lines) {
         "samples a second (A)",
         format!(
             "{} ({} rows)",
-            plain(demand.samples_per_s()),
-            plain(demand.rows_per_s())
+            count(demand.samples_per_s()),
+            count(demand.rows_per_s())
         ),
         Origin::Given,
     );
@@ -117,7 +117,7 @@ fn kept(demand: &Demand, calibration: &Calibration, forecast: &Forecast, lines: 
     };
     lines.add(
         "rows of a block",
-        format!("{}, bounded by {bound}", plain(forecast.rows)),
+        format!("{}, bounded by {bound}", count(forecast.rows)),
         Origin::Modelled,
     );
     for life in demand
@@ -339,7 +339,7 @@ fn safety(demand: &Demand, forecast: &Forecast, lines: &mut Lines) {
             seconds,
             format!(
                 "{} samples ({} ms)",
-                plain(demand.samples_per_s() * seconds),
+                count(demand.samples_per_s() * seconds),
                 plain(seconds * 1000.0)
             ),
         )

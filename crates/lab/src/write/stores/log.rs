@@ -27,8 +27,19 @@ const FIRST_TIME: i64 = 1_700_000_000_000_000_000;
 const STEP: i64 = 10_000_000_000;
 /// What a sample takes in a buffer, about.
 const ENCODED_BYTES: u64 = 3;
+/// Segments and journals that the room holds at the least.
+const SEGMENTS: u64 = 16;
+const JOURNALS: u64 = 8;
 /// Samples handed over at once.
 const ROWS: u64 = 1024;
+
+/// The engine's least segment and journal; and what they are rounded to.
+const LEAST: u64 = 64 << 10;
+
+/// What is usual, or what fits where that is less.
+fn share(fits: u64, usual: u64) -> u64 {
+    fits.clamp(LEAST, usual) / LEAST * LEAST
+}
 
 impl Log {
     /// Makes it with everything that its sensors need.
@@ -44,9 +55,13 @@ impl Log {
             _ if settings.is_synced => Durability::Sync,
             _ => Durability::Interval(Duration::from_millis(100)),
         };
+        let usual = Options::default();
         let mut options = Options {
             durability,
-            ..Options::default()
+            // A segment, what merging keeps free and the journal must fit into little room as well.
+            segment_bytes: share(settings.room_bytes / SEGMENTS, usual.segment_bytes),
+            journal_bytes: share(settings.room_bytes / JOURNALS, usual.journal_bytes),
+            ..usual
         };
         if settings.memory_bytes > 0 {
             // The other half is for the page cache and this program.
@@ -117,4 +132,17 @@ impl Drop for Log {
 fn value(word: &[u8]) -> f64 {
     let bits = u64::from_le_bytes(word.try_into().expect("eight bytes"));
     (bits % 10_000) as f64 / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_room_gets_small_segments() {
+        assert_eq!(share(4 << 20, 64 << 20), 4 << 20);
+        assert_eq!(share(400 << 20, 64 << 20), 64 << 20);
+        assert_eq!(share(6_250_000, 64 << 20), 95 * LEAST);
+        assert_eq!(share(5, 64 << 20), LEAST);
+    }
 }

@@ -1,0 +1,213 @@
+//! The page of a tour: what every experiment says and shows first, with a way to its own page.
+
+use super::figure::{Figure, plain};
+use super::{escape, list, moment, section, surroundings, warning, whole};
+use crate::check::{Finding, Level};
+use crate::job::Work;
+use crate::results::{Cell, Results};
+use crate::runner::about;
+use std::fmt::Write;
+
+/// Pictures of an experiment on the page at the most.
+const PICTURES: usize = 4;
+
+/// A part of a tour that was walked.
+pub struct Stop {
+    /// What was measured.
+    pub results: Results,
+    /// Its own page, seen from the tour's.
+    pub page: String,
+}
+
+/// The page of a tour: what `lab check` found, the experiments that were run, and those that could not be,
+/// with the reason.
+pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -> String {
+    let mut body = String::from("<h1>seiner lab tour</h1>");
+    if let Some(first) = stops.first() {
+        let cells: Vec<&Cell> = stops.iter().flat_map(|stop| &stop.results.cells).collect();
+        let _ = write!(
+            body,
+            "<p class=\"lead\">{} · {} · {} of measuring, {} cells{}</p>",
+            moment(&first.results.started),
+            if first.results.machine.is_root {
+                "as root"
+            } else {
+                "as an ordinary user"
+            },
+            about(cells.iter().map(|cell| cell.took_s).sum()),
+            cells.len(),
+            warning(&first.results)
+        );
+    }
+    tiles(&mut body, stops);
+    checked(&mut body, findings);
+    for stop in stops {
+        part(&mut body, stop);
+    }
+    let left_out: Vec<String> = left_out
+        .iter()
+        .map(|(name, why)| format!("{name}: {why}"))
+        .collect();
+    list(&mut body, "Left out", &left_out);
+    if let Some((first, others)) = stops.split_first() {
+        let mut all = first.results.clone();
+        let cells = others.iter().flat_map(|stop| &stop.results.cells);
+        all.cells.extend(cells.cloned());
+        body.push_str(&surroundings(&all));
+    }
+    whole("seiner lab tour", &body)
+}
+
+/// What an experiment is about, for somebody who does not know its name.
+fn subject(work: &Work) -> &'static str {
+    match work {
+        Work::Disk(_) => "The disk",
+        Work::Write(_) => "Many sensors, several stores",
+        Work::Files(_) => "File systems",
+        Work::Align(_) => "Partitions that begin between sectors",
+        Work::Merge(_) => "What merging writes",
+        Work::Trace(_) => "Block operations",
+    }
+}
+
+/// The figures that one remembers, large.
+fn tiles(body: &mut String, stops: &[Stop]) {
+    let told: Vec<(String, String)> = stops
+        .iter()
+        .flat_map(|stop| headline(&stop.results))
+        .collect();
+    if told.is_empty() {
+        return;
+    }
+    body.push_str("<div class=\"tiles\">");
+    for (figure, what) in told {
+        let _ = write!(
+            body,
+            "<div><b>{}</b><span>{}</span></div>",
+            escape(&figure),
+            escape(&what)
+        );
+    }
+    body.push_str("</div>");
+}
+
+fn headline(results: &Results) -> Vec<(String, String)> {
+    let most = |cells: &mut dyn Iterator<Item = &Cell>, figure: &str| {
+        cells
+            .filter_map(|cell| cell.figure(figure))
+            .reduce(f64::max)
+    };
+    let named = |name: &'static str| {
+        results
+            .cells
+            .iter()
+            .filter(move |cell| cell.name.starts_with(name))
+    };
+    let mut told = Vec::new();
+    let mut tell = |figure: Option<f64>, unit: &str, what: &str| {
+        if let Some(figure) = figure {
+            told.push((format!("{} {unit}", plain(figure)), what.to_string()));
+        }
+    };
+    match &results.job.work {
+        Work::Disk(_) => {
+            tell(
+                most(&mut named("sequential write"), "MB/s"),
+                "MB/s",
+                "written in sequence",
+            );
+            tell(
+                most(&mut named("random write 4 KiB × 1"), "MB/s"),
+                "MB/s",
+                "written at random, 4 KiB at a time",
+            );
+            tell(
+                most(&mut named("sync 4 KiB"), "p50 ms"),
+                "ms",
+                "for a synced write of 4 KiB",
+            );
+        }
+        Work::Write(write) => {
+            let sensors = write.sensors.iter().max().copied().unwrap_or(0) as f64;
+            for (store, name) in [("files", "files"), ("log", "this store's log")] {
+                let mut cells = results.cells.iter().filter(|cell| {
+                    cell.text("store") == Some(store) && cell.number("F") == Some(sensors)
+                });
+                tell(
+                    most(&mut cells, "MB/s"),
+                    "MB/s",
+                    &format!("of {} sensors into {name}", plain(sensors)),
+                );
+            }
+        }
+        _ => {}
+    }
+    told
+}
+
+fn checked(body: &mut String, findings: &[Finding]) {
+    if findings.is_empty() {
+        return;
+    }
+    body.push_str("<section><h2>What was looked at first</h2><ul class=\"findings\">");
+    for finding in findings {
+        let class = match finding.level {
+            Level::Good => "good",
+            Level::Note => "note",
+            Level::Warn => "warn",
+        };
+        let _ = write!(
+            body,
+            "<li class=\"{class}\"><b>{class}</b><span>{}: {}</span></li>",
+            escape(&finding.subject),
+            escape(&finding.text)
+        );
+    }
+    body.push_str("</ul></section>");
+}
+
+fn part(body: &mut String, stop: &Stop) {
+    let results = &stop.results;
+    let experiment = results.job.work.experiment();
+    let _ = write!(
+        body,
+        "<h2 class=\"part\">{} <a href=\"{}\">lab {}: everything</a></h2>",
+        subject(&results.job.work),
+        escape(&stop.page),
+        results.experiment()
+    );
+    list(body, "What it says", &experiment.remarks(results));
+    let pictures: Vec<String> = experiment
+        .figures(results)
+        .iter()
+        .filter(|figure| !matches!(figure, Figure::Table { .. }) && !figure.is_empty())
+        .take(PICTURES)
+        .map(section)
+        .collect();
+    let class = if pictures.len() > 1 { "pair" } else { "" };
+    let _ = write!(body, "<div class=\"{class}\">{}</div>", pictures.concat());
+    let missing: Vec<String> = results
+        .missing
+        .iter()
+        .map(|cell| format!("{}: {}", cell.name, cell.why))
+        .collect();
+    list(body, "Not available here", &missing);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_and_what_was_left_out_stand_on_the_page() {
+        let findings = [Finding {
+            level: Level::Warn,
+            subject: "<sda1>".to_string(),
+            text: "begins at sector 63".to_string(),
+        }];
+        let page = page(&findings, &[], &[("align", "takes root".to_string())]);
+        assert!(page.contains("<b>warn</b><span>&lt;sda1&gt;: begins at sector 63"));
+        assert!(page.contains("<li>align: takes root</li>"));
+        assert!(!page.contains("tiles\">"), "no figures, no tiles");
+    }
+}
