@@ -207,7 +207,7 @@ impl Engine {
         let trailer = &segment.trailer;
         let mut state = self.lock();
         let moment = state.retention.moment();
-        let tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
+        let tally = survey.tally(trailer.lane, segment.room(self.unit), trailer.born, &moment);
         if tally.stat.live == 0 {
             state.retention.note_past(&entries);
         }
@@ -266,7 +266,7 @@ impl Engine {
             writing.merging.remove(&number);
             let mut state = self.lock();
             state.remove_sealed(number);
-            state.graveyard_bytes += segment.room();
+            state.graveyard_bytes += segment.room(self.unit);
             drop(state);
             writing.graveyard.push((segment, slot));
         }
@@ -285,12 +285,12 @@ impl Engine {
             match slot {
                 SlotState::Damaged => {
                     self.volume.turn(number, SlotState::Merging, slot)?;
-                    self.lock().aside_bytes += segment.room();
+                    self.lock().aside_bytes += segment.room(self.unit);
                 }
                 slot => self.volume.discard(number, slot)?,
             }
             let mut state = self.lock();
-            state.graveyard_bytes -= segment.room();
+            state.graveyard_bytes -= segment.room(self.unit);
             state.counters.segments_dropped += 1;
         }
         writing.graveyard = waiting;
@@ -303,7 +303,7 @@ impl Engine {
         if writing.eaten.is_empty() {
             return Ok(false);
         }
-        let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room()).sum();
+        let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room(self.unit)).sum();
         let waiting = self.waiting(writing);
         let room = {
             let state = self.lock();
@@ -388,7 +388,7 @@ impl Engine {
         let (written, budget) = {
             let state = self.lock();
             let budget = state.budget();
-            let eaten = writing.eaten.iter().map(|eaten| eaten.segment.room());
+            let eaten = writing.eaten.iter().map(|eaten| eaten.segment.room(self.unit));
             let coming = state.graveyard_bytes + eaten.sum::<u64>();
             if state.room_for_writers() + coming >= budget / AHEAD || !state.may_shed() {
                 return Ok(false);

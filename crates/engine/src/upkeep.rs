@@ -291,7 +291,7 @@ impl Engine {
         let mut state = self.lock();
         let open = state.take_open(closed.number);
         state.retention.vouch(born);
-        let tally = survey.tally(lane, segment.room(), born, &state.retention.moment());
+        let tally = survey.tally(lane, segment.room(self.unit), born, &state.retention.moment());
         state.add_sealed(Arc::new(segment), tally);
         state.note_durable(&open.pins, &closed.entries);
     }
@@ -390,7 +390,7 @@ impl Engine {
             // It stays until it is written: there may be no room now.
             writing.catalog.add(&writing.frame)?;
             writing.frame = Frame::default();
-            self.lock().catalog_bytes = writing.catalog.room();
+            self.lock().catalog_bytes = writing.catalog.room(self.unit);
         }
     }
 

@@ -113,8 +113,12 @@ impl<B: Block> Shard<B> {
         let mirror = self.geometry.level() == Level::Raid1;
         let execution = self.running(number);
         let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
+        let checked = self.settings.checked_above;
         // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
         if resync && !mirror && execution.grid.data_is_lost() {
+            if checked {
+                return self.finish(now, number, None);
+            }
             self.doubt_changes += u64::from(self.doubtful.insert(number));
             return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
         }

@@ -34,6 +34,10 @@ pub struct Settings {
     pub member_depth: usize,
     /// Stripes of a region, the unit in which it is kept what has to be looked at after a power cut.
     pub region_stripes: u64,
+    /// Whoever uses the volume knows by checksums whether what is read is what was written, and writes no stripe that holds
+    /// anything while members are missing. Then data that are lost are computed even where a power cut came while their
+    /// stripe was written, instead of being refused as doubtful.
+    pub checked_above: bool,
 }
 
 impl Default for Settings {
@@ -43,6 +47,7 @@ impl Default for Settings {
             longest_hold: 1_000_000,
             member_depth: 64,
             region_stripes: 1024,
+            checked_above: false,
         }
     }
 }

@@ -251,6 +251,7 @@ impl World {
             longest_hold: rng.between(1, 2000) * 1000,
             member_depth: rng.between(1, 64) as usize,
             region_stripes: rng.between(1, 3),
+            checked_above: false,
         };
         let size = (stripes * u64::from(geometry.rows())) as usize;
         let disk = || Disk {
