@@ -359,7 +359,8 @@ impl Served {
     pub fn feed(&mut self, bytes: u64) -> Result<()> {
         let until = self.status().block_bytes_sealed + bytes;
         while self.status().block_bytes_sealed < until {
-            for _ in 0..16 {
+            // To ask takes a look at all segments.
+            for _ in 0..64 {
                 self.batch()?;
             }
         }

@@ -21,6 +21,7 @@ use crate::segment::sealed::Segment;
 use crate::state::State;
 use crate::status::{ClassStatus, LogStatus, Recovery, SegmentInfo, Status};
 use crate::timekeeper::Timekeeper;
+use crate::turns::Turns;
 use crate::upkeep::{Ended, IDLE_TICKS};
 use crate::volume::{SlotState, Volume};
 use roaring::RoaringBitmap;
@@ -47,7 +48,7 @@ const REFUSED: u32 = u32::MAX;
 ///
 /// All methods block; none is async. Share it by [`Arc`].
 pub struct Engine {
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Turns<State>,
     journal: Mutex<JournalWriter>,
     writing: Mutex<Writing>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -198,7 +199,7 @@ impl Engine {
             },
             names_seed: opened.state.names.seed(),
             volume: opened.state.volume.clone(),
-            state: Mutex::new(opened.state),
+            state: Turns::new(opened.state),
             journal: Mutex::new(opened.journal),
             writing: Mutex::new(Writing {
                 catalog: opened.catalog,
@@ -497,6 +498,7 @@ impl Engine {
 
     /// Lends a hand where the keeper does not keep up, so that nothing grows without bound.
     pub(crate) fn make_way(&self) -> Result<(), Error> {
+        self.state.give_way();
         let (staged, behind) = {
             let state = self.lock();
             let waiting = state.open.iter().map(OpenSegment::waiting).sum::<usize>() as u64;

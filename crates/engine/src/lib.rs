@@ -36,6 +36,7 @@ mod state;
 mod status;
 mod timekeeper;
 mod trace;
+mod turns;
 mod upkeep;
 mod volume;
 

@@ -166,7 +166,7 @@ impl Engine {
             tally.is_foretold(&state.retention.moment())
         };
         if foretold {
-            self.survey_segment(writing, number)?;
+            self.survey_segment(writing, &self.segment(number))?;
         }
         let state = self.lock();
         let found = state.tallies[&number].stat;
@@ -186,26 +186,35 @@ impl Engine {
 
     /// Counts anew what is live in segments of which it is time to.
     fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<(), Error> {
-        let due: Vec<u64> = {
+        let due: Vec<Arc<Segment>> = {
             let state = self.lock();
             let moment = state.retention.moment();
-            let due = state.tallies.values().filter(|tally| tally.is_due(&moment));
-            due.take(most).map(|tally| tally.stat.number).collect()
+            let is_due = |segment: &&Arc<Segment>| {
+                let tally = state.tallies.get(&segment.trailer.number);
+                tally.is_some_and(|tally| tally.is_due(&moment))
+            };
+            state
+                .sealed
+                .iter()
+                .filter(is_due)
+                .take(most)
+                .cloned()
+                .collect()
         };
-        for &number in &due {
-            self.survey_segment(writing, number)?;
+        for segment in due {
+            self.survey_segment(writing, &segment)?;
         }
         Ok(())
     }
 
-    fn survey_segment(&self, writing: &mut Writing, number: u64) -> Result<(), Error> {
-        let segment = self.segment(number);
-        let Some(entries) = self.entries(writing, &segment)? else {
+    fn survey_segment(&self, writing: &mut Writing, segment: &Segment) -> Result<(), Error> {
+        let number = segment.trailer.number;
+        let Some(entries) = self.entries(writing, segment)? else {
             return Ok(());
         };
-        let survey = self.survey(number, &entries, |one| writing.is_elsewhere(number, one));
+        let elsewhere = |entry: &Entry| writing.is_elsewhere(number, entry);
+        let (mut state, survey) = self.survey(self.lock(), number, &entries, elsewhere);
         let trailer = &segment.trailer;
-        let mut state = self.lock();
         let moment = state.retention.moment();
         let tally = survey.tally(trailer.lane, segment.room(self.unit), trailer.born, &moment);
         if tally.stat.live == 0 {
@@ -274,27 +283,45 @@ impl Engine {
     }
 
     fn empty_graveyard(&self, writing: &mut Writing) -> Result<(), Error> {
-        let mut waiting = Vec::new();
-        for (segment, slot) in writing.graveyard.drain(..) {
-            if Arc::strong_count(&segment) > 1 {
-                waiting.push((segment, slot));
-                continue;
+        let unread = |(segment, _): &(Arc<Segment>, SlotState)| Arc::strong_count(segment) == 1;
+        let free: Vec<_> = writing
+            .graveyard
+            .extract_if(.., |one| unread(one))
+            .collect();
+        if free.is_empty() {
+            return Ok(());
+        }
+        let mut gone = free.into_iter();
+        let mut discarded = Vec::new();
+        let result = gone.by_ref().try_for_each(|(segment, slot)| {
+            let result = self.discard(&segment, slot);
+            match &result {
+                Ok(()) => discarded.push((segment, slot)),
+                // It is tried again.
+                Err(_) => writing.graveyard.push((segment, slot)),
             }
-            let number = segment.trailer.number;
-            self.files.forget(number);
-            match slot {
-                SlotState::Damaged => {
-                    self.volume.turn(number, SlotState::Merging, slot)?;
-                    self.lock().aside_bytes += segment.room(self.unit);
-                }
-                slot => self.volume.discard(number, slot)?,
-            }
-            let mut state = self.lock();
+            result
+        });
+        writing.graveyard.extend(gone);
+        let mut state = self.lock();
+        for (segment, slot) in &discarded {
             state.graveyard_bytes -= segment.room(self.unit);
             state.counters.segments_dropped += 1;
+            if *slot == SlotState::Damaged {
+                state.aside_bytes += segment.room(self.unit);
+            }
         }
-        writing.graveyard = waiting;
-        Ok(())
+        result
+    }
+
+    /// Gives a segment's slot back, or sets it aside.
+    fn discard(&self, segment: &Segment, slot: SlotState) -> Result<(), Error> {
+        let number = segment.trailer.number;
+        self.files.forget(number);
+        match slot {
+            SlotState::Damaged => self.volume.turn(number, SlotState::Merging, slot),
+            slot => self.volume.discard(number, slot),
+        }
     }
 
     /// Drops victims whose live blocks are on disk elsewhere; asks for chapters when the room that
@@ -310,8 +337,7 @@ impl Engine {
             state.budget().saturating_sub(state.used())
         };
         // A sync of each segment that waits should bring back a segment, unless there is no time for it.
-        let worth = true;
-        let wanted = bytes >= room / 2 || worth && bytes >= 4 * self.segment_bytes;
+        let wanted = bytes >= room / 2 || bytes >= 4 * self.segment_bytes;
         if wanted && !waiting.is_empty() {
             self.end_chapters(writing, |number| waiting.contains(&number))?;
         }
@@ -347,19 +373,6 @@ impl Engine {
         into.copied()
             .filter(|number| news.contains(number))
             .collect()
-    }
-
-    /// Writes what waits, so that a merge does not gather it in memory.
-    fn write_pieces(&self) -> Result<(), Error> {
-        let waiting: Vec<u64> = {
-            let state = self.lock();
-            let waiting = state.open.iter().filter(|open| !open.pieces.is_empty());
-            waiting.map(|open| open.number).collect()
-        };
-        for number in waiting {
-            while self.write_piece(number)? {}
-        }
-        Ok(())
     }
 
     // ---- letting go

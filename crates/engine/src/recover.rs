@@ -374,14 +374,16 @@ impl Found {
         let ends = trailers.map(|trailer| (trailer.last_block + 1, trailer.born));
         state.retention.recall_pace(ends.collect());
         self.find_copies(&all, &open)?;
-        for (segment, survey) in all {
+        let moment = state.retention.moment();
+        let unit = state.unit;
+        let tallied = all.into_iter().map(|(segment, survey)| {
             let trailer = &segment.trailer;
-            let moment = state.retention.moment();
-            let mut tally = survey.tally(trailer.lane, segment.room(state.unit), trailer.born, &moment);
+            let mut tally = survey.tally(trailer.lane, segment.room(unit), trailer.born, &moment);
             // What rings let go of is known only now that all is counted.
             tally.ask();
-            state.add_sealed(segment, tally);
-        }
+            (segment, tally)
+        });
+        state.add_sealed(tallied.collect());
         state.next_block = state.next_block.max(state.retention.next_block());
         self.resumed = open;
         Ok(())

@@ -254,13 +254,15 @@ impl State {
         }
     }
 
-    /// A segment serves.
-    pub fn add_sealed(&mut self, segment: Arc<Segment>, tally: Tally) {
-        self.fence_bytes += segment.memory();
-        self.sealed_bytes += segment.room(self.unit);
-        self.tallies.insert(tally.stat.number, tally);
+    /// Segments serve.
+    pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, Tally)>) {
         let mut sealed = self.sealed.to_vec();
-        sealed.push(segment);
+        for (segment, tally) in segments {
+            self.fence_bytes += segment.memory();
+            self.sealed_bytes += segment.room(self.unit);
+            self.tallies.insert(tally.stat.number, tally);
+            sealed.push(segment);
+        }
         self.sealed = Arc::new(sealed);
     }
 

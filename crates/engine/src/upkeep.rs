@@ -6,6 +6,7 @@
 use crate::catalog::Frame;
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, io_error, sync_error};
+use crate::retention::expected::Moment;
 use crate::segment::Entry;
 use crate::segment::footer::{self, Page, Trailer};
 use crate::segment::open::{OpenSegment, Piece};
@@ -14,7 +15,7 @@ use crate::segment::tally::Survey;
 use crate::state::State;
 use crate::volume::SlotState;
 use seiner_platform::File;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 /// A source is idle after so many ticks without a row.
 pub(crate) const IDLE_TICKS: u16 = 8;
@@ -24,6 +25,8 @@ const IDLE_AT_ONCE: u32 = 16_384;
 const READY: usize = 16;
 /// Room in a slot is reserved in so many steps.
 const RESERVATIONS: u64 = 8;
+/// Bytes written, about, before others may have their turn.
+const WRITTEN_AT_ONCE: usize = 8 << 20;
 /// Entries looked at under one lock.
 const ENTRIES_A_LOCK: usize = 2048;
 
@@ -43,11 +46,24 @@ struct EndedSegment {
     closed: Closed,
     fence: Vec<Page>,
     name: String,
+    /// Bytes of its footer, and of all.
+    index: u64,
     total: u64,
 }
 
+/// Pieces that wait to be written to a segment.
+struct Waiting {
+    number: u64,
+    file: Arc<dyn File>,
+    pieces: Vec<Piece>,
+    /// How many of them are written.
+    written: usize,
+    /// Bytes of the slot that are reserved.
+    reserved: u64,
+}
+
 enum Next {
-    Write(u64),
+    Write,
     Seal,
     Chapter,
     Idle,
@@ -89,13 +105,16 @@ impl Engine {
     }
 
     fn take_step(&self, writing: &mut Writing) -> Result<bool, Error> {
-        match self.tell_time(true) {
-            // What is too old stays, for want of a few bytes.
-            Err(error) if !error.is_want_of_room() => return Err(error),
-            _ => {}
+        let (next, is_time_due) = self.next()?;
+        if is_time_due {
+            match self.tell_time(true) {
+                // What is too old stays, for want of a few bytes.
+                Err(error) if !error.is_want_of_room() => return Err(error),
+                _ => {}
+            }
         }
-        match self.next()? {
-            Next::Write(number) => self.write_piece(number),
+        match next {
+            Next::Write => self.write_pieces(|_| true),
             Next::Seal => self.seal_segments(writing).map(|()| true),
             Next::Chapter => self.end_chapters(writing, |_| true).map(|()| true),
             Next::Idle => {
@@ -112,27 +131,23 @@ impl Engine {
         }
     }
 
-    fn next(&self) -> Result<Next, Error> {
+    /// What comes next; and whether the disk should be told how late it is.
+    fn next(&self) -> Result<(Next, bool), Error> {
         let state = self.lock();
         if let Some(why) = &state.poisoned {
             return Err(Error::Poisoned(why.clone()));
         }
-        let closed = |open: &&OpenSegment| open.closed_at.is_some();
-        let waiting = |open: &&OpenSegment| !open.pieces.is_empty();
-        let in_closed = state.open.iter().filter(closed).find(waiting);
-        if let Some(open) = in_closed {
-            return Ok(Next::Write(open.number));
-        }
-        if state.open.iter().any(|open| closed(&open)) {
-            return Ok(Next::Seal);
-        }
-        if let Some(open) = state.open.iter().find(waiting) {
-            return Ok(Next::Write(open.number));
-        }
-        Ok(match state.chapter_due {
-            true => Next::Chapter,
-            false => Next::Idle,
-        })
+        let is_time_due = state.retention.promise_due(self.clock.now(), true);
+        let next = if state.open.iter().any(|open| !open.pieces.is_empty()) {
+            Next::Write
+        } else if state.open.iter().any(|open| open.closed_at.is_some()) {
+            Next::Seal
+        } else if state.chapter_due {
+            Next::Chapter
+        } else {
+            Next::Idle
+        };
+        Ok((next, is_time_due.is_some()))
     }
 
     /// Claims as many slots as were taken since the last time.
@@ -152,37 +167,66 @@ impl Engine {
         }
     }
 
-    /// Writes the first piece that waits of a segment; answers whether there was one.
-    pub(crate) fn write_piece(&self, number: u64) -> Result<bool, Error> {
-        let Some((file, piece, reserved)) = self.first_piece(number) else {
+    /// Writes pieces that wait, as many as are written at once, of segments that are closed first;
+    /// answers whether there were any.
+    pub(crate) fn write_pieces(&self, which: impl Fn(u64) -> bool) -> Result<bool, Error> {
+        let mut waiting = self.waiting_pieces(which);
+        if waiting.is_empty() {
             return Ok(false);
-        };
-        let context = || format!("writing {}", self.volume.name(number));
-        let end = piece.offset + piece.bytes.len() as u64;
-        let mut room = reserved;
-        if end > reserved {
-            let step = self.segment_bytes / RESERVATIONS;
-            room = end.max((reserved + step).min(self.segment_bytes));
-            file.reserve(room).map_err(io_error(context))?;
         }
-        file.write_at(piece.offset, &piece.bytes)
-            .map_err(io_error(context))?;
+        // The first that fails is the last: the pieces before it are written.
+        let result = waiting.iter_mut().try_for_each(|one| self.write_some(one));
         let mut state = self.lock();
-        state.counters.segment_written += piece.bytes.len() as u64;
-        let open = open_mut(&mut state, number);
-        open.pieces.pop_front();
-        open.reserved = room;
-        Ok(true)
+        for one in &waiting {
+            let written = one.pieces[..one.written].iter();
+            let bytes: usize = written.map(|piece| piece.bytes.len()).sum();
+            state.counters.segment_written += bytes as u64;
+            let open = open_mut(&mut state, one.number);
+            open.pieces.drain(..one.written);
+            open.reserved = one.reserved;
+        }
+        result.map(|()| true)
     }
 
-    fn first_piece(&self, number: u64) -> Option<(Arc<dyn File>, Piece, u64)> {
+    fn waiting_pieces(&self, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
         let state = self.lock();
-        let open = state.open.iter().find(|open| open.number == number)?;
-        Some((
-            open.file.clone(),
-            open.pieces.front()?.clone(),
-            open.reserved,
-        ))
+        let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
+        let mut open: Vec<&OpenSegment> = state.open.iter().filter(waits).collect();
+        open.sort_by_key(|open| open.closed_at.is_none());
+        let mut bytes = 0;
+        let mut waiting = Vec::new();
+        for open in open {
+            if bytes >= WRITTEN_AT_ONCE {
+                break;
+            }
+            bytes += open.waiting();
+            waiting.push(Waiting {
+                number: open.number,
+                file: open.file.clone(),
+                pieces: open.pieces.iter().cloned().collect(),
+                written: 0,
+                reserved: open.reserved,
+            });
+        }
+        waiting
+    }
+
+    fn write_some(&self, waiting: &mut Waiting) -> Result<(), Error> {
+        let context = || format!("writing {}", self.volume.name(waiting.number));
+        let last = waiting.pieces.last();
+        let end = last.map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
+        if end > waiting.reserved {
+            let step = self.segment_bytes / RESERVATIONS;
+            let room = end.max((waiting.reserved + step).min(self.segment_bytes));
+            waiting.file.reserve(room).map_err(io_error(context))?;
+            waiting.reserved = room;
+        }
+        for piece in &waiting.pieces {
+            let written = waiting.file.write_at(piece.offset, &piece.bytes);
+            written.map_err(io_error(context))?;
+            waiting.written += 1;
+        }
+        Ok(())
     }
 
     /// Makes closed segments count, as many as there are: catalog, footers, syncs, names; then lets
@@ -220,9 +264,7 @@ impl Engine {
         }
         // Those that have their names must not be named again.
         self.volume.sync()?;
-        for end in named {
-            self.serve(end);
-        }
+        self.serve(named);
         result?;
         {
             let mut state = self.lock();
@@ -270,30 +312,51 @@ impl Engine {
         let total = len + bytes.len() as u64;
         // Gives back what was reserved and not needed.
         closed.file.set_len(total).map_err(io_error(context))?;
-        self.lock().counters.segment_written += bytes.len() as u64;
         closed.trailer = trailer;
         Ok(EndedSegment {
             closed,
             fence,
             name,
+            index: bytes.len() as u64,
             total,
         })
     }
 
-    /// From here on a segment is one of those that serve.
-    fn serve(&self, end: EndedSegment) {
-        let closed = end.closed;
-        self.files.hold(closed.number, closed.file);
-        let (lane, born) = (closed.trailer.lane, closed.trailer.born);
-        let files = self.files.clone();
-        let segment = Segment::new(closed.trailer, end.fence, files, end.name, end.total);
-        let survey = self.survey(closed.number, &closed.entries, |_| false);
+    /// From here on segments are among those that serve.
+    fn serve(&self, ended: Vec<EndedSegment>) {
+        let (surveys, moment) = self.survey_new(&ended);
+        let mut sealed = Vec::with_capacity(ended.len());
+        let mut durable = Vec::with_capacity(ended.len());
+        for (end, survey) in ended.into_iter().zip(surveys) {
+            let closed = end.closed;
+            self.files.hold(closed.number, closed.file);
+            let (lane, born) = (closed.trailer.lane, closed.trailer.born);
+            let files = self.files.clone();
+            let segment = Segment::new(closed.trailer, end.fence, files, end.name, end.total);
+            let tally = survey.tally(lane, segment.room(self.unit), born, &moment);
+            sealed.push((Arc::new(segment), tally));
+            durable.push((closed.number, closed.entries, born, end.index));
+        }
         let mut state = self.lock();
-        let open = state.take_open(closed.number);
-        state.retention.vouch(born);
-        let tally = survey.tally(lane, segment.room(self.unit), born, &state.retention.moment());
-        state.add_sealed(Arc::new(segment), tally);
-        state.note_durable(&open.pins, &closed.entries);
+        state.add_sealed(sealed);
+        for (number, entries, born, index) in durable {
+            let open = state.take_open(number);
+            state.counters.segment_written += index;
+            state.retention.vouch(born);
+            state.note_durable(&open.pins, &entries);
+        }
+    }
+
+    /// What is live in segments that were just sealed.
+    fn survey_new(&self, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
+        let mut state = self.lock();
+        let mut surveys = Vec::with_capacity(ended.len());
+        for EndedSegment { closed, .. } in ended {
+            let survey;
+            (state, survey) = self.survey(state, closed.number, &closed.entries, |_| false);
+            surveys.push(survey);
+        }
+        (surveys, state.retention.moment())
     }
 
     /// Ends the chapters of segments that are being written: what is in them counts from now on, and
@@ -314,7 +377,7 @@ impl Engine {
         self.write_journal(true)?;
         self.write_catalog(writing)?;
         for chapter in &mut writing.chapters {
-            while self.write_piece(chapter.number)? {}
+            while self.write_pieces(|number| number == chapter.number)? {}
             let context = || format!("syncing {}", self.volume.name(chapter.number));
             chapter.file.sync().map_err(sync_error(context))?;
             let (from, to) = (
@@ -361,22 +424,26 @@ impl Engine {
             .collect()
     }
 
-    /// Counts what is live among a segment's blocks. `elsewhere`: whether others have all that is in a
-    /// block.
-    pub(crate) fn survey(
-        &self,
+    /// Counts what is live among a segment's blocks; others get the lock now and then. `elsewhere`:
+    /// whether others have all that is in a block.
+    pub(crate) fn survey<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
         number: u64,
         entries: &[Entry],
         elsewhere: impl Fn(&Entry) -> bool,
-    ) -> Survey {
+    ) -> (MutexGuard<'a, State>, Survey) {
         let mut survey = Survey::new(number);
-        for some in entries.chunks(ENTRIES_A_LOCK) {
-            let state = self.lock();
+        for (index, some) in entries.chunks(ENTRIES_A_LOCK).enumerate() {
+            if index > 0 {
+                drop(state);
+                state = self.lock();
+            }
             for entry in some {
                 survey.add(entry, &state.retention, elsewhere(entry));
             }
         }
-        survey
+        (state, survey)
     }
 
     pub(crate) fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {

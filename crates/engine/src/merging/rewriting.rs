@@ -223,8 +223,14 @@ impl Engine {
             true => self.plan(live),
             false => (live, Vec::new()),
         };
+        let mut copied = 0;
         for run in runs(copies, GAP) {
             self.copy_run(&writing.squeezes, victims, &run)?;
+            copied += run.len;
+            if copied >= READ {
+                self.write_all_pieces()?;
+                copied = 0;
+            }
             if is_late() {
                 return Ok(false);
             }
@@ -300,7 +306,13 @@ impl Engine {
                 state.counters.squeezed_bytes += u64::from(entry.len) - bytes.len() as u64;
             }
         }
-        self.write_pieces()
+        Ok(())
+    }
+
+    /// Writes what waits, so that a merge does not gather it in memory.
+    fn write_all_pieces(&self) -> Result<(), Error> {
+        while self.write_pieces(|_| true)? {}
+        Ok(())
     }
 
     fn read_run(&self, segment: &Segment, run: &Run) -> Result<Vec<u8>, Error> {
@@ -375,7 +387,7 @@ impl Engine {
             for output in sheaf.outputs.iter().rev() {
                 self.put_output(victims, output, &blocks, &mut shade)?;
             }
-            self.write_pieces()?;
+            self.write_all_pieces()?;
         }
         Ok(())
     }

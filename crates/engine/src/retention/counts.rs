@@ -4,26 +4,26 @@ const PAGE: usize = 4096;
 
 /// See the module.
 #[derive(Default)]
-pub struct Counts(Vec<Box<[u64; PAGE]>>);
+pub struct Counts<T = u64>(Vec<Box<[T; PAGE]>>);
 
-impl Counts {
+impl<T: Copy + Default> Counts<T> {
     /// A source's number; 0 if it was never set.
-    pub fn get(&self, source: u32) -> u64 {
+    pub fn get(&self, source: u32) -> T {
         let page = self.0.get(source as usize / PAGE);
-        page.map_or(0, |page| page[source as usize % PAGE])
+        page.map_or_else(T::default, |page| page[source as usize % PAGE])
     }
 
     /// A source's number, to be set. Sources come without gaps.
-    pub fn of(&mut self, source: u32) -> &mut u64 {
+    pub fn of(&mut self, source: u32) -> &mut T {
         let page = source as usize / PAGE;
         while self.0.len() <= page {
-            self.0.push(Box::new([0; PAGE]));
+            self.0.push(Box::new([T::default(); PAGE]));
         }
         &mut self.0[page][source as usize % PAGE]
     }
 
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        self.0.len() * size_of::<[u64; PAGE]>()
+        self.0.len() * size_of::<[T; PAGE]>()
     }
 }

@@ -32,6 +32,8 @@ use std::collections::{BTreeMap, HashMap};
 const RATE_WINDOW: f64 = (16 << 20) as f64;
 /// What a block is on the clock of rates.
 const BLOCK: i64 = 1000;
+/// A single block tells little of the pace of a source whose rows come at random: so many tell more.
+const PACE_BLOCKS: u64 = 16;
 const NANOS: i64 = 1_000_000_000;
 /// Kinds of records in the catalog.
 const TOMBSTONE: u8 = 1;
@@ -91,6 +93,9 @@ pub struct Retention {
     rows: Counts,
     /// Those of them that are on disk.
     durable_rows: Counts,
+    /// Of each source in a ring, how many blocks are begun while a row of it comes: an average over its
+    /// latest [`PACE_BLOCKS`].
+    paces: Counts<f32>,
     /// Of each source, the latest beginning of a sealed block, or the end of one that is overwritten in
     /// part: what begins no later may overwrite something. As [`ordered`] says.
     edges: Counts,
@@ -142,6 +147,7 @@ impl Retention {
             levels: RoaringBitmap::new(),
             rows: Counts::default(),
             durable_rows: Counts::default(),
+            paces: Counts::default(),
             edges: Counts::default(),
             late: BTreeMap::new(),
             late_and_open: BTreeMap::new(),
@@ -177,7 +183,8 @@ impl Retention {
             .map(|tombstone| tombstone.sources.serialized_size())
             .sum();
         let late = (self.late.len() + self.late_and_open.len()) * size_of::<(u32, Interval)>();
-        let rows = self.rows.memory() + self.durable_rows.memory() + self.edges.memory() + late;
+        let rows = self.rows.memory() + self.durable_rows.memory() + self.paces.memory();
+        let rows = rows + self.edges.memory() + late;
         let levels = self.levels.serialized_size();
         self.of.capacity() + rows + 16 * self.past.capacity() + graves + levels
     }
@@ -512,9 +519,28 @@ impl Retention {
             self.rates[class as usize].add(bytes as f64, now, RATE_WINDOW);
         }
         let ring = keep.rows.map_or(Expected::Never, |ring| {
-            self.after_rows(ring, u64::from(rows), number)
+            let pace = self.note_pace(source, u64::from(rows), number);
+            self.after_rows(ring, pace)
         });
         self.moment().sooner(self.expect(class, last), ring)
+    }
+
+    /// A block of a source with so many rows was filled since this number; answers the source's pace.
+    fn note_pace(&mut self, source: u32, rows: u64, since: u64) -> f64 {
+        let found = self.pace_since(since, rows);
+        let known = self.rows.get(source) / rows.max(1);
+        let pace = self.paces.of(source);
+        let weight = match *pace > 0.0 {
+            true => known.clamp(1, PACE_BLOCKS) as f32,
+            false => 1.0,
+        };
+        *pace += (found as f32 - *pace) / weight;
+        f64::from(*pace)
+    }
+
+    /// Blocks begun for each of the rows that a source had since this block's number.
+    fn pace_since(&self, since: u64, rows: u64) -> f64 {
+        self.block.saturating_sub(since).max(1) as f64 / rows.max(1) as f64
     }
 
     /// When a block that was written before is expected to die: a ring's rows fell at a steady rate
@@ -526,16 +552,19 @@ impl Retention {
             let rows = self.rows.get(entry.source);
             let since = rows.saturating_sub(entry.ordinal);
             let came = since + u64::from(entry.rows);
-            self.after_rows(ring.saturating_sub(since), came, entry.since)
+            let mean = f64::from(self.paces.get(entry.source));
+            let pace = match mean > 0.0 && came < PACE_BLOCKS * u64::from(entry.rows) {
+                true => mean,
+                false => self.pace_since(entry.since, came),
+            };
+            self.after_rows(ring.saturating_sub(since), pace)
         });
         self.moment().sooner(self.expect(class, entry.last), ring)
     }
 
-    /// When a source has had so many rows more, of which so many `came` since a block was begun.
-    fn after_rows(&self, rows: u64, came: u64, since: u64) -> Expected {
-        let blocks = self.block.saturating_sub(since).max(1);
-        let left = rows as f64 * blocks as f64 / came.max(1) as f64;
-        Expected::Block(self.block.saturating_add(left as u64))
+    /// When a source has had so many rows more.
+    fn after_rows(&self, rows: u64, pace: f64) -> Expected {
+        Expected::Block(self.block.saturating_add((rows as f64 * pace) as u64))
     }
 
     /// The bytes that a class has at most. What may be shed stays no longer than until as much has
