@@ -21,6 +21,8 @@ const JOURNAL_SHARE: u64 = 32;
 const JOURNAL_BYTES: (u64, u64) = (1 << 20, 128 << 20);
 /// Units of a disk that is the store's own that are left for what is on its way to being given back.
 const AHEAD_UNITS: u64 = 16;
+/// Units of a segment there at the least: the last is half empty in the mean.
+const SEGMENT_UNITS: u64 = 8;
 
 /// What a server does and within which bounds: data, not components.
 #[derive(Clone, Debug)]
@@ -484,6 +486,8 @@ impl Settings {
         let ahead = (self.options().journal_bytes / 4).max(64 << 10) + AHEAD_UNITS * unit;
         let most = capacity.saturating_sub(ahead);
         self.disk = Some(given.unwrap_or(most));
+        let segment = self.options().segment_bytes.max(SEGMENT_UNITS * unit);
+        self.segment_bytes.get_or_insert(segment);
         match given {
             Some(disk) if disk > most => Err(format!(
                 "disk = {disk} bytes is more than the {most} for which there is room; lower it, or leave it out"
@@ -779,6 +783,30 @@ mod tests {
             settings.comes_to("journal_bytes").as_deref(),
             Some("128 MiB")
         );
+    }
+
+    #[test]
+    fn the_budget_on_a_disk_of_its_own_is_what_fits() {
+        let (capacity, unit) = (100 << 20, 64 << 10);
+        let settings = Settings::default();
+        let fitted = settings.clone().on_disk_of(capacity, unit).unwrap();
+        let most = fitted.disk.unwrap();
+        assert!((90 << 20..capacity).contains(&most), "{most}");
+        assert_eq!(fitted.options().segment_bytes, 512 << 10);
+        let of = |disk| Settings {
+            disk: Some(disk),
+            ..settings.clone()
+        };
+        let less = of(50 << 20).on_disk_of(capacity, unit).unwrap();
+        assert_eq!(less.disk, Some(50 << 20));
+        let error = of(capacity).on_disk_of(capacity, unit).unwrap_err();
+        assert!(error.contains("lower it"), "{error}");
+    }
+
+    #[test]
+    fn members_are_named_with_commas_between() {
+        assert_eq!(members("a, b"), Ok(vec!["a".into(), "b".into()]));
+        assert!(members("a,").is_err());
     }
 
     #[test]

@@ -34,6 +34,10 @@ struct Body {
     /// What the table on the volume still counts as the file's.
     loose: Vec<Extent>,
     window: Option<Window>,
+    /// The length that the table has, if it is more than the file's: what is before it counts.
+    synced: u64,
+    /// Whether the file was cut to its length, and is not likely to be continued.
+    ended: bool,
     /// Whether the table has to be told of the length or the extents.
     is_news: bool,
 }
@@ -54,6 +58,8 @@ impl Inode {
     pub fn new(id: FileId, durable: Durable) -> Inode {
         let body = Body {
             len: durable.len,
+            synced: durable.len,
+            ended: false,
             extents: durable.extents,
             loose: Vec::new(),
             window: None,
@@ -103,6 +109,7 @@ impl OpenFile {
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
+        self.inode.body().forget_window();
         self.shared.close(self.inode.id);
     }
 }
@@ -180,6 +187,11 @@ impl Body {
         Ok(())
     }
 
+    /// Lets go of the window if the volume has what is in it.
+    fn forget_window(&mut self) {
+        self.window.take_if(|window| window.dirty.is_empty());
+    }
+
     /// Gives the file another unit in the place of the one at `start`, whose bytes are all to be written. Not where there is
     /// no room: then it is better to write in place than not at all.
     fn relocate(&mut self, shared: &Shared, start: u64) -> bool {
@@ -225,11 +237,12 @@ impl Body {
             // Whatever is behind the end is not the file's.
             bytes[there..].fill(0);
             let stripe = shared.layout.shape.stripe_blocks as usize * BLOCK;
+            let counts = self.len.max(self.synced).saturating_sub(start).min(bytes.len() as u64);
             self.window = Some(Window {
                 start,
                 bytes,
                 dirty: 0..0,
-                fresh: there.next_multiple_of(stripe),
+                fresh: (counts as usize).next_multiple_of(stripe),
             });
         }
         Ok(self.window.as_mut().expect("it was brought there"))
@@ -247,7 +260,7 @@ impl Body {
                 if self.window.as_ref().is_some_and(|window| window.start == start) {
                     self.window = None;
                 }
-                if start < self.len && !shared.blocks.is_whole() {
+                if start < self.len.max(self.synced) && !shared.blocks.is_whole() {
                     self.relocate(shared, start);
                 }
                 self.write_blocks(shared, start, now)?;
@@ -299,6 +312,7 @@ impl Body {
         });
         self.is_news |= len != self.len;
         self.len = len;
+        self.ended = true;
         match &mut self.window {
             Some(window) if window.start < len.next_multiple_of(unit) => window.cut((len - window.start) as usize),
             window => *window = None,
@@ -418,13 +432,22 @@ impl File for OpenFile {
                     len: body.len,
                     extents: body.extents.clone(),
                 };
+                if std::mem::take(&mut body.ended) {
+                    body.forget_window();
+                }
                 let news = std::mem::take(&mut body.is_news).then_some(durable);
+                body.synced = body.synced.max(body.len);
                 (news, std::mem::take(&mut body.loose))
             };
             // What the length covers goes before the length.
             shared.flush()?;
             match news {
-                Some(durable) => shared.commit(Some((self.inode.id, durable)), loose),
+                Some(durable) => {
+                    let len = durable.len;
+                    shared.commit(Some((self.inode.id, durable)), loose)?;
+                    self.inode.body().synced = len;
+                    Ok(())
+                }
                 None => shared.check(),
             }
         };

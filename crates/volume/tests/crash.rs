@@ -12,6 +12,9 @@ use std::sync::{Arc, Mutex};
 /// A file that was made, whatever its name.
 type Id = usize;
 
+/// Bytes of files are less than this.
+const VALUES: u8 = 32;
+
 /// What a file may hold after a crash.
 #[derive(Clone, Default)]
 struct Model {
@@ -21,8 +24,8 @@ struct Model {
     synced: Vec<u8>,
     /// What the sync that was interrupted would have made durable.
     syncing: Option<Vec<u8>>,
-    /// All values that a byte had since the last sync, beside what is synced.
-    since: Vec<Vec<u8>>,
+    /// A bit for each value that a byte had since the last sync, beside what is synced.
+    since: Vec<u32>,
 }
 
 impl Model {
@@ -45,11 +48,9 @@ impl Model {
 
     fn note(&mut self, at: usize, byte: u8) {
         if self.since.len() <= at {
-            self.since.resize(at + 1, Vec::new());
+            self.since.resize(at + 1, 0);
         }
-        if self.since[at].last() != Some(&byte) {
-            self.since[at].push(byte);
-        }
+        self.since[at] |= 1 << byte;
     }
 
     fn sync(&mut self) {
@@ -68,7 +69,7 @@ impl Model {
         let lens = [Some(&self.synced), self.syncing.as_ref()];
         let is_len = lens.into_iter().flatten().any(|bytes| bytes.len() == found.len());
         let may_be = |(at, byte): (usize, &u8)| {
-            self.synced.get(at) == Some(byte) || self.since.get(at).is_some_and(|some| some.contains(byte))
+            self.synced.get(at) == Some(byte) || self.since.get(at).is_some_and(|some| *byte < VALUES && some >> byte & 1 == 1)
         };
         is_len && found.iter().enumerate().all(may_be)
     }
@@ -162,10 +163,10 @@ fn mount_as(
 impl World {
     fn new(seed: u64, kind: Kind) -> World {
         let mut rng = SimRng::new(seed);
-        let stripe_blocks = *rng.pick(&[1, 4, 16, 20, 40]);
+        let stripe_blocks = *rng.pick(&[1, 4, 16, 20]);
         let unit = stripe_blocks * 16u64.div_ceil(stripe_blocks);
         let shape = Shape {
-            blocks: unit * (2 + 2 * 64u64.div_ceil(unit).max(8) + rng.between(8, 50)) + rng.below(unit),
+            blocks: unit * (2 + 2 * 64u64.div_ceil(unit).max(8) + rng.between(6, 20)) + rng.below(unit),
             stripe_blocks,
         };
         let sim = SimDisk::new(seed);
@@ -283,15 +284,15 @@ impl World {
             return Ok(());
         };
         let len = self.models[&id].live.len();
-        let most = *self.rng.pick(&[100, 5000, 70_000, 200_000]);
+        let most = *self.rng.pick(&[100, 3000, 20_000, 80_000]);
         let bytes = self.rng.between(1, most) as usize;
         let offset = match self.rng.below(4) {
             0 => self.rng.below(len as u64 + 1) as usize,
             1 if self.rng.chance(1, 4) => len + self.rng.below(100_000) as usize,
             _ => len,
         };
-        let value = self.rng.next_u64() as u8 | 1;
-        let data: Vec<u8> = (0..bytes).map(|at| value.wrapping_add((at / 997) as u8)).collect();
+        let value = self.rng.below(31) as usize;
+        let data: Vec<u8> = (0..bytes).map(|at| 1 + ((value + at / 997) % 31) as u8).collect();
         self.log.push(format!("write {bytes} at {offset} of {id}"));
         // A write that fails may have been begun.
         let before = self.models[&id].clone();
@@ -332,7 +333,7 @@ impl World {
         let Some((id, file)) = self.some_file()? else {
             return Ok(());
         };
-        let len = self.models[&id].live.len() as u64 + self.rng.below(300_000);
+        let len = self.models[&id].live.len() as u64 + self.rng.below(150_000);
         self.log.push(format!("reserve {len} of {id}"));
         file.reserve(len)
     }
@@ -405,7 +406,7 @@ impl World {
         for number in std::mem::take(&mut *self.unflushed.lock().unwrap()) {
             for block in number * stripe..(number + 1) * stripe {
                 if self.rng.chance(1, 2) {
-                    let noise = [self.rng.next_u64() as u8; BLOCK];
+                    let noise = [self.rng.next_u64() as u8 | VALUES; BLOCK];
                     file.write_at(block * BLOCK as u64, &noise).unwrap();
                 }
             }
@@ -427,8 +428,13 @@ impl World {
 
     fn compare(&mut self) -> Result<(), String> {
         let found = self.contents()?;
+        let mut known = BTreeMap::new();
+        let mut may_be = |name: &String, id: &Id| {
+            let seen = known.entry((name.clone(), *id));
+            *seen.or_insert_with(|| self.models[id].explains(&found[name]))
+        };
         let explains = |names: &&BTreeMap<String, Id>| {
-            names.keys().eq(found.keys()) && names.iter().all(|(name, id)| self.models[id].explains(&found[name]))
+            names.keys().eq(found.keys()) && names.iter().all(|(name, id)| may_be(name, id))
         };
         let Some(names) = self.names.iter().rev().find(explains).cloned() else {
             let lens: Vec<_> = found.iter().map(|(name, bytes)| (name, bytes.len())).collect();
@@ -459,7 +465,7 @@ fn run(seed: u64, kind: Kind) -> Result<(), String> {
     let mut world = World::new(seed, kind);
     let cycles = world.rng.between(1, 5);
     let done = (0..cycles).try_for_each(|_| {
-        let most = *world.rng.pick(&[5, 50, 400]);
+        let most = *world.rng.pick(&[5, 30, 150]);
         let (cut, power) = (world.rng.between(1, most), world.rng.chance(3, 4));
         world.cycle(cut, power)
     });
@@ -468,7 +474,7 @@ fn run(seed: u64, kind: Kind) -> Result<(), String> {
 }
 
 fn runs() -> u64 {
-    std::env::var("SEINER_SIM_RUNS").map_or(1500, |text| text.parse().expect("a number of runs"))
+    std::env::var("SEINER_SIM_RUNS").map_or(400, |text| text.parse().expect("a number of runs"))
 }
 
 #[test]
@@ -487,9 +493,9 @@ fn what_was_synced_survives_though_stripes_that_were_being_written_are_anything(
 
 #[test]
 fn power_may_go_at_every_operation() {
-    for seed in 0..8 {
+    for seed in 0..6 {
         // The same run again and again, a little longer each time.
-        for cut in 1..150 {
+        for cut in 1..100 {
             let kind = if seed % 2 == 0 { Kind::Whole } else { Kind::Degraded };
             let mut world = World::new(seed, kind);
             let done = world.cycle(cut, true).and_then(|()| world.finish());
@@ -500,14 +506,14 @@ fn power_may_go_at_every_operation() {
 
 #[test]
 fn a_volume_that_does_not_flush_is_found_out() {
-    let found = (0..60).filter(|&seed| run(seed, Kind::Forgetful).is_err()).count();
-    assert!(found > 20, "{found} of 60");
+    let found = (0..40).filter(|&seed| run(seed, Kind::Forgetful).is_err()).count();
+    assert!(found > 10, "{found} of 40");
 }
 
 #[test]
 fn a_volume_that_does_not_say_that_members_are_missing_is_found_out() {
-    let found = (0..200).filter(|&seed| run(seed, Kind::Secretive).is_err()).count();
-    assert!(found > 20, "{found} of 200");
+    let found = (0..60).filter(|&seed| run(seed, Kind::Secretive).is_err()).count();
+    assert!(found > 5, "{found} of 60");
 }
 
 #[test]

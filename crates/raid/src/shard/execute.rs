@@ -111,9 +111,9 @@ impl<B: Block> Shard<B> {
     fn advance(&mut self, now: Nanos, number: u64) {
         let live = self.writable(number);
         let mirror = self.geometry.level() == Level::Raid1;
+        let checked = self.settings.checked_above;
         let execution = self.running(number);
         let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
-        let checked = self.settings.checked_above;
         // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
         if resync && !mirror && execution.grid.data_is_lost() {
             if checked {
