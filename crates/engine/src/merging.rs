@@ -330,7 +330,11 @@ impl Engine {
         if writing.eaten.is_empty() {
             return Ok(false);
         }
-        let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room(self.unit)).sum();
+        let bytes: u64 = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.room(self.unit))
+            .sum();
         let waiting = self.waiting(writing);
         let room = {
             let state = self.lock();
@@ -401,7 +405,10 @@ impl Engine {
         let (written, budget) = {
             let state = self.lock();
             let budget = state.budget();
-            let eaten = writing.eaten.iter().map(|eaten| eaten.segment.room(self.unit));
+            let eaten = writing
+                .eaten
+                .iter()
+                .map(|eaten| eaten.segment.room(self.unit));
             let coming = state.graveyard_bytes + eaten.sum::<u64>();
             if state.room_for_writers() + coming >= budget / AHEAD || !state.may_shed() {
                 return Ok(false);

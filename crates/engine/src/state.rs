@@ -172,12 +172,7 @@ pub struct State {
 
 impl State {
     /// An empty store.
-    pub fn new(
-        options: Options,
-        volume: Arc<dyn Volume>,
-        names_seed: u64,
-        unit: u64,
-    ) -> State {
+    pub fn new(options: Options, volume: Arc<dyn Volume>, names_seed: u64, unit: u64) -> State {
         State {
             unit,
             journalled: options.durability != Durability::Memory,

@@ -148,7 +148,8 @@ impl Blocks for ArrayBlocks {
             data: bytes.chunks_exact(BLOCK).map(Page::copy_of).collect(),
             durable: false,
         };
-        let ended = move |result: Result<Vec<Page>, Failure>| traffic.leave(epoch, len, result.err());
+        let ended =
+            move |result: Result<Vec<Page>, Failure>| traffic.leave(epoch, len, result.err());
         self.array.submit(command, Box::new(ended));
         Ok(())
     }

@@ -32,7 +32,9 @@ pub enum OpenError {
     #[error("the volume {0}")]
     Superblock(String),
     /// It has no room for a single file.
-    #[error("the volume has {blocks} blocks of 4 KiB in stripes of {stripe_blocks}, too few for a store: take larger members")]
+    #[error(
+        "the volume has {blocks} blocks of 4 KiB in stripes of {stripe_blocks}, too few for a store: take larger members"
+    )]
     TooSmall {
         /// Its blocks.
         blocks: u64,
@@ -164,10 +166,17 @@ impl VolumeDisk {
     }
 
     fn handle(&self, directory: &mut Directory, file: FileId) -> Arc<dyn File> {
-        let entry = directory.files.get_mut(&file).expect("named files are listed");
+        let entry = directory
+            .files
+            .get_mut(&file)
+            .expect("named files are listed");
         entry.handles += 1;
         let name = entry.name.clone().unwrap_or_default();
-        Arc::new(OpenFile::new(self.shared.clone(), entry.inode.clone(), name))
+        Arc::new(OpenFile::new(
+            self.shared.clone(),
+            entry.inode.clone(),
+            name,
+        ))
     }
 }
 
@@ -211,7 +220,10 @@ pub fn clear(blocks: &dyn Blocks) -> io::Result<()> {
     let shape = blocks.shape();
     let all = (shape.blocks as usize).min((1 << 20) / BLOCK);
     blocks.write(0, &vec![0; all * BLOCK])?;
-    for block in Layout::superblocks(shape).into_iter().filter(|&block| block < shape.blocks) {
+    for block in Layout::superblocks(shape)
+        .into_iter()
+        .filter(|&block| block < shape.blocks)
+    {
         blocks.write(block, &[0; BLOCK])?;
     }
     blocks.flush()
@@ -220,7 +232,9 @@ pub fn clear(blocks: &dyn Blocks) -> io::Result<()> {
 impl Shared {
     fn directory(&self) -> MutexGuard<'_, Directory> {
         // Every change is made in one go.
-        self.directory.lock().unwrap_or_else(PoisonError::into_inner)
+        self.directory
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn journal(&self) -> MutexGuard<'_, Journal> {
@@ -246,7 +260,10 @@ impl Shared {
         self.commit(None, Vec::new())?;
         let again = self.directory().space.take(near, units);
         again.ok_or_else(|| {
-            let text = format!("there is no room for {} more bytes on the volume", units * self.layout.unit_bytes());
+            let text = format!(
+                "there is no room for {} more bytes on the volume",
+                units * self.layout.unit_bytes()
+            );
             io::Error::new(io::ErrorKind::StorageFull, text)
         })
     }
@@ -254,7 +271,9 @@ impl Shared {
     /// Gives back what no table ever knew.
     pub fn give_back(&self, extents: &[Extent]) {
         let mut directory = self.directory();
-        extents.iter().for_each(|&extent| directory.space.give(extent));
+        extents
+            .iter()
+            .for_each(|&extent| directory.space.give(extent));
     }
 
     /// Puts all changes on the volume, durably, and with them what a file has. `loose` is free then.
@@ -296,7 +315,10 @@ impl Shared {
     /// A handle is closed.
     pub fn close(&self, file: FileId) {
         let mut directory = self.directory();
-        let entry = directory.files.get_mut(&file).expect("it stays while it is open");
+        let entry = directory
+            .files
+            .get_mut(&file)
+            .expect("it stays while it is open");
         entry.handles -= 1;
         directory.forget(file);
     }
@@ -360,14 +382,20 @@ impl VolumeDisk {
             true => Ok(()),
             false => Err(io::Error::new(
                 io::ErrorKind::StorageFull,
-                format!("the table of files is full with {}: larger segments make fewer of them", directory.files.len()),
+                format!(
+                    "the table of files is full with {}: larger segments make fewer of them",
+                    directory.files.len()
+                ),
             )),
         }
     }
 }
 
 fn not_found(name: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::NotFound, format!("{name}: there is no such file on the volume"))
+    io::Error::new(
+        io::ErrorKind::NotFound,
+        format!("{name}: there is no such file on the volume"),
+    )
 }
 
 fn check_name(name: &str) -> io::Result<()> {
@@ -419,7 +447,10 @@ impl Disk for VolumeDisk {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut directory = self.shared.directory();
-        let file = directory.names.remove(name).ok_or_else(|| not_found(name))?;
+        let file = directory
+            .names
+            .remove(name)
+            .ok_or_else(|| not_found(name))?;
         directory.pending.push(Change::Gone { file });
         directory.unlink(file);
         Ok(())
@@ -428,14 +459,20 @@ impl Disk for VolumeDisk {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         check_name(to)?;
         let mut directory = self.shared.directory();
-        let file = directory.names.remove(from).ok_or_else(|| not_found(from))?;
+        let file = directory
+            .names
+            .remove(from)
+            .ok_or_else(|| not_found(from))?;
         let name = to.to_string();
         if let Some(before) = directory.names.insert(name.clone(), file)
             && before != file
         {
             directory.unlink(before);
         }
-        let entry = directory.files.get_mut(&file).expect("named files are listed");
+        let entry = directory
+            .files
+            .get_mut(&file)
+            .expect("named files are listed");
         let weight = entry.weight();
         entry.name = Some(name.clone());
         let weight = entry.weight() as isize - weight as isize;
@@ -451,7 +488,9 @@ impl Disk for VolumeDisk {
     fn free(&self) -> io::Result<Option<u64>> {
         let directory = self.shared.directory();
         let waiting: u64 = directory.limbo.iter().map(|extent| extent.units).sum();
-        Ok(Some((directory.space.free() + waiting) * self.shared.layout.unit_bytes()))
+        Ok(Some(
+            (directory.space.free() + waiting) * self.shared.layout.unit_bytes(),
+        ))
     }
 
     fn unit(&self) -> u64 {
@@ -462,7 +501,13 @@ impl Disk for VolumeDisk {
 /// The shape is part of what is on the volume, so that it cannot be opened with another.
 impl std::fmt::Debug for VolumeDisk {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Shape { blocks, stripe_blocks } = self.shared.layout.shape;
-        write!(formatter, "VolumeDisk of {blocks} blocks in stripes of {stripe_blocks}")
+        let Shape {
+            blocks,
+            stripe_blocks,
+        } = self.shared.layout.shape;
+        write!(
+            formatter,
+            "VolumeDisk of {blocks} blocks in stripes of {stripe_blocks}"
+        )
     }
 }

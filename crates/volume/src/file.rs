@@ -160,7 +160,11 @@ impl Body {
 
     /// Reads whole blocks of the file.
     fn read_blocks(&self, shared: &Shared, start: u64, buffer: &mut [u8]) -> io::Result<()> {
-        read_places(shared, &self.places(shared, start..start + buffer.len() as u64), buffer)
+        read_places(
+            shared,
+            &self.places(shared, start..start + buffer.len() as u64),
+            buffer,
+        )
     }
 
     /// Writes out what the window has and the volume has not.
@@ -171,7 +175,10 @@ impl Body {
         if !window.dirty.is_empty() {
             let stripe = shared.layout.shape.stripe_blocks as usize * BLOCK;
             let mut range = window.worth_writing(stripe);
-            if range.start < window.fresh && !shared.blocks.is_whole() && self.relocate(shared, window.start) {
+            if range.start < window.fresh
+                && !shared.blocks.is_whole()
+                && self.relocate(shared, window.start)
+            {
                 range = 0..window.bytes.len();
             }
             let start = window.start + range.start as u64;
@@ -196,7 +203,11 @@ impl Body {
     /// no room: then it is better to write in place than not at all.
     fn relocate(&mut self, shared: &Shared, start: u64) -> bool {
         let index = start / shared.layout.unit_bytes();
-        let Some(new) = shared.take(None, 1).ok().and_then(|found| found.first().copied()) else {
+        let Some(new) = shared
+            .take(None, 1)
+            .ok()
+            .and_then(|found| found.first().copied())
+        else {
             return false;
         };
         let mut before = 0;
@@ -208,10 +219,19 @@ impl Body {
                 continue;
             }
             let (old, end) = (extent.start + inside, extent.start + extent.units);
-            self.add(Extent { start: extent.start, units: inside });
+            self.add(Extent {
+                start: extent.start,
+                units: inside,
+            });
             self.add(new);
-            self.add(Extent { start: old + 1, units: end - old - 1 });
-            self.loose.push(Extent { start: old, units: 1 });
+            self.add(Extent {
+                start: old + 1,
+                units: end - old - 1,
+            });
+            self.loose.push(Extent {
+                start: old,
+                units: 1,
+            });
         }
         self.is_news = true;
         true
@@ -228,7 +248,11 @@ impl Body {
 
     /// Brings the window to the unit that begins at `start`.
     fn look_at(&mut self, shared: &Shared, start: u64) -> io::Result<&mut Window> {
-        if self.window.as_ref().is_none_or(|window| window.start != start) {
+        if self
+            .window
+            .as_ref()
+            .is_none_or(|window| window.start != start)
+        {
             self.write_out(shared)?;
             let mut bytes = vec![0; shared.layout.unit_bytes() as usize];
             let there = self.len.saturating_sub(start).min(bytes.len() as u64) as usize;
@@ -237,7 +261,11 @@ impl Body {
             // Whatever is behind the end is not the file's.
             bytes[there..].fill(0);
             let stripe = shared.layout.shape.stripe_blocks as usize * BLOCK;
-            let counts = self.len.max(self.synced).saturating_sub(start).min(bytes.len() as u64);
+            let counts = self
+                .len
+                .max(self.synced)
+                .saturating_sub(start)
+                .min(bytes.len() as u64);
             self.window = Some(Window {
                 start,
                 bytes,
@@ -257,7 +285,11 @@ impl Body {
             let inside = (at - start) as usize;
             let (now, later) = rest.split_at(rest.len().min(unit as usize - inside));
             if now.len() as u64 == unit {
-                if self.window.as_ref().is_some_and(|window| window.start == start) {
+                if self
+                    .window
+                    .as_ref()
+                    .is_some_and(|window| window.start == start)
+                {
                     self.window = None;
                 }
                 if start < self.len.max(self.synced) && !shared.blocks.is_whole() {
@@ -314,7 +346,9 @@ impl Body {
         self.len = len;
         self.ended = true;
         match &mut self.window {
-            Some(window) if window.start < len.next_multiple_of(unit) => window.cut((len - window.start) as usize),
+            Some(window) if window.start < len.next_multiple_of(unit) => {
+                window.cut((len - window.start) as usize)
+            }
             window => *window = None,
         }
     }
@@ -347,7 +381,11 @@ impl Window {
         let first = dirty.start / stripe * stripe;
         let last = (dirty.end - 1) / stripe * stripe;
         let start = if is_worth(first) { first } else { dirty.start };
-        let end = if is_worth(last) { last + stripe } else { dirty.end };
+        let end = if is_worth(last) {
+            last + stripe
+        } else {
+            dirty.end
+        };
         start..end
     }
 }
@@ -379,9 +417,16 @@ fn read_bytes(shared: &Shared, at: u64, buffer: &mut [u8]) -> io::Result<()> {
 impl File for OpenFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         let body = self.inode.body();
-        let end = offset.checked_add(buffer.len() as u64).filter(|&end| end <= body.len);
+        let end = offset
+            .checked_add(buffer.len() as u64)
+            .filter(|&end| end <= body.len);
         let Some(end) = end else {
-            let text = format!("{}: {} bytes at {offset} of a file of {}", self.name, buffer.len(), body.len);
+            let text = format!(
+                "{}: {} bytes at {offset} of a file of {}",
+                self.name,
+                buffer.len(),
+                body.len
+            );
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         };
         // What the window has is copied; the rest is read when nobody has to wait for it.
@@ -395,7 +440,8 @@ impl File for OpenFile {
         if let (Some(window), false) = (&body.window, held.is_empty()) {
             let from = (held.start - window.start) as usize;
             let len = (held.end - held.start) as usize;
-            buffer[(held.start - offset) as usize..][..len].copy_from_slice(&window.bytes[from..from + len]);
+            buffer[(held.start - offset) as usize..][..len]
+                .copy_from_slice(&window.bytes[from..from + len]);
         }
         let outside = match held.is_empty() {
             true => [offset..end, end..end],
@@ -422,7 +468,11 @@ impl File for OpenFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let _alone = self.inode.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self
+            .inode
+            .syncing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let shared = &self.shared;
         let sync = || {
             let (news, loose) = {
@@ -471,7 +521,8 @@ impl File for OpenFile {
 
     fn reserve(&self, len: u64) -> io::Result<()> {
         let mut body = self.inode.body();
-        body.cover(&self.shared, len).map_err(|error| self.at(error))
+        body.cover(&self.shared, len)
+            .map_err(|error| self.at(error))
     }
 
     fn len(&self) -> io::Result<u64> {

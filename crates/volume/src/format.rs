@@ -58,7 +58,10 @@ impl Layout {
         let all = shape.blocks / unit_blocks;
         let wanted = (all * TABLE_SHARE).div_ceil(BLOCK as u64);
         let most = (shape.blocks / LARGE_SHARE).max((1 << 20) / BLOCK as u64);
-        let table = wanted.min(most).max(LEAST_TABLE).max(LEAST_TABLE_UNITS * unit_blocks);
+        let table = wanted
+            .min(most)
+            .max(LEAST_TABLE)
+            .max(LEAST_TABLE_UNITS * unit_blocks);
         let table_blocks = table.next_multiple_of(unit_blocks);
         let mut layout = Layout {
             volume,
@@ -67,7 +70,9 @@ impl Layout {
             table_blocks,
             units: 0,
         };
-        layout.units = all.checked_sub(layout.first_unit()).filter(|&units| units > 0)?;
+        layout.units = all
+            .checked_sub(layout.first_unit())
+            .filter(|&units| units > 0)?;
         Some(layout)
     }
 
@@ -408,7 +413,9 @@ mod tests {
                 let Some(layout) = Layout::new(volume(), shape) else {
                     continue;
                 };
-                assert!(layout.unit_bytes() >= LEAST_UNIT && layout.unit_blocks % stripe_blocks == 0);
+                assert!(
+                    layout.unit_bytes() >= LEAST_UNIT && layout.unit_blocks % stripe_blocks == 0
+                );
                 assert!(layout.table(0) >= 2 * layout.unit_blocks);
                 assert!(layout.table(1) + layout.table_blocks <= layout.block(0));
                 assert!(layout.block(layout.units) <= blocks);
@@ -431,7 +438,11 @@ mod tests {
     fn any_bytes_are_read_without_harm() {
         let mut rng = SimRng::new(1);
         for turn in 0..20_000 {
-            let mut bytes = golden(if turn % 2 == 0 { "superblock" } else { "record" });
+            let mut bytes = golden(if turn % 2 == 0 {
+                "superblock"
+            } else {
+                "record"
+            });
             for _ in 0..rng.between(1, 4) {
                 let at = rng.below(bytes.len() as u64) as usize;
                 bytes[at] = rng.next_u64() as u8;

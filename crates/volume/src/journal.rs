@@ -65,9 +65,12 @@ impl Journal {
         for place in 0..2 {
             let mut head = vec![0; BLOCK];
             blocks.read(layout.table(place), &mut head)?;
-            let header = Header::decode(&head, &layout.volume).filter(|header| header.sequence == 0);
+            let header =
+                Header::decode(&head, &layout.volume).filter(|header| header.sequence == 0);
             if let Some(header) = header
-                && found.is_none_or(|(_, before): (usize, Header)| before.generation < header.generation)
+                && found.is_none_or(|(_, before): (usize, Header)| {
+                    before.generation < header.generation
+                })
             {
                 found = Some((place, header));
             }
@@ -99,11 +102,14 @@ impl Journal {
         let stripe = self.layout.shape.stripe_blocks;
         loop {
             let places = [self.at, self.at.next_multiple_of(stripe)];
-            let found = places.into_iter().find_map(|at| Some((at, self.record(bytes, at)?)));
+            let found = places
+                .into_iter()
+                .find_map(|at| Some((at, self.record(bytes, at)?)));
             let Some((at, (header, body))) = found else {
                 break;
             };
-            let changes = Change::decode_all(body).ok_or_else(|| self.damage("a change that is none"))?;
+            let changes =
+                Change::decode_all(body).ok_or_else(|| self.damage("a change that is none"))?;
             changes.into_iter().for_each(|change| table.apply(change));
             self.at = at + header.blocks(self.layout.shape);
             self.sequence += 1;
@@ -111,9 +117,13 @@ impl Journal {
         // Each record was durable before the next was begun, and a snapshot's changes before its header.
         let next = self.at.next_multiple_of(stripe);
         let behind = (self.at + 1..self.layout.table_blocks).filter(|&at| at != next);
-        let later = behind.into_iter().any(|at| self.header(bytes, at).is_some());
+        let later = behind
+            .into_iter()
+            .any(|at| self.header(bytes, at).is_some());
         match self.sequence == 0 || later {
-            true => Err(self.damage("a record of the table that cannot be read, and others behind it")),
+            true => {
+                Err(self.damage("a record of the table that cannot be read, and others behind it"))
+            }
             false => Ok(table),
         }
     }
@@ -174,7 +184,10 @@ impl Journal {
         let end = if last >= at { last + stripe } else { end };
         bytes.resize((end - at) as usize * BLOCK, 0);
         let start = self.layout.table(self.place) + at;
-        let written = self.blocks.write(start, &bytes).and_then(|()| self.blocks.flush());
+        let written = self
+            .blocks
+            .write(start, &bytes)
+            .and_then(|()| self.blocks.flush());
         self.note(written)?;
         self.at = at + header.blocks(self.layout.shape);
         self.sequence += 1;
@@ -187,7 +200,10 @@ impl Journal {
         let shape = self.layout.shape;
         let stripe = shape.stripe_blocks as usize * BLOCK;
         if header.blocks(shape).next_multiple_of(shape.stripe_blocks) > self.layout.table_blocks {
-            return Err(io::Error::new(io::ErrorKind::StorageFull, "the table of files is full"));
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the table of files is full",
+            ));
         }
         let (blocks, place) = (self.blocks.clone(), 1 - self.place);
         let start = self.layout.table(place);

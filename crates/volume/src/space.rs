@@ -57,7 +57,9 @@ impl Space {
         if let Some(start) = near.filter(|&start| start < self.units) {
             self.take_run(start, &mut left, &mut found);
         }
-        if left > 0 && let Some(start) = self.run_of(left) {
+        if left > 0
+            && let Some(start) = self.run_of(left)
+        {
             self.take_run(start, &mut left, &mut found);
         }
         while left > 0 {
@@ -120,7 +122,11 @@ impl Space {
 
     fn set(&mut self, extent: Extent, taken: bool) {
         for unit in extent.start..extent.start + extent.units {
-            assert_ne!(self.is_taken(unit), taken, "a unit is taken once and given back once");
+            assert_ne!(
+                self.is_taken(unit),
+                taken,
+                "a unit is taken once and given back once"
+            );
             self.taken[(unit / 64) as usize] ^= 1 << (unit % 64);
         }
         match taken {
@@ -144,10 +150,16 @@ mod tests {
         assert_eq!(space.take(None, 10), Some(vec![extent(0, 10)]));
         assert_eq!(space.take(Some(10), 5), Some(vec![extent(10, 5)]));
         assert!(space.claim(extent(20, 70)));
-        assert_eq!(space.take(Some(15), 6), Some(vec![extent(15, 5), extent(90, 1)]));
+        assert_eq!(
+            space.take(Some(15), 6),
+            Some(vec![extent(15, 5), extent(90, 1)])
+        );
         assert_eq!(space.free(), 9);
         space.give(extent(2, 4));
-        assert_eq!(space.take(None, 12), Some(vec![extent(91, 9), extent(2, 3)]));
+        assert_eq!(
+            space.take(None, 12),
+            Some(vec![extent(91, 9), extent(2, 3)])
+        );
         assert_eq!(space.take(None, 2), None);
         assert_eq!(space.take(None, 1), Some(vec![extent(5, 1)]));
         assert_eq!(space.free(), 0);

@@ -39,17 +39,25 @@ pub struct Table {
 impl Table {
     /// Does what a record says.
     pub fn apply(&mut self, change: Change) {
-        let (Change::Name { file, .. } | Change::Gone { file } | Change::Body { file, .. }) = &change;
+        let (Change::Name { file, .. } | Change::Gone { file } | Change::Body { file, .. }) =
+            &change;
         let file = *file;
         self.next = self.next.max(file.saturating_add(1));
         match change {
             Change::Name { name, .. } => {
-                let before = self.names.insert(name.clone(), file).filter(|&before| before != file);
+                let before = self
+                    .names
+                    .insert(name.clone(), file)
+                    .filter(|&before| before != file);
                 if let Some(before) = before {
                     self.files.remove(&before);
                 }
                 let told = self.files.entry(file).or_default();
-                if let Some(old) = told.name.replace(name).filter(|old| Some(old) != told.name.as_ref()) {
+                if let Some(old) = told
+                    .name
+                    .replace(name)
+                    .filter(|old| Some(old) != told.name.as_ref())
+                {
                     self.names.remove(&old);
                 }
             }
@@ -109,7 +117,9 @@ mod tests {
     }
 
     fn body(file: FileId, len: u64, extents: &[(u64, u64)]) -> Change {
-        let extents = extents.iter().map(|&(start, units)| Extent { start, units });
+        let extents = extents
+            .iter()
+            .map(|&(start, units)| Extent { start, units });
         Change::Body {
             file,
             len,
@@ -142,7 +152,11 @@ mod tests {
         ]);
         let space = table.settle(&layout()).unwrap();
         assert_eq!(table.names, BTreeMap::from([("a".to_string(), 2)]));
-        assert_eq!(table.files.len(), 1, "one was replaced, and one never had a name");
+        assert_eq!(
+            table.files.len(),
+            1,
+            "one was replaced, and one never had a name"
+        );
         assert_eq!((space.free(), table.next), (layout().units - 1, 4));
     }
 
@@ -156,7 +170,12 @@ mod tests {
             vec![name(1, "a"), body(1, 0, &[(layout().units, 1)])],
             vec![name(1, "a"), body(1, 0, &[(u64::MAX, u64::MAX)])],
             vec![name(1, "a"), body(1, 0, &[(0, 2), (1, 1)])],
-            vec![name(1, "a"), body(1, 1, &[(0, 1)]), name(2, "b"), body(2, 1, &[(0, 1)])],
+            vec![
+                name(1, "a"),
+                body(1, 1, &[(0, 1)]),
+                name(2, "b"),
+                body(2, 1, &[(0, 1)]),
+            ],
             vec![name(1, "")],
         ] {
             assert!(table(wrong.clone()).settle(&layout()).is_err(), "{wrong:?}");
@@ -174,7 +193,11 @@ mod tests {
                 changes.push(match rng.below(3) {
                     0 => name(file, *rng.pick(&["a", "b", ""])),
                     1 => Change::Gone { file },
-                    _ => body(file, number(&mut rng), &[(number(&mut rng), number(&mut rng))]),
+                    _ => body(
+                        file,
+                        number(&mut rng),
+                        &[(number(&mut rng), number(&mut rng))],
+                    ),
                 });
             }
             let _ = table(changes).settle(&layout());

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Options, Query};
-use seiner_model::{
-    Batch, Cell, Column, Interval, KeyError, Notation, Selector, SourceKey, Value,
-};
+use seiner_model::{Batch, Cell, Column, Interval, KeyError, Notation, Selector, SourceKey, Value};
 use seiner_platform::sim::SimRng;
 use seiner_platform::{Disk, File};
-use seiner_raid::{Array, Condition, Creation, Level, Member, Merging, Method, Ram, Running, Settings, create};
+use seiner_raid::{
+    Array, Condition, Creation, Level, Member, Merging, Method, Ram, Running, Settings, create,
+};
 use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk, clear};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,16 @@ impl Notation for Plain {
     }
 
     fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
-        let name = std::str::from_utf8(name).map_err(|error| KeyError::Notation(error.to_string()))?;
+        let name =
+            std::str::from_utf8(name).map_err(|error| KeyError::Notation(error.to_string()))?;
         SourceKey::new(name, std::iter::empty::<(&str, &str)>())
     }
 }
 
 fn devices(count: usize, bytes: u64) -> Vec<Arc<dyn Member>> {
-    (0..count).map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>).collect()
+    (0..count)
+        .map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>)
+        .collect()
 }
 
 /// A RAID 6 of six members with 4 × 16 KiB of data in a stripe.
@@ -79,13 +82,16 @@ fn a_file_that_is_written_from_one_end_to_the_other_makes_members_read_nothing()
     let disk = open(&array);
     let before = array.status().unwrap().counters;
     // As segments are written: several at a time, in pieces of pages, with room taken ahead, and ends given back.
-    let files: Vec<Arc<dyn File>> = (0..4).map(|at| disk.create(&format!("segment-{at}")).unwrap()).collect();
+    let files: Vec<Arc<dyn File>> = (0..4)
+        .map(|at| disk.create(&format!("segment-{at}")).unwrap())
+        .collect();
     for piece in 0..160u64 {
         for (at, file) in files.iter().enumerate() {
             let size = 4096 * (1 + (piece + at as u64) % 3);
             let len = file.len().unwrap();
             file.reserve(len + size).unwrap();
-            file.write_at(len, &vec![piece as u8; size as usize]).unwrap();
+            file.write_at(len, &vec![piece as u8; size as usize])
+                .unwrap();
         }
     }
     for file in &files {
@@ -117,9 +123,21 @@ fn a_volume_that_holds_anything_else_is_refused_until_it_is_cleared() {
     disk.create("a").unwrap();
     disk.sync_names().unwrap();
     drop(disk);
-    assert_eq!(VolumeDisk::open(blocks.clone(), [8; 16]).unwrap().list().unwrap(), ["a"]);
+    assert_eq!(
+        VolumeDisk::open(blocks.clone(), [8; 16])
+            .unwrap()
+            .list()
+            .unwrap(),
+        ["a"]
+    );
     clear(&*blocks).unwrap();
-    assert!(VolumeDisk::open(blocks, [8; 16]).unwrap().list().unwrap().is_empty());
+    assert!(
+        VolumeDisk::open(blocks, [8; 16])
+            .unwrap()
+            .list()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 fn options() -> Options {
@@ -141,7 +159,10 @@ fn append(engine: &Engine, from: i64) {
     let mut batch = Batch::new();
     for time in from..from + ROWS {
         let value = Value::F64((time * 7919 % 100_003) as f64 / 8.0);
-        let cell = Cell { field: b"value", value };
+        let cell = Cell {
+            field: b"value",
+            value,
+        };
         let name = [b"a", b"b", b"c"][time as usize % 3];
         batch.push(name, time, [cell]);
     }
@@ -185,7 +206,10 @@ fn a_store_loses_two_members_and_is_killed_again_and_again_and_loses_nothing() {
         let whole = found.iter().copied().eq(0..found.len() as i64);
         assert!(whole, "life {life}: rows are missing before the last");
         let count = found.len() as i64;
-        assert!(count >= acknowledged, "life {life}: {acknowledged} were acknowledged, {count} are there");
+        assert!(
+            count >= acknowledged,
+            "life {life}: {acknowledged} were acknowledged, {count} are there"
+        );
         acknowledged = count;
         let turns = rng.between(5, 60);
         for turn in 0..turns {
@@ -217,7 +241,10 @@ fn a_store_loses_two_members_and_is_killed_again_and_again_and_loses_nothing() {
 }
 
 fn without(members: &[Arc<dyn Member>], lost: &[usize]) -> Vec<Arc<dyn Member>> {
-    let there = members.iter().enumerate().filter(|(member, _)| !lost.contains(member));
+    let there = members
+        .iter()
+        .enumerate()
+        .filter(|(member, _)| !lost.contains(member));
     there.map(|(_, device)| device.clone()).collect()
 }
 

@@ -67,9 +67,16 @@ impl Model {
 
     fn explains(&self, found: &[u8]) -> bool {
         let lens = [Some(&self.synced), self.syncing.as_ref()];
-        let is_len = lens.into_iter().flatten().any(|bytes| bytes.len() == found.len());
+        let is_len = lens
+            .into_iter()
+            .flatten()
+            .any(|bytes| bytes.len() == found.len());
         let may_be = |(at, byte): (usize, &u8)| {
-            self.synced.get(at) == Some(byte) || self.since.get(at).is_some_and(|some| *byte < VALUES && some >> byte & 1 == 1)
+            self.synced.get(at) == Some(byte)
+                || self
+                    .since
+                    .get(at)
+                    .is_some_and(|some| *byte < VALUES && some >> byte & 1 == 1)
         };
         is_len && found.iter().enumerate().all(may_be)
     }
@@ -111,7 +118,10 @@ impl Blocks for Volume {
     fn write(&self, start: u64, bytes: &[u8]) -> io::Result<()> {
         let stripe = self.shape().stripe_blocks;
         let end = start + (bytes.len() / BLOCK) as u64;
-        self.unflushed.lock().unwrap().extend(start / stripe..end.div_ceil(stripe));
+        self.unflushed
+            .lock()
+            .unwrap()
+            .extend(start / stripe..end.div_ceil(stripe));
         self.blocks.write(start, bytes)
     }
 
@@ -166,7 +176,8 @@ impl World {
         let stripe_blocks = *rng.pick(&[1, 4, 16, 20]);
         let unit = stripe_blocks * 16u64.div_ceil(stripe_blocks);
         let shape = Shape {
-            blocks: unit * (2 + 2 * 64u64.div_ceil(unit).max(8) + rng.between(6, 20)) + rng.below(unit),
+            blocks: unit * (2 + 2 * 64u64.div_ceil(unit).max(8) + rng.between(6, 20))
+                + rng.below(unit),
             stripe_blocks,
         };
         let sim = SimDisk::new(seed);
@@ -268,7 +279,10 @@ impl World {
     fn some_file(&mut self) -> io::Result<Option<(Id, Arc<dyn File>)>> {
         if self.open.is_empty() || self.rng.chance(1, 4) {
             let names = self.seen();
-            let Some((name, id)) = names.iter().nth(self.rng.below(names.len().max(1) as u64) as usize) else {
+            let Some((name, id)) = names
+                .iter()
+                .nth(self.rng.below(names.len().max(1) as u64) as usize)
+            else {
                 return Ok(None);
             };
             let file = self.disk.open(name)?;
@@ -292,7 +306,9 @@ impl World {
             _ => len,
         };
         let value = self.rng.below(31) as usize;
-        let data: Vec<u8> = (0..bytes).map(|at| 1 + ((value + at / 997) % 31) as u8).collect();
+        let data: Vec<u8> = (0..bytes)
+            .map(|at| 1 + ((value + at / 997) % 31) as u8)
+            .collect();
         self.log.push(format!("write {bytes} at {offset} of {id}"));
         // A write that fails may have been begun.
         let before = self.models[&id].clone();
@@ -367,7 +383,11 @@ impl World {
         let end = start + self.rng.below((expected.len() - start) as u64 + 1) as usize;
         let mut found = vec![0; end - start];
         file.read_at(start as u64, &mut found)?;
-        assert!(found == expected[start..end], "{start} to {end} of {id}: {:?}", self.log);
+        assert!(
+            found == expected[start..end],
+            "{start} to {end} of {id}: {:?}",
+            self.log
+        );
         let beyond = file.read_at(expected.len() as u64, &mut [0]).unwrap_err();
         assert_eq!(beyond.kind(), io::ErrorKind::UnexpectedEof);
         Ok(())
@@ -379,7 +399,12 @@ impl World {
         while !self.sim.is_off() {
             match self.step() {
                 Err(error) if !self.sim.is_off() => {
-                    assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}: {:?}", self.log);
+                    assert_eq!(
+                        error.kind(),
+                        io::ErrorKind::StorageFull,
+                        "{error}: {:?}",
+                        self.log
+                    );
                 }
                 _ => {}
             }
@@ -437,7 +462,10 @@ impl World {
             names.keys().eq(found.keys()) && names.iter().all(|(name, id)| may_be(name, id))
         };
         let Some(names) = self.names.iter().rev().find(explains).cloned() else {
-            let lens: Vec<_> = found.iter().map(|(name, bytes)| (name, bytes.len())).collect();
+            let lens: Vec<_> = found
+                .iter()
+                .map(|(name, bytes)| (name, bytes.len()))
+                .collect();
             return Err(format!("found {lens:?}, known {:?}", self.names));
         };
         self.models = names
@@ -469,8 +497,12 @@ fn run(seed: u64, kind: Kind) -> Result<(), String> {
         let (cut, power) = (world.rng.between(1, most), world.rng.chance(3, 4));
         world.cycle(cut, power)
     });
-    done.and_then(|()| world.finish())
-        .map_err(|what| format!("seed {seed}, {kind:?}, {:?}: {what}\n{:?}", world.shape, world.log))
+    done.and_then(|()| world.finish()).map_err(|what| {
+        format!(
+            "seed {seed}, {kind:?}, {:?}: {what}\n{:?}",
+            world.shape, world.log
+        )
+    })
 }
 
 fn runs() -> u64 {
@@ -496,7 +528,11 @@ fn power_may_go_at_every_operation() {
     for seed in 0..6 {
         // The same run again and again, a little longer each time.
         for cut in 1..100 {
-            let kind = if seed % 2 == 0 { Kind::Whole } else { Kind::Degraded };
+            let kind = if seed % 2 == 0 {
+                Kind::Whole
+            } else {
+                Kind::Degraded
+            };
             let mut world = World::new(seed, kind);
             let done = world.cycle(cut, true).and_then(|()| world.finish());
             done.unwrap_or_else(|what| panic!("seed {seed}, cut {cut}: {what}\n{:?}", world.log));
@@ -506,13 +542,17 @@ fn power_may_go_at_every_operation() {
 
 #[test]
 fn a_volume_that_does_not_flush_is_found_out() {
-    let found = (0..40).filter(|&seed| run(seed, Kind::Forgetful).is_err()).count();
+    let found = (0..40)
+        .filter(|&seed| run(seed, Kind::Forgetful).is_err())
+        .count();
     assert!(found > 10, "{found} of 40");
 }
 
 #[test]
 fn a_volume_that_does_not_say_that_members_are_missing_is_found_out() {
-    let found = (0..60).filter(|&seed| run(seed, Kind::Secretive).is_err()).count();
+    let found = (0..60)
+        .filter(|&seed| run(seed, Kind::Secretive).is_err())
+        .count();
     assert!(found > 5, "{found} of 60");
 }
 

@@ -98,7 +98,9 @@ fn refusal(error: AssembleError) -> Failure {
     match error {
         AssembleError::System { .. } | AssembleError::Start(_) => Failure::Failed(error.into()),
         error => {
-            let text = error.to_string().replace("--degraded", "--array-degraded true");
+            let text = error
+                .to_string()
+                .replace("--degraded", "--array-degraded true");
             Failure::Usage(format!("array: {text}"))
         }
     }

@@ -473,7 +473,8 @@ impl Worker {
             Owed::Answer(answer) => answer.give(reply.result),
             Owed::Resync(stripe, answer) => {
                 // A doubtful stripe is as much in order as it can be, and on record as such.
-                let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. })) && !self.left_as_it_is();
+                let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }))
+                    && !self.left_as_it_is();
                 let regions = self.regions.as_mut().expect("only they ask for it");
                 regions.resynced(stripe, done);
                 if let Some(answer) = answer {
