@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use seiner_engine::{
     Class, Classes, Durability, Engine, Error, Keep, LogStatus, MergePolicy, Options, Status,
 };
-use seiner_model::{SourceId, SourceKey};
+use seiner_model::{Column, Columns, FieldColumn, SourceId, SourceKey, Strings};
 use seiner_platform::sim::SimClock;
 use seiner_platform::{Clock, Directory, SystemClock};
 use std::path::Path;
@@ -19,8 +19,11 @@ use std::time::{Duration, Instant};
 
 /// Segments of a budget: 4,000 sources of 50 blocks at V = 0.8 in segments of 400.
 const SEGMENTS: u64 = 625;
-/// Rows of a batch.
+/// Rows of a batch of floats, of many sources; and of one of texts, of one source.
 const BATCH: usize = 1024;
+const TEXTS: usize = 4;
+/// The letters and digits that texts are cut from.
+const LETTERS: usize = 8 << 20;
 /// Rows of all sources in a second of the store's clock.
 const ROWS_A_SECOND: u64 = 100_000;
 /// Rows of each source from which it is measured how many bytes a row takes in a block.
@@ -59,6 +62,34 @@ pub struct Load {
     /// Um.
     pub merge_from: f64,
     pub policy: MergePolicy,
+    pub values: Values,
+}
+
+/// What rows hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Values {
+    /// A float that does not compress: a row takes some 10 bytes in a block.
+    Floats,
+    /// A text of so many random letters and digits: many bytes for little work of the processor.
+    Texts(u32),
+}
+
+impl Values {
+    /// Rows of a batch.
+    fn batch(self) -> usize {
+        match self {
+            Values::Floats => BATCH,
+            Values::Texts(_) => TEXTS,
+        }
+    }
+
+    /// Rows of each source from which it is measured how many bytes a row takes.
+    fn probe_rows(self, block_bytes: u32) -> usize {
+        match self {
+            Values::Floats => PROBE_ROWS,
+            Values::Texts(bytes) => 5 * (block_bytes / bytes) as usize,
+        }
+    }
 }
 
 impl Load {
@@ -75,6 +106,18 @@ impl Load {
             lanes: 32,
             merge_from: 0.95,
             policy,
+            values: Values::Floats,
+        }
+    }
+
+    /// The same with blocks of another size, as many a ring.
+    pub fn with_blocks(self, block_bytes: u32) -> Load {
+        let sources =
+            f64::from(self.sources) * f64::from(self.block_bytes) / f64::from(block_bytes);
+        Load {
+            sources: (sources as u32).max(16),
+            block_bytes,
+            ..self
         }
     }
 
@@ -224,9 +267,7 @@ pub struct Running {
     clock: SimClock,
     /// Time between rows, ns.
     step: i64,
-    ids: Vec<SourceId>,
-    draw: Alias,
-    random: Random,
+    feed: Feed,
     decided: i64,
     _folder: tempfile::TempDir,
 }
@@ -243,15 +284,13 @@ impl Running {
         let clock = SimClock::new(0);
         let disk = Directory::open(folder.path())?;
         let engine = Engine::open(Arc::new(disk), Arc::new(clock.clone()), options)?;
-        let (ids, draw, random) = sources(load, &engine)?;
+        let feed = Feed::new(load, &engine)?;
         Ok(Running {
             load: load.clone(),
             engine,
             clock,
             step: 1_000_000_000 / ROWS_A_SECOND as i64,
-            ids,
-            draw,
-            random,
+            feed,
             decided: i64::MIN,
             _folder: folder,
         })
@@ -266,8 +305,7 @@ impl Running {
         let mut last = before.clone();
         while last.block_bytes_sealed - before.block_bytes_sealed < bytes {
             for _ in 0..16 {
-                self.batch()?;
-                rows += BATCH as u64;
+                rows += self.batch()? as u64;
             }
             last = self.engine.status();
         }
@@ -282,24 +320,20 @@ impl Running {
         Ok(stretch)
     }
 
-    fn batch(&mut self) -> Result<()> {
-        let step = self.step;
+    /// Answers how many rows there were.
+    fn batch(&mut self) -> Result<usize> {
+        let rows = self.load.values.batch();
         let now = self.clock.now();
-        let (sources, values) = rows(&self.ids, &self.draw, &mut self.random);
-        let times: Vec<i64> = (0..BATCH as i64).map(|row| now + row * step).collect();
-        self.clock.advance(BATCH as u64 * step as u64);
-        match self
-            .engine
-            .append_samples("value", &sources, &times, &values)
-        {
-            Ok(_) => {}
+        self.clock.advance(rows as u64 * self.step as u64);
+        match self.feed.batch(&self.engine, now, self.step) {
+            Ok(()) => {}
             Err(error @ Error::Full { .. }) => {
                 return Err(error).with_context(|| format!("{:?}", self.load));
             }
             Err(error) => return Err(error.into()),
         }
         while self.engine.step()? {}
-        Ok(())
+        Ok(rows)
     }
 
     /// Mean D of what was merged since the last call, as far as it is remembered.
@@ -323,9 +357,7 @@ pub struct Served {
     engine: Arc<Engine>,
     /// When the next row was measured.
     time: i64,
-    ids: Vec<SourceId>,
-    draw: Alias,
-    random: Random,
+    feed: Feed,
     folder: tempfile::TempDir,
 }
 
@@ -344,13 +376,11 @@ impl Served {
         }
         let folder = tempfile::tempdir_in(output)?;
         let engine = Engine::open_directory(folder.path(), options)?;
-        let (ids, draw, random) = sources(load, &engine)?;
+        let feed = Feed::new(load, &engine)?;
         Ok(Served {
             engine,
             time: SystemClock::new().now(),
-            ids,
-            draw,
-            random,
+            feed,
             folder,
         })
     }
@@ -360,7 +390,7 @@ impl Served {
         let until = self.status().block_bytes_sealed + bytes;
         while self.status().block_bytes_sealed < until {
             // To ask takes a look at all segments.
-            for _ in 0..64 {
+            for _ in 0..256 {
                 self.batch()?;
             }
         }
@@ -369,12 +399,8 @@ impl Served {
 
     /// Appends a batch of rows.
     pub fn batch(&mut self) -> Result<()> {
-        let (sources, values) = rows(&self.ids, &self.draw, &mut self.random);
-        let times = (0..BATCH as i64).map(|row| self.time + row * STEP);
-        let times: Vec<i64> = times.collect();
-        self.time += BATCH as i64 * STEP;
-        self.engine
-            .append_samples("value", &sources, &times, &values)?;
+        self.feed.batch(&self.engine, self.time, STEP)?;
+        self.time += self.feed.values.batch() as i64 * STEP;
         Ok(())
     }
 
@@ -401,39 +427,95 @@ impl Drop for Served {
     }
 }
 
-/// Registers the sources of a load; and how they are drawn.
-fn sources(load: &Load, engine: &Engine) -> Result<(Vec<SourceId>, Alias, Random)> {
-    let classes = load.class_count();
-    let ids = (0..load.sources)
-        .map(|n| {
-            let key = SourceKey::new(format!("m{}", n % classes).as_str(), [("n", n.to_string())])?;
-            engine
-                .register(&key)?
-                .map_err(|reason| anyhow::anyhow!("{reason}"))
-        })
-        .collect::<Result<Vec<SourceId>>>()?;
-    let mut random = Random(0x5e1e_0001);
-    let sigma = match load.lives {
-        Lives::Rings { sigma } => sigma,
-        Lives::Ages { .. } => 0.0,
-    };
-    let rates: Vec<f64> = ids
-        .iter()
-        .map(|_| (random.normal() * sigma).exp())
-        .collect();
-    Ok((ids, Alias::new(&rates), random))
+/// What a store is fed.
+struct Feed {
+    ids: Vec<SourceId>,
+    draw: Alias,
+    random: Random,
+    values: Values,
+    /// Random letters and digits, if rows are texts.
+    letters: String,
 }
 
-/// The sources and values of a batch: values that do not compress.
-fn rows(ids: &[SourceId], draw: &Alias, random: &mut Random) -> (Vec<SourceId>, Vec<f64>) {
-    let mut sources = Vec::with_capacity(BATCH);
-    let mut values = Vec::with_capacity(BATCH);
-    for _ in 0..BATCH {
-        let bits = random.next();
-        sources.push(ids[draw.pick(bits, random)]);
-        values.push(f64::from_bits(random.next() >> 2));
+impl Feed {
+    /// Registers the sources of a load.
+    fn new(load: &Load, engine: &Engine) -> Result<Feed> {
+        let classes = load.class_count();
+        let ids = (0..load.sources)
+            .map(|n| {
+                let measurement = format!("m{}", n % classes);
+                let key = SourceKey::new(measurement.as_str(), [("n", n.to_string())])?;
+                engine
+                    .register(&key)?
+                    .map_err(|reason| anyhow::anyhow!("{reason}"))
+            })
+            .collect::<Result<Vec<SourceId>>>()?;
+        let mut random = Random(0x5e1e_0001);
+        let sigma = match load.lives {
+            Lives::Rings { sigma } => sigma,
+            Lives::Ages { .. } => 0.0,
+        };
+        let rates: Vec<f64> = ids
+            .iter()
+            .map(|_| (random.normal() * sigma).exp())
+            .collect();
+        let letters = match load.values {
+            Values::Floats => String::new(),
+            Values::Texts(_) => (0..LETTERS).map(|_| random.letter()).collect(),
+        };
+        Ok(Feed {
+            draw: Alias::new(&rates),
+            ids,
+            random,
+            values: load.values,
+            letters,
+        })
     }
-    (sources, values)
+
+    /// Appends a batch, the first row at a time in ns, the others `step` after each other.
+    fn batch(&mut self, engine: &Engine, time: i64, step: i64) -> Result<(), Error> {
+        let times = (0..self.values.batch() as i64).map(|row| time + row * step);
+        let times: Vec<i64> = times.collect();
+        match self.values {
+            Values::Floats => {
+                let (sources, values) = self.floats();
+                engine.append_samples("value", &sources, &times, &values)?;
+            }
+            Values::Texts(bytes) => {
+                let (source, fields) = (self.source(), vec![self.texts(bytes as usize)]);
+                engine.append_columns(source, &["value"], &Columns { times, fields })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn source(&mut self) -> SourceId {
+        let bits = self.random.next();
+        self.ids[self.draw.pick(bits, &mut self.random)]
+    }
+
+    /// The sources and values of a batch: values that do not compress.
+    fn floats(&mut self) -> (Vec<SourceId>, Vec<f64>) {
+        let mut sources = Vec::with_capacity(BATCH);
+        let mut values = Vec::with_capacity(BATCH);
+        for _ in 0..BATCH {
+            sources.push(self.source());
+            values.push(f64::from_bits(self.random.next() >> 2));
+        }
+        (sources, values)
+    }
+
+    fn texts(&mut self, bytes: usize) -> FieldColumn {
+        let mut texts = Strings::default();
+        for _ in 0..TEXTS {
+            let from = self.random.next() as usize % (LETTERS - bytes);
+            texts.push(&self.letters[from..from + bytes]);
+        }
+        FieldColumn {
+            present: None,
+            values: Column::Str(texts),
+        }
+    }
 }
 
 fn difference(before: &Status, after: &Status) -> Stretch {
@@ -468,7 +550,8 @@ fn measure(load: &Load, step: i64) -> Result<Measured> {
     };
     let mut running = Running::open(&probe, probe.options(Classes::default()), folder.path())?;
     running.step = step;
-    for _ in 0..PROBE_ROWS * probe.sources as usize / BATCH {
+    let rows = probe.values.probe_rows(probe.block_bytes) * probe.sources as usize;
+    for _ in 0..rows / probe.values.batch() {
         running.batch()?;
     }
     let status = running.engine.status();
@@ -521,6 +604,13 @@ impl Random {
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^ bits >> 31
+    }
+
+    /// One of 64 letters, digits and signs.
+    fn letter(&mut self) -> char {
+        const SIGNS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        char::from(SIGNS[(self.next() >> 58) as usize])
     }
 
     /// Between 0 and 1.

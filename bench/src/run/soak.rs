@@ -1,6 +1,6 @@
 //! `soak`: a small volume, nearly full, overwritten hundreds of times.
 
-use crate::log::load::{Load, Served};
+use crate::log::load::{Load, Served, Values};
 use crate::process::DiskUse;
 use crate::report::{Check, Places, Relation, Report, Table, cell};
 use anyhow::Result;
@@ -29,6 +29,9 @@ pub struct Settings {
 const SAMPLE: Duration = Duration::from_millis(20);
 /// Um.
 const MERGE_FROM: f64 = 0.97;
+/// Rows and blocks are so large that the disk has to work more than the processor.
+const TEXT_BYTES: u32 = 4096;
+const BLOCK_BYTES: u32 = 64 << 10;
 /// Points of the table.
 const POINTS: u32 = 20;
 
@@ -46,7 +49,8 @@ struct Point {
 }
 
 const PURPOSE: &str = "One store with its threads, the system's clock and a disk budget, interval durability. Rings of 50 \
-    blocks of 4 KiB, lognormal rates (σ = 0.5), overwritten at full speed. What the directory takes (the blocks that the \
+    blocks of 64 KiB, lognormal rates (σ = 0.5), rows of a random text of 4 KiB each, so that much is written for little work of \
+    the processor; overwritten at full speed. What the directory takes (the blocks that the \
     file system gave, every file in it) is added up fifty times a second by a thread of its own.";
 
 /// Runs it.
@@ -56,7 +60,8 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let budget = settings.volume << 20;
     let load = Load {
         merge_from: MERGE_FROM,
-        ..Load::rings(budget, settings.live, 0.5, MergePolicy::default())
+        values: Values::Texts(TEXT_BYTES),
+        ..Load::rings(budget, settings.live, 0.5, MergePolicy::default()).with_blocks(BLOCK_BYTES)
     };
     let mut store = Served::start(&load, budget, true, &places.output)?;
     let folder = store.folder().to_path_buf();

@@ -33,7 +33,7 @@ use seiner_platform::{Clock, Directory, Disk, SystemClock};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, LockResult, Mutex, MutexGuard};
 
 /// Staged bytes at which a writer writes the journal itself instead of leaving it to the keeper.
 const STAGING_LIMIT: usize = 2 << 20;
@@ -149,6 +149,17 @@ pub(crate) struct Opened {
     pub copied: HashSet<(u64, u64)>,
 }
 
+/// A panic under the lock would leave a row half accepted: then nothing may be written.
+fn refuse_after_panic(locked: LockResult<MutexGuard<'_, State>>) -> MutexGuard<'_, State> {
+    locked.unwrap_or_else(|poisoned| {
+        let mut state = poisoned.into_inner();
+        state
+            .poisoned
+            .get_or_insert_with(|| "a writer panicked".to_string());
+        state
+    })
+}
+
 impl Engine {
     /// Opens the store in a directory, which is created where it is missing and locked for this
     /// process, with threads that commit the journal and write segments. Close it before it is
@@ -260,14 +271,12 @@ impl Engine {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic under the lock would leave a row half accepted: then nothing may be written.
-        self.state.lock().unwrap_or_else(|poisoned| {
-            let mut state = poisoned.into_inner();
-            state
-                .poisoned
-                .get_or_insert_with(|| "a writer panicked".to_string());
-            state
-        })
+        refuse_after_panic(self.state.lock())
+    }
+
+    /// For writers, who take the lock again and again.
+    fn lock_after_others(&self) -> MutexGuard<'_, State> {
+        refuse_after_panic(self.state.lock_after_others())
     }
 
     pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
@@ -498,9 +507,8 @@ impl Engine {
 
     /// Lends a hand where the keeper does not keep up, so that nothing grows without bound.
     pub(crate) fn make_way(&self) -> Result<(), Error> {
-        self.state.give_way();
         let (staged, behind) = {
-            let state = self.lock();
+            let state = self.lock_after_others();
             let waiting = state.open.iter().map(OpenSegment::waiting).sum::<usize>() as u64;
             let journal_full = state.pins.bytes() >= state.options.journal_bytes
                 && (state.chapter_due || state.open.iter().any(|open| open.closed_at.is_some()));

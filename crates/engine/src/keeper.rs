@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How often segments are looked after when the journal asks for nothing.
 const STEP_EVERY: Duration = Duration::from_millis(100);
 /// How soon after there was something to do: a small store is full again before long.
-const STEP_AGAIN: Duration = Duration::from_millis(5);
+const STEP_AGAIN: Duration = Duration::from_millis(10);
 
 /// A running keeper.
 pub struct Keeper {

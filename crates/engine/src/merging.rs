@@ -91,23 +91,24 @@ impl Engine {
     fn decide(&self, writing: &mut Writing) -> Decision {
         let view = {
             let state = self.lock();
-            let mut fill = state.fill();
-            let eaten: HashSet<u64> = writing
-                .eaten
-                .iter()
-                .map(|eaten| eaten.segment.trailer.number)
-                .collect();
             let moment = state.retention.moment();
             let stats = state.tallies.values().map(|tally| tally.stat_at(&moment));
-            let (gone, mut segments): (Vec<SegmentStat>, Vec<SegmentStat>) =
-                stats.partition(|stat| eaten.contains(&stat.number));
-            segments.retain(|stat| !writing.unreadable.contains(&stat.number));
-            // Their room is as good as free.
-            let gone: u64 = gone.iter().map(|stat| stat.bytes).sum();
-            fill.used = fill.used.saturating_sub(gone);
-            (moment.now, fill, segments, state.least_dead_share())
+            let stats: Vec<SegmentStat> = stats.collect();
+            let fill = state.fill_of(stats.iter().map(|stat| stat.live).sum());
+            (moment.now, fill, stats, state.least_dead_share())
         };
-        let (now, fill, segments, least_dead_share) = view;
+        let (now, mut fill, mut segments, least_dead_share) = view;
+        let numbers = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.trailer.number);
+        let eaten: HashSet<u64> = numbers.collect();
+        // Their room is as good as free, and what is live of them is counted where it is now.
+        for gone in segments.extract_if(.., |stat| eaten.contains(&stat.number)) {
+            fill.used = fill.used.saturating_sub(gone.bytes);
+            fill.live = fill.live.saturating_sub(gone.live);
+        }
+        segments.retain(|stat| !writing.unreadable.contains(&stat.number));
         let decision = writing.policy.choose(&View {
             now,
             fill,
@@ -166,7 +167,7 @@ impl Engine {
             tally.is_foretold(&state.retention.moment())
         };
         if foretold {
-            self.survey_segment(writing, &self.segment(number))?;
+            self.survey_segments(writing, &[self.segment(number)])?;
         }
         let state = self.lock();
         let found = state.tallies[&number].stat;
@@ -189,38 +190,41 @@ impl Engine {
         let due: Vec<Arc<Segment>> = {
             let state = self.lock();
             let moment = state.retention.moment();
-            let is_due = |segment: &&Arc<Segment>| {
-                let tally = state.tallies.get(&segment.trailer.number);
-                tally.is_some_and(|tally| tally.is_due(&moment))
-            };
-            state
-                .sealed
-                .iter()
-                .filter(is_due)
-                .take(most)
-                .cloned()
-                .collect()
+            let due = state.tallies.values().filter(|tally| tally.is_due(&moment));
+            let due: Vec<u64> = due.take(most).map(|tally| tally.stat.number).collect();
+            let is_due = |segment: &&Arc<Segment>| due.contains(&segment.trailer.number);
+            match due.is_empty() {
+                true => return Ok(()),
+                false => state.sealed.iter().filter(is_due).cloned().collect(),
+            }
         };
-        for segment in due {
-            self.survey_segment(writing, &segment)?;
-        }
-        Ok(())
+        self.survey_segments(writing, &due)
     }
 
-    fn survey_segment(&self, writing: &mut Writing, segment: &Segment) -> Result<(), Error> {
-        let number = segment.trailer.number;
-        let Some(entries) = self.entries(writing, segment)? else {
-            return Ok(());
-        };
-        let elsewhere = |entry: &Entry| writing.is_elsewhere(number, entry);
-        let (mut state, survey) = self.survey(self.lock(), number, &entries, elsewhere);
-        let trailer = &segment.trailer;
-        let moment = state.retention.moment();
-        let tally = survey.tally(trailer.lane, segment.room(self.unit), trailer.born, &moment);
-        if tally.stat.live == 0 {
-            state.retention.note_past(&entries);
+    fn survey_segments(
+        &self,
+        writing: &mut Writing,
+        segments: &[Arc<Segment>],
+    ) -> Result<(), Error> {
+        let mut read = Vec::with_capacity(segments.len());
+        for segment in segments {
+            if let Some(entries) = self.entries(writing, segment)? {
+                read.push((segment, entries));
+            }
         }
-        state.tallies.insert(number, tally);
+        let mut state = self.lock();
+        for (segment, entries) in read {
+            let trailer = &segment.trailer;
+            let elsewhere = |entry: &Entry| writing.is_elsewhere(trailer.number, entry);
+            let survey;
+            (state, survey) = self.survey(state, trailer.number, &entries, elsewhere);
+            let moment = state.retention.moment();
+            let tally = survey.tally(trailer.lane, segment.room(self.unit), trailer.born, &moment);
+            if tally.stat.live == 0 {
+                state.retention.note_past(&entries);
+            }
+            state.tallies.insert(trailer.number, tally);
+        }
         Ok(())
     }
 
@@ -385,7 +389,11 @@ impl Engine {
     fn bring_down_quotas(&self, writing: &mut Writing) -> Result<(), Error> {
         let over: Vec<(u8, u64)> = {
             let state = self.lock();
-            let quota = |class: u8| state.retention.classes()[class as usize].keep.bytes;
+            let classes = state.retention.classes();
+            if classes.iter().all(|class| class.keep.bytes.is_none()) {
+                return Ok(());
+            }
+            let quota = |class: u8| classes[class as usize].keep.bytes;
             let live = state.live_by_class();
             let over = live.into_iter().filter_map(|(class, live)| {
                 let quota = quota(class)?;

@@ -98,12 +98,14 @@ pub(crate) fn on_disk(bytes: u64, unit: u64) -> u64 {
 impl State {
     /// How full the store is.
     pub fn fill(&self) -> Fill {
-        let (used, budget, reserved) = (self.used(), self.budget(), self.reserved());
         let moment = self.retention.moment();
-        let sealed = self
-            .tallies
-            .values()
-            .map(|tally| tally.stat_at(&moment).live);
+        let tallies = self.tallies.values();
+        self.fill_of(tallies.map(|tally| tally.stat_at(&moment).live).sum())
+    }
+
+    /// The same, when so many bytes are live in sealed segments.
+    pub fn fill_of(&self, sealed: u64) -> Fill {
+        let (used, budget, reserved) = (self.used(), self.budget(), self.reserved());
         let open = self.open.iter().map(OpenSegment::len);
         // In a small store, or one with much in memory, writers would stop before merging began.
         let writers = budget.saturating_sub(reserved + 2 * self.options.segment_bytes);
@@ -111,7 +113,7 @@ impl State {
         Fill {
             budget,
             used,
-            live: sealed.chain(open).sum(),
+            live: sealed + open.sum::<u64>(),
             reserved,
             um: self.options.merge_from.min(latest),
         }

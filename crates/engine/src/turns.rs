@@ -40,15 +40,20 @@ impl<T> Turns<T> {
         }
     }
 
-    /// For who takes the lock again and again, before he does: others who wait for it go first, if
-    /// they come at once.
-    pub fn give_way(&self) {
+    /// For who takes the lock again and again: others who wait for it go first, if they come at once.
+    /// They are soon done, so that it is not worth going to sleep.
+    pub fn lock_after_others(&self) -> LockResult<MutexGuard<'_, T>> {
         for _ in 0..LOOKS {
             if self.waiting.load(Ordering::Relaxed) == 0 {
-                return;
+                match self.mutex.try_lock() {
+                    Ok(guard) => return Ok(guard),
+                    Err(TryLockError::Poisoned(error)) => return Err(error),
+                    Err(TryLockError::WouldBlock) => {}
+                }
             }
             std::thread::yield_now();
         }
+        self.lock()
     }
 }
 
@@ -64,8 +69,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
-                    turns.give_way();
-                    let mut held = turns.lock().unwrap();
+                    let mut held = turns.lock_after_others().unwrap();
                     let until = Instant::now() + Duration::from_micros(200);
                     while Instant::now() < until {
                         *held += 1;

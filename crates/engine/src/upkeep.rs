@@ -376,19 +376,15 @@ impl Engine {
         // As before sealing.
         self.write_journal(true)?;
         self.write_catalog(writing)?;
-        for chapter in &mut writing.chapters {
-            while self.write_pieces(|number| number == chapter.number)? {}
-            let context = || format!("syncing {}", self.volume.name(chapter.number));
-            chapter.file.sync().map_err(sync_error(context))?;
-            let (from, to) = (
-                SlotState::Open(chapter.marked),
-                SlotState::Open(chapter.end),
-            );
-            self.volume.turn(chapter.number, from, to)?;
-            // The name it has now, whether it lasts or not.
-            open_mut(&mut self.lock(), chapter.number).marked = chapter.end;
-            chapter.marked = chapter.end;
-        }
+        let ended = |number| writing.chapters.iter().any(|one| one.number == number);
+        while self.write_pieces(ended)? {}
+        let mut marked = Vec::with_capacity(writing.chapters.len());
+        let result: Result<(), Error> = writing.chapters.iter_mut().try_for_each(|one| {
+            marked.push(self.mark(one)?);
+            Ok(())
+        });
+        self.note_marked(&marked);
+        result?;
         self.volume.sync()?;
         {
             let mut state = self.lock();
@@ -398,6 +394,27 @@ impl Engine {
             }
         }
         self.release_journal(true)
+    }
+
+    /// Lets a segment's name say that a chapter counts.
+    fn mark(&self, chapter: &mut Ended) -> Result<(u64, u64), Error> {
+        let context = || format!("syncing {}", self.volume.name(chapter.number));
+        chapter.file.sync().map_err(sync_error(context))?;
+        let (from, to) = (
+            SlotState::Open(chapter.marked),
+            SlotState::Open(chapter.end),
+        );
+        self.volume.turn(chapter.number, from, to)?;
+        chapter.marked = chapter.end;
+        Ok((chapter.number, chapter.end))
+    }
+
+    /// The names that segments have now, whether they last or not.
+    fn note_marked(&self, marked: &[(u64, u64)]) {
+        let mut state = self.lock();
+        for &(number, end) in marked {
+            open_mut(&mut state, number).marked = end;
+        }
     }
 
     fn close_chapters(&self, writing: &Writing, which: impl Fn(u64) -> bool) -> Vec<Ended> {

@@ -1,6 +1,6 @@
 //! A connection's thread: takes in all that has arrived, hands it to the session, writes all answers at once.
 
-use crate::link::Link;
+use crate::link::{Link, Outstanding};
 use crate::session::{End, Session};
 use rustix::buffer::spare_capacity;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -68,14 +68,16 @@ impl Connection<'_> {
             }
             let full = self.session.is_full();
             self.write()?;
+            let mut unanswered = None;
             if self.is_sent() {
                 if full && self.session.has_room() && closed.is_none() {
                     continue;
                 }
-                if !self.link.fall_asleep() {
+                unanswered = self.link.fall_asleep();
+                let Some(Outstanding { requests, .. }) = unanswered else {
                     continue;
-                }
-                if self.link.outstanding().requests == 0
+                };
+                if requests == 0
                     && let Some(closed) = closed
                 {
                     return Ok(closed);
@@ -85,8 +87,9 @@ impl Connection<'_> {
                 true => None,
                 false => Some(handshake.saturating_sub(started.elapsed())),
             };
-            let listen = closed.is_none() && self.is_sent() && self.session.has_room();
-            let arrived = self.wait(listen, wait)?;
+            let listened = unanswered
+                .filter(|&unanswered| closed.is_none() && self.session.has_room_beside(unanswered));
+            let arrived = self.wait(listened, wait)?;
             self.link.wake();
             if arrived && let Err(end) = self.read() {
                 closed = Some(end);
@@ -137,14 +140,15 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Waits for whatever there is to wait for; tells whether something arrived.
-    fn wait(&self, listen: bool, wait: Option<Duration>) -> Result<bool, Closed> {
+    /// Waits for whatever there is to wait for; tells whether something arrived. The client is listened to if it is known
+    /// what was unanswered when the link fell asleep.
+    fn wait(&self, listened: Option<Outstanding>, wait: Option<Duration>) -> Result<bool, Closed> {
         // Nobody will ring, so that reading may as well wait itself.
-        if listen && wait.is_none() && self.link.outstanding().requests == 0 {
+        if wait.is_none() && listened.is_some_and(|unanswered| unanswered.requests == 0) {
             return Ok(true);
         }
         let mut flags = PollFlags::empty();
-        flags.set(PollFlags::IN, listen);
+        flags.set(PollFlags::IN, listened.is_some());
         flags.set(PollFlags::OUT, !self.is_sent());
         let (socket, bell) = (self.socket.as_fd(), self.link.bell());
         let mut polled = [
@@ -193,6 +197,135 @@ impl Connection<'_> {
                 Err(Errno::CONNRESET) => return Err(Closed::HungUp),
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::export::{Command, Completion, Export, Shape};
+    use crate::link::Ticket;
+    use crate::memory::Memory;
+    use crate::server::{Limits, Offer};
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+
+    /// Says where a command is to be answered, and leaves that to somebody else.
+    struct Late(Mutex<Sender<Completion>>);
+
+    impl Export for Late {
+        fn shape(&self) -> Shape {
+            Memory::new(4096, 512).shape()
+        }
+
+        fn submit(&self, _: Command<'_>, completion: Completion) {
+            self.0.lock().unwrap().send(completion).unwrap();
+        }
+    }
+
+    fn late() -> (Session, Receiver<Completion>) {
+        let (left, found) = channel();
+        let offer = Offer::new("late", "", Arc::new(Late(Mutex::new(left))));
+        let session = Session::new([offer].into(), Limits::default()).unwrap();
+        (session, found)
+    }
+
+    /// A client that chose the export, and a thread that answers its commands in the moment in which the connection falls
+    /// asleep.
+    fn client() -> (UnixStream, [thread::JoinHandle<()>; 2]) {
+        let (mut client, server) = UnixStream::pair().unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let (session, left) = late();
+        let link = Arc::clone(session.link());
+        let answers = thread::spawn(move || {
+            for completion in left {
+                while !link.is_asleep() {
+                    thread::yield_now();
+                }
+                completion.done();
+            }
+        });
+        let serves = thread::spawn(move || {
+            serve(&server.into(), session, Duration::from_secs(20));
+        });
+        let mut hello = 3u32.to_be_bytes().to_vec();
+        hello.extend(b"IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0");
+        client.write_all(&hello).unwrap();
+        client
+            .read_exact(&mut [0; 18 + 20 + 12 + 20 + 14 + 20])
+            .unwrap();
+        (client, [answers, serves])
+    }
+
+    fn request(kind: u16) -> Vec<u8> {
+        let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
+        bytes.extend([0, 0]);
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(b"a cookie");
+        bytes.extend([0; 12]);
+        bytes
+    }
+
+    #[test]
+    fn an_answer_after_falling_asleep_is_not_waited_out_in_a_read() {
+        let (_client, server) = UnixStream::pair().unwrap();
+        let (session, _left) = late();
+        session.link().take(&mut Vec::new());
+        let socket = server.into();
+        let connection = Connection {
+            socket: &socket,
+            link: Arc::clone(session.link()),
+            session,
+            input: Vec::new(),
+            used: 0,
+            output: Vec::new(),
+            sent: 0,
+        };
+        let ticket = Ticket::new(&connection.link, [1; 8], false, None, 0);
+        let unanswered = connection.link.fall_asleep();
+        assert_eq!(unanswered.unwrap().requests, 1);
+        ticket.answer(Ok(&mut std::iter::empty()));
+        let arrived = connection.wait(unanswered, None).unwrap();
+        assert!(
+            !arrived,
+            "the bell woke it, for there is something to write"
+        );
+    }
+
+    #[test]
+    fn answers_that_come_while_falling_asleep_are_written() {
+        let (mut client, threads) = client();
+        for round in 0..5000 {
+            client.write_all(&request(3)).unwrap();
+            let answered = client.read_exact(&mut [0; 16]);
+            assert!(answered.is_ok(), "round {round}: {answered:?}");
+        }
+        drop(client);
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn the_last_answer_is_written_before_the_end() {
+        for round in 0..200 {
+            let (mut client, threads) = client();
+            client
+                .write_all(&[request(3), request(2)].concat())
+                .unwrap();
+            let mut answers = Vec::new();
+            client.read_to_end(&mut answers).unwrap();
+            assert_eq!(answers.len(), 16, "round {round}");
+            threads
+                .into_iter()
+                .for_each(|thread| thread.join().unwrap());
         }
     }
 }

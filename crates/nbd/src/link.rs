@@ -52,11 +52,7 @@ impl Link {
     }
 
     pub fn outstanding(&self) -> Outstanding {
-        let state = self.state();
-        Outstanding {
-            requests: state.requests,
-            bytes: state.reserved + state.out.len(),
-        }
+        self.state().outstanding()
     }
 
     /// All that is to be written; `buffer`, which is empty, takes its place.
@@ -64,16 +60,25 @@ impl Link {
         std::mem::swap(&mut self.state().out, buffer);
     }
 
-    /// Promises that the connection's thread will wait for the bell; false if there is something to write already.
-    pub fn fall_asleep(&self) -> bool {
+    /// Promises that the connection's thread will wait for the bell; none if there is something to write already.
+    ///
+    /// Whatever comes from now on rings. So the thread goes by what was outstanding at this moment: if it looked again, it
+    /// would take a request whose answer has just come, and was not written, for one that nothing is owed for.
+    pub fn fall_asleep(&self) -> Option<Outstanding> {
         let mut state = self.state();
         state.asleep = state.out.is_empty();
-        state.asleep
+        state.asleep.then(|| state.outstanding())
     }
 
     /// The connection's thread is awake again.
     pub fn wake(&self) {
         self.state().asleep = false;
+    }
+
+    /// Whether the next answer will ring.
+    #[cfg(test)]
+    pub fn is_asleep(&self) -> bool {
+        self.state().asleep
     }
 
     /// Wakes the connection's thread.
@@ -89,6 +94,15 @@ impl Link {
 
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
+    }
+}
+
+impl State {
+    fn outstanding(&self) -> Outstanding {
+        Outstanding {
+            requests: self.requests,
+            bytes: self.reserved + self.out.len(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::export::{Command, Completion};
 use crate::handshake::{Chosen, Handshake, greeting};
-use crate::link::{Link, Ticket};
+use crate::link::{Link, Outstanding, Ticket};
 use crate::protocol::{LARGEST_PAYLOAD, REQUEST_BYTES, command_flag};
 use crate::server::{Limits, Offer};
 use crate::transmission::{Request, Wish};
@@ -88,7 +88,11 @@ impl Session {
 
     /// Whether more may be taken in: not as long as too much is unanswered.
     pub(crate) fn has_room(&self) -> bool {
-        let outstanding = self.link.outstanding();
+        self.has_room_beside(self.link.outstanding())
+    }
+
+    /// Whether more may be taken in while so much is unanswered.
+    pub(crate) fn has_room_beside(&self, outstanding: Outstanding) -> bool {
         outstanding.requests < self.limits.requests && outstanding.bytes < self.limits.bytes
     }
 

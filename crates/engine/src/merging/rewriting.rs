@@ -223,9 +223,10 @@ impl Engine {
             true => self.plan(live),
             false => (live, Vec::new()),
         };
+        let squeezes = (self.effort() == Effort::Best).then_some(&writing.squeezes);
         let mut copied = 0;
         for run in runs(copies, GAP) {
-            self.copy_run(&writing.squeezes, victims, &run)?;
+            self.copy_run(squeezes, victims, &run)?;
             copied += run.len;
             if copied >= READ {
                 self.write_all_pieces()?;
@@ -276,28 +277,28 @@ impl Engine {
 
     fn copy_run(
         &self,
-        squeezes: &Squeezes,
+        squeezes: Option<&Squeezes>,
         victims: &mut [Victim],
         run: &Run,
     ) -> Result<(), Error> {
-        let harder = self.effort() == Effort::Best;
         let victim = &mut victims[run.victim];
-        let bytes = self.read_run(&victim.segment, run)?;
+        let bytes = victim.segment.bytes_at(run.offset, run.len)?;
         let mut whole = Vec::with_capacity(run.entries.len());
         for entry in &run.entries {
             let at = (u64::from(entry.offset) - run.offset) as usize;
             let bytes = &bytes[at..at + entry.len as usize];
             if self.is_whole(victim, entry, bytes) {
-                let harder = harder && squeezes.is_worth_a_try();
-                let bytes = match harder {
-                    true => self.squeezed(bytes, squeezes),
-                    false => bytes.to_vec(),
+                let bytes = match squeezes.filter(|squeezes| squeezes.is_worth_a_try()) {
+                    Some(squeezes) => self.squeezed(bytes, squeezes),
+                    None => bytes.to_vec(),
                 };
                 whole.push((entry, bytes));
             }
         }
+        let mut read = run.len;
         for some in whole.chunks(COPIES_A_LOCK) {
             let mut state = self.lock();
+            state.counters.merge_read += std::mem::take(&mut read);
             for (entry, bytes) in some {
                 let into = state.add_copy(**entry, bytes)?;
                 victim.half.into.insert(into);
@@ -313,12 +314,6 @@ impl Engine {
     fn write_all_pieces(&self) -> Result<(), Error> {
         while self.write_pieces(|_| true)? {}
         Ok(())
-    }
-
-    fn read_run(&self, segment: &Segment, run: &Run) -> Result<Vec<u8>, Error> {
-        let bytes = segment.bytes_at(run.offset, run.len)?;
-        self.lock().counters.merge_read += run.len;
-        Ok(bytes)
     }
 
     /// Whether a block is as it was written. Damage is told, and the victim set aside in the end.
@@ -369,10 +364,11 @@ impl Engine {
         let live = sheaves
             .iter()
             .flat_map(|sheaf| sheaf.outputs.iter().flatten());
-        let mut blocks = Blocks::new();
+        let (mut blocks, mut read) = (Blocks::new(), 0);
         for run in runs(live.copied().collect(), GAP_BETWEEN_SOURCES) {
             let victim = &mut victims[run.victim];
-            let bytes = self.read_run(&victim.segment, &run)?;
+            let bytes = victim.segment.bytes_at(run.offset, run.len)?;
+            read += run.len;
             for entry in &run.entries {
                 let at = (u64::from(entry.offset) - run.offset) as usize;
                 let bytes = &bytes[at..at + entry.len as usize];
@@ -381,6 +377,7 @@ impl Engine {
                 }
             }
         }
+        self.lock().counters.merge_read += read;
         for sheaf in sheaves {
             let mut shade = sheaf.overlaps.then(Shade::default);
             // What is later overwrites what was before.

@@ -6,9 +6,9 @@ use crate::retention::expected::{Expected, Moment};
 use seiner_merge::{Death, SegmentStat};
 use std::cell::Cell;
 
-/// A segment is surveyed again when about this part of it should have died, or all that is left: so
-/// D is known as well as that, and no segment is surveyed more often than this and once.
-const SHARE: u64 = 16;
+/// A segment is surveyed again when about this part of it should have died, or all that is left: in
+/// between, D is what was foretold, and no segment is surveyed much more often than this.
+const SHARE: u64 = 4;
 /// Nothing is surveyed again so soon, ns.
 const SOON: i64 = 1_000_000;
 

@@ -34,8 +34,10 @@ impl Bell {
         }
     }
 
-    /// From now on rings are heard. Look for work once more after this, then sleep.
+    /// Forgets past rings; from now on they are heard. Look for work once more after this, then sleep.
     pub fn prepare(&self) {
+        // Not later: a ring after the last look for work must find its way into the sleep. It fails when nobody rang.
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
         self.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
@@ -45,7 +47,7 @@ impl Bell {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Sleeps until it rings or the time is over.
+    /// Sleeps until it has rung since [`Bell::prepare`] or the time is over.
     ///
     /// # Errors
     /// The system's.
@@ -59,14 +61,7 @@ impl Bell {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        self.hush();
         Ok(())
-    }
-
-    /// Forgets past rings.
-    pub fn hush(&self) {
-        // It fails when nobody rang.
-        let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 
     /// What becomes readable when it rings.

@@ -263,4 +263,23 @@ mod tests {
             driver.wait(None, || false).unwrap();
         }
     }
+
+    #[test]
+    fn a_bell_that_rings_after_the_last_look_for_work_is_heard() {
+        for method in [Method::Automatic, Method::Threads] {
+            let bell = Arc::new(Bell::new().unwrap());
+            let mut driver = Driver::new(method, bell.clone()).unwrap();
+            let long = Duration::from_secs(20);
+            for round in 0..10 {
+                let begin = Instant::now();
+                let rings = || {
+                    bell.ring();
+                    true
+                };
+                driver.wait(Some(long), rings).unwrap();
+                assert!(begin.elapsed() < long, "{method:?}, round {round}");
+                driver.take(&mut Vec::new());
+            }
+        }
+    }
 }

@@ -143,9 +143,8 @@ impl Ring {
         self.listening &= !bell;
     }
 
-    /// Sleeps until something ends, the bell rings or the time is over.
+    /// Sleeps until something ends, the bell has rung since [`Bell::prepare`], or the time is over.
     pub fn wait(&mut self, bell: &Bell, timeout: Option<Duration>) -> io::Result<()> {
-        bell.hush();
         if !self.listening {
             let poll = opcode::PollAdd::new(Fd(bell.event().as_raw_fd()), POLL_IN);
             self.push(poll.build().user_data(BELL));
