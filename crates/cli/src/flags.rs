@@ -27,9 +27,9 @@ impl SettingFlags {
 impl FromArgMatches for SettingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<SettingFlags, Error> {
         let given = TABLE.iter().filter_map(|setting| {
-            matches
-                .get_one::<String>(setting.name)
-                .map(|text| (setting.name, text.clone()))
+            let texts = matches.get_many::<String>(setting.name)?;
+            let texts: Vec<&str> = texts.map(String::as_str).collect();
+            Some((setting.name, texts.join(",")))
         });
         Ok(SettingFlags {
             config: matches.get_one::<PathBuf>("config").cloned(),
@@ -57,6 +57,11 @@ impl Args for SettingFlags {
             Arg::new(setting.name)
                 .long(setting.flag())
                 .value_name(setting.form)
+                .num_args(match setting.name {
+                    // So that a shell can name them all: --array /dev/sd?
+                    "array" => 1..=usize::MAX,
+                    _ => 1..=1,
+                })
                 .help(format!(
                     "{} [default: {}] [variable: {}]",
                     setting.help,

@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::flags::SettingFlags;
+use crate::raid::store::ArrayStore;
 use clap::Args;
 use seiner_server::Server;
 use std::io::{IsTerminal, stderr};
@@ -10,7 +11,8 @@ use tracing_subscriber::EnvFilter;
 /// Run the server: ports for writes and queries, the page, and the host's own sensors.
 ///
 /// Works without arguments: data go to ./seiner-data, HTTP is served on loopback, and the host's
-/// own sensors are recorded every second. SIGTERM and SIGINT stop it without loss.
+/// own sensors are recorded every second. SIGTERM and SIGINT stop it without loss. With --array, data
+/// go to an array that `seiner raid create` made, without a file system: docs/raid.md.
 #[derive(Args)]
 pub struct Serve {
     #[command(flatten)]
@@ -34,8 +36,16 @@ impl Serve {
             .with_writer(stderr)
             .with_ansi(stderr().is_terminal())
             .init();
-        seiner_server::run(settings, announce)?;
-        Ok(())
+        if settings.array.is_empty() {
+            seiner_server::run(None, settings, announce)?;
+            return Ok(());
+        }
+        let store = ArrayStore::start(&settings)?;
+        let served = seiner_server::run(Some(store.ground()), settings, announce);
+        // Whatever became of the server, the array is put in order.
+        let stopped = store.stop();
+        served?;
+        stopped
     }
 }
 

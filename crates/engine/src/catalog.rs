@@ -235,9 +235,9 @@ impl Catalog {
         })
     }
 
-    /// What both files take on the disk, in bytes.
-    pub fn room(&self) -> u64 {
-        2 * on_disk(self.len)
+    /// What both files take on a disk that gives out units of so many bytes.
+    pub fn room(&self, unit: u64) -> u64 {
+        2 * on_disk(self.len, unit)
     }
 
     /// Adds a frame; durable on return.

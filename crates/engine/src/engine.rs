@@ -59,6 +59,8 @@ pub struct Engine {
     pub(crate) files: Arc<Files>,
     /// R.
     pub(crate) segment_bytes: u64,
+    /// What files take on the disk is a multiple of so many bytes.
+    pub(crate) unit: u64,
     pub(crate) decisions: Mutex<Decisions>,
     durable: Durable,
     recovery: Recovery,
@@ -170,11 +172,16 @@ impl Engine {
     pub fn open_directory(path: &Path, options: Options) -> Result<Arc<Engine>, Error> {
         let context = || format!("opening {}", path.display());
         let disk = Directory::open(path).map_err(crate::error::io_error(context))?;
-        let engine = Arc::new(Engine::open(
-            Arc::new(disk),
-            Arc::new(SystemClock::new()),
-            options,
-        )?);
+        Engine::start(Arc::new(disk), options)
+    }
+
+    /// Opens the store on a disk, with threads as [`Engine::open_directory`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn start(disk: Arc<dyn Disk>, options: Options) -> Result<Arc<Engine>, Error> {
+        let clock = Arc::new(SystemClock::new());
+        let engine = Arc::new(Engine::open(disk, clock, options)?);
         let keeper = Keeper::start(&engine);
         *engine.keeper.lock().expect("nobody panics with the keeper") = Some(keeper);
         Ok(engine)
@@ -185,9 +192,12 @@ impl Engine {
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
-        options: Options,
+        mut options: Options,
     ) -> Result<Engine, Error> {
-        options.check()?;
+        let unit = disk.unit();
+        // A segment that ends with a unit leaves none of it empty, and on an array is whole stripes.
+        options.segment_bytes = options.segment_bytes.next_multiple_of(unit);
+        options.check_on(unit)?;
         let _span = tracing::trace_span!("start").entered();
         let durability = options.durability;
         let idle_tick_ns = (options.idle_seal.as_nanos() as u64 / u64::from(IDLE_TICKS)).max(1);
@@ -229,6 +239,7 @@ impl Engine {
             }),
             files: opened.files,
             segment_bytes,
+            unit,
             decisions: Mutex::default(),
             clock,
             durability,

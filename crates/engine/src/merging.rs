@@ -219,7 +219,7 @@ impl Engine {
             let survey;
             (state, survey) = self.survey(state, trailer.number, &entries, elsewhere);
             let moment = state.retention.moment();
-            let tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
+            let tally = survey.tally(trailer.lane, segment.room(self.unit), trailer.born, &moment);
             if tally.stat.live == 0 {
                 state.retention.note_past(&entries);
             }
@@ -279,7 +279,7 @@ impl Engine {
             writing.merging.remove(&number);
             let mut state = self.lock();
             state.remove_sealed(number);
-            state.graveyard_bytes += segment.room();
+            state.graveyard_bytes += segment.room(self.unit);
             drop(state);
             writing.graveyard.push((segment, slot));
         }
@@ -309,10 +309,10 @@ impl Engine {
         writing.graveyard.extend(gone);
         let mut state = self.lock();
         for (segment, slot) in &discarded {
-            state.graveyard_bytes -= segment.room();
+            state.graveyard_bytes -= segment.room(self.unit);
             state.counters.segments_dropped += 1;
             if *slot == SlotState::Damaged {
-                state.aside_bytes += segment.room();
+                state.aside_bytes += segment.room(self.unit);
             }
         }
         result
@@ -334,7 +334,11 @@ impl Engine {
         if writing.eaten.is_empty() {
             return Ok(false);
         }
-        let bytes: u64 = writing.eaten.iter().map(|eaten| eaten.segment.room()).sum();
+        let bytes: u64 = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.room(self.unit))
+            .sum();
         let waiting = self.waiting(writing);
         let room = {
             let state = self.lock();
@@ -409,7 +413,10 @@ impl Engine {
         let (written, budget) = {
             let state = self.lock();
             let budget = state.budget();
-            let eaten = writing.eaten.iter().map(|eaten| eaten.segment.room());
+            let eaten = writing
+                .eaten
+                .iter()
+                .map(|eaten| eaten.segment.room(self.unit));
             let coming = state.graveyard_bytes + eaten.sum::<u64>();
             if state.room_for_writers() + coming >= budget / AHEAD || !state.may_shed() {
                 return Ok(false);

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::retention::class::Classes;
 use crate::room;
+use crate::segment::ALIGNMENT;
 use seiner_merge::Kind;
 use std::time::Duration;
 
@@ -78,8 +79,13 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a store can work with these settings.
+    /// Whether a store can work with these settings in a directory.
     pub fn check(&self) -> Result<(), Error> {
+        self.check_on(ALIGNMENT as u64)
+    }
+
+    /// Whether it can on a disk that gives out units of so many bytes.
+    pub(crate) fn check_on(&self, unit: u64) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Options(text));
         if !(256..=65_536).contains(&self.block_bytes) {
             return refuse(format!(
@@ -117,7 +123,7 @@ impl Options {
         if !(2..=256).contains(&self.lanes) {
             return refuse(format!("lanes = {} is not between 2 and 256", self.lanes));
         }
-        let least = self.least_disk();
+        let least = room::least_budget(self, unit);
         if let Some(disk) = self.disk.filter(|&disk| disk < least) {
             return refuse(format!(
                 "disk = {disk} bytes is too little: with journal_bytes = {} and segment_bytes = {}, \
@@ -133,9 +139,9 @@ impl Options {
         }
     }
 
-    /// The least `disk` with which a store of these settings can work.
+    /// The least `disk` with which a store of these settings can work in a directory.
     pub fn least_disk(&self) -> u64 {
-        room::least_budget(self)
+        room::least_budget(self, ALIGNMENT as u64)
     }
 
     /// The bytes of a write to a segment: all lanes together take a small part of the memory.

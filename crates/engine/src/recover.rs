@@ -51,9 +51,9 @@ pub(crate) fn open(
     let memory = options.durability == Durability::Memory;
     let file_bytes = options.journal_file_bytes();
     let mut recovery = Recovery::default();
-    let mut state = State::new(options, volume, names_seed);
+    let mut state = State::new(options, volume, names_seed, disk.unit());
     let catalog = read_catalog(&*disk, clock, &mut state, &mut recovery)?;
-    state.catalog_bytes = catalog.room();
+    state.catalog_bytes = catalog.room(state.unit);
     let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
     match told {
         Ok(told) => told
@@ -375,9 +375,10 @@ impl Found {
         state.retention.recall_pace(ends.collect());
         self.find_copies(&all, &open)?;
         let moment = state.retention.moment();
+        let unit = state.unit;
         let tallied = all.into_iter().map(|(segment, survey)| {
             let trailer = &segment.trailer;
-            let mut tally = survey.tally(trailer.lane, segment.room(), trailer.born, &moment);
+            let mut tally = survey.tally(trailer.lane, segment.room(unit), trailer.born, &moment);
             // What rings let go of is known only now that all is counted.
             tally.ask();
             (segment, tally)

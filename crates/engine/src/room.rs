@@ -68,24 +68,33 @@ pub fn ageing_room(options: &Options) -> u64 {
     }
 }
 
+/// Files besides segments of which the last unit may be next to empty: the journal's, the catalogs, the clock.
+const OTHER_FILES: u64 = 24;
+
+/// What those leave empty where the disk gives out more than pages.
+fn unit_room(unit: u64) -> u64 {
+    OTHER_FILES * unit.saturating_sub(ALIGNMENT as u64)
+}
+
 /// The size below which smaller segments waste more room than they save: open ones hold half of
 /// theirs back in every lane, and each of the C/s that there are has an index and ends that fill no
-/// block of the file system. The sum is least at √(2wC/lanes), and a quarter more at half of that.
-pub fn thrifty_segment(options: &Options) -> u64 {
-    let waste = 3.0 / 2.0 * ALIGNMENT as f64 * options.disk.unwrap_or(0) as f64;
+/// unit of the disk. The sum is least at √(2wC/lanes), and a quarter more at half of that.
+pub fn thrifty_segment(options: &Options, unit: u64) -> u64 {
+    let waste = 3.0 / 2.0 * unit as f64 * options.disk.unwrap_or(0) as f64;
     (2.0 * waste / f64::from(options.lanes)).sqrt() as u64 / 2
 }
 
 /// The least budget with which a store can work: beside journal and merge, some segments a lane
 /// would be too many for, and as many again to be dead.
-pub fn least_budget(options: &Options) -> u64 {
+pub fn least_budget(options: &Options, unit: u64) -> u64 {
     let levels = ageing_room(options);
-    SUNDRY + journal_room(options) + merge_room(options) + levels + 8 * options.segment_bytes
+    let others = SUNDRY + unit_room(unit) + journal_room(options);
+    others + merge_room(options) + levels + 8 * options.segment_bytes
 }
 
-/// What a file of so many bytes takes: file systems give out whole blocks.
-pub(crate) fn on_disk(bytes: u64) -> u64 {
-    bytes.next_multiple_of(ALIGNMENT as u64)
+/// What a file of so many bytes takes: disks give out whole units.
+pub(crate) fn on_disk(bytes: u64, unit: u64) -> u64 {
+    bytes.next_multiple_of(unit)
 }
 
 impl State {
@@ -115,9 +124,10 @@ impl State {
     /// What the store takes, everything counted before it is there.
     pub fn used(&self) -> u64 {
         let open = self.open.iter();
-        let open = open.map(|open| on_disk(open.reserved.max(open.len())));
+        let open = open.map(|open| on_disk(open.reserved.max(open.len()), self.unit));
         let journal = journal_room(&self.options).max(self.pins.bytes());
         SUNDRY
+            + unit_room(self.unit)
             + journal
             + self.catalog_bytes
             + self.sealed_bytes
@@ -147,7 +157,7 @@ impl State {
     /// none, that no store could work in what is left: that is no reason to let go of anything.
     pub fn is_crowded(&self) -> bool {
         let budget = self.options.disk;
-        self.room_on_disk < budget.unwrap_or_else(|| least_budget(&self.options))
+        self.room_on_disk < budget.unwrap_or_else(|| least_budget(&self.options, self.unit))
     }
 
     /// The class of the lowest priority among those that have something that may be shed.
@@ -253,7 +263,7 @@ impl State {
         let mut sealed = self.sealed.to_vec();
         for (segment, tally) in segments {
             self.fence_bytes += segment.memory();
-            self.sealed_bytes += segment.room();
+            self.sealed_bytes += segment.room(self.unit);
             self.tallies.insert(tally.stat.number, tally);
             sealed.push(segment);
         }
@@ -270,7 +280,7 @@ impl State {
         let segment = sealed.remove(at);
         self.sealed = Arc::new(sealed);
         self.fence_bytes -= segment.memory();
-        self.sealed_bytes -= segment.room();
+        self.sealed_bytes -= segment.room(self.unit);
         self.tallies.remove(&number);
         let lowest = self.tallies.values().map(|tally| tally.first_block).min();
         let open = self
@@ -389,7 +399,7 @@ impl Engine {
         for name in disk.list().map_err(io_error(context))? {
             if name.ends_with(DAMAGED) {
                 let file = disk.open(&name).map_err(io_error(context))?;
-                aside += on_disk(file.len().map_err(io_error(context))?);
+                aside += on_disk(file.len().map_err(io_error(context))?, disk.unit());
             }
         }
         self.lock().aside_bytes = aside;

@@ -98,6 +98,8 @@ pub struct Counters {
 /// See the module.
 pub struct State {
     pub options: Options,
+    /// What files take on the disk is a multiple of so many bytes.
+    pub unit: u64,
     journalled: bool,
     pub volume: Arc<dyn Volume>,
     /// Locked for writing only while a new source is registered.
@@ -170,8 +172,9 @@ pub struct State {
 
 impl State {
     /// An empty store.
-    pub fn new(options: Options, volume: Arc<dyn Volume>, names_seed: u64) -> State {
+    pub fn new(options: Options, volume: Arc<dyn Volume>, names_seed: u64, unit: u64) -> State {
         State {
+            unit,
             journalled: options.durability != Durability::Memory,
             volume,
             dictionary: Arc::default(),
@@ -185,7 +188,7 @@ impl State {
                 lanes: options.lanes,
                 segment_bytes: options.segment_bytes,
                 least_bytes: (options.segment_bytes / LEAST_SHARE)
-                    .max(room::thrifty_segment(&options)),
+                    .max(room::thrifty_segment(&options, unit)),
             }),
             retention: Retention::new(options.classes.clone(), options.disk),
             skips: HashMap::new(),

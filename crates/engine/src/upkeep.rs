@@ -333,7 +333,7 @@ impl Engine {
             let (lane, born) = (closed.trailer.lane, closed.trailer.born);
             let files = self.files.clone();
             let segment = Segment::new(closed.trailer, end.fence, files, end.name, end.total);
-            let tally = survey.tally(lane, segment.room(), born, &moment);
+            let tally = survey.tally(lane, segment.room(self.unit), born, &moment);
             sealed.push((Arc::new(segment), tally));
             durable.push((closed.number, closed.entries, born, end.index));
         }
@@ -474,7 +474,7 @@ impl Engine {
             // It stays until it is written: there may be no room now.
             writing.catalog.add(&writing.frame)?;
             writing.frame = Frame::default();
-            self.lock().catalog_bytes = writing.catalog.room();
+            self.lock().catalog_bytes = writing.catalog.room(self.unit);
         }
     }
 

@@ -31,6 +31,11 @@ pub trait Disk: Send + Sync {
     fn free(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
+
+    /// What files take of the disk is a multiple of so many bytes, and best written in multiples of them.
+    fn unit(&self) -> u64 {
+        4096
+    }
 }
 
 /// An open file.

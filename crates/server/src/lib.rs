@@ -10,6 +10,7 @@ mod delete;
 mod device;
 mod figures;
 mod gate;
+mod ground;
 mod history;
 mod host;
 mod http;
@@ -33,6 +34,7 @@ mod station;
 mod status;
 mod write;
 
+pub use ground::Ground;
 pub use history::{Period, Written};
 pub use layers::{DEFAULT_FILE, Effective, GivenClass, Layers, Origin, SettingsError};
 pub use refusal::Refusal;

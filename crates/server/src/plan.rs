@@ -1,6 +1,5 @@
 //! `/api/v1/plan`: the planner, for this machine and its data directory, as a form asks it.
 
-use crate::figures::Volume;
 use crate::refusal::Refusal;
 use crate::station::Station;
 use axum::Json;
@@ -98,7 +97,7 @@ fn observed(station: &Station) -> Observed {
 /// This machine; the room is what is free and what the store takes of it already.
 fn surroundings(station: &Station) -> Surroundings {
     let status = station.engine.status();
-    let volume = Volume::of(&station.settings.data);
+    let volume = station.volume();
     let own = status.journal_bytes + status.segment_bytes;
     Surroundings {
         ram: Meminfo::current().map_or(0.0, |memory| memory.mem_total as f64),

@@ -3,6 +3,7 @@
 //! A stop goes from the outside in: no new connections, requests in flight are finished, sensors
 //! end, and the store writes down what is in memory. So nothing acknowledged is lost.
 
+use crate::ground::Ground;
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
@@ -12,6 +13,7 @@ use crate::{line_tcp, listen, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -35,18 +37,39 @@ impl Server {
     /// If the settings expose the server unasked, the store cannot be opened, or an address
     /// cannot be listened on.
     pub async fn start(settings: Settings) -> Result<Server> {
+        Server::start_on(None, settings).await
+    }
+
+    /// The same on something other than a directory, if it is given.
+    ///
+    /// # Errors
+    /// As [`Server::start`].
+    pub async fn start_on(
+        ground: Option<Arc<dyn Ground>>,
+        mut settings: Settings,
+    ) -> Result<Server> {
         settings.check_exposure().map_err(|error| anyhow!(error))?;
-        let (data, options) = (settings.data.clone(), settings.options());
-        let opened =
-            tokio::task::spawn_blocking(move || Engine::open_directory(&data, options)).await?;
-        let engine = opened.with_context(|| {
-            format!(
+        if let Some(ground) = &ground {
+            let unit = ground.disk().unit();
+            let fitted = settings.on_disk_of(ground.capacity(), unit);
+            settings = fitted.map_err(|error| anyhow!(error))?;
+            // No file system is watched for its room.
+            settings.data = PathBuf::new();
+        }
+        let (data, options, on) = (settings.data.clone(), settings.options(), ground.clone());
+        let opened = tokio::task::spawn_blocking(move || match on {
+            Some(ground) => Engine::start(ground.disk(), options),
+            None => Engine::open_directory(&data, options),
+        });
+        let engine = opened.await?.with_context(|| match &ground {
+            Some(ground) => format!("the store on {} was not opened", ground.name()),
+            None => format!(
                 "the data directory {} was not opened",
                 settings.data.display()
-            )
+            ),
         })?;
-        tracing::info!("{}: {}", settings.data.display(), engine.recovery());
-        let station = Arc::new(Station::new(engine, settings));
+        let station = Arc::new(Station::new(engine, ground, settings));
+        tracing::info!("{}: {}", station.place(), station.engine.recovery());
         let at_start = station.clone();
         tokio::task::spawn_blocking(move || {
             for class in idle_classes(&at_start.engine.classes()) {
@@ -156,18 +179,23 @@ async fn tick(station: Arc<Station>, mut stop: Stop) {
     }
 }
 
-/// Runs a server until SIGTERM or SIGINT. `started` is called when it serves.
+/// Runs a server until SIGTERM or SIGINT, on the ground that is given or in a directory. `started` is called when it
+/// serves.
 ///
 /// # Errors
 /// As [`Server::start`] and [`Server::stop`].
-pub fn run(settings: Settings, started: impl FnOnce(&Server)) -> Result<()> {
+pub fn run(
+    ground: Option<Arc<dyn Ground>>,
+    settings: Settings,
+    started: impl FnOnce(&Server),
+) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("port")
         .build()?;
     let stopped = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        let server = Server::start(settings).await?;
+        let server = Server::start_on(ground, settings).await?;
         started(&server);
         tracing::info!("{}: stopping", signals.next().await);
         server.stop().await

@@ -19,12 +19,22 @@ const SEGMENT_BYTES: (u64, u64) = (256 << 10, 64 << 20);
 /// The part that the journal takes, and its bounds.
 const JOURNAL_SHARE: u64 = 32;
 const JOURNAL_BYTES: (u64, u64) = (1 << 20, 128 << 20);
+/// Units of a disk that is the store's own that are left for what is on its way to being given back.
+const AHEAD_UNITS: u64 = 16;
+/// Units of a segment there at the least: the last is half empty in the mean.
+const SEGMENT_UNITS: u64 = 8;
 
 /// What a server does and within which bounds: data, not components.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The directory that holds the data.
     pub data: PathBuf,
+    /// The members of the array that holds the data instead; none for a directory.
+    pub array: Vec<PathBuf>,
+    /// Whether members of the array may be missing at the start.
+    pub array_degraded: bool,
+    /// The control socket of the array.
+    pub array_control: PathBuf,
     /// Where HTTP is served.
     pub listen: SocketAddr,
     /// Where line protocol is taken over plain TCP, if at all.
@@ -108,15 +118,49 @@ impl Setting {
 }
 
 /// Every setting, in the order in which they are shown.
-pub static TABLE: [Setting; 24] = [
+pub static TABLE: [Setting; 27] = [
     Setting {
         name: "data",
         default: "./seiner-data",
         form: "PATH",
         help: "The directory that holds the data; it is made when it is missing. One server or program at a time may \
-               have it open.",
+               have it open. Not used where an `array` holds them.",
         assign: |settings, text| {
             settings.data = PathBuf::from(non_empty(text)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "array",
+        default: "off",
+        form: "MEMBER,...|off",
+        help: "The members of an array that holds the data instead of a directory: files or block devices of which \
+               `seiner raid create` made one, in any order. A blank array becomes a store; one that holds anything else \
+               is refused. Data survive the loss of as many members as the level bears; see raid.md.",
+        assign: |settings, text| {
+            settings.array = match text {
+                "off" => Vec::new(),
+                _ => members(text)?,
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "array_degraded",
+        default: "false",
+        form: "true|false",
+        help: "Whether members of the array may be missing at the start, as many as its level bears. They are put on \
+               record as gone and come back only as new devices, so that a forgotten device costs a rebuild.",
+        assign: |settings, text| boolean(text).map(|may| settings.array_degraded = may),
+    },
+    Setting {
+        name: "array_control",
+        default: "./seiner-raid.sock",
+        form: "PATH",
+        help: "The socket by which `seiner raid status`, `fail`, `replace`, `spare`, `scrub` and `stop` reach the array \
+               that holds the data.",
+        assign: |settings, text| {
+            settings.array_control = PathBuf::from(non_empty(text)?);
             Ok(())
         },
     },
@@ -195,7 +239,7 @@ pub static TABLE: [Setting; 24] = [
         form: "SIZE|all",
         help: "What the data directory may take, everything in it included, at every moment. Near it the store merges, \
                slows writers, and then sheds or refuses as the retention classes say; see retention.md. `all`: as \
-               much as there is.",
+               much as there is; on an array, what it has room for.",
         assign: |settings, text| {
             settings.disk = match text {
                 "all" => None,
@@ -430,6 +474,28 @@ impl Settings {
         }
     }
 
+    /// Settings for a store on a disk of its own, with so much room for files that take units of so many bytes: all of it
+    /// is the budget, unless less was given.
+    ///
+    /// # Errors
+    /// If more was given.
+    pub fn on_disk_of(mut self, capacity: u64, unit: u64) -> Result<Settings, String> {
+        let given = self.disk;
+        self.disk = Some(capacity);
+        // Files of the journal that are made ahead, and ends of units: charged when they are used.
+        let ahead = (self.options().journal_bytes / 4).max(64 << 10) + AHEAD_UNITS * unit;
+        let most = capacity.saturating_sub(ahead);
+        self.disk = Some(given.unwrap_or(most));
+        let segment = self.options().segment_bytes.max(SEGMENT_UNITS * unit);
+        self.segment_bytes.get_or_insert(segment);
+        match given {
+            Some(disk) if disk > most => Err(format!(
+                "disk = {disk} bytes is more than the {most} for which there is room; lower it, or leave it out"
+            )),
+            _ => Ok(self),
+        }
+    }
+
     /// Refuses to listen where others can reach it, unless that is wanted.
     ///
     /// # Errors
@@ -456,6 +522,9 @@ impl Default for Settings {
         let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         let mut settings = Settings {
             data: PathBuf::new(),
+            array: Vec::new(),
+            array_degraded: false,
+            array_control: PathBuf::new(),
             listen: local,
             line_tcp: None,
             allow_remote: false,
@@ -543,6 +612,19 @@ fn non_empty(text: &str) -> Result<&str, String> {
     } else {
         Ok(text)
     }
+}
+
+/// Paths with commas between them.
+fn members(text: &str) -> Result<Vec<PathBuf>, String> {
+    let members = text.split(',').map(str::trim);
+    members
+        .map(|member| match member {
+            "" => Err(format!(
+                "{text:?} names a member that is empty; write their paths with commas between them, or \"off\""
+            )),
+            member => Ok(PathBuf::from(member)),
+        })
+        .collect()
 }
 
 fn boolean(text: &str) -> Result<bool, String> {
@@ -704,6 +786,30 @@ mod tests {
     }
 
     #[test]
+    fn the_budget_on_a_disk_of_its_own_is_what_fits() {
+        let (capacity, unit) = (100 << 20, 64 << 10);
+        let settings = Settings::default();
+        let fitted = settings.clone().on_disk_of(capacity, unit).unwrap();
+        let most = fitted.disk.unwrap();
+        assert!((90 << 20..capacity).contains(&most), "{most}");
+        assert_eq!(fitted.options().segment_bytes, 512 << 10);
+        let of = |disk| Settings {
+            disk: Some(disk),
+            ..settings.clone()
+        };
+        let less = of(50 << 20).on_disk_of(capacity, unit).unwrap();
+        assert_eq!(less.disk, Some(50 << 20));
+        let error = of(capacity).on_disk_of(capacity, unit).unwrap_err();
+        assert!(error.contains("lower it"), "{error}");
+    }
+
+    #[test]
+    fn members_are_named_with_commas_between() {
+        assert_eq!(members("a, b"), Ok(vec!["a".into(), "b".into()]));
+        assert!(members("a,").is_err());
+    }
+
+    #[test]
     fn sizes() {
         for (text, bytes) in [
             ("4096", 4096),
@@ -734,6 +840,9 @@ mod tests {
     fn every_bad_value_is_refused_with_a_remedy() {
         for (name, bad) in [
             ("data", ""),
+            ("array", "a,,b"),
+            ("array_degraded", "perhaps"),
+            ("array_control", ""),
             ("listen", "7670"),
             ("line_tcp", "yes"),
             ("allow_remote", "maybe"),

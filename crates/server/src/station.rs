@@ -1,7 +1,9 @@
 //! What all ports of one server share.
 
 use crate::device::Device;
+use crate::figures::Volume;
 use crate::gate::Gate;
+use crate::ground::{self, Ground};
 use crate::history::History;
 use crate::meters::Meters;
 use crate::settings::Settings;
@@ -19,6 +21,8 @@ const TIGHT: f64 = 0.8;
 pub struct Station {
     /// The store.
     pub engine: Arc<Engine>,
+    /// What it lies on, if not in a directory.
+    pub ground: Option<Arc<dyn Ground>>,
     /// Its settings.
     pub settings: Settings,
     /// What passes the ports.
@@ -39,9 +43,17 @@ pub struct Station {
 
 impl Station {
     /// A station around a store.
-    pub fn new(engine: Arc<Engine>, settings: Settings) -> Station {
+    pub fn new(
+        engine: Arc<Engine>,
+        ground: Option<Arc<dyn Ground>>,
+        settings: Settings,
+    ) -> Station {
         let meters = Arc::new(Meters::new());
-        let device = Device::of(&settings.data);
+        // An array has several, and counts its own.
+        let device = match ground {
+            Some(_) => None,
+            None => Device::of(&settings.data),
+        };
         let history = Arc::new(History::new(device, &engine.status()));
         Station {
             registry: crate::metrics::registry(engine.clone(), meters.clone(), history.clone()),
@@ -61,8 +73,25 @@ impl Station {
             ),
             started: Instant::now(),
             engine,
+            ground,
             settings,
             meters,
+        }
+    }
+
+    /// Where the store is, for people.
+    pub fn place(&self) -> String {
+        match &self.ground {
+            Some(ground) => ground.name(),
+            None => self.settings.data.display().to_string(),
+        }
+    }
+
+    /// The room of what the store lies on.
+    pub fn volume(&self) -> Volume {
+        match &self.ground {
+            Some(ground) => ground::volume(&**ground),
+            None => Volume::of(&self.settings.data),
         }
     }
 

@@ -1,7 +1,7 @@
 //! `/status`: the state of the server in JSON, for the page and for scripts.
 
 use crate::device::Device;
-use crate::figures::{FIGURES, ProcessFigures, Volume};
+use crate::figures::{FIGURES, ProcessFigures};
 use crate::station::Station;
 use seiner_engine::{ClassStatus, Durability, Status};
 use serde_json::{Map, Value, json};
@@ -16,12 +16,16 @@ pub fn status(station: &Station) -> Value {
         .collect();
     engine.insert("poisoned".to_string(), json!(status.poisoned));
     let (rows_per_s, samples_per_s) = station.meters.rates();
-    let (process, volume) = (ProcessFigures::now(), Volume::of(&station.settings.data));
+    let (process, volume) = (ProcessFigures::now(), station.volume());
+    let ground = station.ground.as_ref();
+    let mut warnings = warnings(&status, &station.engine.classes());
+    warnings.extend(ground.map_or_else(Vec::new, |ground| ground.warnings()));
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": station.started.elapsed().as_secs_f64(),
         "durability": durability(station.engine.durability()),
-        "data_directory": station.settings.data.display().to_string(),
+        "data_directory": station.place(),
+        "array": ground.map(|ground| ground.status()),
         "engine": engine,
         "ingest": {
             "rows_per_s": rows_per_s,
@@ -45,7 +49,7 @@ pub fn status(station: &Station) -> Value {
             "device": station.history.device().map(|device| &device.name),
             "device_written_bytes": station.history.device().and_then(Device::written),
         },
-        "warnings": warnings(&status, &station.engine.classes()),
+        "warnings": warnings,
     })
 }
 

@@ -117,7 +117,7 @@ impl Control {
             if is_socket(path) {
                 if UnixStream::connect(path).is_ok() {
                     bail!(
-                        "another process listens there: stop it, or choose another path with --control"
+                        "another process listens there: stop it, or choose another path (--control; for a store --array-control)"
                     );
                 }
                 fs::remove_file(path)?;

@@ -2,6 +2,7 @@
 
 mod assemble;
 mod bench;
+mod clear;
 mod control;
 mod create;
 mod devices;
@@ -10,6 +11,7 @@ mod report;
 mod running;
 mod serve;
 mod show;
+pub mod store;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -45,6 +47,8 @@ enum What {
     Spare(orders::Spare),
     /// Read everything, compare data and syndromes, repair what can be.
     Scrub(orders::Scrub),
+    /// Make the volume of an array blank: what it held is lost.
+    Clear(clear::Clear),
     /// Make all durable and end the serving process.
     Stop(orders::Stop),
 }
@@ -62,6 +66,7 @@ impl Raid {
             What::Replace(replace) => replace.run(),
             What::Spare(spare) => spare.run(),
             What::Scrub(scrub) => scrub.run(),
+            What::Clear(clear) => clear.run(),
             What::Stop(stop) => stop.run(),
         }
     }

@@ -158,9 +158,9 @@ impl Segment {
         self.bytes
     }
 
-    /// What it takes on the disk, in bytes: file systems give out whole blocks.
-    pub fn room(&self) -> u64 {
-        on_disk(self.bytes)
+    /// What it takes on a disk that gives out units of so many bytes.
+    pub fn room(&self, unit: u64) -> u64 {
+        on_disk(self.bytes, unit)
     }
 
     /// Its file's name.

@@ -345,6 +345,17 @@ impl Array {
         result
     }
 
+    /// Ends the threads at once, as if the process had been killed; requests under way are answered with a failure. For
+    /// tests of what a crash leaves.
+    pub fn halt(&self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        for shard in &self.shared.shards {
+            let _ = shard.send(Message::Halt);
+        }
+        let _ = self.shared.keeper.send(Word::Halt);
+        self.join();
+    }
+
     fn join(&self) {
         for thread in std::mem::take(&mut *self.threads()) {
             // It has told why on standard error.
@@ -354,14 +365,8 @@ impl Array {
 }
 
 impl Drop for Array {
-    /// Ends the threads at once, as if the process had been killed; requests under way are answered with a failure.
     fn drop(&mut self) {
-        self.shared.closed.store(true, Ordering::SeqCst);
-        for shard in &self.shared.shards {
-            let _ = shard.send(Message::Halt);
-        }
-        let _ = self.shared.keeper.send(Word::Halt);
-        self.join();
+        self.halt();
     }
 }
 

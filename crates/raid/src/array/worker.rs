@@ -9,7 +9,7 @@ use crate::block::Page;
 use crate::driver::{Driver, Ended};
 use crate::member::Member;
 use crate::request::{Action, Failure, Nanos, Operation, Outcome, Reply, Request};
-use crate::shard::Shard;
+use crate::shard::{MemberState, Shard};
 use crate::slab::Slab;
 use seiner_platform::Clock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -316,6 +316,13 @@ impl Worker {
         }
     }
 
+    /// Whether stripes of which data are lost are not made to fit, but left to the next start that has all members.
+    fn left_as_it_is(&self) -> bool {
+        let mut members = 0..self.places.len();
+        self.shared.running.settings.checked_above
+            && members.any(|member| *self.shard.member(member) != MemberState::Up)
+    }
+
     fn resync(&mut self, now: Nanos, stripe: u64, answer: Option<Answer>) {
         let token = self.waiting.insert(Owed::Resync(stripe, answer)) as u64;
         self.shard.resync(now, token, stripe);
@@ -524,7 +531,8 @@ impl Worker {
             Owed::Answer(answer) => answer.give(reply.result),
             Owed::Resync(stripe, answer) => {
                 // A doubtful stripe is as much in order as it can be, and on record as such.
-                let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }));
+                let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }))
+                    && !self.left_as_it_is();
                 let regions = self.regions.as_mut().expect("only they ask for it");
                 regions.resynced(stripe, done);
                 if let Some(answer) = answer {

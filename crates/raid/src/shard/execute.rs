@@ -121,6 +121,7 @@ impl<B: Block> Shard<B> {
         let live = self.writable(number);
         let mirror = self.geometry.level() == Level::Raid1;
         let adopts = self.settings.checksums;
+        let checked = self.settings.checked_above;
         let execution = self.running(number);
         let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
         // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
@@ -131,6 +132,9 @@ impl<B: Block> Shard<B> {
                 return unread
                     .into_iter()
                     .for_each(|range| self.read_cells(number, range, false));
+            }
+            if checked {
+                return self.finish(now, number, None);
             }
             self.doubt_changes += u64::from(self.doubtful.insert(number));
             return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));

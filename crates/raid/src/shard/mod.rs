@@ -41,6 +41,10 @@ pub struct Settings {
     pub region_stripes: u64,
     /// Members have checksums.
     pub checksums: bool,
+    /// Whoever uses the volume knows by checksums whether what is read is what was written, and writes no stripe that holds
+    /// anything while members are missing. Then data that are lost are computed even where a power cut came while their
+    /// stripe was written, instead of being refused as doubtful.
+    pub checked_above: bool,
 }
 
 impl Default for Settings {
@@ -51,6 +55,7 @@ impl Default for Settings {
             member_depth: 64,
             region_stripes: 1024,
             checksums: false,
+            checked_above: false,
         }
     }
 }

@@ -292,6 +292,7 @@ impl World {
             member_depth: rng.between(1, 64) as usize,
             region_stripes: rng.between(1, 3),
             checksums: geometry.syndromes() > 0 && rng.chance(1, 2),
+            checked_above: false,
         };
         let size = (stripes * u64::from(geometry.rows())) as usize;
         let disk = || Disk {

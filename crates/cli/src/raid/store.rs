@@ -1,0 +1,169 @@
+//! An array under a store: `seiner serve --array`.
+
+use super::control::Control;
+use super::devices;
+use super::report::Report;
+use crate::failure::Failure;
+use anyhow::anyhow;
+use seiner_platform::Disk;
+use seiner_raid::{Array, AssembleError, Condition, Running};
+use seiner_server::{Ground, Settings};
+use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk};
+use serde_json::{Value, json};
+use signal_hook::consts::SIGTERM;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// An array with the files of a store, and the thread that takes orders for it.
+pub struct ArrayStore {
+    ground: Arc<ArrayGround>,
+    control: PathBuf,
+    over: Arc<AtomicBool>,
+    orders: JoinHandle<()>,
+}
+
+struct ArrayGround {
+    array: Arc<Array>,
+    disk: Arc<VolumeDisk>,
+}
+
+impl ArrayStore {
+    /// Runs the array of the settings, opens its files, and takes orders at its control socket.
+    pub fn start(settings: &Settings) -> Result<ArrayStore, Failure> {
+        let control = Control::listen(&settings.array_control)?;
+        let devices = devices::open_all(&settings.array)?;
+        let mut running = Running::default();
+        // Everything that counts in a store is under a checksum, and its files are written as this wants it.
+        running.settings.checked_above = true;
+        let assembled = Array::assemble(devices, settings.array_degraded, running);
+        let array = Arc::new(assembled.map_err(refusal)?);
+        let name = array.uuid().map_or([0; 16], |uuid| uuid.0);
+        let opened = VolumeDisk::open(Arc::new(ArrayBlocks::new(array.clone())), name);
+        let disk = match opened {
+            Ok(disk) => Arc::new(disk),
+            Err(error) => {
+                // Nothing was written to it: it need not be put in order at the next start.
+                let _ = array.stop();
+                return Err(unusable(error));
+            }
+        };
+        let over = Arc::new(AtomicBool::new(false));
+        let orders = {
+            let (array, over) = (array.clone(), over.clone());
+            let take = move || {
+                control.serve(&array, &[], || over.load(Ordering::SeqCst));
+                if !over.load(Ordering::SeqCst) {
+                    // `seiner raid stop`: the server ends as it does when it is told to in any other way.
+                    let _ = signal_hook::low_level::raise(SIGTERM);
+                }
+                // The socket stays until the array has stopped, so that whoever asked can wait for that.
+                while !over.load(Ordering::SeqCst) {
+                    std::thread::park();
+                }
+            };
+            std::thread::Builder::new()
+                .name("control".to_string())
+                .spawn(take)?
+        };
+        Ok(ArrayStore {
+            ground: Arc::new(ArrayGround { array, disk }),
+            control: settings.array_control.clone(),
+            over,
+            orders,
+        })
+    }
+
+    /// What the server puts its store on.
+    pub fn ground(&self) -> Arc<dyn Ground> {
+        self.ground.clone()
+    }
+
+    /// Makes everything durable and puts on record that nothing is left to put in order.
+    pub fn stop(self) -> Result<(), Failure> {
+        let stopped = self.ground.array.stop();
+        self.over.store(true, Ordering::SeqCst);
+        self.orders.thread().unpark();
+        // It may wait for an order.
+        let _ = UnixStream::connect(&self.control);
+        // It has told on standard error why it panicked.
+        let _ = self.orders.join();
+        Ok(stopped.map_err(|failure| anyhow!("the last flush of the array failed: {failure}"))?)
+    }
+}
+
+fn refusal(error: AssembleError) -> Failure {
+    match error {
+        AssembleError::System { .. } | AssembleError::Start(_) => Failure::Failed(error.into()),
+        error => {
+            let text = error
+                .to_string()
+                .replace("--degraded", "--array-degraded true");
+            Failure::Usage(format!("array: {text}"))
+        }
+    }
+}
+
+fn unusable(error: OpenError) -> Failure {
+    match error {
+        OpenError::Io(error) => Failure::Failed(anyhow!("array: {error}")),
+        OpenError::Damage { .. } => Failure::Failed(anyhow!("array: {error}")),
+        OpenError::Foreign => Failure::Usage(format!(
+            "array: {error}: `seiner raid clear --yes` with its members"
+        )),
+        error => Failure::Usage(format!("array: {error}")),
+    }
+}
+
+impl ArrayGround {
+    fn report(&self) -> Option<Report> {
+        let status = self.array.status()?;
+        Some(Report::new(&self.array, status, &[]))
+    }
+}
+
+impl Ground for ArrayGround {
+    fn name(&self) -> String {
+        let uuid = self.array.uuid();
+        uuid.map_or_else(|| "an array".to_string(), |uuid| format!("array {uuid}"))
+    }
+
+    fn disk(&self) -> Arc<dyn Disk> {
+        self.disk.clone()
+    }
+
+    fn capacity(&self) -> u64 {
+        self.disk.capacity()
+    }
+
+    fn status(&self) -> Value {
+        self.report().map_or(Value::Null, |report| json!(report))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let Some(status) = self.array.status() else {
+            return Vec::new();
+        };
+        let mut warnings = Vec::new();
+        match status.condition {
+            Condition::Whole => {}
+            Condition::Degraded(missing) => warnings.push(format!(
+                "{missing} members of the array are gone or being filled: `seiner raid status` names them, and `seiner raid \
+                 replace` puts new devices in their places"
+            )),
+            Condition::Broken => warnings.push(
+                "more members of the array are gone than its level bears: bring them back and start again".to_string(),
+            ),
+        }
+        if status.doubtful_stripes > 0 {
+            warnings.push(format!(
+                "{} stripes of the array lost data in a power cut while members were gone: what was in them is damaged; \
+                 `seiner raid status` tells more",
+                status.doubtful_stripes
+            ));
+        }
+        warnings
+    }
+}

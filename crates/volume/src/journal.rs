@@ -1,0 +1,241 @@
+//! The table on the volume: two places for it, a snapshot in one of them with a log behind it. When the log has filled its
+//! place, the next snapshot goes to the other.
+//!
+//! While the volume is not whole, a record has stripes of its own: what was durable before is not in a stripe that is written.
+
+use crate::blocks::{BLOCK, Blocks};
+use crate::format::{Change, HEADER_BYTES, Header, Layout};
+use crate::table::Table;
+use std::io;
+use std::sync::Arc;
+
+/// The writing end of the table.
+pub struct Journal {
+    blocks: Arc<dyn Blocks>,
+    layout: Layout,
+    place: usize,
+    generation: u64,
+    sequence: u64,
+    /// Where the next record goes, in blocks from the place's beginning.
+    at: u64,
+    /// Why nothing is written any more.
+    failed: Option<String>,
+}
+
+/// Why a table cannot be read.
+pub enum Unreadable {
+    /// The volume failed.
+    Io(io::Error),
+    /// What is there is not what was written.
+    Damage {
+        /// The block of the volume.
+        block: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Unreadable {
+        Unreadable::Io(error)
+    }
+}
+
+impl Journal {
+    /// Begins the table of an empty volume; durable on return.
+    pub fn create(blocks: Arc<dyn Blocks>, layout: Layout) -> io::Result<Journal> {
+        // Whatever stands in the other place must not be taken for a later one.
+        blocks.write(layout.table(0), &[0; BLOCK])?;
+        let mut journal = Journal {
+            blocks,
+            layout,
+            place: 0,
+            generation: 0,
+            sequence: 0,
+            at: 0,
+            failed: None,
+        };
+        journal.rewrite(&[])?;
+        Ok(journal)
+    }
+
+    /// Reads the table of the later snapshot.
+    pub fn read(blocks: Arc<dyn Blocks>, layout: Layout) -> Result<(Journal, Table), Unreadable> {
+        let mut found = None;
+        for place in 0..2 {
+            let mut head = vec![0; BLOCK];
+            blocks.read(layout.table(place), &mut head)?;
+            let header =
+                Header::decode(&head, &layout.volume).filter(|header| header.sequence == 0);
+            if let Some(header) = header
+                && found.is_none_or(|(_, before): (usize, Header)| {
+                    before.generation < header.generation
+                })
+            {
+                found = Some((place, header));
+            }
+        }
+        let Some((place, header)) = found else {
+            return Err(Unreadable::Damage {
+                block: layout.table(0),
+                what: "neither of the two tables of files has a beginning".to_string(),
+            });
+        };
+        let mut bytes = vec![0; layout.table_blocks as usize * BLOCK];
+        blocks.read(layout.table(place), &mut bytes)?;
+        let mut journal = Journal {
+            blocks,
+            layout,
+            place,
+            generation: header.generation,
+            sequence: 0,
+            at: 0,
+            failed: None,
+        };
+        let table = journal.replay(&bytes)?;
+        Ok((journal, table))
+    }
+
+    /// Does what the records of a place say, up to the end.
+    fn replay(&mut self, bytes: &[u8]) -> Result<Table, Unreadable> {
+        let mut table = Table::default();
+        let stripe = self.layout.shape.stripe_blocks;
+        loop {
+            let places = [self.at, self.at.next_multiple_of(stripe)];
+            let found = places
+                .into_iter()
+                .find_map(|at| Some((at, self.record(bytes, at)?)));
+            let Some((at, (header, body))) = found else {
+                break;
+            };
+            let changes =
+                Change::decode_all(body).ok_or_else(|| self.damage("a change that is none"))?;
+            changes.into_iter().for_each(|change| table.apply(change));
+            self.at = at + header.blocks(self.layout.shape);
+            self.sequence += 1;
+        }
+        // Each record was durable before the next was begun, and a snapshot's changes before its header.
+        let next = self.at.next_multiple_of(stripe);
+        let behind = (self.at + 1..self.layout.table_blocks).filter(|&at| at != next);
+        let later = behind
+            .into_iter()
+            .any(|at| self.header(bytes, at).is_some());
+        match self.sequence == 0 || later {
+            true => {
+                Err(self.damage("a record of the table that cannot be read, and others behind it"))
+            }
+            false => Ok(table),
+        }
+    }
+
+    fn damage(&self, what: &str) -> Unreadable {
+        Unreadable::Damage {
+            block: self.layout.table(self.place) + self.at,
+            what: what.to_string(),
+        }
+    }
+
+    /// The record that goes on where reading stopped, if it is there and whole.
+    fn record<'a>(&self, bytes: &'a [u8], at: u64) -> Option<(Header, &'a [u8])> {
+        let header = self.header(bytes, at)?;
+        let start = at as usize * BLOCK + header.body_at(self.layout.shape);
+        let body = bytes.get(start..start.checked_add(header.body_bytes as usize)?)?;
+        let expected = Header::of(self.generation, self.sequence, body);
+        (header == expected).then_some((header, body))
+    }
+
+    /// The header of a record of this log that may follow, where there is one.
+    fn header(&self, bytes: &[u8], at: u64) -> Option<Header> {
+        let header = Header::decode(bytes.get(at as usize * BLOCK..)?, &self.layout.volume)?;
+        let ours = header.generation == self.generation && header.sequence >= self.sequence;
+        ours.then_some(header)
+    }
+
+    /// Whether the table can be written.
+    pub fn check(&self) -> io::Result<()> {
+        match &self.failed {
+            None => Ok(()),
+            Some(why) => Err(io::Error::other(format!(
+                "the table of files could not be written before, and nothing is from then on: {why}"
+            ))),
+        }
+    }
+
+    /// Whether changes of so many bytes have room behind the others, whole or not.
+    pub fn has_room(&self, body: usize) -> bool {
+        let stripe = self.layout.shape.stripe_blocks;
+        let blocks = ((HEADER_BYTES + body).div_ceil(BLOCK) as u64).next_multiple_of(stripe);
+        self.at.next_multiple_of(stripe) + blocks <= self.layout.table_blocks
+    }
+
+    /// Adds a record; durable on return.
+    pub fn append(&mut self, body: &[u8]) -> io::Result<()> {
+        let header = Header::of(self.generation, self.sequence, body);
+        let mut bytes = header.encode(&self.layout.volume);
+        bytes.extend_from_slice(body);
+        let stripe = self.layout.shape.stripe_blocks;
+        let at = match self.blocks.is_whole() {
+            true => self.at,
+            false => self.at.next_multiple_of(stripe),
+        };
+        // A stripe in which nothing is yet is written whole, as in a file.
+        let end = at + header.blocks(self.layout.shape);
+        let last = (end - 1) / stripe * stripe;
+        let end = if last >= at { last + stripe } else { end };
+        bytes.resize((end - at) as usize * BLOCK, 0);
+        let start = self.layout.table(self.place) + at;
+        let written = self
+            .blocks
+            .write(start, &bytes)
+            .and_then(|()| self.blocks.flush());
+        self.note(written)?;
+        self.at = at + header.blocks(self.layout.shape);
+        self.sequence += 1;
+        Ok(())
+    }
+
+    /// Writes a snapshot to the other place; durable on return.
+    pub fn rewrite(&mut self, body: &[u8]) -> io::Result<()> {
+        let header = Header::of(self.generation + 1, 0, body);
+        let shape = self.layout.shape;
+        let stripe = shape.stripe_blocks as usize * BLOCK;
+        if header.blocks(shape).next_multiple_of(shape.stripe_blocks) > self.layout.table_blocks {
+            return Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the table of files is full",
+            ));
+        }
+        let (blocks, place) = (self.blocks.clone(), 1 - self.place);
+        let start = self.layout.table(place);
+        let mut changes = body.to_vec();
+        changes.resize(changes.len().next_multiple_of(stripe), 0);
+        let mut head = header.encode(&self.layout.volume);
+        head.resize(stripe, 0);
+        let write = || {
+            if !changes.is_empty() {
+                blocks.write(start + shape.stripe_blocks, &changes)?;
+                blocks.flush()?;
+            }
+            blocks.write(start, &head)?;
+            blocks.flush()
+        };
+        let written = write();
+        self.note(written)?;
+        self.place = place;
+        self.generation += 1;
+        self.sequence = 1;
+        self.at = header.blocks(shape);
+        Ok(())
+    }
+
+    /// What could not be written is not written later either: nobody knows what of it is there.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn note(&mut self, written: io::Result<()>) -> io::Result<()> {
+        if let Err(error) = &written {
+            self.failed.get_or_insert(error.to_string());
+        }
+        written
+    }
+}

@@ -1,0 +1,178 @@
+//! Which units of the volume are taken.
+
+use crate::format::Extent;
+
+/// A bit for each unit: 1 if it is taken.
+pub struct Space {
+    taken: Vec<u64>,
+    units: u64,
+    free: u64,
+    /// Where the search for room goes on: what was freed last is written again last.
+    hand: u64,
+}
+
+impl Space {
+    /// So many units, all free.
+    pub fn new(units: u64) -> Space {
+        let mut taken = vec![0; units.div_ceil(64) as usize];
+        if let (Some(last), rest @ 1..) = (taken.last_mut(), units % 64) {
+            *last = u64::MAX << rest;
+        }
+        Space {
+            taken,
+            units,
+            free: units,
+            hand: 0,
+        }
+    }
+
+    /// Units that are free.
+    pub fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// Takes what a table says is taken; answers whether it is there and was free.
+    pub fn claim(&mut self, extent: Extent) -> bool {
+        let end = extent.start.checked_add(extent.units);
+        let inside = end.is_some_and(|end| end <= self.units);
+        if !inside || (extent.start..extent.start + extent.units).any(|unit| self.is_taken(unit)) {
+            return false;
+        }
+        self.set(extent, true);
+        true
+    }
+
+    /// Gives units back.
+    pub fn give(&mut self, extent: Extent) {
+        self.set(extent, false);
+    }
+
+    /// Takes units, all or none: at `near` if there is room, else in one piece if there is one, else in pieces.
+    pub fn take(&mut self, near: Option<u64>, units: u64) -> Option<Vec<Extent>> {
+        if units > self.free {
+            return None;
+        }
+        let mut found = Vec::new();
+        let mut left = units;
+        if let Some(start) = near.filter(|&start| start < self.units) {
+            self.take_run(start, &mut left, &mut found);
+        }
+        if left > 0
+            && let Some(start) = self.run_of(left)
+        {
+            self.take_run(start, &mut left, &mut found);
+        }
+        while left > 0 {
+            let start = self.next_free(self.hand).or_else(|| self.next_free(0));
+            let start = start.expect("as many are free as are wanted");
+            self.take_run(start, &mut left, &mut found);
+        }
+        Some(found)
+    }
+
+    /// Takes the free units from a place on, as many as are wanted.
+    fn take_run(&mut self, start: u64, left: &mut u64, found: &mut Vec<Extent>) {
+        let units = self.run_at(start, *left);
+        if units == 0 {
+            return;
+        }
+        let extent = Extent { start, units };
+        self.set(extent, true);
+        self.hand = start + units;
+        *left -= units;
+        found.push(extent);
+    }
+
+    /// The first run of at least so many free units, from the hand on and round.
+    fn run_of(&self, units: u64) -> Option<u64> {
+        let search = |from: u64, to: u64| {
+            let mut at = from;
+            while let Some(start) = self.next_free(at).filter(|&start| start < to) {
+                let run = self.run_at(start, units);
+                if run >= units {
+                    return Some(start);
+                }
+                at = start + run;
+            }
+            None
+        };
+        search(self.hand, self.units).or_else(|| search(0, self.hand))
+    }
+
+    /// Free units from a place on, as far as `most`.
+    fn run_at(&self, start: u64, most: u64) -> u64 {
+        let end = self.units.min(start.saturating_add(most));
+        let taken = (start..end).find(|&unit| self.is_taken(unit));
+        taken.unwrap_or(end) - start
+    }
+
+    fn next_free(&self, from: u64) -> Option<u64> {
+        let first = (from / 64) as usize;
+        let below = (1u64 << (from % 64)) - 1;
+        let words = self.taken.get(first..)?.iter().enumerate();
+        words
+            .map(|(at, &word)| (at, if at == 0 { word | below } else { word }))
+            .find(|(_, word)| *word != u64::MAX)
+            .map(|(at, word)| (first + at) as u64 * 64 + u64::from(word.trailing_ones()))
+    }
+
+    fn is_taken(&self, unit: u64) -> bool {
+        self.taken[(unit / 64) as usize] >> (unit % 64) & 1 == 1
+    }
+
+    fn set(&mut self, extent: Extent, taken: bool) {
+        for unit in extent.start..extent.start + extent.units {
+            assert_ne!(
+                self.is_taken(unit),
+                taken,
+                "a unit is taken once and given back once"
+            );
+            self.taken[(unit / 64) as usize] ^= 1 << (unit % 64);
+        }
+        match taken {
+            true => self.free -= extent.units,
+            false => self.free += extent.units,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(start: u64, units: u64) -> Extent {
+        Extent { start, units }
+    }
+
+    #[test]
+    fn room_is_taken_in_one_piece_if_there_is_one_and_else_in_pieces() {
+        let mut space = Space::new(100);
+        assert_eq!(space.take(None, 10), Some(vec![extent(0, 10)]));
+        assert_eq!(space.take(Some(10), 5), Some(vec![extent(10, 5)]));
+        assert!(space.claim(extent(20, 70)));
+        assert_eq!(
+            space.take(Some(15), 6),
+            Some(vec![extent(15, 5), extent(90, 1)])
+        );
+        assert_eq!(space.free(), 9);
+        space.give(extent(2, 4));
+        assert_eq!(
+            space.take(None, 12),
+            Some(vec![extent(91, 9), extent(2, 3)])
+        );
+        assert_eq!(space.take(None, 2), None);
+        assert_eq!(space.take(None, 1), Some(vec![extent(5, 1)]));
+        assert_eq!(space.free(), 0);
+    }
+
+    #[test]
+    fn what_a_table_says_is_claimed_once_and_inside() {
+        for units in [1, 63, 64, 65, 130] {
+            let mut space = Space::new(units);
+            assert!(!space.claim(extent(0, units + 1)) && !space.claim(extent(u64::MAX, 2)));
+            assert!(space.claim(extent(units - 1, 1)));
+            assert!(!space.claim(extent(0, units)));
+            assert_eq!(space.free(), units - 1);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! Which files there are, as the table on the volume tells.
+
+use crate::format::{Change, Extent, LONGEST_NAME, Layout};
+use crate::space::Space;
+use std::collections::BTreeMap;
+
+/// A file's number, given at its creation and never again.
+pub type FileId = u64;
+
+/// What a file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durable {
+    /// Its length in bytes.
+    pub len: u64,
+    /// Its units, in order.
+    pub extents: Vec<Extent>,
+}
+
+/// A file that the table tells of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Its name; none if it was synced before its name was.
+    pub name: Option<String>,
+    /// What it has.
+    pub body: Durable,
+}
+
+/// What a snapshot and the log behind it come to.
+#[derive(Debug, Default)]
+pub struct Table {
+    /// The files by their names.
+    pub names: BTreeMap<String, FileId>,
+    /// The files.
+    pub files: BTreeMap<FileId, Told>,
+    /// The number of the next file.
+    pub next: FileId,
+}
+
+impl Table {
+    /// Does what a record says.
+    pub fn apply(&mut self, change: Change) {
+        let (Change::Name { file, .. } | Change::Gone { file } | Change::Body { file, .. }) =
+            &change;
+        let file = *file;
+        self.next = self.next.max(file.saturating_add(1));
+        match change {
+            Change::Name { name, .. } => {
+                let before = self
+                    .names
+                    .insert(name.clone(), file)
+                    .filter(|&before| before != file);
+                if let Some(before) = before {
+                    self.files.remove(&before);
+                }
+                let told = self.files.entry(file).or_default();
+                if let Some(old) = told
+                    .name
+                    .replace(name)
+                    .filter(|old| Some(old) != told.name.as_ref())
+                {
+                    self.names.remove(&old);
+                }
+            }
+            Change::Gone { .. } => {
+                let told = self.files.remove(&file).unwrap_or_default();
+                if let Some(name) = told.name {
+                    self.names.remove(&name);
+                }
+            }
+            Change::Body { len, extents, .. } => {
+                self.files.entry(file).or_default().body = Durable { len, extents };
+            }
+        }
+    }
+
+    /// Forgets files without names, and finds the units that are free.
+    ///
+    /// # Errors
+    /// What cannot be.
+    pub fn settle(&mut self, layout: &Layout) -> Result<Space, String> {
+        self.files.retain(|_, told| told.name.is_some());
+        let mut space = Space::new(layout.units);
+        for told in self.files.values() {
+            let (name, body) = (told.name.as_deref().unwrap_or_default(), &told.body);
+            if !(1..=LONGEST_NAME).contains(&name.len()) {
+                return Err(format!("a file has a name of {} bytes", name.len()));
+            }
+            for &extent in &body.extents {
+                if extent.units == 0 || !space.claim(extent) {
+                    return Err(format!(
+                        "{name} has {} units from {} on, which are not there, or another file's",
+                        extent.units, extent.start
+                    ));
+                }
+            }
+            let units: u64 = body.extents.iter().map(|extent| extent.units).sum();
+            if body.len.div_ceil(layout.unit_bytes()) > units {
+                return Err(format!("{name} has {} bytes in {units} units", body.len));
+            }
+        }
+        Ok(space)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::Shape;
+    use seiner_platform::sim::SimRng;
+
+    fn layout() -> Layout {
+        let shape = Shape {
+            blocks: 6144,
+            stripe_blocks: 16,
+        };
+        Layout::new([0; 16], shape).unwrap()
+    }
+
+    fn body(file: FileId, len: u64, extents: &[(u64, u64)]) -> Change {
+        let extents = extents
+            .iter()
+            .map(|&(start, units)| Extent { start, units });
+        Change::Body {
+            file,
+            len,
+            extents: extents.collect(),
+        }
+    }
+
+    fn name(file: FileId, name: &str) -> Change {
+        Change::Name {
+            file,
+            name: name.to_string(),
+        }
+    }
+
+    fn table(changes: Vec<Change>) -> Table {
+        let mut table = Table::default();
+        changes.into_iter().for_each(|change| table.apply(change));
+        table
+    }
+
+    #[test]
+    fn a_name_is_one_files_and_a_file_has_one_name() {
+        let mut table = table(vec![
+            name(1, "a"),
+            body(1, 10, &[(0, 1)]),
+            name(2, "b"),
+            body(2, 20, &[(1, 1)]),
+            name(2, "a"),
+            body(3, 30, &[(0, 1)]),
+        ]);
+        let space = table.settle(&layout()).unwrap();
+        assert_eq!(table.names, BTreeMap::from([("a".to_string(), 2)]));
+        assert_eq!(
+            table.files.len(),
+            1,
+            "one was replaced, and one never had a name"
+        );
+        assert_eq!((space.free(), table.next), (layout().units - 1, 4));
+    }
+
+    #[test]
+    fn what_cannot_be_is_damage() {
+        let unit = layout().unit_bytes();
+        for wrong in [
+            vec![name(1, "a"), body(1, 1, &[])],
+            vec![name(1, "a"), body(1, unit + 1, &[(0, 1)])],
+            vec![name(1, "a"), body(1, 0, &[(0, 0)])],
+            vec![name(1, "a"), body(1, 0, &[(layout().units, 1)])],
+            vec![name(1, "a"), body(1, 0, &[(u64::MAX, u64::MAX)])],
+            vec![name(1, "a"), body(1, 0, &[(0, 2), (1, 1)])],
+            vec![
+                name(1, "a"),
+                body(1, 1, &[(0, 1)]),
+                name(2, "b"),
+                body(2, 1, &[(0, 1)]),
+            ],
+            vec![name(1, "")],
+        ] {
+            assert!(table(wrong.clone()).settle(&layout()).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn any_changes_are_taken_without_harm() {
+        let mut rng = SimRng::new(1);
+        for _ in 0..2000 {
+            let mut changes = Vec::new();
+            for _ in 0..rng.between(1, 12) {
+                let file = *rng.pick(&[0, 1, 2, u64::MAX]);
+                let number = |rng: &mut SimRng| *rng.pick(&[0, 1, 5, 300, 1 << 40, u64::MAX]);
+                changes.push(match rng.below(3) {
+                    0 => name(file, rng.pick(&["a", "b", ""])),
+                    1 => Change::Gone { file },
+                    _ => body(
+                        file,
+                        number(&mut rng),
+                        &[(number(&mut rng), number(&mut rng))],
+                    ),
+                });
+            }
+            let _ = table(changes).settle(&layout());
+        }
+    }
+}

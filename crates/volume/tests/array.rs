@@ -1,0 +1,263 @@
+//! Files, and a store, on an array: whole stripes, lost members, killed processes.
+#![allow(clippy::unwrap_used)]
+
+use seiner_engine::{Durability, Engine, Options, Query};
+use seiner_model::{Batch, Cell, Column, Interval, KeyError, Notation, Selector, SourceKey, Value};
+use seiner_platform::sim::SimRng;
+use seiner_platform::{Disk, File};
+use seiner_raid::{
+    Array, Condition, Creation, Level, Member, Merging, Method, Ram, Running, Settings, create,
+};
+use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk, clear};
+use std::sync::Arc;
+use std::time::Duration;
+
+const STRIP: u64 = 16 << 10;
+const STRIPE: u64 = 4 * STRIP;
+
+struct Plain;
+
+impl Notation for Plain {
+    fn id(&self) -> u32 {
+        1
+    }
+
+    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
+        let name =
+            std::str::from_utf8(name).map_err(|error| KeyError::Notation(error.to_string()))?;
+        SourceKey::new(name, std::iter::empty::<(&str, &str)>())
+    }
+}
+
+fn devices(count: usize, bytes: u64) -> Vec<Arc<dyn Member>> {
+    (0..count)
+        .map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>)
+        .collect()
+}
+
+/// A RAID 6 of six members with 4 × 16 KiB of data in a stripe.
+fn members(bytes: u64) -> Vec<Arc<dyn Member>> {
+    let members = devices(6, bytes);
+    let creation = Creation {
+        level: Level::Raid6,
+        strip_bytes: STRIP,
+        smallest: false,
+        overwrite: false,
+        zeroed: true,
+        checksums: false,
+    };
+    create(&members, &creation).unwrap();
+    members
+}
+
+fn assemble(members: &[Arc<dyn Member>]) -> Arc<Array> {
+    let running = Running {
+        settings: Settings {
+            merging: Merging::Batch,
+            checked_above: true,
+            ..Settings::default()
+        },
+        shards: 2,
+        method: Method::Threads,
+        background_rate: 0,
+        ..Running::default()
+    };
+    Arc::new(Array::assemble(members.to_vec(), false, running).unwrap())
+}
+
+fn open(array: &Arc<Array>) -> Arc<VolumeDisk> {
+    let blocks = Arc::new(ArrayBlocks::new(array.clone()));
+    Arc::new(VolumeDisk::open(blocks, [7; 16]).unwrap())
+}
+
+/// Waits until nothing is filled or made to fit any more.
+fn settle(array: &Array) {
+    while array.status().unwrap().tasks.iter().any(|task| !task.over) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_file_that_is_written_from_one_end_to_the_other_makes_members_read_nothing() {
+    let members = members(24 << 20);
+    let array = assemble(&members);
+    let disk = open(&array);
+    let before = array.status().unwrap().counters;
+    // As segments are written: several at a time, in pieces of pages, with room taken ahead, and ends given back.
+    let files: Vec<Arc<dyn File>> = (0..4)
+        .map(|at| disk.create(&format!("segment-{at}")).unwrap())
+        .collect();
+    for piece in 0..160u64 {
+        for (at, file) in files.iter().enumerate() {
+            let size = 4096 * (1 + (piece + at as u64) % 3);
+            let len = file.len().unwrap();
+            file.reserve(len + size).unwrap();
+            file.write_at(len, &vec![piece as u8; size as usize])
+                .unwrap();
+        }
+    }
+    for file in &files {
+        file.write_at(file.len().unwrap(), &[9; 1000]).unwrap();
+        file.set_len(file.len().unwrap()).unwrap();
+        file.sync().unwrap();
+    }
+    disk.sync_names().unwrap();
+    let done = array.status().unwrap().counters.since(&before);
+    // Each sync adds a record to the table, of which the first in a stripe is written with the whole of it.
+    assert!(done.partial <= 5, "{done:?}");
+    assert!(done.blocks_read <= 5 * 6, "{done:?}");
+    let bytes: u64 = files.iter().map(|file| file.len().unwrap()).sum();
+    let stripes = bytes.div_ceil(STRIPE);
+    assert!((stripes..stripes + 10).contains(&done.full), "{done:?}");
+}
+
+#[test]
+fn a_volume_that_holds_anything_else_is_refused_until_it_is_cleared() {
+    let members = members(8 << 20);
+    let array = assemble(&members);
+    let page = seiner_raid::Page::copy_of(&[1; 4096]);
+    array.write(3, vec![page], true).unwrap();
+    let blocks = Arc::new(ArrayBlocks::new(array.clone()));
+    let error = VolumeDisk::open(blocks.clone(), [7; 16]).unwrap_err();
+    assert!(matches!(error, OpenError::Foreign), "{error}");
+    clear(&*blocks).unwrap();
+    let disk = VolumeDisk::open(blocks.clone(), [7; 16]).unwrap();
+    disk.create("a").unwrap();
+    disk.sync_names().unwrap();
+    drop(disk);
+    assert_eq!(
+        VolumeDisk::open(blocks.clone(), [8; 16])
+            .unwrap()
+            .list()
+            .unwrap(),
+        ["a"]
+    );
+    clear(&*blocks).unwrap();
+    assert!(
+        VolumeDisk::open(blocks, [8; 16])
+            .unwrap()
+            .list()
+            .unwrap()
+            .is_empty()
+    );
+}
+
+fn options() -> Options {
+    Options {
+        durability: Durability::Sync,
+        memory: 8 << 20,
+        block_bytes: 512,
+        segment_bytes: 256 << 10,
+        journal_bytes: 1 << 20,
+        disk: Some(24 << 20),
+        lanes: 2,
+        ..Options::default()
+    }
+}
+
+const ROWS: i64 = 200;
+
+fn append(engine: &Engine, from: i64) {
+    let mut batch = Batch::new();
+    for time in from..from + ROWS {
+        let value = Value::F64((time * 7919 % 100_003) as f64 / 8.0);
+        let cell = Cell {
+            field: b"value",
+            value,
+        };
+        let name = [b"a", b"b", b"c"][time as usize % 3];
+        batch.push(name, time, [cell]);
+    }
+    let receipt = engine.append(&Plain, &batch).unwrap();
+    assert_eq!(receipt.rejected_total, 0, "{:?}", receipt.rejected);
+}
+
+/// The times that the store has, each of which must be there with its value.
+fn times(engine: &Engine) -> Vec<i64> {
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let mut times = Vec::new();
+    for series in engine.select(&query).unwrap() {
+        let series = series.unwrap();
+        let Column::F64(values) = series.values else {
+            panic!("floats")
+        };
+        for (time, value) in series.times.iter().zip(values) {
+            assert_eq!(value, (time * 7919 % 100_003) as f64 / 8.0);
+        }
+        times.extend(series.times);
+    }
+    times.sort_unstable();
+    times
+}
+
+#[test]
+fn a_store_loses_two_members_and_is_killed_again_and_again_and_loses_nothing() {
+    let mut members = members(24 << 20);
+    let mut lost = Vec::new();
+    let mut rng = SimRng::new(1);
+    let mut acknowledged = 0;
+    for life in 0..12 {
+        let array = assemble(&without(&members, &lost));
+        let disk = open(&array);
+        let engine = Engine::start(disk.clone(), options()).unwrap();
+        let found = times(&engine);
+        let whole = found.iter().copied().eq(0..found.len() as i64);
+        assert!(whole, "life {life}: rows are missing before the last");
+        let count = found.len() as i64;
+        assert!(
+            count >= acknowledged,
+            "life {life}: {acknowledged} were acknowledged, {count} are there"
+        );
+        acknowledged = count;
+        let turns = rng.between(5, 60);
+        for turn in 0..turns {
+            if life == 1 && turn == 3 {
+                lost = vec![1, 4];
+                lost.iter().for_each(|&member| array.fail(member).unwrap());
+            }
+            append(&engine, acknowledged);
+            engine.commit().unwrap();
+            acknowledged += ROWS;
+        }
+        // Something is under way when the process dies.
+        let last = engine.clone();
+        let from = acknowledged;
+        let busy = std::thread::spawn(move || {
+            append(&last, from);
+            // The array may be gone.
+            let _ = last.commit();
+        });
+        std::thread::sleep(Duration::from_micros(rng.below(3000)));
+        array.halt();
+        busy.join().unwrap();
+        drop((engine, disk));
+        if life == 8 {
+            replace(&mut members, &lost);
+            lost.clear();
+        }
+    }
+}
+
+fn without(members: &[Arc<dyn Member>], lost: &[usize]) -> Vec<Arc<dyn Member>> {
+    let there = members
+        .iter()
+        .enumerate()
+        .filter(|(member, _)| !lost.contains(member));
+    there.map(|(_, device)| device.clone()).collect()
+}
+
+/// New devices in the places of those that were lost, and filled.
+fn replace(members: &mut [Arc<dyn Member>], lost: &[usize]) {
+    let array = assemble(&without(members, lost));
+    for &member in lost {
+        members[member] = devices(1, 24 << 20).remove(0);
+        array.replace(member, members[member].clone()).unwrap();
+    }
+    settle(&array);
+    assert_eq!(array.status().unwrap().condition, Condition::Whole);
+    array.stop().unwrap();
+}

@@ -1,0 +1,176 @@
+"""`seiner serve --array`: a store on an array of files, which loses members and is killed, and loses nothing."""
+
+import json
+import time
+
+import numpy
+import pytest
+from load import Load, survivors
+from program import Server, run
+
+MIB = 1 << 20
+WRITERS = 4
+
+
+class Store(Server):
+    """`seiner serve` on a RAID 6 of six files."""
+
+    def __init__(self, folder, **settings):
+        self.devices = {number: folder / f"member-{number}" for number in range(6)}
+        self.control = folder / "control"
+        made = run("raid", "create", "--level", 6, "--size", "24MiB", *self.devices.values())
+        assert made.returncode == 0, made.stderr
+        super().__init__(folder / "unused", folder / "log", array_control=self.control, **settings)
+        self.others = self.arguments
+
+    def start(self):
+        # A list of several arguments, as a shell makes of member-*.
+        self.arguments = ["--array", *map(str, self.devices.values()), *self.others]
+        return super().start()
+
+    def order(self, what, *arguments):
+        done = run("raid", what, self.control, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def array(self):
+        return json.loads(self.order("status", "--json").stdout)
+
+    def fail(self, member):
+        self.order("fail", member)
+        del self.devices[member]
+
+    def replace(self, member, device):
+        device.write_bytes(bytes(24 * MIB))
+        self.order("replace", "--wait", member, device)
+        self.devices[member] = device
+
+
+def load(server, firsts, seconds, then=lambda: None):
+    """Load for a while; answers how many rows of each writer were acknowledged."""
+    with Load(server, firsts) as load:
+        time.sleep(seconds)
+        then()
+    return [writer.rows for writer in load.writers]
+
+
+def check(server, acknowledged):
+    """All that was acknowledged is there, without a gap; answers what there is."""
+    rows = [survivors(server, number) for number in range(WRITERS)]
+    for number, found in enumerate(rows):
+        assert len(found) >= acknowledged[number], f"writer {number}: {acknowledged[number]} acknowledged, {len(found)} there"
+        assert (found == numpy.arange(len(found))).all(), f"writer {number}: rows are missing before the last"
+    return [len(found) for found in rows]
+
+
+@pytest.mark.parametrize("durability", ["sync", "100ms"])
+def test_two_members_are_lost_under_load_and_nothing_with_them(tmp_path, durability):
+    with Store(tmp_path, durability=durability) as server:
+        rows = load(server, [0] * WRITERS, 0.5)
+        status = server.status()
+        assert status["array"]["condition"] == "whole" and status["data_directory"].startswith("array ")
+        assert 0.8 * 96 * MIB < status["engine"]["disk_budget"] < 96 * MIB
+
+        with Load(server, rows) as writing:
+            for member in [1, 4]:
+                time.sleep(0.3)
+                server.fail(member)
+            time.sleep(0.5)
+        rows = check(server, [writer.rows for writer in writing.writers])
+        assert server.status()["array"]["condition"] == "degraded"
+        assert any("gone" in warning for warning in server.status()["warnings"])
+        server.settle()
+        server.stop()
+
+        server.start()
+        rows = check(server, rows)
+        for number, member in enumerate([1, 4]):
+            server.replace(member, tmp_path / f"new-{number}")
+        assert server.array()["condition"] == "whole"
+        server.order("scrub", "--wait")
+        # What was filled has to be right now.
+        server.fail(0)
+        server.fail(2)
+        rows = load(server, check(server, rows), 0.3)
+        check(server, rows)
+        server.stop()
+    assert not (tmp_path / "unused").exists()
+    looked = run("raid", "status", *server.devices.values())
+    assert looked.returncode == 0 and "stopped" in looked.stdout
+
+
+def test_killed_again_and_again_with_two_members_lost(tmp_path, dice):
+    with Store(tmp_path, durability="sync") as server:
+        rows = load(server, [0] * WRITERS, 0.3)
+        server.fail(3)
+        server.fail(5)
+        for kill in range(6):
+            rows = load(server, rows, dice.uniform(0.1, 0.8), server.kill)
+            server.start()
+            assert server.array()["doubtful_stripes"] == 0
+            rows = check(server, rows)
+        for number, member in enumerate([3, 5]):
+            server.replace(member, tmp_path / f"new-{number}")
+        rows = load(server, check(server, rows), 0.3, server.kill)
+        server.start()
+        server.fail(0)
+        server.fail(1)
+        check(server, rows)
+        server.stop()
+
+
+def test_killed_while_whole_and_while_a_member_is_filled(tmp_path, dice):
+    with Store(tmp_path, durability="sync") as server:
+        rows = [0] * WRITERS
+        for kill in range(3):
+            rows = load(server, rows, dice.uniform(0.1, 0.5), server.kill)
+            server.start()
+            rows = check(server, rows)
+        server.fail(2)
+        fresh = tmp_path / "fresh"
+        fresh.write_bytes(bytes(24 * MIB))
+        server.order("replace", 2, fresh)
+        server.devices[2] = fresh
+        rows = load(server, rows, dice.uniform(0, 0.1), server.kill)
+        server.start()
+        check(server, rows)
+        server.stop()
+
+
+def test_what_cannot_be_used_is_refused_and_said_why(tmp_path):
+    server = Store(tmp_path)
+
+    def refused(*arguments):
+        done = run("serve", "--listen", "127.0.0.1:0", "--array-control", server.control, *arguments)
+        assert done.returncode == 2, done.stderr
+        return done.stderr
+
+    devices = list(server.devices.values())
+    plain = tmp_path / "plain"
+    plain.write_bytes(bytes(MIB))
+    assert "superblock" in refused("--array", plain)
+    assert "--array-degraded" in refused("--array", *devices[:5])
+    assert "needs 4" in refused("--array", *devices[:3])
+    assert "empty" in refused("--array", "a,,b")
+    server.start()
+    in_use = run("serve", "--listen", "127.0.0.1:0", "--array-control", tmp_path / "other", "--array", *devices)
+    assert in_use.returncode == 1 and "is in use" in in_use.stderr
+    server.order("stop")
+    assert server.process.wait(30) == 0 and not server.control.exists()
+
+
+def test_a_volume_that_holds_something_else_is_refused_until_it_is_cleared(tmp_path):
+    server = Store(tmp_path)
+    # Data of the first stripe begin at 1 MiB.
+    with open(server.devices[0], "r+b") as member:
+        member.seek(MIB)
+        member.write(b"something that somebody wants to keep")
+    devices = list(server.devices.values())
+    done = run("serve", "--listen", "127.0.0.1:0", "--array-control", server.control, "--array", *devices)
+    assert done.returncode == 2 and "seiner raid clear --yes" in done.stderr
+    assert run("raid", "clear", *devices).returncode == 2
+    cleared = run("raid", "clear", "--yes", *devices)
+    assert cleared.returncode == 0, cleared.stderr
+    with server:
+        check(server, load(server, [0] * WRITERS, 0.2))
+        server.stop()
