@@ -108,6 +108,8 @@ mod tests {
     use crate::blocks::Shape;
     use seiner_platform::sim::SimRng;
 
+    const NAMES: [&str; 3] = ["a", "b", ""];
+
     fn layout() -> Layout {
         let shape = Shape {
             blocks: 6144,
@@ -191,7 +193,10 @@ mod tests {
                 let file = *rng.pick(&[0, 1, 2, u64::MAX]);
                 let number = |rng: &mut SimRng| *rng.pick(&[0, 1, 5, 300, 1 << 40, u64::MAX]);
                 changes.push(match rng.below(3) {
-                    0 => name(file, rng.pick(&["a", "b", ""])),
+                    0 => {
+                        let text: &&str = rng.pick(&NAMES);
+                        name(file, text)
+                    }
                     1 => Change::Gone { file },
                     _ => body(
                         file,
