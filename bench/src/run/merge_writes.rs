@@ -11,8 +11,8 @@ use serde_json::json;
 /// What `merge-writes` runs.
 #[derive(Args)]
 pub struct Settings {
-    /// The budget of each store, in MiB
-    #[arg(long, default_value_t = 256)]
+    /// The budget of each store, in MiB: in smaller ones the indexes of segments take much of the room that is left
+    #[arg(long, default_value_t = 512)]
     budget: u64,
     /// How often the budget is stored before anything is counted: slow sources have to be full
     #[arg(long, default_value_t = 4.0)]
