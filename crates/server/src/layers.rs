@@ -432,7 +432,7 @@ mod tests {
             error("\nmemmory = 1"),
             "seiner.toml, line 2: there is no setting \"memmory\"; did you mean \"memory\"?"
         );
-        assert!(error("colour = 1").contains("there are data, listen"));
+        assert!(error("colour = 1").contains("there are data, "));
         assert!(
             error("data = \"x\"\n\nmemory = \"lots\"")
                 .starts_with("seiner.toml, line 3: memory: \"lots\" is no size; write")
