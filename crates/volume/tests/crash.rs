@@ -523,6 +523,18 @@ fn what_was_synced_survives_though_stripes_that_were_being_written_are_anything(
     }
 }
 
+/// Seed 181: bytes that were cut off, and the cut not synced, were zeroes where the block was written again.
+#[test]
+fn what_is_cut_off_stays_until_the_cut_is_synced() {
+    run(181, Kind::Whole).unwrap();
+}
+
+/// Seed 89: a file was continued when no unit was free, and the sync wrote over the end that it had.
+#[test]
+fn a_full_volume_without_some_members_is_not_written_in_place() {
+    run(89, Kind::Degraded).unwrap();
+}
+
 #[test]
 fn power_may_go_at_every_operation() {
     for seed in 0..6 {
