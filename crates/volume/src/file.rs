@@ -142,16 +142,32 @@ impl Body {
         write: impl FnOnce(&mut Body) -> io::Result<()>,
     ) -> io::Result<()> {
         self.cover(shared, range.end)?;
-        let moved = match shared.blocks.is_whole() {
-            true => 0,
-            false => self.moved_by(shared, range),
-        };
+        if shared.blocks.is_whole() {
+            return write(self);
+        }
+        let first = range.start.min(self.len) / shared.layout.unit_bytes();
+        self.leave_window(shared, first * shared.layout.unit_bytes())?;
+        let moved = self.moved_by(shared, range);
         if moved > 0 {
             self.spare = shared.replace(moved)?;
         }
         let written = write(self);
         shared.give_back(&std::mem::take(&mut self.spare));
         written
+    }
+
+    /// Ends the window unless it is on the unit at `start`, where a write begins: one further on would be written out in the
+    /// middle of the write, and need a unit that was not counted.
+    fn leave_window(&mut self, shared: &Shared, start: u64) -> io::Result<()> {
+        if self
+            .window
+            .as_ref()
+            .is_some_and(|window| window.start != start)
+        {
+            self.write_out(shared)?;
+            self.window = None;
+        }
+        Ok(())
     }
 
     /// How many units a write is not to change in place. It begins at the end where it is beyond it.
