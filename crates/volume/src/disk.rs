@@ -162,7 +162,7 @@ impl VolumeDisk {
 
     /// Bytes that files can take together, in whole units.
     pub fn capacity(&self) -> u64 {
-        self.shared.layout.units * self.shared.layout.unit_bytes()
+        (self.shared.layout.units - self.shared.layout.kept()) * self.shared.layout.unit_bytes()
     }
 
     fn handle(&self, directory: &mut Directory, file: FileId) -> Arc<dyn File> {
@@ -246,20 +246,36 @@ impl Shared {
         self.journal().check()
     }
 
-    /// Takes units for a file, behind those that it has if there is room.
+    /// Takes units for a file to grow, behind those that it has if there is room.
     ///
     /// # Errors
     /// `StorageFull`.
-    pub fn take(&self, behind: Option<Extent>, units: u64) -> io::Result<Vec<Extent>> {
+    pub fn grow(&self, behind: Option<Extent>, units: u64) -> io::Result<Vec<Extent>> {
         let near = behind.map(|last| last.start + last.units);
-        let first = self.directory().space.take(near, units);
-        if let Some(extents) = first {
+        self.take(near, units, self.layout.kept())
+    }
+
+    /// Takes units for what may not be changed in place: also those that are kept for that.
+    ///
+    /// # Errors
+    /// `StorageFull`.
+    pub fn replace(&self, units: u64) -> io::Result<Vec<Extent>> {
+        self.take(None, units, 0)
+    }
+
+    fn take(&self, near: Option<u64>, units: u64, kept: u64) -> io::Result<Vec<Extent>> {
+        let attempt = || {
+            let space = &mut self.directory().space;
+            (units.saturating_add(kept) <= space.free())
+                .then(|| space.take(near, units))
+                .flatten()
+        };
+        if let Some(extents) = attempt() {
             return Ok(extents);
         }
         // What files had that are gone is free when the table says that they are.
         self.commit(None, Vec::new())?;
-        let again = self.directory().space.take(near, units);
-        again.ok_or_else(|| {
+        attempt().ok_or_else(|| {
             let text = format!(
                 "there is no room for {} more bytes on the volume",
                 units * self.layout.unit_bytes()
@@ -488,9 +504,8 @@ impl Disk for VolumeDisk {
     fn free(&self) -> io::Result<Option<u64>> {
         let directory = self.shared.directory();
         let waiting: u64 = directory.limbo.iter().map(|extent| extent.units).sum();
-        Ok(Some(
-            (directory.space.free() + waiting) * self.shared.layout.unit_bytes(),
-        ))
+        let free = (directory.space.free() + waiting).saturating_sub(self.shared.layout.kept());
+        Ok(Some(free * self.shared.layout.unit_bytes()))
     }
 
     fn unit(&self) -> u64 {

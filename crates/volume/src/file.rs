@@ -6,7 +6,8 @@
 //! for it. Anything smaller is left to the volume, which merges it with what comes beside it.
 //!
 //! While the volume is not whole, no stripe is written that holds anything: a unit of which something is on the volume is
-//! written anew in another place, and the table told of it.
+//! written anew in another place, and the table told of it. A write takes the units for that before it begins, so that it
+//! is the write that fails where there is no room, and not the sync.
 
 use crate::blocks::BLOCK;
 use crate::disk::Shared;
@@ -33,6 +34,8 @@ struct Body {
     extents: Vec<Extent>,
     /// What the table on the volume still counts as the file's.
     loose: Vec<Extent>,
+    /// Units for what the write under way may not change in place: it finds all of them before it begins.
+    spare: Vec<Extent>,
     window: Option<Window>,
     /// The length that the table has, if it is more than the file's: what is before it counts.
     synced: u64,
@@ -62,6 +65,7 @@ impl Inode {
             ended: false,
             extents: durable.extents,
             loose: Vec::new(),
+            spare: Vec::new(),
             window: None,
             is_news: false,
         };
@@ -125,9 +129,73 @@ impl Body {
         if wanted <= units {
             return Ok(());
         }
-        let taken = shared.take(self.extents.last().copied(), wanted - units)?;
+        let taken = shared.grow(self.extents.last().copied(), wanted - units)?;
         taken.into_iter().for_each(|extent| self.add(extent));
         Ok(())
+    }
+
+    /// Finds room for a write, all or none, and writes.
+    fn change(
+        &mut self,
+        shared: &Shared,
+        range: Range<u64>,
+        write: impl FnOnce(&mut Body) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.cover(shared, range.end)?;
+        if shared.blocks.is_whole() {
+            return write(self);
+        }
+        let first = range.start.min(self.len) / shared.layout.unit_bytes();
+        self.leave_window(shared, first * shared.layout.unit_bytes())?;
+        let moved = self.moved_by(shared, range);
+        if moved > 0 {
+            self.spare = shared.replace(moved)?;
+        }
+        let written = write(self);
+        shared.give_back(&std::mem::take(&mut self.spare));
+        written
+    }
+
+    /// Ends the window unless it is on the unit at `start`, where a write begins: one further on would be written out in the
+    /// middle of the write, and need a unit that was not counted.
+    fn leave_window(&mut self, shared: &Shared, start: u64) -> io::Result<()> {
+        if self
+            .window
+            .as_ref()
+            .is_some_and(|window| window.start != start)
+        {
+            self.write_out(shared)?;
+            self.window = None;
+        }
+        Ok(())
+    }
+
+    /// How many units a write is not to change in place. It begins at the end where it is beyond it.
+    fn moved_by(&self, shared: &Shared, range: Range<u64>) -> u64 {
+        let unit = shared.layout.unit_bytes();
+        let from = range.start.min(self.len);
+        let starts = (from / unit..range.end.div_ceil(unit)).map(|index| index * unit);
+        let is_moved = |&start: &u64| self.holds(shared, start, from.saturating_sub(start));
+        starts.filter(is_moved).count() as u64
+    }
+
+    /// Whether the volume has something of the unit at `start` in the stripe `inside` or behind.
+    fn holds(&self, shared: &Shared, start: u64, inside: u64) -> bool {
+        let window = self.window.as_ref().filter(|window| window.start == start);
+        let fresh = window.map_or_else(|| self.fresh(shared, start), |window| window.fresh);
+        inside < fresh as u64
+    }
+
+    /// From where on nothing was ever written to the unit at `start`, as far as the lengths tell.
+    fn fresh(&self, shared: &Shared, start: u64) -> usize {
+        let there = self.counts().saturating_sub(start);
+        let there = there.min(shared.layout.unit_bytes()) as usize;
+        there.next_multiple_of(shared.layout.shape.stripe_blocks as usize * BLOCK)
+    }
+
+    /// Bytes before this are the file's, or the table still says so.
+    fn counts(&self) -> u64 {
+        self.len.max(self.synced)
     }
 
     /// Where bytes of the file lie: runs of bytes on the volume, in order.
@@ -175,10 +243,12 @@ impl Body {
         if !window.dirty.is_empty() {
             let stripe = shared.layout.shape.stripe_blocks as usize * BLOCK;
             let mut range = window.worth_writing(stripe);
+            // Only if a member was lost after the write; where there is no room, in place is better than not at all.
             if range.start < window.fresh
                 && !shared.blocks.is_whole()
-                && self.relocate(shared, window.start)
+                && let Ok(taken) = shared.replace(1)
             {
+                self.relocate(shared, window.start, taken[0]);
                 range = 0..window.bytes.len();
             }
             let start = window.start + range.start as u64;
@@ -199,17 +269,9 @@ impl Body {
         self.window.take_if(|window| window.dirty.is_empty());
     }
 
-    /// Gives the file another unit in the place of the one at `start`, whose bytes are all to be written. Not where there is
-    /// no room: then it is better to write in place than not at all.
-    fn relocate(&mut self, shared: &Shared, start: u64) -> bool {
+    /// Gives the file another unit in the place of the one at `start`, whose bytes are all to be written.
+    fn relocate(&mut self, shared: &Shared, start: u64, new: Extent) {
         let index = start / shared.layout.unit_bytes();
-        let Some(new) = shared
-            .take(None, 1)
-            .ok()
-            .and_then(|found| found.first().copied())
-        else {
-            return false;
-        };
         let mut before = 0;
         for extent in std::mem::take(&mut self.extents) {
             let inside = index.wrapping_sub(before);
@@ -234,7 +296,15 @@ impl Body {
             });
         }
         self.is_news = true;
-        true
+    }
+
+    /// One of the units that were taken for this write.
+    fn take_spare(&mut self) -> Option<Extent> {
+        let last = self.spare.last_mut()?;
+        last.units -= 1;
+        let start = last.start + last.units;
+        self.spare.pop_if(|last| last.units == 0);
+        Some(Extent { start, units: 1 })
     }
 
     /// Adds units at the end.
@@ -255,22 +325,17 @@ impl Body {
         {
             self.write_out(shared)?;
             let mut bytes = vec![0; shared.layout.unit_bytes() as usize];
-            let there = self.len.saturating_sub(start).min(bytes.len() as u64) as usize;
+            // What was cut off stays as it is as long as the table has it: a block that is written again has it too.
+            let there = self.counts().saturating_sub(start).min(bytes.len() as u64) as usize;
             let read = there.next_multiple_of(BLOCK);
             self.read_blocks(shared, start, &mut bytes[..read])?;
-            // Whatever is behind the end is not the file's.
+            // Whatever is behind that is not the file's.
             bytes[there..].fill(0);
-            let stripe = shared.layout.shape.stripe_blocks as usize * BLOCK;
-            let counts = self
-                .len
-                .max(self.synced)
-                .saturating_sub(start)
-                .min(bytes.len() as u64);
             self.window = Some(Window {
                 start,
                 bytes,
                 dirty: 0..0,
-                fresh: (counts as usize).next_multiple_of(stripe),
+                fresh: self.fresh(shared, start),
             });
         }
         Ok(self.window.as_mut().expect("it was brought there"))
@@ -285,6 +350,7 @@ impl Body {
             let inside = (at - start) as usize;
             let (now, later) = rest.split_at(rest.len().min(unit as usize - inside));
             if now.len() as u64 == unit {
+                let holds = self.holds(shared, start, 0);
                 if self
                     .window
                     .as_ref()
@@ -292,16 +358,12 @@ impl Body {
                 {
                     self.window = None;
                 }
-                if start < self.len.max(self.synced) && !shared.blocks.is_whole() {
-                    self.relocate(shared, start);
+                if holds && let Some(new) = self.take_spare() {
+                    self.relocate(shared, start, new);
                 }
                 self.write_blocks(shared, start, now)?;
             } else {
-                self.look_at(shared, start)?.put(inside, now);
-                let window = self.window.as_ref().expect("it was brought there");
-                if window.dirty.end == unit as usize {
-                    self.write_out(shared)?;
-                }
+                self.put_part(shared, start, inside, now)?;
             }
             at += now.len() as u64;
             rest = later;
@@ -311,6 +373,30 @@ impl Body {
             }
         }
         Ok(())
+    }
+
+    /// Puts bytes into the unit that begins at `start`.
+    fn put_part(
+        &mut self,
+        shared: &Shared,
+        start: u64,
+        inside: usize,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        let window = self.look_at(shared, start)?;
+        let (holds, is_last) = (
+            inside < window.fresh,
+            inside + bytes.len() == window.bytes.len(),
+        );
+        window.put(inside, bytes);
+        if holds && let Some(new) = self.take_spare() {
+            self.relocate(shared, start, new);
+            self.look_at(shared, start)?.begin_anew();
+        }
+        match is_last {
+            true => self.write_out(shared),
+            false => Ok(()),
+        }
     }
 
     /// Lengthens the file with zeroes.
@@ -364,10 +450,15 @@ impl Window {
         };
     }
 
-    /// The file ends here now.
+    /// All of it is to be written, where nothing is yet.
+    fn begin_anew(&mut self) {
+        self.dirty = 0..self.bytes.len();
+        self.fresh = 0;
+    }
+
+    /// The file ends here now. What is behind stays: the table may still say that it is the file's.
     fn cut(&mut self, at: usize) {
         let at = at.min(self.bytes.len());
-        self.bytes[at..].fill(0);
         self.dirty = self.dirty.start.min(at)..self.dirty.end.min(at);
     }
 
@@ -460,10 +551,10 @@ impl File for OpenFile {
         let mut body = self.inode.body();
         let end = offset + bytes.len() as u64;
         let shared = &self.shared;
-        let written = body
-            .cover(shared, end)
-            .and_then(|()| body.lengthen(shared, offset))
-            .and_then(|()| body.put(shared, offset, bytes));
+        let written = body.change(shared, offset..end, |body| {
+            body.lengthen(shared, offset)?;
+            body.put(shared, offset, bytes)
+        });
         written.map_err(|error| self.at(error))
     }
 
@@ -508,9 +599,7 @@ impl File for OpenFile {
         let mut body = self.inode.body();
         let shared = &self.shared;
         let set = match len > body.len {
-            true => body
-                .cover(shared, len)
-                .and_then(|()| body.lengthen(shared, len)),
+            true => body.change(shared, len..len, |body| body.lengthen(shared, len)),
             false => {
                 body.shorten(shared, len);
                 Ok(())

@@ -18,6 +18,9 @@ const LEAST_TABLE: u64 = 64;
 const LEAST_TABLE_UNITS: u64 = 8;
 /// Bytes of table for each unit: more than a file of one unit takes.
 const TABLE_SHARE: u64 = 128;
+/// The part of the units that is kept for what may not be changed in place, and the most: about what is open at a time.
+const KEPT_SHARE: u64 = 8;
+const MOST_KEPT: u64 = 8;
 /// The part of a large volume that a table takes.
 const LARGE_SHARE: u64 = 1024;
 
@@ -74,6 +77,12 @@ impl Layout {
             .checked_sub(layout.first_unit())
             .filter(|&units| units > 0)?;
         Some(layout)
+    }
+
+    /// Units that files do not grow into: a full volume without some of its members can still be written, which it takes to
+    /// remove anything from a store.
+    pub fn kept(&self) -> u64 {
+        (self.units / KEPT_SHARE).min(MOST_KEPT)
     }
 
     /// Bytes of a unit.
