@@ -506,7 +506,7 @@ fn run(seed: u64, kind: Kind) -> Result<(), String> {
 }
 
 fn runs() -> u64 {
-    std::env::var("SEINER_SIM_RUNS").map_or(400, |text| text.parse().expect("a number of runs"))
+    std::env::var("SEINER_SIM_RUNS").map_or(150, |text| text.parse().expect("a number of runs"))
 }
 
 #[test]
