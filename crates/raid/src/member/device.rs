@@ -10,6 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// The most buffers that the system takes in one call.
@@ -36,6 +37,10 @@ pub enum DeviceError {
     Kind(PathBuf),
 }
 
+/// The kernel may hold a program's files for a moment after it was killed, until its ring is gone: who starts
+/// again at once waits so long.
+const LINGER: Duration = Duration::from_secs(1);
+
 /// A file or a block device. Nobody else has it who asks for locks; the kernel lets go of them when the process ends.
 pub struct Device {
     path: PathBuf,
@@ -51,7 +56,15 @@ impl Device {
     /// # Errors
     /// If it is not there, is in use, or is no device.
     pub fn open(path: &Path) -> Result<Device, DeviceError> {
-        Device::prepare(path, OFlags::RDWR, true)
+        let began = Instant::now();
+        loop {
+            match Device::prepare(path, OFlags::RDWR, true) {
+                Err(DeviceError::InUse(_)) if began.elapsed() < LINGER => {
+                    std::thread::sleep(LINGER / 50);
+                }
+                opened => return opened,
+            }
+        }
     }
 
     /// Opens what exists only to look at it, in use or not.
