@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::page;
+use common::{Power, page};
 use seiner_platform::sim::SimRng;
 use seiner_raid::{
     Array, AssembleError, Block, Condition, Creation, Level, Member, Page, Ram, Refusal, Running,
@@ -16,16 +16,13 @@ use seiner_raid::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const BYTES: u64 = 1_400_000;
 /// Disks besides those that an array begins with.
 const MORE: usize = 3;
-
-/// The power of all disks: cut after so many writes and flushes.
-struct Power(AtomicU64);
 
 /// A disk with a cache: what was not flushed is lost, page by page, when the power is cut.
 struct Disk {
@@ -38,15 +35,6 @@ struct Disk {
 }
 
 impl Disk {
-    fn use_power(&self, steps: u64) -> io::Result<()> {
-        let less = |left: u64| (left > 0).then(|| left.saturating_sub(steps));
-        let used = self
-            .power
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
-        used.map(drop).map_err(|_| io::Error::other("no power"))
-    }
-
     fn is_record(&self, offset: u64) -> bool {
         offset < 12288 || offset + 4096 >= self.bytes()
     }
@@ -71,7 +59,7 @@ impl Member for Disk {
     }
 
     fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
-        self.use_power(0)?;
+        self.power.spend(0)?;
         // Held all the time, or a flush could take away in between what is not there yet.
         let cache = self.cache.lock().unwrap();
         self.stable.read(offset, pages)?;
@@ -84,7 +72,7 @@ impl Member for Disk {
     }
 
     fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()> {
-        self.use_power(1)?;
+        self.power.spend(1)?;
         if self.is_record(offset) && self.forgets.load(Ordering::SeqCst) {
             return Ok(());
         }
@@ -100,7 +88,7 @@ impl Member for Disk {
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.use_power(1)?;
+        self.power.spend(1)?;
         for (offset, page) in std::mem::take(&mut *self.cache.lock().unwrap()) {
             self.stable.write(offset, &[page], true)?;
         }
@@ -157,7 +145,7 @@ impl World {
             (Level::Raid6, 5),
             (Level::Raid6, 5),
         ]);
-        let power = Arc::new(Power(AtomicU64::new(u64::MAX)));
+        let power = Power::for_writes(u64::MAX);
         let disk = |number| {
             Arc::new(Disk {
                 number,
@@ -188,11 +176,11 @@ impl World {
     }
 
     fn power(&self, steps: u64) {
-        self.power.0.store(steps, Ordering::SeqCst);
+        self.power.set(steps);
     }
 
     fn is_on(&self) -> bool {
-        self.power.0.load(Ordering::SeqCst) > 0
+        self.power.left() > 0
     }
 
     /// The power is back after a cut.

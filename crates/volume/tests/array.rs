@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Options, Query};
-use seiner_model::{Batch, Cell, Column, Interval, KeyError, Notation, Selector, SourceKey, Value};
+use seiner_model::{Column, Interval, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
 use seiner_platform::{Disk, File};
 use seiner_raid::{
@@ -14,20 +14,6 @@ use std::time::Duration;
 
 const STRIP: u64 = 16 << 10;
 const STRIPE: u64 = 4 * STRIP;
-
-struct Plain;
-
-impl Notation for Plain {
-    fn id(&self) -> u32 {
-        1
-    }
-
-    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
-        let name =
-            std::str::from_utf8(name).map_err(|error| KeyError::Notation(error.to_string()))?;
-        SourceKey::new(name, std::iter::empty::<(&str, &str)>())
-    }
-}
 
 fn devices(count: usize, bytes: u64) -> Vec<Arc<dyn Member>> {
     (0..count)
@@ -158,17 +144,19 @@ fn options() -> Options {
 const ROWS: i64 = 200;
 
 fn append(engine: &Engine, from: i64) {
-    let mut batch = Batch::new();
-    for time in from..from + ROWS {
-        let value = Value::F64((time * 7919 % 100_003) as f64 / 8.0);
-        let cell = Cell {
-            field: b"value",
-            value,
-        };
-        let name = [b"a", b"b", b"c"][time as usize % 3];
-        batch.push(name, time, [cell]);
-    }
-    let receipt = engine.append(&Plain, &batch).unwrap();
+    let ids = ["a", "b", "c"].map(|name| {
+        let key = SourceKey::new(name, std::iter::empty::<(&str, &str)>()).unwrap();
+        engine.register(&key).unwrap().unwrap()
+    });
+    let times: Vec<i64> = (from..from + ROWS).collect();
+    let sources: Vec<_> = times.iter().map(|&time| ids[time as usize % 3]).collect();
+    let values: Vec<f64> = times
+        .iter()
+        .map(|&time| (time * 7919 % 100_003) as f64 / 8.0)
+        .collect();
+    let receipt = engine
+        .append_samples("value", &sources, &times, &values)
+        .unwrap();
     assert_eq!(receipt.rejected_total, 0, "{:?}", receipt.rejected);
 }
 

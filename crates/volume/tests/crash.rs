@@ -310,17 +310,30 @@ impl World {
             .map(|at| 1 + ((value + at / 997) % 31) as u8)
             .collect();
         self.log.push(format!("write {bytes} at {offset} of {id}"));
-        // A write that fails may have been begun.
-        let before = self.models[&id].clone();
+        self.change(
+            id,
+            |model| model.put(offset, &data),
+            || file.write_at(offset as u64, &data),
+        )
+    }
+
+    /// What fails may have been begun, but for want of room.
+    fn change(
+        &mut self,
+        id: Id,
+        expected: impl FnOnce(&mut Model),
+        done: impl FnOnce() -> io::Result<()>,
+    ) -> io::Result<()> {
         let model = self.models.get_mut(&id).unwrap();
-        model.put(offset, &data);
-        let written = file.write_at(offset as u64, &data);
-        if let Err(error) = &written
+        let before = model.clone();
+        expected(model);
+        let result = done();
+        if let Err(error) = &result
             && error.kind() == io::ErrorKind::StorageFull
         {
             *model = before;
         }
-        written
+        result
     }
 
     fn set_len(&mut self) -> io::Result<()> {
@@ -333,16 +346,7 @@ impl World {
             _ => self.rng.below(len as u64 + 1) as usize,
         };
         self.log.push(format!("set_len {new} of {id}"));
-        let before = self.models[&id].clone();
-        let model = self.models.get_mut(&id).unwrap();
-        model.set_len(new);
-        let set = file.set_len(new as u64);
-        if let Err(error) = &set
-            && error.kind() == io::ErrorKind::StorageFull
-        {
-            *model = before;
-        }
-        set
+        self.change(id, |model| model.set_len(new), || file.set_len(new as u64))
     }
 
     fn reserve(&mut self) -> io::Result<()> {

@@ -89,7 +89,7 @@ impl Member for Flaky {
     }
 }
 
-/// The power of several members: cut after so many writes.
+/// The power of several members: cut after so many writes; some count flushes, too.
 pub struct Power(AtomicU64);
 
 impl Power {
@@ -103,9 +103,23 @@ impl Power {
         self.0.load(Ordering::SeqCst)
     }
 
+    /// Uses so much of it.
+    pub fn spend(&self, writes: u64) -> io::Result<()> {
+        let less = |left: u64| (left > 0).then(|| left.saturating_sub(writes));
+        let spent = self
+            .0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        spent.map(drop).map_err(|_| io::Error::other("no power"))
+    }
+
+    /// From now on it lasts for so many.
+    pub fn set(&self, writes: u64) {
+        self.0.store(writes, Ordering::SeqCst);
+    }
+
     /// It is cut now.
     pub fn cut(&self) {
-        self.0.store(0, Ordering::SeqCst);
+        self.set(0);
     }
 }
 
@@ -123,15 +137,6 @@ impl Powered {
             power: power.clone(),
         })
     }
-
-    fn use_power(&self, writes: u64) -> io::Result<()> {
-        let less = |left: u64| (left > 0).then(|| left.saturating_sub(writes));
-        let used = self
-            .power
-            .0
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
-        used.map(drop).map_err(|_| io::Error::other("no power"))
-    }
 }
 
 impl Member for Powered {
@@ -144,17 +149,17 @@ impl Member for Powered {
     }
 
     fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
-        self.use_power(0)?;
+        self.power.spend(0)?;
         self.ram.read(offset, pages)
     }
 
     fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()> {
-        self.use_power(1)?;
+        self.power.spend(1)?;
         self.ram.write(offset, pages, durable)
     }
 
     fn flush(&self) -> io::Result<()> {
-        self.use_power(0)
+        self.power.spend(0)
     }
 }
 
