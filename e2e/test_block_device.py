@@ -247,7 +247,7 @@ def test_a_server_killed_while_degraded_gives_nothing_wrong_and_says_what_is_in_
     thread.join()
     assert writer.acknowledged > 16
     for _ in range(2):
-        start_again(volume)
+        volume.start()
         wait_for_tasks(volume)
         refused = read_all(volume, writer.possible)
         told = json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))
@@ -259,7 +259,7 @@ def test_a_server_killed_while_degraded_gives_nothing_wrong_and_says_what_is_in_
         assert "lost data" in do(PROGRAM, "raid", "status", volume.control)
         volume.kill()
     # Written whole, nothing is in doubt.
-    start_again(volume)
+    volume.start()
     wait_for_tasks(volume)
     with Client(volume.socket) as client:
         data = b"".join(content(1) for _ in range(size // BLOCK))
@@ -270,17 +270,6 @@ def test_a_server_killed_while_degraded_gives_nothing_wrong_and_says_what_is_in_
     assert read_all(volume, [[1]] * (size // BLOCK)) == []
     assert json.loads(do(PROGRAM, "raid", "status", "--json", volume.control))["doubtful_stripes"] == 0
     volume.stop()
-
-
-def start_again(volume):
-    """The kernel ends the ring of a killed process, and lets go of its files, a moment after the process is gone."""
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            return volume.start()
-        except AssertionError as error:
-            assert "is in use" in str(error) and time.monotonic() < deadline, error
-            time.sleep(0.2)
 
 
 def wait_for_tasks(volume):

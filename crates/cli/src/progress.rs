@@ -3,25 +3,32 @@
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Read, stderr};
 
-/// A bar over so many bytes; `None` where nobody knows how many, or nobody looks.
+/// A bar over so many bytes; `None` where nobody knows how many.
 pub fn bytes(total: Option<u64>, what: &str) -> ProgressBar {
-    if !stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let (bar, template) = match total {
-        Some(total) => (
-            ProgressBar::new(total),
+    let bar = match total {
+        Some(total) => over(
+            total,
             "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta} left",
         ),
-        None => (
+        None => drawn(
             ProgressBar::new_spinner(),
             "{msg} {spinner} {bytes} {bytes_per_sec}",
         ),
     };
+    bar.with_message(what.to_string())
+}
+
+/// A bar over so many of something, as indicatif's templates say.
+pub fn over(total: u64, template: &'static str) -> ProgressBar {
+    drawn(ProgressBar::new(total), template)
+}
+
+fn drawn(bar: ProgressBar, template: &'static str) -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
     let style = ProgressStyle::with_template(template).expect("the template is a constant");
-    bar.set_style(style);
-    bar.set_message(what.to_string());
-    bar
+    bar.with_style(style)
 }
 
 /// A reader that moves a bar.

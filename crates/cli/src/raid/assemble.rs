@@ -3,12 +3,12 @@
 use super::report::{Report, text};
 use super::running::RunningFlags;
 use crate::failure::Failure;
+use crate::progress;
 use anyhow::anyhow;
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use seiner_raid::{Array, TaskKind};
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 /// Put an array in order without serving it.
@@ -41,11 +41,13 @@ impl Assemble {
     }
 }
 
+const BAR: &str = "{msg} {bar:30} {pos}/{len} stripes {eta} left";
+
 /// Waits until no task is left, with a bar for each where somebody looks.
 fn wait(array: &Array) {
     let mut bars: BTreeMap<String, ProgressBar> = BTreeMap::new();
     while let Some(status) = array.status() {
-        for task in status.tasks.iter().filter(|_| stderr().is_terminal()) {
+        for task in &status.tasks {
             let name = match task.kind {
                 TaskKind::Resync => "resync".to_string(),
                 TaskKind::Rebuild(member) => format!("rebuild of member {member}"),
@@ -53,7 +55,7 @@ fn wait(array: &Array) {
             };
             let bar = bars
                 .entry(name.clone())
-                .or_insert_with(|| bar(task.stripes, name));
+                .or_insert_with(|| progress::over(task.stripes, BAR).with_message(name));
             bar.set_position(task.done);
         }
         if status.tasks.iter().all(|task| task.over) {
@@ -62,12 +64,4 @@ fn wait(array: &Array) {
         std::thread::sleep(Duration::from_millis(100));
     }
     bars.values().for_each(ProgressBar::finish);
-}
-
-fn bar(stripes: u64, name: String) -> ProgressBar {
-    let template = "{msg} {bar:30} {pos}/{len} stripes {eta} left";
-    let style = ProgressStyle::with_template(template).expect("the template is a constant");
-    ProgressBar::new(stripes)
-        .with_style(style)
-        .with_message(name)
 }

@@ -11,14 +11,14 @@ use super::create::AskedLevel;
 use super::running::merging;
 use crate::failure::Failure;
 use crate::lab::bytes;
+use crate::progress;
 use anyhow::Context;
 use cell::{Cell, Pattern};
 use clap::{Args, ValueEnum};
 use ground::{Ground, Shape};
-use indicatif::{ProgressBar, ProgressStyle};
 use report::Line;
 use seiner_raid::{BLOCK_BYTES, Geometry, Merging};
-use std::io::{IsTerminal, stderr, stdout};
+use std::io::stdout;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ impl Bench {
     pub fn run(self) -> Result<(), Failure> {
         self.validate()?;
         let cells = self.cells();
-        let bar = bar(cells.len());
+        let bar = progress::over(cells.len() as u64, "{bar:30} {pos}/{len} {eta} left  {msg}");
         let mut lines = Vec::new();
         let mut ground = self.ground()?;
         for cell in cells {
@@ -189,16 +189,6 @@ impl Bench {
             false => Ground::modelled(self.members, shape),
         }
     }
-}
-
-/// A bar over combinations, where somebody looks.
-fn bar(cells: usize) -> ProgressBar {
-    if !stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {eta} left  {msg}")
-        .expect("the template is a constant");
-    ProgressBar::new(cells as u64).with_style(style)
 }
 
 impl ValueEnum for Pattern {
