@@ -84,6 +84,7 @@ pub fn cells() -> Vec<Cell> {
         }
     }
     cells.extend(members());
+    cells.extend(reads_beside());
     let fast_and_random = vec![
         job(vec![write(1, 1, Sequential)], 2, 32),
         job(vec![write(1, 1, Random)], 6, 4),
@@ -119,6 +120,52 @@ fn members() -> Vec<Cell> {
         ("slower members", SLOW),
         ("faster members", FAST),
         ("uneven members", UNEVEN),
+    ])
+}
+
+/// Members whose times differ, read and written: what waits costs the reads as well, and a stream has less outstanding than
+/// a stripe. Held-out cells of this kind did worst.
+fn reads_beside() -> Vec<Cell> {
+    let loads = Loads {
+        depths: &[3, 8, 14, 20, 30],
+        threads: &[1, 4, 9, 14],
+        kinds: &[
+            (
+                "35 % written",
+                vec![write(7, 1, Sequential), read(13, 1, Sequential)],
+            ),
+            (
+                "45 % written",
+                vec![write(9, 1, Sequential), read(11, 1, Sequential)],
+            ),
+            (
+                "75 % written",
+                vec![write(3, 1, Sequential), read(1, 2, Random)],
+            ),
+        ],
+    };
+    let member = |(read, write, spread, slots): (u64, u64, u64, usize), rates: (u64, u64)| Model {
+        read,
+        write,
+        spread,
+        slots,
+        read_rate: rates.0,
+        write_rate: rates.1,
+        flush: 100_000,
+    };
+    loads.on_members(&[
+        (
+            "times within 75 %",
+            member((85_000, 35_000, 75, 20), (2_200_000_000, 1_100_000_000)),
+        ),
+        (
+            "times within 90 %",
+            member((60_000, 50_000, 90, 12), (1_500_000_000, 900_000_000)),
+        ),
+        (
+            "times within 40 %",
+            member((130_000, 80_000, 40, 24), (800_000_000, 400_000_000)),
+        ),
     ])
 }
 

@@ -7,6 +7,9 @@ const REMEMBERED: u32 = 16;
 /// The weight of a slice in the mean of the last few.
 const RECENT: f64 = 0.15;
 
+/// Where what is held differs by more, for each write that came, costs differ for that reason.
+const ALIKE_HELD: f64 = 0.15;
+
 /// What is known of a way.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
@@ -58,6 +61,8 @@ pub struct Signature {
     pub outstanding: f64,
     /// Nanoseconds outstanding for each block answered.
     pub cost: f64,
+    /// How often something was held, for each write that came.
+    pub held: f64,
 }
 
 impl Record {
@@ -109,18 +114,19 @@ impl Tally {
             reads: share(self.reads, self.answers),
             outstanding: self.outstanding / (now - self.began).max(1) as f64,
             cost: self.cost(),
+            held: share(self.held, self.arrivals),
         }
     }
 }
 
 impl Signature {
-    /// Whether the load is another one.
+    /// Whether the load is another one. A cost that differs tells so only if as much was held: else it may be our own doing.
     pub fn differs(&self, other: &Signature) -> bool {
         let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
         (self.continued - other.continued).abs() > 0.25
             || (self.reads - other.reads).abs() > 0.2
             || ratio(self.outstanding, other.outstanding) > 1.5
-            || ratio(self.cost, other.cost) > 1.4
+            || (ratio(self.cost, other.cost) > 1.4 && (self.held - other.held).abs() < ALIKE_HELD)
     }
 
     /// Follows slow changes.
@@ -130,5 +136,6 @@ impl Signature {
         step(&mut self.reads, other.reads);
         step(&mut self.outstanding, other.outstanding);
         step(&mut self.cost, other.cost);
+        step(&mut self.held, other.held);
     }
 }

@@ -6,7 +6,8 @@
 //! outstanding, it is least where the rate is highest. So one measure does for both kinds of clients.
 //!
 //! - Time is divided into *slices* of so many answers. The way in use is measured in all of them; another way has a
-//!   *visit*: answers that still come from before, which are not counted, and a slice.
+//!   *visit*: answers that still come from before, which are not counted, and a slice. What was not clear after a visit has
+//!   a longer one: streams need a while to fill stripes, and how well a way does in the long run shows only then.
 //! - A visit ends early if, even if all that is outstanding were answered now, it would be too costly: holding what never
 //!   becomes whole shows after two or three of the usual answer times.
 //! - Visits may cost one two-hundredth of the time in the long run, and nothing is visited that cannot differ: no holding
@@ -159,9 +160,14 @@ impl Guard {
         }
     }
 
-    /// Answers of something for each request outstanding.
+    /// Answers of something for each request outstanding; of a visitor more with every visit.
     fn count(&self, (each, besides): (f64, f64)) -> u64 {
-        (each * f64::from(self.outstanding) + besides) as u64
+        let visits = match self.tried == self.used {
+            true => 0,
+            false => self.records[self.tried as usize].slices,
+        };
+        let once = each * f64::from(self.outstanding) + besides;
+        (once * f64::from(1 + visits)) as u64
     }
 
     fn begin_slice(&mut self, now: Nanos) {
@@ -297,8 +303,9 @@ impl Guard {
         // Where there is no difference, nothing need be held.
         if better || (alike && self.tried == Way::Batch) {
             let ousted = std::mem::replace(&mut self.used, self.tried);
-            self.forget();
-            *self.record(self.used) = visitor;
+            // What is known of the third way holds still: it was compared with one that is no better.
+            self.signature = None;
+            *self.record(ousted) = Record::new(self.settings.pauses.0);
             self.dismiss(now, ousted, 2);
             self.before = Some((ousted, usual.cost));
         } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
