@@ -6,7 +6,8 @@ mod common;
 
 use common::{Plain, eventually, page};
 use seiner_raid::{
-    Array, Command, Condition, Filling, Geometry, Level, Loss, Member, Page, Ram, Running,
+    Array, Command, Condition, Creation, Filling, Geometry, Level, Loss, Member, Page, Ram,
+    Running, create,
 };
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -162,4 +163,51 @@ fn more_that_hang_than_the_level_bears_are_told() {
     assert_eq!(array.status().unwrap().condition, Condition::Broken);
     members.iter().for_each(|member| member.hang(false));
     assert!(array.stop().is_err());
+}
+
+#[test]
+fn nobody_who_asks_how_things_are_waits_for_a_record() {
+    let members: Vec<Arc<Hanging>> = (0..4).map(|_| Hanging::new()).collect();
+    let of_array = || {
+        let members = members.iter();
+        let members = members.map(|member| member.clone() as Arc<dyn Member>);
+        members.collect::<Vec<_>>()
+    };
+    let creation = Creation {
+        level: Level::Raid5,
+        strip_bytes: 16 << 10,
+        smallest: false,
+        overwrite: false,
+        zeroed: true,
+        checksums: true,
+    };
+    create(&of_array(), &creation).unwrap();
+    let array = Arc::new(Array::assemble(of_array(), false, Running::default()).unwrap());
+    members[1].hang(true);
+    let before = members[1].begun.load(Ordering::SeqCst);
+    // The first write to a region goes on record before anything else is written.
+    let write = Command::Write {
+        start: 0,
+        data: vec![page(1, 1)],
+        durable: false,
+    };
+    let (tell, told) = channel();
+    array.submit(
+        write,
+        Box::new(move |result| tell.send(result.map(drop)).unwrap()),
+    );
+    eventually("the record is being written", || {
+        members[1].begun.load(Ordering::SeqCst) > before
+    });
+    let (say, said) = channel();
+    let asked = array.clone();
+    std::thread::spawn(move || say.send(asked.status()));
+    let status = said.recv_timeout(Duration::from_secs(10));
+    let status = status.expect("it is said while the member hangs").unwrap();
+    assert_eq!(status.condition, Condition::Whole);
+    assert!(told.try_recv().is_err(), "the member hangs still");
+    members[1].hang(false);
+    told.recv().unwrap().unwrap();
+    array.stop().unwrap();
+    assert!(array.status().is_none(), "it has been stopped");
 }

@@ -36,6 +36,7 @@ use crate::router::Sharding;
 use crate::shard::Settings;
 use keeper::{Keeper, Order, Slot, Word};
 use seiner_platform::SystemClock;
+use status::Kept;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -114,6 +115,8 @@ struct Shared {
     clock: SystemClock,
     shards: Vec<Inbox<Message>>,
     keeper: Inbox<Word>,
+    /// What the keeper says of the array; none before it begins, and after it has ended.
+    kept: Mutex<Option<Kept>>,
     /// No more requests are taken.
     closed: AtomicBool,
 }
@@ -191,6 +194,7 @@ impl Array {
             clock: SystemClock::new(),
             shards,
             keeper,
+            kept: Mutex::default(),
             closed: AtomicBool::new(false),
         });
         let array = Array {

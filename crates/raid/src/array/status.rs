@@ -1,11 +1,12 @@
 //! What an array can tell of itself.
 
 use super::worker::Message;
-use super::{Array, Shared, keeper::Word};
+use super::{Array, Shared};
 use crate::merging::{Area, View};
 use crate::shard::{Counters, Latencies};
 use seiner_platform::Clock;
 use std::sync::mpsc::channel;
+use std::sync::{MutexGuard, PoisonError};
 
 /// How an array is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,6 +139,7 @@ pub struct AreaStatus {
 }
 
 /// The keeper's part.
+#[derive(Clone)]
 pub struct Kept {
     /// In a word.
     pub condition: Condition,
@@ -162,13 +164,19 @@ struct Share {
 }
 
 impl Array {
-    /// How it is; none if it has been stopped.
+    /// How it is; none if it has been stopped. Waits for no member.
     pub fn status(&self) -> Option<Status> {
         self.shared.status()
     }
 }
 
 impl Shared {
+    /// What the keeper says.
+    pub(super) fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
+        // It is put there whole.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn status(&self) -> Option<Status> {
         let (tell, told) = channel();
         let now = self.clock.monotonic();
@@ -190,9 +198,7 @@ impl Shared {
             shard.send(look).ok()?;
         }
         drop(tell);
-        let (answer, kept) = channel();
-        self.keeper.send(Word::Look(answer)).ok()?;
-        let kept = kept.recv().ok()?;
+        let kept = self.kept().clone()?;
         let mut status = Status {
             condition: kept.condition,
             members: kept.members,

@@ -84,6 +84,7 @@ impl Keeper {
         keeper.resync();
         keeper.use_spares();
         keeper.resume_filling();
+        keeper.show();
         Ok(keeper)
     }
 
@@ -109,6 +110,7 @@ impl Keeper {
         loop {
             self.put_on_record();
             let until = self.work();
+            self.show();
             if self.has_ended() {
                 return;
             }
@@ -141,6 +143,8 @@ impl Keeper {
 
     /// Puts on record what has changed, then tells those who wait for it.
     fn put_on_record(&mut self) {
+        // Members may take long for it, and nobody who asks how things are waits for that.
+        self.show();
         while let Some(books) = &mut self.books
             && (self.members_changed || self.intent_changed)
         {
@@ -156,12 +160,21 @@ impl Keeper {
                 books.superblock().fillings = self.slots.iter().map(|slot| slot.recorded).collect();
                 books.write_superblocks(&placed)
             };
-            self.lose_all(failed, Loss::Failed);
+            if !failed.is_empty() {
+                self.lose_all(failed, Loss::Failed);
+                self.show();
+            }
         }
         for (shard, message) in std::mem::take(&mut self.to_tell) {
             // A shard that has ended need not know.
             let _ = self.shared.shards[shard].send(message);
         }
+    }
+
+    /// Whoever asks how things are is told this from now on.
+    fn show(&self) {
+        let kept = self.kept();
+        *self.shared.kept() = Some(kept);
     }
 
     fn now(&self) -> Nanos {
@@ -245,9 +258,6 @@ impl Keeper {
                 self.put_on_record();
                 // Whoever asked may have gone.
                 let _ = answer.send(done);
-            }
-            Word::Look(answer) => {
-                let _ = answer.send(self.kept());
             }
             Word::Stop(answer) => {
                 self.tasks.iter_mut().for_each(|task| task.sweep.cancel());
@@ -410,5 +420,11 @@ impl Keeper {
             spares: self.spares.iter().map(|spare| spare.name()).collect(),
             tasks: tasks.map(|task| task.status(now)).collect(),
         }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        *self.shared.kept() = None;
     }
 }

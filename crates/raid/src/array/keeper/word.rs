@@ -1,7 +1,6 @@
 //! What the keeper is told and asked.
 
 use super::Refusal;
-use crate::array::status::Kept;
 use crate::array::worker::Incarnation;
 use crate::member::Member;
 use crate::request::Failure;
@@ -65,8 +64,6 @@ pub enum Word {
     },
     /// Something is asked of the array.
     Order(Order, Sender<Result<(), Refusal>>),
-    /// Somebody wants to know how things are.
-    Look(Sender<Kept>),
     /// Everything is to end; tell when it has.
     Stop(Sender<Result<(), Failure>>),
     /// All is durable, or not.
