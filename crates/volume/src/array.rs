@@ -18,8 +18,17 @@ const BELIEVED: Duration = Duration::from_millis(50);
 pub struct ArrayBlocks {
     array: Arc<Array>,
     traffic: Arc<Traffic>,
-    /// Whether all members were there when somebody last looked, and when that was.
-    whole: Mutex<Option<(Instant, bool)>>,
+    /// What was seen when somebody last looked, and when that was.
+    seen: Mutex<Option<(Instant, Seen)>>,
+}
+
+/// How the array is.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// All members are there.
+    whole: bool,
+    /// What is trimmed can be written again whatever others do.
+    keeps_room: bool,
 }
 
 /// What is under way.
@@ -95,12 +104,28 @@ impl ArrayBlocks {
     /// Puts files on an array.
     pub fn new(array: Arc<Array>) -> ArrayBlocks {
         let traffic = Arc::default();
-        let whole = Mutex::default();
+        let seen = Mutex::default();
         ArrayBlocks {
             array,
             traffic,
-            whole,
+            seen,
         }
+    }
+
+    fn look(&self) -> Seen {
+        let mut last = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, seen)) = *last
+            && at.elapsed() < BELIEVED
+        {
+            return seen;
+        }
+        let status = self.array.status();
+        let seen = status.map_or_else(Seen::default, |status| Seen {
+            whole: status.condition == Condition::Whole,
+            keeps_room: status.members.iter().all(|member| member.keeps_room),
+        });
+        *last = Some((Instant::now(), seen));
+        seen
     }
 }
 
@@ -118,16 +143,7 @@ impl Blocks for ArrayBlocks {
     }
 
     fn is_whole(&self) -> bool {
-        let mut seen = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, whole)) = *seen
-            && at.elapsed() < BELIEVED
-        {
-            return whole;
-        }
-        let status = self.array.status();
-        let whole = status.is_some_and(|status| status.condition == Condition::Whole);
-        *seen = Some((Instant::now(), whole));
-        whole
+        self.look().whole
     }
 
     fn read(&self, start: u64, buffer: &mut [u8]) -> io::Result<()> {
@@ -163,5 +179,13 @@ impl Blocks for ArrayBlocks {
         // It lets go what is held, and waits for all writes that were handed over before.
         self.array.flush().map_err(failed)?;
         self.traffic.settle(epoch)
+    }
+
+    fn trim(&self, start: u64, blocks: u64) {
+        let seen = self.look();
+        if seen.whole && seen.keeps_room {
+            // Nobody needs these blocks, and a member that is lost by it shows when something is written.
+            let _ = self.array.trim(start, blocks);
+        }
     }
 }

@@ -47,6 +47,10 @@ pub trait Blocks: Send + Sync {
     /// # Errors
     /// If that, or any write before it, failed.
     fn flush(&self) -> io::Result<()>;
+
+    /// What these blocks hold matters no more, and until they are written again they may hold anything: their room may be
+    /// given up, or nothing done. It is over when this returns.
+    fn trim(&self, _start: u64, _blocks: u64) {}
 }
 
 /// A file as a volume: for tests, and simulations of a volume that forgets what was not flushed.

@@ -9,7 +9,7 @@ use crate::table::{Durable, FileId};
 use seiner_platform::{Disk, File};
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 /// Bytes at the beginning of a volume that must be zeroes for it to count as blank: file systems, partition tables and our
@@ -73,6 +73,8 @@ pub struct Shared {
     pub layout: Layout,
     journal: Mutex<Journal>,
     directory: Mutex<Directory>,
+    /// Units that were leaving are free.
+    freed: Condvar,
 }
 
 /// What is seen, and what the table on the volume does not have yet.
@@ -85,6 +87,8 @@ struct Directory {
     pending: Vec<Change>,
     /// Room of files that are gone: free when all of `pending` is durable.
     limbo: Vec<Extent>,
+    /// Units of which a record is being written that they are free, or that are being trimmed.
+    leaving: u64,
     /// Bytes of a snapshot, about.
     weight: usize,
 }
@@ -150,12 +154,14 @@ impl VolumeDisk {
             space,
             pending: Vec::new(),
             limbo: Vec::new(),
+            leaving: 0,
         };
         let shared = Arc::new(Shared {
             blocks,
             layout,
             journal: Mutex::new(journal),
             directory: Mutex::new(directory),
+            freed: Condvar::new(),
         });
         Ok(VolumeDisk { shared })
     }
@@ -275,6 +281,11 @@ impl Shared {
         }
         // What files had that are gone is free when the table says that they are.
         self.commit(None, Vec::new())?;
+        // Others may not have done with what they free.
+        let waits = |directory: &mut Directory| {
+            directory.leaving > 0 && units.saturating_add(kept) > directory.space.free()
+        };
+        drop(self.freed.wait_while(self.directory(), waits));
         attempt().ok_or_else(|| {
             let text = format!(
                 "there is no room for {} more bytes on the volume",
@@ -292,7 +303,7 @@ impl Shared {
             .for_each(|&extent| directory.space.give(extent));
     }
 
-    /// Puts all changes on the volume, durably, and with them what a file has. `loose` is free then.
+    /// Puts all changes on the volume, durably, and with them what a file has. `loose` is trimmed then, and free.
     ///
     /// # Errors
     /// The volume's; then nothing is written any more.
@@ -306,20 +317,51 @@ impl Shared {
         }
         let mut freed = std::mem::take(&mut directory.limbo);
         freed.extend(loose);
+        let leaving: u64 = freed.iter().map(|extent| extent.units).sum();
+        directory.leaving += leaving;
         let mut record = Vec::new();
         changes.iter().for_each(|change| change.encode(&mut record));
-        if journal.has_room(record.len()) {
-            drop(directory);
-            if !record.is_empty() {
-                journal.append(&record)?;
-            }
-        } else {
+        let written = if !journal.has_room(record.len()) {
             let snapshot = directory.snapshot();
             drop(directory);
-            journal.rewrite(&snapshot)?;
+            journal.rewrite(&snapshot)
+        } else {
+            drop(directory);
+            match record.is_empty() {
+                true => Ok(()),
+                false => journal.append(&record),
+            }
+        };
+        // Others need not wait for what the volume does with room.
+        drop(journal);
+        if written.is_ok() {
+            self.trim(&mut freed);
+        } else {
+            freed.clear();
         }
-        self.give_back(&freed);
-        Ok(())
+        let mut directory = self.directory();
+        freed
+            .into_iter()
+            .for_each(|extent| directory.space.give(extent));
+        directory.leaving -= leaving;
+        self.freed.notify_all();
+        written
+    }
+
+    /// Tells the volume that units are nobody's. They must not be given to anybody before this has ended.
+    fn trim(&self, units: &mut Vec<Extent>) {
+        // Side by side they may have whole stripes that neither has alone.
+        units.sort_by_key(|extent| extent.start);
+        units.dedup_by(|next, last| {
+            let joined = last.start + last.units == next.start;
+            last.units += if joined { next.units } else { 0 };
+            joined
+        });
+        let unit = self.layout.unit_blocks;
+        for extent in units {
+            let start = self.layout.block(extent.start);
+            self.blocks.trim(start, extent.units * unit);
+        }
     }
 
     /// Makes durable what was written to files. What fails once has failed for good.
@@ -503,7 +545,8 @@ impl Disk for VolumeDisk {
 
     fn free(&self) -> io::Result<Option<u64>> {
         let directory = self.shared.directory();
-        let waiting: u64 = directory.limbo.iter().map(|extent| extent.units).sum();
+        let limbo: u64 = directory.limbo.iter().map(|extent| extent.units).sum();
+        let waiting = limbo + directory.leaving;
         let free = (directory.space.free() + waiting).saturating_sub(self.shared.layout.kept());
         Ok(Some(free * self.shared.layout.unit_bytes()))
     }

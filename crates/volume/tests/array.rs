@@ -6,7 +6,8 @@ use seiner_model::{Column, Interval, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
 use seiner_platform::{Disk, File};
 use seiner_raid::{
-    Array, Condition, Creation, Level, Member, Merging, Method, Ram, Running, Settings, create,
+    Array, Condition, Creation, Device, Level, Member, Merging, Method, Ram, Running, Settings,
+    create,
 };
 use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk, clear};
 use std::sync::Arc;
@@ -24,16 +25,19 @@ fn devices(count: usize, bytes: u64) -> Vec<Arc<dyn Member>> {
 /// A RAID 6 of six members with 4 × 16 KiB of data in a stripe.
 fn members(bytes: u64) -> Vec<Arc<dyn Member>> {
     let members = devices(6, bytes);
-    let creation = Creation {
+    create(&members, &creation()).unwrap();
+    members
+}
+
+fn creation() -> Creation {
+    Creation {
         level: Level::Raid6,
         strip_bytes: STRIP,
         smallest: false,
         overwrite: false,
         zeroed: true,
         checksums: false,
-    };
-    create(&members, &creation).unwrap();
-    members
+    }
 }
 
 fn assemble(members: &[Arc<dyn Member>]) -> Arc<Array> {
@@ -95,6 +99,70 @@ fn a_file_that_is_written_from_one_end_to_the_other_makes_members_read_nothing()
     let bytes: u64 = files.iter().map(|file| file.len().unwrap()).sum();
     let stripes = bytes.div_ceil(STRIPE);
     assert!((stripes..stripes + 10).contains(&done.full), "{done:?}");
+}
+
+/// Makes a file of so many bytes that is on the volume.
+fn fill(disk: &VolumeDisk, name: &str, bytes: u64) {
+    let file = disk.create(name).unwrap();
+    file.write_at(0, &vec![1; bytes as usize]).unwrap();
+    file.sync().unwrap();
+    disk.sync_names().unwrap();
+}
+
+#[test]
+fn what_a_file_had_that_is_gone_is_trimmed_when_that_is_durable() {
+    let members = members(24 << 20);
+    let array = assemble(&members);
+    let disk = open(&array);
+    let trimmed = || array.status().unwrap().counters.trimmed * 4096;
+    for name in ["a", "b", "c", "d"] {
+        fill(&disk, name, 10 * STRIPE);
+    }
+    let open = disk.open("a").unwrap();
+    disk.remove("a").unwrap();
+    disk.remove("b").unwrap();
+    assert_eq!(trimmed(), 0, "the table has them still");
+    disk.sync_names().unwrap();
+    assert_eq!(trimmed(), 10 * STRIPE, "one is open");
+    drop(open);
+    disk.sync_names().unwrap();
+    assert_eq!(trimmed(), 20 * STRIPE);
+    let file = disk.open("c").unwrap();
+    file.set_len(STRIPE).unwrap();
+    file.sync().unwrap();
+    assert_eq!(trimmed(), 29 * STRIPE, "what was cut off");
+    // All of the room is there again.
+    let free = disk.free().unwrap().unwrap();
+    fill(&disk, "e", free);
+    assert_eq!(disk.free().unwrap(), Some(0));
+    // Without a member, whoever reads where a file was may still get what it had.
+    disk.remove("e").unwrap();
+    array.fail(3).unwrap();
+    std::thread::sleep(Duration::from_millis(60));
+    disk.sync_names().unwrap();
+    assert_eq!(trimmed(), 29 * STRIPE);
+    assert_eq!(disk.free().unwrap(), Some(free));
+}
+
+#[test]
+fn files_that_are_members_keep_their_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let devices = (0..4).map(|at| {
+        let path = folder.path().join(at.to_string());
+        Arc::new(Device::create(&path, 16 << 20).unwrap()) as Arc<dyn Member>
+    });
+    let members: Vec<Arc<dyn Member>> = devices.collect();
+    let creation = Creation {
+        level: Level::Raid5,
+        ..creation()
+    };
+    create(&members, &creation).unwrap();
+    let array = assemble(&members);
+    let disk = open(&array);
+    fill(&disk, "a", 10 * STRIPE);
+    disk.remove("a").unwrap();
+    disk.sync_names().unwrap();
+    assert_eq!(array.status().unwrap().counters.trimmed, 0);
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub struct MemberStatus {
     /// Blocks of it that were not what was written, by their checksums. All that were found have been repaired if enough
     /// else was there.
     pub corrupt: u64,
+    /// What is trimmed of it has its room still: not so of a file.
+    pub keeps_room: bool,
 }
 
 /// Why a member is no longer used.

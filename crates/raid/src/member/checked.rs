@@ -282,6 +282,10 @@ impl Member for Checked {
         self.member.discards()
     }
 
+    fn keeps_room(&self) -> bool {
+        self.member.keeps_room()
+    }
+
     fn flush(&self) -> io::Result<()> {
         let writing = self.writing();
         let in_state = |state: State| -> Vec<u64> {

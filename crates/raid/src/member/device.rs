@@ -46,6 +46,7 @@ pub struct Device {
     path: PathBuf,
     file: File,
     bytes: u64,
+    is_file: bool,
     /// Nobody found out yet that room cannot be given up.
     discards: AtomicBool,
 }
@@ -144,6 +145,7 @@ impl Device {
             path: path.to_path_buf(),
             file,
             bytes: end - end % BLOCK_BYTES as u64,
+            is_file: kind == FileType::RegularFile,
             discards: AtomicBool::new(true),
         })
     }
@@ -222,6 +224,11 @@ impl Member for Device {
         self.discards.load(Ordering::Relaxed)
     }
 
+    /// What a hole had is room for other files.
+    fn keeps_room(&self) -> bool {
+        !self.is_file
+    }
+
     fn flush(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -252,6 +259,7 @@ mod tests {
         let path = dir.path().join("member");
         let device = Device::create(&path, 4 << 20).unwrap();
         assert_eq!(device.bytes(), 4 << 20);
+        assert!(!device.keeps_room(), "a hole is room for others");
         assert!(matches!(Device::open(&path), Err(DeviceError::InUse(_))));
         assert_eq!(Device::look(&path).unwrap().bytes(), 4 << 20);
         let pages: Vec<Page> = (0..1500)

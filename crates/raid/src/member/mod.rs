@@ -58,6 +58,11 @@ pub trait Member: Send + Sync {
         false
     }
 
+    /// What was discarded has its room still, so that it can be written again whatever others do.
+    fn keeps_room(&self) -> bool {
+        true
+    }
+
     /// Brings to stable storage what was written before.
     ///
     /// # Errors

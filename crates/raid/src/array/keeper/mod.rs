@@ -412,6 +412,10 @@ impl Keeper {
                 },
                 loss: slot.loss,
                 corrupt: 0,
+                keeps_room: slot
+                    .device
+                    .as_ref()
+                    .is_none_or(|device| device.keeps_room()),
             });
         let tasks = self.tasks.iter().chain(&self.past);
         Kept {
