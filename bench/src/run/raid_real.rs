@@ -66,8 +66,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         .unwrap_or_else(|| places.output.join("raid-real"));
     fs::create_dir_all(&members)?;
     report.notes.push(format!(
-        "members of the verified arrays: {MEMBERS} files in {}, direct I/O where the file system has it",
-        members.display()
+        "members of the verified arrays: {MEMBERS} files, direct I/O where the file system has it"
     ));
     let verified = verify_all(settings, folder.path(), &members)?;
     let spoiled = spoiled(folder.path(), settings.verified_mib)?;
