@@ -544,7 +544,7 @@ impl<'a> Replay<'a> {
     fn sequence_of_segments(&self) -> u64 {
         self.state
             .sealed
-            .iter()
+            .values()
             .map(|segment| segment.trailer.sequence)
             .chain(self.resumed.iter().map(|resumed| resumed.sequence))
             .max()
@@ -630,7 +630,7 @@ impl<'a> Replay<'a> {
             .state
             .sealed
             .clone()
-            .iter()
+            .values()
             .filter(|segment| segment.trailer.sequence >= first_sequence)
         {
             for page in segment.blocks() {
@@ -766,7 +766,7 @@ impl<'a> Replay<'a> {
         let sources = self
             .state
             .sealed
-            .iter()
+            .values()
             .map(|segment| segment.trailer.sources)
             .chain(self.resumed.iter().map(|resumed| resumed.sources))
             .max()
@@ -774,7 +774,7 @@ impl<'a> Replay<'a> {
         let layouts = self
             .state
             .sealed
-            .iter()
+            .values()
             .map(|segment| segment.trailer.layouts)
             .chain(self.resumed.iter().map(|resumed| resumed.layouts))
             .max()

@@ -319,6 +319,11 @@ impl Retention {
         *edge = ordered(last).max(*edge);
     }
 
+    /// Whether there are sources some of whose blocks may overwrite others.
+    pub fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
     /// Some sources with blocks that may overwrite others, and the times of these.
     pub fn take_late(&mut self, most: usize) -> Vec<(u32, Interval)> {
         let first = |late: &mut BTreeMap<u32, Interval>| late.pop_first();
@@ -355,6 +360,11 @@ impl Retention {
         let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
         let floors = self.floors.iter().map(|floor| floor.number);
         graves.chain(floors).max().unwrap_or(0)
+    }
+
+    /// Whether there are deletes to remember.
+    pub fn has_deletes(&self) -> bool {
+        !self.tombstones.is_empty()
     }
 
     /// Forgets tombstones that no block is older than.
