@@ -14,8 +14,10 @@ pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 /// The share of the journal that is full when sources that pin its oldest files are sealed: sealing
 /// begins at three quarters and goes through all sources while the next files fill.
 pub const JOURNAL_FILL: f64 = 0.7;
-/// Buffers are squeezed when they reach this share of what the budget leaves them.
+/// Buffers that reach what the budget leaves them are sealed down to this share of it.
 const BUFFER_FILL: f64 = 0.875;
+/// They stand in between on average.
+const MEAN_FILL: f64 = (1.0 + BUFFER_FILL) / 2.0;
 /// The file system's own writes for large sequential files, over the bytes written: the benchmarks of
 /// the repository saw 1.00 to 1.01.
 pub const FILE_SYSTEM: f64 = 1.01;
@@ -261,7 +263,7 @@ fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -
     const TURNS: usize = 6;
     let names = FIXED_MEMORY + demand.sensors * calibration.source_bytes;
     let in_room = |index: f64| {
-        let each = (choice.memory - names - index) * BUFFER_FILL / demand.sensors;
+        let each = (choice.memory - names - index) * MEAN_FILL / demand.sensors;
         most_rows(|rows| calibration.mean_buffer_bytes(rows, demand.fields) <= each)
     };
     let index = |rows: f64| {

@@ -17,12 +17,14 @@ const SAMPLES: f64 = 24e6;
 /// Blocks that every source fills before measuring, and while measuring.
 const WARM_BLOCKS: f64 = 1.5;
 const BLOCKS: f64 = 2.5;
+/// What is fed after that, so that buffers are half full when the store is killed.
+const LAST_BLOCK: f64 = 0.5;
 /// R of a soak: small, so that several are filled.
 const SEGMENT: f64 = 2.0 * 1024.0 * 1024.0;
 /// How often memory is looked at while measuring: the most of it is told.
 const LOOKS: u64 = 64;
 /// With less memory the fixed part would count too much.
-const LEAST_MEMORY: f64 = 24.0 * 1024.0 * 1024.0;
+const LEAST_MEMORY: f64 = 48.0 * 1024.0 * 1024.0;
 
 /// A figure, as forecast and as measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,10 +150,12 @@ pub fn run(
     engine.commit()?;
     let after = engine.status();
     let last = engine.segments().last().map_or(0, |segment| segment.number);
+    feed((forecast.rows * LAST_BLOCK).ceil() as u64)?;
+    engine.commit()?;
     drop(engine);
     let (engine, restart_s) = open_after_crash(directory, &options)?;
     let recovery = engine.recovery();
-    let journal_rows = recovery.journal_bytes as f64 / forecast.journal_row;
+    let journal_rows = (recovery.rows_replayed + recovery.rows_skipped) as f64;
     let start = Start {
         sensors: demand.sensors,
         segments: recovery.segments as f64,
@@ -203,7 +207,7 @@ pub fn run(
             check("memory in use, bytes", forecast.memory, memory),
             check(
                 "start after a crash, s",
-                start.seconds(calibration),
+                start.seconds(&calibration.resized(&demand)?),
                 restart_s,
             ),
         ],
