@@ -14,14 +14,14 @@ pub mod class;
 pub mod coarser;
 mod counts;
 pub mod expected;
-mod pace;
+pub mod pace;
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::segment::Entry;
 use class::{Class, Classes, Keep, WhenFull, get_classes, put_classes};
 use counts::Counts;
 use expected::{Expected, Moment};
-use pace::Pace;
+use pace::{Begun, Pace};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_merge::Rate;
@@ -492,6 +492,21 @@ impl Retention {
         for (number, time) in ends {
             self.pace.note(number, time);
         }
+    }
+
+    /// What was found of the blocks of sources tells the paces of those in rings.
+    pub fn recall_paces(&mut self, begun: &Begun) {
+        for (source, pace) in begun.paces() {
+            if self.is_ring(source) {
+                *self.paces.of(source) = pace;
+            }
+        }
+    }
+
+    /// Whether a source keeps a number of rows.
+    pub fn is_ring(&self, source: u32) -> bool {
+        let class = self.class_of(source) as usize;
+        source < self.sources && self.classes.list()[class].keep.rows.is_some()
     }
 
     /// Now, by the wall clock and by blocks.
