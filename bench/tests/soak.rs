@@ -29,7 +29,7 @@ fn every_store_gets_the_same_rows() {
         .arg(folder.path())
         .arg("--page")
         .arg(folder.path().join("RESULTS.md"))
-        .args(["soak", "--volume", "32", "--turns", "2"])
+        .args(["soak", "--volume", "32", "--live", "0.4", "--turns", "2"])
         .args(["--peers", &peers.join(","), "--peer-turns", "0.2"])
         .output()
         .unwrap();
