@@ -94,7 +94,7 @@ bench-soak-peers: ## The same rows on small volumes for our store, InfluxDB and 
 	scripts/need.sh victoria-metrics
 	scripts/need.sh influxdb
 	cargo run --release --locked -p seiner-bench -- soak --peers influxdb,victoriametrics \
-	    $(or $(ARGS),--volume 512 --live 0.7 --turns 30)
+	    $(or $(ARGS),--volume 512 --live 0.65 --turns 30)
 
 bench-simulate: ## The whole engine against plain models: millions of steps, crashes at every kind of work
 	cargo run --release --locked -p seiner-bench -- simulate $(ARGS)
