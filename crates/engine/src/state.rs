@@ -373,11 +373,13 @@ impl State {
     /// Why a row would be hidden as it comes, if it would.
     #[cold]
     fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
-        let class = self.retention.too_old(source, time)?;
-        let age = class.keep.age.unwrap_or_default().as_nanos() as u64;
-        let reason = Reason::TooOld {
-            class: class.name.clone(),
-            age: duration_text(age),
+        let reason = match self.retention.too_old(source, time) {
+            Some(class) => Reason::TooOld {
+                class: class.name.clone(),
+                age: duration_text(class.keep.age.unwrap_or_default().as_nanos() as u64),
+            },
+            None if self.retention.is_coarsened(source, time) => Reason::Coarsened,
+            None => return None,
         };
         self.counters.too_old += 1;
         Some(reason)
