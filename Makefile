@@ -18,7 +18,7 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
 .PHONY: help serve build tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-restart \
-        bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak \
+        bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults fuzz fmt doc clean
 
 help: ## Show this list
@@ -89,6 +89,12 @@ bench-merge-figures: ## The paper's figures of the log store, on our engine: tar
 
 bench-soak: ## A small volume, nearly full, overwritten hundreds of times
 	cargo run --release --locked -p seiner-bench -- soak $(ARGS)
+
+bench-soak-peers: ## The same rows on small volumes for our store, InfluxDB and VictoriaMetrics; as root, or they are folders
+	scripts/need.sh victoria-metrics
+	scripts/need.sh influxdb
+	cargo run --release --locked -p seiner-bench -- soak --peers influxdb,victoriametrics \
+	    $(or $(ARGS),--volume 512 --live 0.65 --turns 30)
 
 bench-simulate: ## The whole engine against plain models: millions of steps, crashes at every kind of work
 	cargo run --release --locked -p seiner-bench -- simulate $(ARGS)

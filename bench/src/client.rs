@@ -55,6 +55,11 @@ impl Connection {
         })
     }
 
+    /// Waits no longer for an answer than this.
+    pub fn patience(&mut self, patience: Duration) -> io::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(patience))
+    }
+
     /// Asks by GET.
     pub fn get(&mut self, target: &str) -> Result<Response> {
         self.send_head("GET", target, None)?;

@@ -17,6 +17,7 @@ mod progress;
 mod raid;
 mod report;
 mod run;
+mod volume;
 mod workload;
 
 use anyhow::Result;

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 16] = [
+pub const BENCHMARKS: [&str; 17] = [
     "peers",
     "embedded",
     "restart",
@@ -22,6 +22,7 @@ pub const BENCHMARKS: [&str; 16] = [
     "merge-rate",
     "merge-latency",
     "soak",
+    "soak-peers",
     "merge-figures",
     "simulate",
     "raid-matrix",

@@ -22,8 +22,8 @@ const SEGMENTS: u64 = 625;
 /// Rows of a batch of floats, of many sources; and of one of texts, of one source.
 const BATCH: usize = 1024;
 const TEXTS: usize = 4;
-/// The letters and digits that texts are cut from.
-const LETTERS: usize = 8 << 20;
+/// The signs that texts are cut from.
+const SIGNS: usize = 8 << 20;
 /// Rows of all sources in a second of the store's clock.
 const ROWS_A_SECOND: u64 = 100_000;
 /// Rows of each source from which it is measured how many bytes a row takes in a block.
@@ -33,7 +33,7 @@ const PROBE_ROWS: usize = 1500;
 const OPEN: f64 = 0.015;
 /// Time between rows of a store with threads, ns: sooner than such a store takes them,
 /// so that no row is of the future.
-const STEP: i64 = 200;
+pub const STEP: i64 = 200;
 
 /// How long rows live.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,7 +70,11 @@ pub struct Load {
 pub enum Values {
     /// A float that does not compress: a row takes some 10 bytes in a block.
     Floats,
-    /// A text of so many random letters and digits: many bytes for little work of the processor.
+    /// A float from 1 to 2, its 52 bits random: no less to stores that keep floats as decimals of one
+    /// scale than to those that keep their bits.
+    Fractions,
+    /// A text of so many random signs that does not compress, as a picture would not: many bytes for little
+    /// work of the processor.
     Texts(u32),
 }
 
@@ -78,7 +82,7 @@ impl Values {
     /// Rows of a batch.
     fn batch(self) -> usize {
         match self {
-            Values::Floats => BATCH,
+            Values::Floats | Values::Fractions => BATCH,
             Values::Texts(_) => TEXTS,
         }
     }
@@ -86,7 +90,7 @@ impl Values {
     /// Rows of each source from which it is measured how many bytes a row takes.
     fn probe_rows(self, block_bytes: u32) -> usize {
         match self {
-            Values::Floats => PROBE_ROWS,
+            Values::Floats | Values::Fractions => PROBE_ROWS,
             Values::Texts(bytes) => 5 * (block_bytes / bytes) as usize,
         }
     }
@@ -358,6 +362,7 @@ pub struct Served {
     /// When the next row was measured.
     time: i64,
     feed: Feed,
+    measured: Measured,
     folder: tempfile::TempDir,
 }
 
@@ -369,7 +374,8 @@ impl Served {
             budget,
             ..load.clone()
         };
-        let mut options = load.options(live.classes(measure(&live, STEP)?)?);
+        let measured = measure(&live, STEP)?;
+        let mut options = load.options(live.classes(measured)?);
         if journal {
             options.durability = Durability::Interval(Duration::from_millis(100));
             options.journal_bytes = (budget / 32).clamp(64 << 10, 128 << 20);
@@ -381,6 +387,7 @@ impl Served {
             engine,
             time: SystemClock::new().now(),
             feed,
+            measured,
             folder,
         })
     }
@@ -400,7 +407,7 @@ impl Served {
     /// Appends a batch of rows.
     pub fn batch(&mut self) -> Result<()> {
         self.feed.batch(&self.engine, self.time, STEP)?;
-        self.time += self.feed.values.batch() as i64 * STEP;
+        self.time += self.feed.stream.values.batch() as i64 * STEP;
         Ok(())
     }
 
@@ -410,6 +417,11 @@ impl Served {
 
     pub fn status(&self) -> Status {
         self.engine.status()
+    }
+
+    /// The bytes that a row takes in blocks, as measured beforehand.
+    pub fn row_bytes(&self) -> f64 {
+        self.measured.row_bytes
     }
 
     /// Where its files are.
@@ -430,11 +442,7 @@ impl Drop for Served {
 /// What a store is fed.
 struct Feed {
     ids: Vec<SourceId>,
-    draw: Alias,
-    random: Random,
-    values: Values,
-    /// Random letters and digits, if rows are texts.
-    letters: String,
+    stream: Stream,
 }
 
 impl Feed {
@@ -450,72 +458,108 @@ impl Feed {
                     .map_err(|reason| anyhow::anyhow!("{reason}"))
             })
             .collect::<Result<Vec<SourceId>>>()?;
-        let mut random = Random(0x5e1e_0001);
-        let sigma = match load.lives {
-            Lives::Rings { sigma } => sigma,
-            Lives::Ages { .. } => 0.0,
-        };
-        let rates: Vec<f64> = ids
-            .iter()
-            .map(|_| (random.normal() * sigma).exp())
-            .collect();
-        let letters = match load.values {
-            Values::Floats => String::new(),
-            Values::Texts(_) => (0..LETTERS).map(|_| random.letter()).collect(),
-        };
-        Ok(Feed {
-            draw: Alias::new(&rates),
-            ids,
-            random,
-            values: load.values,
-            letters,
-        })
+        let stream = Stream::new(load);
+        Ok(Feed { ids, stream })
     }
 
     /// Appends a batch, the first row at a time in ns, the others `step` after each other.
     fn batch(&mut self, engine: &Engine, time: i64, step: i64) -> Result<(), Error> {
-        let times = (0..self.values.batch() as i64).map(|row| time + row * step);
+        let times = (0..self.stream.values.batch() as i64).map(|row| time + row * step);
         let times: Vec<i64> = times.collect();
-        match self.values {
-            Values::Floats => {
-                let (sources, values) = self.floats();
+        match self.stream.values {
+            Values::Floats | Values::Fractions => {
+                let (sources, values) = self.stream.floats();
+                let sources: Vec<SourceId> = sources.into_iter().map(|at| self.ids[at]).collect();
                 engine.append_samples("value", &sources, &times, &values)?;
             }
             Values::Texts(bytes) => {
-                let (source, fields) = (self.source(), vec![self.texts(bytes as usize)]);
+                let source = self.ids[self.stream.source()];
+                let fields = vec![self.stream.texts(bytes as usize)];
                 engine.append_columns(source, &["value"], &Columns { times, fields })?;
             }
         }
         Ok(())
     }
+}
 
-    fn source(&mut self) -> SourceId {
+/// The rows of a load, one after the other; the same for every store.
+pub struct Stream {
+    draw: Alias,
+    random: Random,
+    values: Values,
+    /// Random signs, if rows are texts.
+    signs: String,
+}
+
+impl Stream {
+    /// From the beginning.
+    pub fn new(load: &Load) -> Stream {
+        let mut random = Random(0x5e1e_0001);
+        let sigma = match load.lives {
+            Lives::Rings { sigma } => sigma,
+            Lives::Ages { .. } => 0.0,
+        };
+        let rates: Vec<f64> = (0..load.sources)
+            .map(|_| (random.normal() * sigma).exp())
+            .collect();
+        let signs = match load.values {
+            Values::Floats | Values::Fractions => String::new(),
+            Values::Texts(_) => signs(&mut random),
+        };
+        Stream {
+            draw: Alias::new(&rates),
+            random,
+            values: load.values,
+            signs,
+        }
+    }
+
+    /// The source of the next row, by its number.
+    fn source(&mut self) -> usize {
         let bits = self.random.next();
-        self.ids[self.draw.pick(bits, &mut self.random)]
+        self.draw.pick(bits, &mut self.random)
     }
 
     /// The sources and values of a batch: values that do not compress.
-    fn floats(&mut self) -> (Vec<SourceId>, Vec<f64>) {
+    pub fn floats(&mut self) -> (Vec<usize>, Vec<f64>) {
         let mut sources = Vec::with_capacity(BATCH);
         let mut values = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
             sources.push(self.source());
-            values.push(f64::from_bits(self.random.next() >> 2));
+            let bits = self.random.next();
+            values.push(f64::from_bits(match self.values {
+                Values::Fractions => 1.0f64.to_bits() | bits >> 12,
+                _ => bits >> 2,
+            }));
         }
         (sources, values)
     }
 
     fn texts(&mut self, bytes: usize) -> FieldColumn {
-        let mut texts = Strings::default();
-        for _ in 0..TEXTS {
-            let from = self.random.next() as usize % (LETTERS - bytes);
-            texts.push(&self.letters[from..from + bytes]);
-        }
+        let from = self.random.next() as usize % (SIGNS - TEXTS * bytes);
+        let texts = &self.signs[from..from + TEXTS * bytes];
+        let ends = (1..=TEXTS).map(|text| (text * bytes) as u32);
         FieldColumn {
             present: None,
-            values: Column::Str(texts),
+            values: Column::Str(Strings {
+                ends: ends.collect(),
+                bytes: texts.into(),
+            }),
         }
     }
+}
+
+/// The 128 signs of ASCII in random order, again and again: none is more frequent than another.
+fn signs(random: &mut Random) -> String {
+    let mut order: Vec<u8> = (0..128).collect();
+    let mut signs = String::with_capacity(SIGNS);
+    while signs.len() < SIGNS {
+        for at in (1..order.len()).rev() {
+            order.swap(at, random.next() as usize % (at + 1));
+        }
+        signs.extend(order.iter().map(|&sign| char::from(sign)));
+    }
+    signs
 }
 
 fn difference(before: &Status, after: &Status) -> Stretch {
@@ -604,13 +648,6 @@ impl Random {
         bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
         bits ^ bits >> 31
-    }
-
-    /// One of 64 letters, digits and signs.
-    fn letter(&mut self) -> char {
-        const SIGNS: &[u8; 64] =
-            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        char::from(SIGNS[(self.next() >> 58) as usize])
     }
 
     /// Between 0 and 1.

@@ -14,7 +14,12 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The Debian package.
-pub struct Influx;
+#[derive(Default)]
+pub struct Influx {
+    /// Whether it keeps rows no longer than it must: an hour is the shortest that it accepts. Otherwise for
+    /// ever.
+    pub shortest: bool,
+}
 
 fn query(text: &str) -> String {
     format!("/query?db=bench&epoch=ns&q={}", encoded(text))
@@ -60,7 +65,7 @@ impl Peer for Influx {
             "reporting-disabled = true\nbind-address = \"{inner}\"\n[meta]\ndir = \"{}\"\n\
              [data]\ndir = \"{}\"\nwal-dir = \"{}\"\nmax-series-per-database = 0\nmax-values-per-tag = 0\n\
              cache-snapshot-write-cold-duration = \"5s\"\ncompact-full-write-cold-duration = \"5s\"\n\
-             [http]\nbind-address = \"{address}\"\nlog-enabled = false\n[monitor]\nstore-enabled = false\n",
+             [retention]\ncheck-interval = \"1m\"\n[http]\nbind-address = \"{address}\"\nlog-enabled = false\n[monitor]\nstore-enabled = false\n",
             at("meta"),
             at("data"),
             at("wal")
@@ -80,8 +85,12 @@ impl Peer for Influx {
     }
 
     fn prepare(&self, connection: &mut Connection) -> Result<()> {
+        let keep = match self.shortest {
+            true => " WITH DURATION 1h SHARD DURATION 1h",
+            false => "",
+        };
         connection
-            .post(&query("CREATE DATABASE bench"), b"")?
+            .post(&query(&format!("CREATE DATABASE bench{keep}")), b"")?
             .text()
             .map(drop)
     }

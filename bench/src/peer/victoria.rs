@@ -13,7 +13,12 @@ use std::process::Command;
 use std::time::Duration;
 
 /// The Debian package.
-pub struct Victoria;
+#[derive(Default)]
+pub struct Victoria {
+    /// Whether it keeps rows no longer than it must: a day is the shortest that it accepts. Otherwise 100
+    /// years.
+    pub shortest: bool,
+}
 
 /// A workload's interval in whole seconds, outwards.
 fn seconds(workload: &Workload) -> (i64, i64) {
@@ -71,8 +76,11 @@ impl Peer for Victoria {
         command
             .arg(format!("-httpListenAddr={address}"))
             .arg(format!("-storageDataPath={}", data(folder).display()))
+            .arg(match self.shortest {
+                true => "-retentionPeriod=1d",
+                false => "-retentionPeriod=100y",
+            })
             .args([
-                "-retentionPeriod=100y",
                 "-search.maxUniqueTimeseries=20000000",
                 "-search.maxQueryDuration=10m",
             ]);

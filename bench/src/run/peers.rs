@@ -140,8 +140,8 @@ fn present(
 ) -> Result<Vec<Box<dyn Peer>>> {
     let all: [Box<dyn Peer>; 4] = [
         Box::new(Seiner::new(&settings.seiner)),
-        Box::new(Victoria),
-        Box::new(Influx),
+        Box::new(Victoria::default()),
+        Box::new(Influx::default()),
         Box::new(Questdb {
             jar: settings.questdb.clone(),
         }),

@@ -92,7 +92,10 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         settings.agents,
         settings.lines,
     )?;
-    let all: [Box<dyn Peer>; 2] = [Box::new(Seiner::new(&settings.seiner)), Box::new(Victoria)];
+    let all: [Box<dyn Peer>; 2] = [
+        Box::new(Seiner::new(&settings.seiner)),
+        Box::new(Victoria::default()),
+    ];
     let mut peers = Vec::new();
     for peer in all {
         match peer.version() {

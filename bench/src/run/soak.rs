@@ -1,15 +1,18 @@
 //! `soak`: a small volume, nearly full, overwritten hundreds of times.
 
-use crate::log::load::{Load, Served, Values};
-use crate::process::DiskUse;
+mod rival;
+
+use crate::log::load::{Load, Served, Stream, Values};
 use crate::report::{Check, Places, Relation, Report, Table, cell};
+use crate::volume::Volume;
 use anyhow::Result;
 use clap::Args;
+use rival::{Fared, Task, watching};
 use seiner_engine::MergePolicy;
 use serde::Serialize;
 use serde_json::json;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 /// What `soak` runs.
 #[derive(Args)]
@@ -23,14 +26,18 @@ pub struct Settings {
     /// The live share of the volume
     #[arg(long, default_value_t = 0.8)]
     live: f64,
+    /// Servers that get the same rows, floats then, on a volume as small: influxdb,victoriametrics
+    #[arg(long, default_value = "")]
+    peers: String,
+    /// How often they are to store the volume
+    #[arg(long, default_value_t = 4.0)]
+    peer_turns: f64,
 }
 
-/// How often the directory is measured.
-const SAMPLE: Duration = Duration::from_millis(20);
 /// Um.
 const MERGE_FROM: f64 = 0.97;
 /// Rows and blocks are so large that the disk has to work more than the processor.
-const TEXT_BYTES: u32 = 4096;
+const TEXT_BYTES: u32 = 8192;
 const BLOCK_BYTES: u32 = 64 << 10;
 /// Points of the table.
 const POINTS: u32 = 20;
@@ -49,80 +56,163 @@ struct Point {
 }
 
 const PURPOSE: &str = "One store with its threads, the system's clock and a disk budget, interval durability. Rings of 50 \
-    blocks of 64 KiB, lognormal rates (σ = 0.5), rows of a random text of 4 KiB each, so that much is written for little work of \
-    the processor; overwritten at full speed. What the directory takes (the blocks that the \
-    file system gave, every file in it) is added up fifty times a second by a thread of its own.";
+    blocks of 64 KiB, lognormal rates (σ = 0.5), rows of a random text of 8 KiB each that does not compress, so that much is written for little \
+    work of the processor; overwritten at full speed. What the directory takes (the blocks that the \
+    file system gave, every file in it) is added up twenty times a second by a thread of its own.";
+const PEERS_PURPOSE: &str = "Stores that get the same rows, in the same order, on a small volume each: lognormal rates \
+    (σ = 0.5), a float between 1 and 2 with 52 random bits a row, stamped with the present. Ours has the volume as its disk \
+    budget, rings of 50 blocks of 4 KiB for each source, interval durability, and is embedded. The others have no such budget, \
+    only retention by age, which is set as short as they accept, and get line protocol over HTTP on loopback, some ten thousand \
+    rows a request: so rates are not compared, only room and failures. The volume is a file system of its own in memory, as large \
+    as the budget, where one can be mounted; after a first failure a server is offered rows for 10 s more, then its \
+    volume is made a quarter larger and it is seen whether it takes rows again. Otherwise the volume is a folder, and a server that \
+    takes more than 1.2 of the budget is stopped. What is on the volume is added up twenty times a second. Turns are counted in \
+    our blocks: so many rows as fill the volume once, with what a row takes in a block of ours.";
 
 /// Runs it.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
-    let mut report = Report::new("soak", PURPOSE);
+    let peers = rival::named(&settings.peers)?;
+    let (name, purpose) = match peers.is_empty() {
+        true => ("soak", PURPOSE),
+        false => ("soak-peers", PEERS_PURPOSE),
+    };
+    let mut report = Report::new(name, purpose);
     std::fs::create_dir_all(&places.output)?;
+    for peer in &peers {
+        let version = peer.version()?;
+        report.versions.insert(peer.name().to_string(), version);
+    }
     let budget = settings.volume << 20;
+    let rings = Load::rings(budget, settings.live, 0.5, MergePolicy::default());
+    let load = match peers.is_empty() {
+        true => Load {
+            values: Values::Texts(TEXT_BYTES),
+            ..rings.with_blocks(BLOCK_BYTES)
+        },
+        false => Load {
+            values: Values::Fractions,
+            ..rings
+        },
+    };
     let load = Load {
         merge_from: MERGE_FROM,
-        values: Values::Texts(TEXT_BYTES),
-        ..Load::rings(budget, settings.live, 0.5, MergePolicy::default()).with_blocks(BLOCK_BYTES)
+        ..load
     };
-    let mut store = Served::start(&load, budget, true, &places.output)?;
+    let folder = tempfile::tempdir_in(&places.output)?;
+    let own = store(
+        settings,
+        &load,
+        !peers.is_empty(),
+        folder.path(),
+        &mut report,
+    )?;
+    let mut fared = Vec::new();
+    for peer in &peers {
+        let task = Task {
+            rows: (settings.peer_turns * budget as f64 / own.row_bytes) as u64,
+            budget,
+            row_bytes: own.row_bytes,
+            output: folder.path(),
+        };
+        fared.push(rival::run(peer.as_ref(), Stream::new(&load), &task)?);
+    }
+    if !peers.is_empty() {
+        report.tables.push(beside(&own, &fared, budget));
+        report.notes.extend(fared.iter().map(words));
+    }
+    report.measured = json!({ "budget": budget, "own": own, "peers": fared });
+    report.finish(places)
+}
+
+/// What our store did.
+#[derive(Clone, Debug, Serialize)]
+struct Own {
+    points: Vec<Point>,
+    rows: u64,
+    row_bytes: f64,
+    stored: f64,
+    most: u64,
+    failed: Option<String>,
+}
+
+/// Feeds our store, and judges it.
+fn store(
+    settings: &Settings,
+    load: &Load,
+    mounted: bool,
+    output: &std::path::Path,
+    report: &mut Report,
+) -> Result<Own> {
+    let budget = load.budget;
+    let volume = match mounted {
+        true => Some(Volume::make(output.join("volume"), budget)?),
+        false => None,
+    };
+    let output = volume.as_ref().map_or(output, |volume| volume.path());
+    let mut store = Served::start(load, budget, true, output)?;
     let folder = store.folder().to_path_buf();
-    let (stop, most, samples) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let most = AtomicU64::new(0);
     let mut points = Vec::new();
-    let mut failed = None;
     let began = Instant::now();
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                most.fetch_max(DiskUse::of(&folder).allocated, Ordering::Relaxed);
-                samples.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(SAMPLE);
-            }
-        });
+    let (fed, samples) = watching(&folder, &most, || {
         let part = (budget as f64 * settings.turns / f64::from(POINTS)) as u64;
         for _ in 0..POINTS {
             let start = Instant::now();
-            if let Err(error) = store.feed(part) {
-                failed = Some(format!("{error:#}"));
-                break;
-            }
+            store.feed(part)?;
             points.push(point(
                 &store,
                 budget,
                 part as f64 / start.elapsed().as_secs_f64() / 1e6,
             ));
         }
-        stop.store(true, Ordering::Relaxed);
+        anyhow::Ok(())
     });
     let status = store.status();
-    let most = most.into_inner();
+    let own = Own {
+        points,
+        rows: status.rows_accepted,
+        row_bytes: store.row_bytes(),
+        stored: status.block_bytes_sealed as f64 / budget as f64,
+        most: most.into_inner(),
+        failed: fed.err().map(|error| format!("{error:#}")),
+    };
+    let on = match &volume {
+        Some(volume) if volume.is_own() => ", a file system of its own",
+        Some(_) => ", a folder: no file system could be mounted",
+        None => "",
+    };
     report.notes.push(format!(
-        "volume {} MiB, V = {}, Um = {MERGE_FROM}; {:.0} s; the directory was measured {} times{}",
+        "volume {} MiB{on}, V = {}, Um = {MERGE_FROM}; {:.0} s; the directory was measured {samples} times{}",
         settings.volume,
         settings.live,
         began.elapsed().as_secs_f64(),
-        samples.into_inner(),
-        failed
+        own.failed
             .as_ref()
             .map_or(String::new(), |why| format!("; failed: {why}"))
     ));
-    report.tables.push(table(&points));
-    let stored = status.block_bytes_sealed as f64 / budget as f64;
-    let least_u = points
-        .iter()
-        .skip(points.len() / 2)
-        .map(|point| point.u)
-        .fold(1.0, f64::min);
-    report.checks = vec![
+    report.tables.push(table(&own.points));
+    report.checks = checks(&own, budget, if mounted { settings.turns } else { 200.0 });
+    Ok(own)
+}
+
+fn checks(own: &Own, budget: u64, turns: f64) -> Vec<Check> {
+    let later = own.points.iter().skip(own.points.len() / 2);
+    let least_u = later.map(|point| point.u).fold(1.0, f64::min);
+    let most = own.most as f64 / budget as f64;
+    let failed = f64::from(u8::from(own.failed.is_some()));
+    let at_most = Relation::AtMost;
+    vec![
         Check::new(
             "times that the volume was stored",
-            Some(stored),
+            Some(own.stored),
             Relation::AtLeast,
-            Some(200.0),
+            Some(turns),
             "",
         ),
         Check::new(
             "the most that the directory took, of its budget",
-            Some(most as f64 / budget as f64),
-            Relation::AtMost,
+            Some(most),
+            at_most,
             Some(1.0),
             "",
         ),
@@ -135,14 +225,85 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         ),
         Check::new(
             "batches that were not acknowledged",
-            Some(f64::from(u8::from(failed.is_some()))),
-            Relation::AtMost,
+            Some(failed),
+            at_most,
             Some(0.0),
             "",
         ),
-    ];
-    report.measured = json!({ "budget": budget, "most": most, "points": points, "failed": failed });
-    report.finish(places)
+    ]
+}
+
+/// Our store and the others.
+fn beside(own: &Own, fared: &[Fared], budget: u64) -> Table {
+    let mut table = Table::new(
+        "The same rows on volumes of the same size",
+        &[
+            "store",
+            "rows offered, millions",
+            "acknowledged, millions",
+            "requests that failed",
+            "turns before the first failure",
+            "most taken, of the budget",
+            "acknowledged when full, millions",
+            "goes on when there is room",
+            "after a restart",
+        ],
+    );
+    let millions = |rows: u64| cell(Some(rows as f64 / 1e6));
+    let share = |most: u64| cell(Some(most as f64 / budget as f64));
+    let yes = |yes: Option<bool>| {
+        yes.map_or("–", |yes| if yes { "yes" } else { "no" })
+            .to_string()
+    };
+    let none = match own.failed {
+        Some(_) => cell(Some(own.stored)),
+        None => format!("none in {}", cell(Some(own.stored))),
+    };
+    table.rows.push(vec![
+        "Seiner".to_string(),
+        millions(own.rows),
+        millions(own.rows),
+        u8::from(own.failed.is_some()).to_string(),
+        none,
+        share(own.most),
+        "–".to_string(),
+        "–".to_string(),
+        "–".to_string(),
+    ]);
+    for one in fared {
+        let turns = one
+            .turns
+            .map_or("none".to_string(), |turns| cell(Some(turns)));
+        table.rows.push(vec![
+            one.server.clone(),
+            millions(one.rows_offered),
+            millions(one.rows_acknowledged),
+            one.requests_failed.to_string(),
+            turns,
+            share(one.most),
+            millions(one.acknowledged_when_full),
+            yes(one.goes_on),
+            yes(one.after_restart),
+        ]);
+    }
+    table
+}
+
+/// How the run of another server ended, in words.
+fn words(fared: &Fared) -> String {
+    let error = match &fared.first_error {
+        Some(why) => format!("; the first request that failed: {why}"),
+        None => String::new(),
+    };
+    let ended = if fared.ended {
+        "; the server had ended by itself"
+    } else {
+        ""
+    };
+    format!(
+        "{}: {:.0} s, {}{ended}{error}",
+        fared.server, fared.seconds, fared.end
+    )
 }
 
 fn point(store: &Served, budget: u64, rate: f64) -> Point {

@@ -353,10 +353,11 @@ fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<
 /// What a planner of capacity promises: so far off, %, and no farther.
 const AIM_PERCENT: f64 = 15.0;
 /// What is drawn of a proof; the table has all.
-const DRAWN: [&str; 3] = [
+const DRAWN: [&str; 4] = [
     "rows of a block",
     "bytes written a row",
     "memory in use, bytes",
+    "start after a crash, s",
 ];
 
 fn proof_page(proofs: &[(&str, Soak)]) -> String {
@@ -406,7 +407,8 @@ fn proof_page(proofs: &[(&str, Soak)]) -> String {
     let table = Figure::Table {
         title: "Figure by figure".to_string(),
         caption:
-            "Sensors, memory and journal are scaled down together; what is per sensor is kept."
+            "Sensors, memory and journal are scaled down together; what is per sensor is kept. A start is told \
+             in processor time, whatever else the machine does."
                 .to_string(),
         columns: ["demand", "figure", "forecast", "measured", "off by %"]
             .map(String::from)

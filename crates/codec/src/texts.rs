@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use seiner_model::Strings;
 
 use crate::reader::Reader;
@@ -45,8 +46,8 @@ pub(crate) fn encode(texts: &Strings, effort: Effort, out: &mut Vec<u8>) {
 /// The distinct texts and each text's index, if they are few.
 fn distinct(texts: &Strings) -> Option<(Strings, Vec<i64>)> {
     let most = texts.len() / 2;
-    let mut places = HashMap::new();
-    let mut entries = Strings::default();
+    let mut places = HashMap::with_hasher(RandomState::default());
+    let mut entries: Vec<&str> = Vec::new();
     let mut indices = Vec::with_capacity(texts.len());
     for index in 0..texts.len() {
         let text = texts.get(index);
@@ -60,7 +61,12 @@ fn distinct(texts: &Strings) -> Option<(Strings, Vec<i64>)> {
         }
         indices.push(place as i64);
     }
-    (!texts.is_empty()).then_some((entries, indices))
+    if texts.is_empty() {
+        return None;
+    }
+    let mut found = Strings::default();
+    entries.into_iter().for_each(|text| found.push(text));
+    Some((found, indices))
 }
 
 /// Appends lengths and characters; answers what to add to the tag.

@@ -15,6 +15,7 @@ use crate::levels::LevelField;
 use crate::options::Durability;
 use crate::retention::coarser::{FIELDS_A_PART, Figure, step_start};
 use crate::room::ageing_room;
+use crate::state::State;
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -53,11 +54,32 @@ enum Owned {
     Text(String),
 }
 
+impl State {
+    /// Whether a round is to begin.
+    pub fn is_round_due(&self) -> bool {
+        self.next_round().is_some()
+    }
+
+    /// The round that is due, classes before their levels.
+    fn next_round(&self) -> Option<Round> {
+        let retention = &self.retention;
+        (0..retention.classes().len() as u8).find_map(|class| {
+            Some(Round {
+                class,
+                from: retention.made(class),
+                to: retention.due(class)?,
+                step: retention.rules().next_step(class)?,
+                hand: 0,
+            })
+        })
+    }
+}
+
 impl Engine {
     /// Makes a portion of the next level of what is too old; answers whether more is waiting.
     pub(crate) fn age(&self, writing: &mut Writing) -> Result<bool, Error> {
         if writing.round.is_none() {
-            writing.round = self.next_round();
+            writing.round = self.lock().next_round();
         }
         let Some(mut round) = writing.round else {
             return Ok(false);
@@ -114,22 +136,6 @@ impl Engine {
         let fill = state.fill();
         let others = fill.reserved - ageing_room(&state.options);
         fill.used + others < fill.budget
-    }
-
-    /// The round that is due, classes before their levels.
-    fn next_round(&self) -> Option<Round> {
-        let mut state = self.lock();
-        state.advance(self.clock.now());
-        let retention = &state.retention;
-        (0..retention.classes().len() as u8).find_map(|class| {
-            Some(Round {
-                class,
-                from: retention.made(class),
-                to: retention.due(class)?,
-                step: retention.rules().next_step(class)?,
-                hand: 0,
-            })
-        })
     }
 
     /// The next sources of a round, and where it goes on behind them; `None` at its end.
@@ -328,7 +334,7 @@ impl Engine {
         let mut state = self.lock();
         state.retention.let_go_of_made(round.class, round.to);
         let sealed = state.sealed.clone();
-        for segment in sealed.iter().filter(|one| one.span().start < round.to) {
+        for segment in sealed.values().filter(|one| one.span().start < round.to) {
             let tally = state.tallies.get_mut(&segment.trailer.number);
             if let Some(tally) = tally
                 && tally.shares.iter().any(|share| share.class == round.class)

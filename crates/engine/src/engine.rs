@@ -797,7 +797,7 @@ impl Engine {
     /// The sealed segments, oldest first.
     pub fn segments(&self) -> Vec<SegmentInfo> {
         let sealed = self.lock().sealed.clone();
-        sealed.iter().map(|segment| segment.info()).collect()
+        sealed.values().map(|segment| segment.info()).collect()
     }
 
     /// The log: room, lanes, segments, classes.
@@ -870,7 +870,7 @@ impl Engine {
             journal_written: counters.journal_written,
             journal_syncs: durable.syncs.load(Ordering::Relaxed),
             segments: state.sealed.len() as u64,
-            segment_bytes: state.sealed.iter().map(|segment| segment.bytes()).sum(),
+            segment_bytes: state.sealed.values().map(|segment| segment.bytes()).sum(),
             segment_written: counters.segment_written,
             blocks_sealed: counters.blocks,
             block_bytes_sealed: counters.block_bytes,

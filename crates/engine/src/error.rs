@@ -162,6 +162,11 @@ pub enum Reason {
         /// Its age, in words.
         age: String,
     },
+    /// Earlier rules made coarser steps of its time, to which it cannot be added.
+    #[error(
+        "of its time only coarser steps are left, which earlier rules of its class made; send such history under another name"
+    )]
+    Coarsened,
     /// The dictionary has no room for another source.
     #[error("the memory budget has no room for another source; raise `memory`")]
     TooManySources,

@@ -22,8 +22,9 @@ use crate::retention::coarser::step_start;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::{Share, Tally};
+use crate::state::State;
 use crate::volume::SlotState;
-use seiner_merge::{Decision, Memory, SegmentStat, View};
+use seiner_merge::{Decision, Fill, Memory, SegmentStat, View};
 use seiner_model::{Interval, Selector};
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, MutexGuard};
@@ -50,6 +51,18 @@ pub(crate) struct Eaten {
     damaged: bool,
 }
 
+/// A segment and its entries.
+type Opened = (Arc<Segment>, Vec<Entry>);
+
+/// What a decision is made from.
+struct Census {
+    /// Wall time, ns.
+    now: i64,
+    fill: Fill,
+    segments: Vec<SegmentStat>,
+    least_dead_share: f64,
+}
+
 /// What was decided, when, and what came of it.
 #[derive(Clone, Debug)]
 pub struct Record {
@@ -68,19 +81,57 @@ pub(crate) struct Decisions {
     pub memory: Memory,
 }
 
+impl State {
+    fn segment(&self, number: u64) -> Arc<Segment> {
+        self.sealed[&number].clone()
+    }
+
+    /// What there is, but for victims that are `eaten`: their room is as good as free, and what is live
+    /// of them is counted where it is now.
+    fn census(&self, eaten: &HashSet<u64>) -> Census {
+        let moment = self.retention.moment();
+        let stats = self.tallies.values().map(|tally| tally.stat_at(&moment));
+        let mut segments: Vec<SegmentStat> = stats.collect();
+        let mut fill = self.fill_of(segments.iter().map(|stat| stat.live).sum());
+        for gone in segments.extract_if(.., |stat| eaten.contains(&stat.number)) {
+            fill.used = fill.used.saturating_sub(gone.bytes);
+            fill.live = fill.live.saturating_sub(gone.live);
+        }
+        Census {
+            now: moment.now,
+            fill,
+            segments,
+            least_dead_share: self.least_dead_share(),
+        }
+    }
+
+    /// The segments that have copies which are not on disk yet.
+    fn waiting(&self, eaten: &[Eaten]) -> HashSet<u64> {
+        let news = self.open.iter().filter(|open| {
+            // A chapter may have been ended that could not be written yet.
+            let unwritten = open.marked < open.chapter_end();
+            open.closed_at.is_some() || open.has_news() || unwritten
+        });
+        let news: HashSet<u64> = news.map(|open| open.number).collect();
+        let into = eaten.iter().flat_map(|eaten| &eaten.into);
+        into.copied()
+            .filter(|number| news.contains(number))
+            .collect()
+    }
+}
+
 impl Engine {
     /// Drops, merges and lets go as far as there is need; answers whether anything was done.
     pub(crate) fn tend(&self, writing: &mut Writing) -> Result<bool, Error> {
-        self.lock().advance(self.clock.now());
+        let census = self.census(writing, SURVEYS)?;
         let done = self.drop_eaten(writing)?;
         self.empty_graveyard(writing)?;
-        self.survey_due(writing, SURVEYS)?;
         self.bring_down_quotas(writing)?;
         if let Some(Unfinished { victims, extra }) = writing.unfinished.take() {
             self.merge(writing, &victims, extra)?;
             return Ok(true);
         }
-        let decision = self.decide(writing);
+        let decision = self.decide(writing, census);
         if decision.is_empty() {
             return Ok(self.shed_ahead(writing)? || done || self.tidy(writing)?);
         }
@@ -88,32 +139,14 @@ impl Engine {
         Ok(true)
     }
 
-    fn decide(&self, writing: &mut Writing) -> Decision {
-        let view = {
-            let state = self.lock();
-            let moment = state.retention.moment();
-            let stats = state.tallies.values().map(|tally| tally.stat_at(&moment));
-            let stats: Vec<SegmentStat> = stats.collect();
-            let fill = state.fill_of(stats.iter().map(|stat| stat.live).sum());
-            (moment.now, fill, stats, state.least_dead_share())
-        };
-        let (now, mut fill, mut segments, least_dead_share) = view;
-        let numbers = writing
-            .eaten
-            .iter()
-            .map(|eaten| eaten.segment.trailer.number);
-        let eaten: HashSet<u64> = numbers.collect();
-        // Their room is as good as free, and what is live of them is counted where it is now.
-        for gone in segments.extract_if(.., |stat| eaten.contains(&stat.number)) {
-            fill.used = fill.used.saturating_sub(gone.bytes);
-            fill.live = fill.live.saturating_sub(gone.live);
-        }
+    fn decide(&self, writing: &mut Writing, census: Census) -> Decision {
+        let (now, mut segments) = (census.now, census.segments);
         segments.retain(|stat| !writing.unreadable.contains(&stat.number));
         let decision = writing.policy.choose(&View {
             now,
-            fill,
+            fill: census.fill,
             output_limit: self.segment_bytes,
-            least_dead_share,
+            least_dead_share: census.least_dead_share,
             segments: &segments,
         });
         let mut decided = self.decided();
@@ -137,75 +170,92 @@ impl Engine {
     }
 
     fn carry_out(&self, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
-        let gone = decision.drop.iter().map(|&number| {
-            // It may bear the name of a victim since before the start.
-            let slot = match writing.merging.contains(&number) {
-                true => SlotState::Merging,
-                false => SlotState::Sealed,
-            };
-            (self.segment(number), slot)
-        });
-        let gone = gone.collect();
+        let gone: Vec<_> = {
+            let state = self.lock();
+            let gone = decision.drop.iter().map(|&number| {
+                // It may bear the name of a victim since before the start.
+                let slot = match writing.merging.contains(&number) {
+                    true => SlotState::Merging,
+                    false => SlotState::Sealed,
+                };
+                (state.segment(number), slot)
+            });
+            gone.collect()
+        };
         self.bury(writing, gone)?;
-        let mut victims = Vec::with_capacity(decision.merge.len());
-        for victim in &decision.merge {
-            if self.is_worth_it(writing, victim.number)? {
-                victims.push(victim.number);
+        let victims = decision.merge.iter().map(|victim| victim.number);
+        let victims = self.worth_it(writing, victims.collect())?;
+        self.merge(writing, &victims, false)
+    }
+
+    /// Those of some segments in which as much is dead as was foretold. One that turns out to be all
+    /// dead is dropped next, unread.
+    fn worth_it(&self, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec<u64>, Error> {
+        let mut state = self.lock();
+        let moment = state.retention.moment();
+        let foretold = numbers
+            .iter()
+            .filter(|number| state.tallies[number].is_foretold(&moment));
+        let foretold = foretold.map(|&number| state.segment(number));
+        let foretold: Vec<Arc<Segment>> = foretold.collect();
+        if !foretold.is_empty() {
+            drop(state);
+            state = self.survey_segments(writing, &foretold)?;
+        }
+        let least = state.least_dead_share();
+        let is_worth_it = |number: &u64| {
+            let found = state.tallies[number].stat;
+            !found.is_dead() && found.dead_share() >= least
+        };
+        Ok(numbers.into_iter().filter(is_worth_it).collect())
+    }
+
+    /// Segments with their entries, but for those whose indexes cannot be read.
+    fn opened(&self, writing: &mut Writing, numbers: &[u64]) -> Result<Vec<Opened>, Error> {
+        let segments: Vec<Arc<Segment>> = {
+            let state = self.lock();
+            numbers
+                .iter()
+                .map(|&number| state.segment(number))
+                .collect()
+        };
+        let mut opened = Vec::with_capacity(segments.len());
+        for segment in segments {
+            if let Some(entries) = self.entries(writing, &segment)? {
+                opened.push((segment, entries));
             }
         }
-        self.merge(writing, &victims, false)?;
-        self.drop_eaten(writing)?;
-        Ok(())
-    }
-
-    /// Whether as much is dead in a segment as was foretold. One that turns out to be all dead is
-    /// dropped next, unread.
-    fn is_worth_it(&self, writing: &mut Writing, number: u64) -> Result<bool, Error> {
-        let foretold = {
-            let state = self.lock();
-            let tally = &state.tallies[&number];
-            tally.is_foretold(&state.retention.moment())
-        };
-        if foretold {
-            self.survey_segments(writing, &[self.segment(number)])?;
-        }
-        let state = self.lock();
-        let found = state.tallies[&number].stat;
-        Ok(!found.is_dead() && found.dead_share() >= state.least_dead_share())
-    }
-
-    fn segment(&self, number: u64) -> Arc<Segment> {
-        let state = self.lock();
-        let found = state
-            .sealed
-            .iter()
-            .find(|segment| segment.trailer.number == number);
-        found.expect("policies choose among what there is").clone()
+        Ok(opened)
     }
 
     // ---- surveys
 
-    /// Counts anew what is live in segments of which it is time to.
-    fn survey_due(&self, writing: &mut Writing, most: usize) -> Result<(), Error> {
-        let due: Vec<Arc<Segment>> = {
-            let state = self.lock();
-            let moment = state.retention.moment();
-            let due = state.tallies.values().filter(|tally| tally.is_due(&moment));
-            let due: Vec<u64> = due.take(most).map(|tally| tally.stat.number).collect();
-            let is_due = |segment: &&Arc<Segment>| due.contains(&segment.trailer.number);
-            match due.is_empty() {
-                true => return Ok(()),
-                false => state.sealed.iter().filter(is_due).cloned().collect(),
-            }
-        };
-        self.survey_segments(writing, &due)
+    /// What there is, once as many segments as `most` were surveyed of which it is time to.
+    fn census(&self, writing: &mut Writing, most: usize) -> Result<Census, Error> {
+        let eaten = writing.eaten.iter();
+        let eaten: HashSet<u64> = eaten.map(|eaten| eaten.segment.trailer.number).collect();
+        let mut state = self.lock();
+        state.advance(self.clock.now());
+        let moment = state.retention.moment();
+        let due = state
+            .tallies
+            .iter()
+            .filter(|(_, tally)| tally.is_due(&moment));
+        let due = due.take(most).map(|(&number, _)| state.segment(number));
+        let due: Vec<Arc<Segment>> = due.collect();
+        if !due.is_empty() {
+            drop(state);
+            state = self.survey_segments(writing, &due)?;
+        }
+        Ok(state.census(&eaten))
     }
 
+    /// Counts anew what is live in segments, and keeps the lock.
     fn survey_segments(
         &self,
         writing: &mut Writing,
         segments: &[Arc<Segment>],
-    ) -> Result<(), Error> {
+    ) -> Result<MutexGuard<'_, State>, Error> {
         let mut read = Vec::with_capacity(segments.len());
         for segment in segments {
             if let Some(entries) = self.entries(writing, segment)? {
@@ -225,7 +275,7 @@ impl Engine {
             }
             state.tallies.insert(trailer.number, tally);
         }
-        Ok(())
+        Ok(state)
     }
 
     /// A segment's entries. One whose index cannot be read stays as it is from now on: for all we
@@ -268,7 +318,7 @@ impl Engine {
         let _span = tracing::trace_span!("drop").entered();
         // What lets rings forget must not go with the block that tells it.
         self.write_catalog(writing)?;
-        for (segment, slot) in gone {
+        for (segment, _) in &gone {
             let number = segment.trailer.number;
             if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
                 writing.copied.clear();
@@ -277,12 +327,15 @@ impl Engine {
             writing.overwritten.remove(&number);
             writing.tidy.remove(&number);
             writing.merging.remove(&number);
-            let mut state = self.lock();
-            state.remove_sealed(number);
-            state.graveyard_bytes += segment.room(self.unit);
-            drop(state);
-            writing.graveyard.push((segment, slot));
         }
+        let segments: Vec<Arc<Segment>> = gone.iter().map(|(segment, _)| segment.clone()).collect();
+        let mut state = self.lock();
+        state.remove_sealed(&segments);
+        let rooms = segments.iter().map(|segment| segment.room(self.unit));
+        state.graveyard_bytes += rooms.sum::<u64>();
+        drop(state);
+        drop(segments);
+        writing.graveyard.extend(gone);
         self.empty_graveyard(writing)
     }
 
@@ -339,17 +392,17 @@ impl Engine {
             .iter()
             .map(|eaten| eaten.segment.room(self.unit))
             .sum();
-        let waiting = self.waiting(writing);
-        let room = {
+        let (mut waiting, room) = {
             let state = self.lock();
-            state.budget().saturating_sub(state.used())
+            let room = state.budget().saturating_sub(state.used());
+            (state.waiting(&writing.eaten), room)
         };
         // A sync of each segment that waits should bring back a segment, unless there is no time for it.
-        let wanted = bytes >= room / 2 || bytes >= 4 * self.segment_bytes;
+        let wanted = bytes >= room / 2 || bytes >= 8 * self.segment_bytes;
         if wanted && !waiting.is_empty() {
             self.end_chapters(writing, |number| waiting.contains(&number))?;
+            waiting = self.lock().waiting(&writing.eaten);
         }
-        let waiting = self.waiting(writing);
         let (free, rest): (Vec<Eaten>, Vec<Eaten>) = writing
             .eaten
             .drain(..)
@@ -366,21 +419,6 @@ impl Engine {
         let free = free.collect();
         self.bury(writing, free)?;
         Ok(done)
-    }
-
-    /// The segments that have copies which are not on disk yet.
-    fn waiting(&self, writing: &Writing) -> HashSet<u64> {
-        let state = self.lock();
-        let news = state.open.iter().filter(|open| {
-            // A chapter may have been ended that could not be written yet.
-            let unwritten = open.marked < open.chapter_end();
-            open.closed_at.is_some() || open.has_news() || unwritten
-        });
-        let news: HashSet<u64> = news.map(|open| open.number).collect();
-        let into = writing.eaten.iter().flat_map(|eaten| &eaten.into);
-        into.copied()
-            .filter(|number| news.contains(number))
-            .collect()
     }
 
     // ---- letting go
@@ -534,7 +572,7 @@ impl Engine {
         for tally in self.lock().tallies.values_mut() {
             tally.ask();
         }
-        self.survey_due(writing, usize::MAX)
+        self.census(writing, usize::MAX).map(drop)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::journal::files::{self, FileReader, JournalWriter, Pins};
 use crate::journal::record::Record;
 use crate::journal::{DAMAGED, SPARE_PREFIX};
 use crate::options::{Durability, Options};
+use crate::retention::pace::Begun;
 use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::segment::open::{OpenSegment, Resumed};
@@ -335,6 +336,7 @@ impl Found {
         open: Vec<Resumed>,
     ) -> Result<(), Error> {
         let mut all = Vec::new();
+        let mut begun = Begun::default();
         for segment in sealed {
             let merging = self.merging.contains(&segment.trailer.number);
             let mut survey = Survey::new(segment.trailer.number);
@@ -346,6 +348,9 @@ impl Found {
                         for entry in &entries {
                             state.retention.found(entry);
                             survey.add(entry, &state.retention, false);
+                            if state.retention.is_ring(entry.source) {
+                                begun.note(entry);
+                            }
                         }
                         if merging {
                             let number = segment.trailer.number;
@@ -373,6 +378,7 @@ impl Found {
         let trailers = all.iter().map(|(segment, _)| &segment.trailer);
         let ends = trailers.map(|trailer| (trailer.last_block + 1, trailer.born));
         state.retention.recall_pace(ends.collect());
+        state.retention.recall_paces(&begun);
         self.find_copies(&all, &open)?;
         let moment = state.retention.moment();
         let unit = state.unit;
@@ -544,7 +550,7 @@ impl<'a> Replay<'a> {
     fn sequence_of_segments(&self) -> u64 {
         self.state
             .sealed
-            .iter()
+            .values()
             .map(|segment| segment.trailer.sequence)
             .chain(self.resumed.iter().map(|resumed| resumed.sequence))
             .max()
@@ -630,7 +636,7 @@ impl<'a> Replay<'a> {
             .state
             .sealed
             .clone()
-            .iter()
+            .values()
             .filter(|segment| segment.trailer.sequence >= first_sequence)
         {
             for page in segment.blocks() {
@@ -766,7 +772,7 @@ impl<'a> Replay<'a> {
         let sources = self
             .state
             .sealed
-            .iter()
+            .values()
             .map(|segment| segment.trailer.sources)
             .chain(self.resumed.iter().map(|resumed| resumed.sources))
             .max()
@@ -774,7 +780,7 @@ impl<'a> Replay<'a> {
         let layouts = self
             .state
             .sealed
-            .iter()
+            .values()
             .map(|segment| segment.trailer.layouts)
             .chain(self.resumed.iter().map(|resumed| resumed.layouts))
             .max()

@@ -260,34 +260,30 @@ impl State {
 
     /// Segments serve.
     pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, Tally)>) {
-        let mut sealed = self.sealed.to_vec();
+        // Readers keep the list that they began with.
+        let sealed = Arc::make_mut(&mut self.sealed);
         for (segment, tally) in segments {
             self.fence_bytes += segment.memory();
             self.sealed_bytes += segment.room(self.unit);
             self.tallies.insert(tally.stat.number, tally);
-            sealed.push(segment);
+            sealed.insert(segment.trailer.number, segment);
         }
-        self.sealed = Arc::new(sealed);
     }
 
-    /// A segment serves no more.
-    pub fn remove_sealed(&mut self, number: u64) {
-        let mut sealed = self.sealed.to_vec();
-        let at = sealed
-            .iter()
-            .position(|segment| segment.trailer.number == number)
-            .expect("a segment is dropped once");
-        let segment = sealed.remove(at);
-        self.sealed = Arc::new(sealed);
-        self.fence_bytes -= segment.memory();
-        self.sealed_bytes -= segment.room(self.unit);
-        self.tallies.remove(&number);
+    /// Segments serve no more.
+    pub fn remove_sealed(&mut self, segments: &[Arc<Segment>]) {
+        let sealed = Arc::make_mut(&mut self.sealed);
+        for segment in segments {
+            sealed.remove(&segment.trailer.number);
+            self.fence_bytes -= segment.memory();
+            self.sealed_bytes -= segment.room(self.unit);
+            self.tallies.remove(&segment.trailer.number);
+        }
+        if !self.retention.has_deletes() {
+            return;
+        }
         let lowest = self.tallies.values().map(|tally| tally.first_block).min();
-        let open = self
-            .open
-            .iter()
-            .flat_map(|open| open.blocks.iter().map(|link| link.entry.number))
-            .min();
+        let open = self.open.iter().filter_map(OpenSegment::first_block);
         if let Some(lowest) = lowest.into_iter().chain(open).min() {
             self.retention.forget_before(lowest);
         }

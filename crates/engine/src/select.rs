@@ -200,7 +200,7 @@ impl<'a> SourceReader<'a> {
         interval: Interval,
         rank: usize,
     ) -> Result<SourceView<'a>, Error> {
-        let (layout, open, mut blocks, sealed, veil, is_level) = {
+        let (layout, open, blocks, sealed, veil, is_level) = {
             let mut state = self.engine.lock();
             state.advance(self.engine.clock.now());
             let line = state.buffers.line(source.0);
@@ -210,9 +210,8 @@ impl<'a> SourceReader<'a> {
                 .expect("lines bear layouts of the store")
                 .clone();
             let veil = state.retention.veil(source.0, line.rows);
-            let mut blocks: Vec<(Entry, Place)> = state
+            let blocks: Vec<(Entry, Place)> = state
                 .open_blocks_of(source.0)
-                .into_iter()
                 .map(|(open, entry)| {
                     let place = Place::Open(
                         open.file.clone(),
@@ -222,7 +221,6 @@ impl<'a> SourceReader<'a> {
                     (entry, place)
                 })
                 .collect();
-            blocks.reverse();
             (
                 layout,
                 state.buffers.open_block(source.0),
@@ -235,7 +233,7 @@ impl<'a> SourceReader<'a> {
         let mut damage = Vec::new();
         let mut older = Vec::new();
         for segment in sealed
-            .iter()
+            .values()
             .filter(|segment| segment.span().overlaps(&interval))
         {
             let mut entries = Vec::new();
@@ -253,7 +251,7 @@ impl<'a> SourceReader<'a> {
                     .map(|entry| (entry, Place::Sealed(segment.clone()))),
             );
         }
-        older.append(&mut blocks);
+        older.extend(blocks);
         // A block that is being merged may lie in two segments.
         uncover(&mut older, |(entry, _)| entry);
         let interval = Interval::new(interval.start.max(veil.start()), interval.end);

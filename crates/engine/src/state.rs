@@ -19,7 +19,7 @@ use crate::options::{Durability, Options};
 use crate::retention::Retention;
 use crate::room;
 use crate::segment::Entry;
-use crate::segment::open::{Link, NO_BLOCK, OpenSegment, Resumed};
+use crate::segment::open::{OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
 use crate::volume::Volume;
@@ -28,7 +28,7 @@ use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
 use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value, duration_text};
 use seiner_platform::File;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, RwLock};
 
 /// A layout of ten fields gets a larger buffer than one of one field, so that its columns still
@@ -116,13 +116,10 @@ pub struct State {
     pub lanes: Lanes,
     /// What is kept how long, and what is dead.
     pub retention: Retention,
-    /// Chains that led to segments sealed since, and the block of a segment still open that
-    /// precedes: a source's blocks need not be in one lane.
-    skips: HashMap<u32, u32>,
     /// Whether what is in open segments is to count, so that the journal can let go of it.
     pub chapter_due: bool,
     /// Sealed segments, by number.
-    pub sealed: Arc<Vec<Arc<Segment>>>,
+    pub sealed: Arc<BTreeMap<u64, Arc<Segment>>>,
     /// Memory of their fences.
     pub fence_bytes: usize,
     /// Whether the dictionary takes its share of the memory, and takes no more sources. As of the
@@ -137,7 +134,6 @@ pub struct State {
     /// taken since some were.
     pub ready: VecDeque<(u64, Arc<dyn File>)>,
     pub taken: usize,
-    next_chain: u32,
     /// The journal's sequence, as of the last commit.
     pub sequence: u64,
     /// Sources and layouts that the catalog has.
@@ -191,7 +187,6 @@ impl State {
                     .max(room::thrifty_segment(&options, unit)),
             }),
             retention: Retention::new(options.classes.clone(), options.disk),
-            skips: HashMap::new(),
             chapter_due: false,
             sealed: Arc::default(),
             fence_bytes: 0,
@@ -202,7 +197,6 @@ impl State {
             next_segment: 1,
             ready: VecDeque::new(),
             taken: 0,
-            next_chain: 0,
             sequence: 1,
             catalogued: (0, 1),
             relinked: Vec::new(),
@@ -379,11 +373,13 @@ impl State {
     /// Why a row would be hidden as it comes, if it would.
     #[cold]
     fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
-        let class = self.retention.too_old(source, time)?;
-        let age = class.keep.age.unwrap_or_default().as_nanos() as u64;
-        let reason = Reason::TooOld {
-            class: class.name.clone(),
-            age: duration_text(age),
+        let reason = match self.retention.too_old(source, time) {
+            Some(class) => Reason::TooOld {
+                class: class.name.clone(),
+                age: duration_text(class.keep.age.unwrap_or_default().as_nanos() as u64),
+            },
+            None if self.retention.is_coarsened(source, time) => Reason::Coarsened,
+            None => return None,
         };
         self.counters.too_old += 1;
         Some(reason)
@@ -624,7 +620,7 @@ impl State {
             return Ok(());
         }
         let (number, journal_file) = (line.block, line.journal_file);
-        let (bytes, before) = (u64::from(line.bytes), line.recent);
+        let bytes = u64::from(line.bytes);
         let layout = self
             .layouts
             .get(line.layout)
@@ -665,17 +661,11 @@ impl State {
         let death = self.retention.moment().death(expected);
         let lane = self.lanes.lane(death, bytes, self.retention.now());
         let at = self.make_active(lane)?;
-        let link = Link {
-            entry,
-            chain: self.next_chain,
-            before,
-        };
         let decimals = &self.decimals;
-        let len = self.open[at].add(link, Some(journal_file), |out| match decimal {
+        let len = self.open[at].add(entry, Some(journal_file), |out| match decimal {
             true => block::encode_decimals(head, decimals, out),
             false => block::encode(head, &columns, Effort::Fast, out),
         });
-        self.link(source, link.chain);
         let samples = match decimal {
             true => rows as usize,
             false => columns.fields.iter().map(|field| field.values.len()).sum(),
@@ -686,28 +676,13 @@ impl State {
         Ok(())
     }
 
-    /// A source's latest block is the one of this number in the chains.
-    fn link(&mut self, source: u32, chain: u32) {
-        self.buffers.line_mut(source).recent = chain;
-        self.next_chain = chain.wrapping_add(1);
-        if self.next_chain == NO_BLOCK {
-            self.next_chain = 0;
-        }
-    }
-
     /// Adds a block that lay in another segment, as it is. The journal has let go of it.
     pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Result<u64, Error> {
         let expected = self.retention.remaining(&entry);
         let death = self.retention.moment().death(expected);
         let lane = self.lanes.place(death, self.retention.now());
         let at = self.make_active(lane)?;
-        let link = Link {
-            entry,
-            chain: self.next_chain,
-            before: self.buffers.line(entry.source).recent,
-        };
-        self.open[at].add(link, None, |out| out.extend_from_slice(bytes));
-        self.link(entry.source, link.chain);
+        self.open[at].add(entry, None, |out| out.extend_from_slice(bytes));
         Ok(self.open[at].number)
     }
 
@@ -762,17 +737,7 @@ impl State {
         let lanes = self.lanes.count();
         for mut resumed in segments {
             resumed.entries.sort_unstable_by_key(|entry| entry.offset);
-            let mut blocks = Vec::with_capacity(resumed.entries.len());
-            for entry in resumed.entries {
-                let link = Link {
-                    entry,
-                    chain: self.next_chain,
-                    before: self.buffers.line(entry.source).recent,
-                };
-                self.link(entry.source, link.chain);
-                blocks.push(link);
-            }
-            let mut open = resumed.segment.resume(resumed.end, blocks);
+            let mut open = resumed.segment.resume(resumed.end, resumed.entries);
             let taken = self
                 .open
                 .iter()
@@ -784,73 +749,16 @@ impl State {
         }
     }
 
-    /// The blocks of a source in segments that are being written, the latest sealed first.
-    pub fn open_blocks_of(&self, source: u32) -> Vec<(&OpenSegment, Entry)> {
-        let mut found = Vec::new();
-        let mut chain = self.buffers.line(source).recent;
-        loop {
-            let link = self
-                .open
-                .iter()
-                .rev()
-                .find_map(|open| Some((open, open.in_chain(chain)?)));
-            match link.filter(|(_, link)| link.entry.source == source) {
-                Some((open, link)) => {
-                    found.push((open, link.entry));
-                    chain = link.before;
-                }
-                None => match self.skips.get(&chain) {
-                    Some(&before) => chain = before,
-                    None => return found,
-                },
-            }
-        }
+    /// The blocks of a source in segments that are being written.
+    pub fn open_blocks_of(&self, source: u32) -> impl Iterator<Item = (&OpenSegment, Entry)> {
+        let open = self.open.iter();
+        open.flat_map(move |open| open.blocks_of(source).map(move |entry| (open, entry)))
     }
 
-    /// Takes a segment off the list of those that are being written. Chains that go through it
-    /// lead on to the others.
+    /// Takes a segment off the list of those that are being written.
     pub fn take_open(&mut self, number: u64) -> OpenSegment {
-        let at = self
-            .open
-            .iter()
-            .position(|open| open.number == number)
-            .expect("a segment is sealed once");
-        let sealed = self.open.remove(at);
-        if self.open.is_empty() {
-            self.skips.clear();
-            return sealed;
-        }
-        for link in &sealed.blocks {
-            // The blocks before it in this segment have their skips already.
-            let before = match self.is_open(link.before) {
-                true => Some(link.before),
-                false => self.skips.get(&link.before).copied(),
-            };
-            if let Some(before) = before {
-                self.skips.insert(link.chain, before);
-            }
-        }
-        self.shorten_skips();
-        sealed
-    }
-
-    /// Skips lead to segments that are still open, past those that were sealed since.
-    fn shorten_skips(&mut self) {
-        let skips = std::mem::take(&mut self.skips);
-        let lead = |mut chain: u32| {
-            while !self.is_open(chain) {
-                chain = *skips.get(&chain)?;
-            }
-            Some(chain)
-        };
-        let shortened = skips
-            .iter()
-            .filter_map(|(&chain, &before)| Some((chain, lead(before)?)));
-        self.skips = shortened.collect();
-    }
-
-    fn is_open(&self, chain: u32) -> bool {
-        self.open.iter().any(|open| open.in_chain(chain).is_some())
+        let at = self.open.iter().position(|open| open.number == number);
+        self.open.remove(at.expect("a segment is sealed once"))
     }
 
     /// Seals every open block.

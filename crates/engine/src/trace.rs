@@ -158,7 +158,7 @@ impl Engine {
             }
             (state.sealed.clone(), keeps(state.retention.classes()))
         };
-        for segment in sealed.iter() {
+        for segment in sealed.values() {
             blocks.add_segment(segment)?;
         }
         let state = self.lock();

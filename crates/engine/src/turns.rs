@@ -6,10 +6,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LockResult, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
-/// How often who gives way looks whether all had their turn, before he goes on: some tens of
-/// microseconds where nobody else wants the processor.
-const LOOKS: usize = 128;
+/// How long who gives way looks whether all had their turn, before he goes on. They have been woken and
+/// run on another processor, if there is one: for so long it is not worth to leave one's own to them.
+const SPIN: Duration = Duration::from_micros(100);
+/// How often he lets others have the processor then, and looks again.
+const LOOKS: usize = 32;
 
 /// See the module.
 pub struct Turns<T> {
@@ -43,17 +46,35 @@ impl<T> Turns<T> {
     /// For who takes the lock again and again: others who wait for it go first, if they come at once.
     /// They are soon done, so that it is not worth going to sleep.
     pub fn lock_after_others(&self) -> LockResult<MutexGuard<'_, T>> {
-        for _ in 0..LOOKS {
-            if self.waiting.load(Ordering::Relaxed) == 0 {
-                match self.mutex.try_lock() {
-                    Ok(guard) => return Ok(guard),
-                    Err(TryLockError::Poisoned(error)) => return Err(error),
-                    Err(TryLockError::WouldBlock) => {}
-                }
+        if let Some(locked) = self.lock_if_nobody_waits() {
+            return locked;
+        }
+        let began = Instant::now();
+        while began.elapsed() < SPIN {
+            std::hint::spin_loop();
+            if let Some(locked) = self.lock_if_nobody_waits() {
+                return locked;
             }
+        }
+        for _ in 0..LOOKS {
             std::thread::yield_now();
+            if let Some(locked) = self.lock_if_nobody_waits() {
+                return locked;
+            }
         }
         self.lock()
+    }
+
+    /// Nothing where somebody waits for the lock, or has it.
+    fn lock_if_nobody_waits(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
+        if self.waiting.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(Ok(guard)),
+            Err(TryLockError::Poisoned(error)) => Some(Err(error)),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 
@@ -61,7 +82,6 @@ impl<T> Turns<T> {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn who_gives_way_keeps_nobody_waiting() {

@@ -9,7 +9,7 @@ use crate::error::{Error, io_error, sync_error};
 use crate::retention::expected::Moment;
 use crate::segment::Entry;
 use crate::segment::footer::{self, Page, Trailer};
-use crate::segment::open::{OpenSegment, Piece};
+use crate::segment::open::{Horizon, OpenSegment, Piece};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Survey;
 use crate::state::State;
@@ -27,13 +27,20 @@ const READY: usize = 16;
 const RESERVATIONS: u64 = 8;
 /// Bytes written, about, before others may have their turn.
 const WRITTEN_AT_ONCE: usize = 8 << 20;
+/// So many bytes are worth a step of their own, in small segments half of one; and so many segments.
+/// Every step takes the lock from writers some times, and syncs of several segments cost little
+/// more than those of one: less waits until nothing else is to do.
+const WORTH_WRITING: u64 = 1 << 20;
+const WORTH_SEALING: usize = 8;
 /// Entries looked at under one lock.
 const ENTRIES_A_LOCK: usize = 2048;
 
 /// A segment that takes no more blocks and has all that it took on disk.
 struct Closed {
     number: u64,
-    trailer: Trailer,
+    lane: u32,
+    closed_at: Option<u64>,
+    horizon: Horizon,
     entries: Vec<Entry>,
     file: Arc<dyn File>,
     /// Bytes of blocks, and of them those that count already.
@@ -44,6 +51,7 @@ struct Closed {
 /// The same, with its footer.
 struct EndedSegment {
     closed: Closed,
+    trailer: Trailer,
     fence: Vec<Page>,
     name: String,
     /// Bytes of its footer, and of all.
@@ -62,11 +70,23 @@ struct Waiting {
     reserved: u64,
 }
 
+/// What comes next.
 enum Next {
-    Write,
+    Write(Vec<Waiting>),
     Seal,
     Chapter,
     Idle,
+}
+
+/// What there is to do, seen under one lock.
+struct Look {
+    next: Next,
+    /// Whether the disk should be told how late it is.
+    is_time_due: bool,
+    /// Whether slots were taken, coarser levels are to be made, blocks may overwrite others.
+    is_short_of_slots: bool,
+    is_round_due: bool,
+    is_late: bool,
 }
 
 /// A segment whose chapter was ended and is not on disk yet.
@@ -78,6 +98,31 @@ pub(crate) struct Ended {
     pins: Vec<(u32, u64)>,
     entries: Vec<Entry>,
     born: i64,
+}
+
+impl State {
+    /// Pieces that wait to be written, of segments that are closed first, as many as are written at once.
+    fn waiting_pieces(&self, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
+        let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
+        let mut open: Vec<&OpenSegment> = self.open.iter().filter(waits).collect();
+        open.sort_by_key(|open| open.closed_at.is_none());
+        let mut bytes = 0;
+        let mut waiting = Vec::new();
+        for open in open {
+            if bytes >= WRITTEN_AT_ONCE {
+                break;
+            }
+            bytes += open.waiting();
+            waiting.push(Waiting {
+                number: open.number,
+                file: open.file.clone(),
+                pieces: open.pieces.iter().cloned().collect(),
+                written: 0,
+                reserved: open.reserved,
+            });
+        }
+        waiting
+    }
 }
 
 impl Engine {
@@ -105,75 +150,110 @@ impl Engine {
     }
 
     fn take_step(&self, writing: &mut Writing) -> Result<bool, Error> {
-        let (next, is_time_due) = self.next()?;
-        if is_time_due {
+        let look = self.look()?;
+        if look.is_time_due {
             match self.tell_time(true) {
                 // What is too old stays, for want of a few bytes.
                 Err(error) if !error.is_want_of_room() => return Err(error),
                 _ => {}
             }
         }
-        match next {
-            Next::Write => self.write_pieces(|_| true),
-            Next::Seal => self.seal_segments(writing).map(|()| true),
+        match look.next {
+            Next::Write(waiting) => self.write_waiting(waiting).map(|()| true),
+            Next::Seal => self.write_and_seal(writing).map(|()| true),
             Next::Chapter => self.end_chapters(writing, |_| true).map(|()| true),
             Next::Idle => {
                 self.ask_for_room(writing)?;
-                self.claim_ahead()?;
+                if look.is_short_of_slots {
+                    self.claim_ahead()?;
+                }
                 if self.seal_idle(writing)? {
                     return Ok(true);
                 }
                 // A round may be long, and what is dead by now should not wait for its end.
-                let more = self.age(writing)?;
-                let late = self.find_overwritten(writing)?;
-                Ok(self.tend(writing)? || more || late)
+                let more = (look.is_round_due || writing.round.is_some()) && self.age(writing)?;
+                let late = look.is_late && self.find_overwritten(writing)?;
+                if self.tend(writing)? || more || late {
+                    return Ok(true);
+                }
+                // Nothing is left but what was not worth a step.
+                self.write_and_seal(writing)?;
+                Ok(false)
             }
         }
     }
 
-    /// What comes next; and whether the disk should be told how late it is.
-    fn next(&self) -> Result<(Next, bool), Error> {
-        let state = self.lock();
+    fn write_and_seal(&self, writing: &mut Writing) -> Result<(), Error> {
+        self.write_pieces(|_| true)?;
+        let closed = |open: &OpenSegment| open.closed_at.is_some() && open.pieces.is_empty();
+        if self.lock().open.iter().any(closed) {
+            self.seal_segments(writing)?;
+        }
+        Ok(())
+    }
+
+    fn look(&self) -> Result<Look, Error> {
+        let mut state = self.lock();
         if let Some(why) = &state.poisoned {
             return Err(Error::Poisoned(why.clone()));
         }
-        let is_time_due = state.retention.promise_due(self.clock.now(), true);
-        let next = if state.open.iter().any(|open| !open.pieces.is_empty()) {
-            Next::Write
-        } else if state.open.iter().any(|open| open.closed_at.is_some()) {
+        let now = self.clock.now();
+        let waiting: usize = state.open.iter().map(OpenSegment::waiting).sum();
+        let closed = state.open.iter().filter(|open| open.closed_at.is_some());
+        let closed = closed.count();
+        // Writers who wait for the journal wait for a seal or a chapter; and where no segment takes
+        // blocks, no more will be closed.
+        let at_once =
+            state.pins.bytes() >= state.options.journal_bytes || closed == state.open.len();
+        let next = if waiting as u64 >= WORTH_WRITING.min(self.segment_bytes / 2) {
+            Next::Write(state.waiting_pieces(|_| true))
+        } else if closed >= WORTH_SEALING || closed > 0 && at_once {
             Next::Seal
         } else if state.chapter_due {
             Next::Chapter
         } else {
+            state.advance(now);
             Next::Idle
         };
-        Ok((next, is_time_due.is_some()))
+        Ok(Look {
+            next,
+            is_time_due: state.retention.promise_due(now, true).is_some(),
+            is_short_of_slots: state.taken > 0,
+            is_round_due: state.is_round_due(),
+            is_late: state.retention.has_late(),
+        })
     }
 
     /// Claims as many slots as were taken since the last time.
     fn claim_ahead(&self) -> Result<(), Error> {
-        loop {
-            let number = {
-                let mut state = self.lock();
-                if state.taken == 0 || state.ready.len() >= READY {
-                    state.taken = 0;
-                    return Ok(());
-                }
-                state.taken -= 1;
-                state.number_segment()
-            };
-            let file = self.volume.claim(number)?;
-            self.lock().ready.push_back((number, file));
+        let numbers: Vec<u64> = {
+            let mut state = self.lock();
+            let taken = std::mem::take(&mut state.taken);
+            let wanted = taken.min(READY.saturating_sub(state.ready.len()));
+            (0..wanted).map(|_| state.number_segment()).collect()
+        };
+        let mut claimed = Vec::with_capacity(numbers.len());
+        let result = numbers.into_iter().try_for_each(|number| {
+            claimed.push((number, self.volume.claim(number)?));
+            Ok(())
+        });
+        if !claimed.is_empty() {
+            self.lock().ready.extend(claimed);
         }
+        result
     }
 
     /// Writes pieces that wait, as many as are written at once, of segments that are closed first;
     /// answers whether there were any.
     pub(crate) fn write_pieces(&self, which: impl Fn(u64) -> bool) -> Result<bool, Error> {
-        let mut waiting = self.waiting_pieces(which);
-        if waiting.is_empty() {
-            return Ok(false);
+        let waiting = self.lock().waiting_pieces(which);
+        match waiting.is_empty() {
+            true => Ok(false),
+            false => self.write_waiting(waiting).map(|()| true),
         }
+    }
+
+    fn write_waiting(&self, mut waiting: Vec<Waiting>) -> Result<(), Error> {
         // The first that fails is the last: the pieces before it are written.
         let result = waiting.iter_mut().try_for_each(|one| self.write_some(one));
         let mut state = self.lock();
@@ -185,30 +265,7 @@ impl Engine {
             open.pieces.drain(..one.written);
             open.reserved = one.reserved;
         }
-        result.map(|()| true)
-    }
-
-    fn waiting_pieces(&self, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
-        let state = self.lock();
-        let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
-        let mut open: Vec<&OpenSegment> = state.open.iter().filter(waits).collect();
-        open.sort_by_key(|open| open.closed_at.is_none());
-        let mut bytes = 0;
-        let mut waiting = Vec::new();
-        for open in open {
-            if bytes >= WRITTEN_AT_ONCE {
-                break;
-            }
-            bytes += open.waiting();
-            waiting.push(Waiting {
-                number: open.number,
-                file: open.file.clone(),
-                pieces: open.pieces.iter().cloned().collect(),
-                written: 0,
-                reserved: open.reserved,
-            });
-        }
-        waiting
+        result
     }
 
     fn write_some(&self, waiting: &mut Waiting) -> Result<(), Error> {
@@ -284,16 +341,15 @@ impl Engine {
             .iter()
             .filter(|open| open.closed_at.is_some() && open.pieces.is_empty());
         closed
-            .map(|open| {
-                let entries = open.entries(0);
-                Closed {
-                    number: open.number,
-                    trailer: open.trailer(&entries, &horizon),
-                    entries,
-                    file: open.file.clone(),
-                    len: open.len(),
-                    marked: open.marked,
-                }
+            .map(|open| Closed {
+                number: open.number,
+                lane: open.lane,
+                closed_at: open.closed_at,
+                horizon,
+                entries: open.entries(0),
+                file: open.file.clone(),
+                len: open.len(),
+                marked: open.marked,
             })
             .collect()
     }
@@ -301,7 +357,14 @@ impl Engine {
     /// Writes a segment's footer.
     fn end_segment(&self, mut closed: Closed) -> Result<EndedSegment, Error> {
         let mut bytes = Vec::new();
-        let (len, trailer) = (closed.len, closed.trailer);
+        let len = closed.len;
+        let horizon = &closed.horizon;
+        let trailer = horizon.trailer(
+            closed.number,
+            closed.lane,
+            closed.closed_at,
+            &closed.entries,
+        );
         let (fence, trailer) = footer::encode(&mut closed.entries, len, trailer, &mut bytes);
         let name = self.volume.name(closed.number);
         let context = || format!("sealing {name}");
@@ -312,9 +375,9 @@ impl Engine {
         let total = len + bytes.len() as u64;
         // Gives back what was reserved and not needed.
         closed.file.set_len(total).map_err(io_error(context))?;
-        closed.trailer = trailer;
         Ok(EndedSegment {
             closed,
+            trailer,
             fence,
             name,
             index: bytes.len() as u64,
@@ -328,22 +391,24 @@ impl Engine {
         let mut sealed = Vec::with_capacity(ended.len());
         let mut durable = Vec::with_capacity(ended.len());
         for (end, survey) in ended.into_iter().zip(surveys) {
-            let closed = end.closed;
+            let (closed, born) = (end.closed, end.trailer.born);
             self.files.hold(closed.number, closed.file);
-            let (lane, born) = (closed.trailer.lane, closed.trailer.born);
             let files = self.files.clone();
-            let segment = Segment::new(closed.trailer, end.fence, files, end.name, end.total);
-            let tally = survey.tally(lane, segment.room(self.unit), born, &moment);
+            let segment = Segment::new(end.trailer, end.fence, files, end.name, end.total);
+            let tally = survey.tally(closed.lane, segment.room(self.unit), born, &moment);
             sealed.push((Arc::new(segment), tally));
             durable.push((closed.number, closed.entries, born, end.index));
         }
+        // Given back when nobody waits for the lock.
+        let mut taken = Vec::with_capacity(durable.len());
         let mut state = self.lock();
         state.add_sealed(sealed);
-        for (number, entries, born, index) in durable {
-            let open = state.take_open(number);
+        for (number, entries, born, index) in &durable {
+            let open = state.take_open(*number);
             state.counters.segment_written += index;
-            state.retention.vouch(born);
-            state.note_durable(&open.pins, &entries);
+            state.retention.vouch(*born);
+            state.note_durable(&open.pins, entries);
+            taken.push(open);
         }
     }
 

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
-    Bucket, Class, Classes, Durability, Engine, Keep, LevelSpan, Options, Query, Step, parse_levels,
+    Bucket, Class, Classes, Durability, Engine, Keep, LevelSpan, Options, Query, Reason, Step,
+    parse_levels,
 };
 use seiner_model::{Column, FieldType, Interval, Selector, SourceId, SourceKey, Value};
 use seiner_model::{Columns, FieldColumn};
@@ -456,6 +457,45 @@ fn other_rules_keep_what_there_is() {
     store.assert_answers(start);
     store = store.reopen(Some(Classes::default()));
     store.run(10);
+    store.assert_answers(start);
+}
+
+/// After a change to a longer age it was taken, told instead of the whole step that it lies in, and then
+/// put in its place by the next round.
+#[test]
+fn a_late_sample_hides_no_step_that_earlier_rules_made() {
+    let mut store = Store::new(Durability::Sync, rules(LEVELS));
+    store.run(1500);
+    let start = store.now() - 1400 * SECOND;
+    let longer = Class {
+        keep: Keep {
+            age: Some(Duration::from_secs(1800)),
+            ..Keep::default()
+        },
+        ..rules(LEVELS).list()[0].clone()
+    };
+    let longer = Classes::new(vec![longer]).unwrap();
+    let late = store.now() - 1200 * SECOND + 1;
+    for round in 0..2 {
+        store = store.reopen(Some(longer.clone()));
+        let fields = vec![FieldColumn {
+            present: None,
+            values: Column::F64(vec![0.5]),
+        }];
+        let times = vec![late + round];
+        let columns = Columns { times, fields };
+        let source = store.source(0);
+        let receipt = store.engine.append_columns(source, &["temp"], &columns);
+        let rejected = receipt.unwrap().rejected;
+        assert_eq!(rejected, [(0, Reason::Coarsened)]);
+        store.assert_answers(start);
+    }
+    // Where samples are left they are taken, though they be older than the age that was.
+    let left = store.now() - 600 * SECOND;
+    store.run(150);
+    store.send(0, left + 100 * SECOND);
+    store.assert_answers(start);
+    store.run(1300);
     store.assert_answers(start);
 }
 

@@ -203,24 +203,29 @@ fn the_format_pages_tell_where_things_are() {
         (2, store, 2),
         "number, store, first sequence"
     );
-    let (record, mark) = journal[36..].split_at(20 + at(journal, 40, 4) as usize);
+    let (record, mark) = journal[36..].split_at(28 + at(journal, 40, 4) as usize);
     assert_eq!(
-        (at(record, 0, 4), at(record, 8, 4), at(record, 12, 8)),
-        (crc(&record[4..]), 2, 2),
-        "checksum, file, sequence"
+        (at(record, 0, 4), at(record, 8, 4)),
+        (crc(&record[4..]), 2),
+        "checksum, file"
     );
     assert_eq!(
-        record[20..25],
+        (at(record, 12, 8), at(record, 20, 8)),
+        (2, 2),
+        "sequence, next to be synced"
+    );
+    assert_eq!(
+        record[28..33],
         [0, 0, 0, 0, 2],
         "no names, no layouts, two rows"
     );
     // Names and layouts are empty; two columns, two rows; source 0 twice; block 2 of layout 2.
     assert_eq!(
-        record[25..41],
+        record[33..49],
         [0, 0, 0, 0, 2, 0, 2, 2, 2, 0, 0, 1, 3, 0, 4, 2],
         "streams"
     );
-    assert_eq!(mark, [0; 20], "the end mark");
+    assert_eq!(mark, [0; 28], "the end mark");
 }
 
 #[test]

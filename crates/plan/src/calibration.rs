@@ -3,11 +3,12 @@
 
 use crate::demand::{Clockwork, Demand, Values};
 use crate::load::Load;
+use crate::processor::processor_s;
 use seiner_engine::{Durability, Engine, Options};
 use seiner_platform::SystemClock;
 use seiner_platform::sim::SimDisk;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Rows of a block that are tried.
 const ROWS: [u64; 6] = [1, 4, 16, 64, 256, 1024];
@@ -17,12 +18,28 @@ const TRIAL: u64 = 200_000;
 const SOURCES: std::ops::RangeInclusive<u64> = 256..=8192;
 /// Sources of the trial of the rate: enough that they do not all fit into a cache.
 const MANY: u64 = 20_000;
+/// Sources of the trial of a start, at the most: a row that is read back goes to another source than the
+/// one before, and not all fit into a cache. And rows in the journal, of all and of each.
+const STARTED: f64 = 32_768.0;
+const REPLAYED: u64 = 786_432;
+const REPLAYED_EACH: std::ops::RangeInclusive<u64> = 24..=2000;
+/// Starts of which the quickest counts: whatever else the machine does makes them slower only.
+const STARTS: usize = 3;
+/// Sources whose first block is filled to learn what a row takes, and the bytes of that block.
+const FILLED: u64 = 8;
+const FILLED_BYTES: u32 = 16_384;
+/// No block has more rows.
+const MOST_ROWS: f64 = 65_535.0;
+/// A buffer is a slot of memory that doubles when it is full, from one cache line on.
+const SMALLEST_SLOT: f64 = 64.0;
+/// What is remembered of the second and each later field between two rows, bytes.
+const STATE_BYTES: f64 = 10.0;
 
 /// What the engine does with samples of a kind.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     points: Vec<Point>,
-    /// Encoded bytes of a row in a buffer.
+    /// Encoded bytes of a row in a buffer, but for the first.
     pub row_bytes: f64,
     /// Bytes of a footer for a block.
     pub footer_bytes: f64,
@@ -30,6 +47,14 @@ pub struct Calibration {
     pub source_bytes: f64,
     /// Rows a second that one processor appends.
     pub rows_per_s: f64,
+    /// Processor time of a start for a row that it reads back from the journal, s.
+    pub replay_s: f64,
+    /// The same for a block that begins there, beside its rows, s.
+    pub begin_s: f64,
+    /// Processor time of a start for a source, s.
+    pub name_s: f64,
+    /// Processor time of a start for a block: its place in the index is read and counted, s.
+    pub entry_s: f64,
     /// Whether bytes on disk were corrected by what a store's own blocks take.
     pub is_measured: bool,
 }
@@ -40,7 +65,6 @@ struct Point {
     rows: f64,
     disk_row: f64,
     journal_row: f64,
-    memory_source: f64,
 }
 
 impl Calibration {
@@ -54,13 +78,33 @@ impl Calibration {
             .map(|rows| trial(demand, *rows))
             .collect::<anyhow::Result<Vec<_>>>()?;
         let (rows_per_s, source_bytes) = rate(demand)?;
+        let starts = Starts::make(demand)?;
         Ok(Calibration {
             points,
             row_bytes: row_bytes(demand)?,
             footer_bytes: footer_bytes(demand)?,
             source_bytes,
             rows_per_s,
+            replay_s: starts.replay_s,
+            begin_s: starts.begin_s,
+            name_s: starts.name_s,
+            entry_s: starts.entry_s,
             is_measured: false,
+        })
+    }
+
+    /// The same for a store of another size: few sensors fit into a cache, and are read back the sooner.
+    ///
+    /// # Errors
+    /// As [`Calibration::make`].
+    pub fn resized(&self, demand: &Demand) -> anyhow::Result<Calibration> {
+        let starts = Starts::make(demand)?;
+        Ok(Calibration {
+            replay_s: starts.replay_s,
+            begin_s: starts.begin_s,
+            name_s: starts.name_s,
+            entry_s: starts.entry_s,
+            ..self.clone()
         })
     }
 
@@ -108,17 +152,57 @@ impl Calibration {
         self.between(rows, |point| point.journal_row)
     }
 
-    /// Memory of a source with buffers sealed at so many rows, mean over their filling, bytes.
-    pub fn memory_source(&self, rows: f64) -> f64 {
-        let parts = 8;
+    /// Rows of a block that is sealed when its buffer is full: when one more row of the worst kind would
+    /// not fit.
+    pub fn rows_of(&self, block_bytes: f64, fields: u64) -> f64 {
+        let room = buffer_limit(block_bytes, fields) - first_row(fields) - row_bound(fields);
+        (2.0 + room / self.row_bytes).clamp(1.0, MOST_ROWS)
+    }
+
+    /// Memory of a buffer with so many rows, bytes: the engine's own rule. Rows have the smallest slot
+    /// that held one more row of the worst kind when the last came; fields have one for what is
+    /// remembered of them.
+    pub fn buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
+        let before = match rows {
+            rows if rows <= 1.0 => 0.0,
+            rows => first_row(fields) + (rows - 2.0).max(0.0) * self.row_bytes,
+        };
+        let states = match fields {
+            1 => 0.0,
+            fields => slot((fields - 1) as f64 * STATE_BYTES),
+        };
+        slot(before + row_bound(fields)) + states
+    }
+
+    /// The same, mean over the filling of buffers that are sealed at so many rows.
+    pub fn mean_buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
+        let parts = 32;
         let filled = |part: u32| {
-            self.between(
-                (rows * (f64::from(part) + 0.5) / f64::from(parts)).max(1.0),
-                |point| point.memory_source,
-            )
+            let rows = rows * (f64::from(part) + 0.5) / f64::from(parts);
+            self.buffer_bytes(rows.max(1.0), fields)
         };
         (0..parts).map(filled).sum::<f64>() / f64::from(parts)
     }
+}
+
+/// The slot that holds so many bytes.
+fn slot(bytes: f64) -> f64 {
+    SMALLEST_SLOT * (bytes / SMALLEST_SLOT).log2().ceil().max(0.0).exp2()
+}
+
+/// Bytes of the codes of a row: a nibble for the time and for each field.
+fn codes(fields: u64) -> f64 {
+    ((fields + 2) / 2) as f64
+}
+
+/// Bytes of the first row of a buffer, which stands there in full: a time and the values.
+fn first_row(fields: u64) -> f64 {
+    codes(fields) + 8.0 * (1 + fields) as f64
+}
+
+/// The most that a row of numbers takes; a buffer keeps so much free.
+fn row_bound(fields: u64) -> f64 {
+    codes(fields) + 8.0 + 10.0 * fields as f64
 }
 
 fn options(durability: Durability) -> Options {
@@ -171,15 +255,13 @@ fn trial(demand: &Demand, rows: u64) -> anyhow::Result<Point> {
         rows: rows as f64,
         disk_row: settled.block_bytes_sealed as f64 / all,
         journal_row: (filled.journal_written - before.journal_written) as f64 / all,
-        memory_source: (filled.buffer_bytes - before.buffer_bytes) as f64 / sources as f64,
     })
 }
 
-/// Fills one block: its limit over its rows is what a row takes.
+/// Fills blocks of some sources: what rows take there over how many there are.
 fn row_bytes(demand: &Demand) -> anyhow::Result<f64> {
-    let limit = 16_384;
     let options = Options {
-        block_bytes: limit,
+        block_bytes: FILLED_BYTES,
         ..options(Durability::Memory)
     };
     let engine = Engine::open(
@@ -187,12 +269,20 @@ fn row_bytes(demand: &Demand) -> anyhow::Result<f64> {
         Arc::new(SystemClock::new()),
         options,
     )?;
-    let mut load = load(&engine, demand, 1)?;
-    let mut rows = 0u64;
-    while engine.status().blocks_sealed == 0 && rows < 65_535 {
-        rows += load.round(&engine)?;
+    let mut load = load(&engine, demand, FILLED)?;
+    let mut rounds = 0.0;
+    while engine.status().blocks_sealed < FILLED && rounds < MOST_ROWS {
+        load.round(&engine)?;
+        rounds += 1.0;
     }
-    Ok(buffer_limit(f64::from(limit), demand.fields) / rows as f64)
+    let status = engine.status();
+    let rows = match status.blocks_sealed {
+        0 => rounds,
+        blocks => status.samples_sealed as f64 / demand.fields as f64 / blocks as f64,
+    };
+    let fields = demand.fields;
+    let filled = buffer_limit(f64::from(FILLED_BYTES), fields) - row_bound(fields);
+    Ok((filled - first_row(fields)).max(1.0) / (rows - 1.0).max(1.0))
 }
 
 /// Bytes at which a source's buffer is sealed: B for every four fields.
@@ -200,7 +290,7 @@ pub fn buffer_limit(block_bytes: f64, fields: u64) -> f64 {
     (block_bytes * (fields / 4).max(1) as f64).min(f64::from(256u32 << 10))
 }
 
-/// Rows a second, best of three; and the memory of a source.
+/// Rows a second of processor time, best of three; and the memory of a source.
 fn rate(demand: &Demand) -> anyhow::Result<(f64, f64)> {
     let engine = in_memory(&SimDisk::new(1), Durability::Memory)?;
     let empty = engine.status();
@@ -208,12 +298,67 @@ fn rate(demand: &Demand) -> anyhow::Result<(f64, f64)> {
     let registered = engine.status();
     let mut best: f64 = 0.0;
     for _ in 0..3 {
-        let start = Instant::now();
+        let start = processor_s();
         let rows = load.round(&engine)?;
-        best = best.max(rows as f64 / start.elapsed().as_secs_f64());
+        best = best.max(rows as f64 / (processor_s() - start));
     }
     let source = (registered.memory_used - empty.memory_used) as f64 / MANY as f64;
     Ok((best, source))
+}
+
+/// What a start takes, tried out.
+struct Starts {
+    replay_s: f64,
+    begin_s: f64,
+    name_s: f64,
+    entry_s: f64,
+}
+
+impl Starts {
+    fn make(demand: &Demand) -> anyhow::Result<Starts> {
+        let disk = SimDisk::new(1);
+        let durability = Durability::Interval(Duration::from_secs(60));
+        let mut engine = in_memory(&disk, durability)?;
+        let sensors = demand.sensors.clamp(1.0, STARTED) as u64;
+        let rounds = (REPLAYED / sensors).clamp(*REPLAYED_EACH.start(), *REPLAYED_EACH.end());
+        let mut load = load(&engine, demand, sensors)?;
+        let mut after = |rounds: u64, engine: Engine| -> anyhow::Result<(f64, Engine)> {
+            for _ in 0..rounds {
+                load.round(&engine)?;
+            }
+            engine.commit()?;
+            drop(engine);
+            start(&disk, durability)
+        };
+        let (names, first_row, rows);
+        (names, engine) = after(0, engine)?;
+        (first_row, engine) = after(1, engine)?;
+        (rows, engine) = after(rounds - 1, engine)?;
+        engine.settle()?;
+        let blocks;
+        (blocks, _) = after(0, engine)?;
+        let many = sensors as f64;
+        let replay_s = ((rows - first_row) / (rounds - 1) as f64 / many).max(0.0);
+        Ok(Starts {
+            replay_s,
+            begin_s: ((first_row - names) / many - replay_s).max(0.0),
+            name_s: (names / many).max(0.0),
+            entry_s: ((blocks - names) / many).max(0.0),
+        })
+    }
+}
+
+/// Starts a store as if its last owner had been killed: processor time, and the last one.
+fn start(disk: &SimDisk, durability: Durability) -> anyhow::Result<(f64, Engine)> {
+    let mut quickest = f64::INFINITY;
+    let mut last = None;
+    for _ in 0..STARTS {
+        drop(last.take());
+        let began = processor_s();
+        last = Some(in_memory(disk, durability)?);
+        quickest = quickest.min(processor_s() - began);
+    }
+    Ok((quickest, last.expect("one start at least")))
 }
 
 /// What a segment has beside its blocks, for each of them.
@@ -245,23 +390,47 @@ mod tests {
     use super::*;
     use crate::observed::Observed;
 
-    #[test]
-    fn a_stores_own_blocks_correct_what_was_tried() {
-        let mut calibration = Calibration {
-            points: [1.0, 100.0]
-                .map(|rows| Point {
-                    rows,
-                    disk_row: 10.0,
-                    journal_row: 5.0,
-                    memory_source: 100.0,
-                })
-                .to_vec(),
+    fn of_points(rows: &[f64]) -> Calibration {
+        let point = |&rows: &f64| Point {
+            rows,
+            disk_row: 10.0,
+            journal_row: 5.0,
+        };
+        Calibration {
+            points: rows.iter().map(point).collect(),
             row_bytes: 8.0,
             footer_bytes: 0.0,
             source_bytes: 100.0,
             rows_per_s: 1e6,
+            replay_s: 1e-6,
+            begin_s: 1e-6,
+            name_s: 1e-6,
+            entry_s: 1e-7,
             is_measured: false,
-        };
+        }
+    }
+
+    fn one_field() -> Demand {
+        Demand {
+            sensors: 1000.0,
+            every_s: 10.0,
+            fields: 1,
+            lifetimes: crate::demand::Lifetime::of_all(86_400.0),
+            values: Values::Decimals,
+            clockwork: Clockwork::Regular,
+            ram: 1e9,
+            processors: 1.0,
+            is_synced: false,
+            disks: Vec::new(),
+            budget: None,
+            tbw: None,
+            raid: None,
+        }
+    }
+
+    #[test]
+    fn a_stores_own_blocks_correct_what_was_tried() {
+        let mut calibration = of_points(&[1.0, 100.0]);
         let mut observed = Observed {
             sources: 10.0,
             series: 20.0,
@@ -279,5 +448,38 @@ mod tests {
         assert!(calibration.is_measured);
         assert!((calibration.disk_row(200.0) - 20.0).abs() < 1e-9);
         assert!((calibration.row_bytes - 16.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn memory_of_buffers_is_what_the_engine_takes() {
+        for (fields, values) in [(1, Values::Counters), (4, Values::Floats)] {
+            let demand = Demand {
+                fields,
+                values,
+                ..one_field()
+            };
+            let calibration = Calibration {
+                row_bytes: row_bytes(&demand).unwrap(),
+                ..of_points(&[])
+            };
+            for rows in [1, 40, 80] {
+                // So many that single pages do not count. Pages that empty while buffers grow wait for the
+                // next growth: half as much again at the most.
+                const SENSORS: u64 = 8192;
+                let engine = in_memory(&SimDisk::new(1), Durability::Memory).unwrap();
+                let mut load = load(&engine, &demand, SENSORS).unwrap();
+                let empty = engine.status().buffer_bytes;
+                for _ in 0..rows {
+                    load.round(&engine).unwrap();
+                }
+                let taken = (engine.status().buffer_bytes - empty) as f64 / SENSORS as f64;
+                let foretold = calibration.buffer_bytes(rows as f64, fields);
+                let ratio = foretold / taken;
+                assert!(
+                    (0.65..1.05).contains(&ratio),
+                    "{fields} fields, {rows} rows: {foretold} bytes foretold, {taken} taken"
+                );
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a configuration does with a demand: arithmetic only.
 
-use crate::calibration::{Calibration, buffer_limit};
+use crate::calibration::Calibration;
 use crate::demand::Demand;
 
 /// Um, the fill up to which nothing is merged: the latest, where journal and merge take little.
@@ -14,16 +14,18 @@ pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 /// The share of the journal that is full when sources that pin its oldest files are sealed: sealing
 /// begins at three quarters and goes through all sources while the next files fill.
 pub const JOURNAL_FILL: f64 = 0.7;
-/// Buffers are squeezed when they reach this share of what the budget leaves them.
+/// Buffers that reach what the budget leaves them are sealed down to this share of it.
 const BUFFER_FILL: f64 = 0.875;
+/// They stand in between on average.
+const MEAN_FILL: f64 = (1.0 + BUFFER_FILL) / 2.0;
 /// The file system's own writes for large sequential files, over the bytes written: the benchmarks of
 /// the repository saw 1.00 to 1.01.
 pub const FILE_SYSTEM: f64 = 1.01;
 /// What is in use beside sources and buffers: staging, the journal's next batch, the open segment's lists.
 /// Fitted to what `seiner plan --prove-all` measured of stores with few sensors.
 const FIXED_IN_USE: f64 = 2.75 * 1024.0 * 1024.0;
-/// A buffer is a slot of memory that doubles when it is full, from one cache line on.
-const SMALLEST_SLOT: f64 = 64.0;
+/// Memory of a sealed block, bytes: of every 256, the index has 16 bytes in memory and the rest on disk.
+const INDEX_ENTRY: f64 = 16.0 / 256.0;
 /// A start of an empty store, s.
 const EMPTY_START_S: f64 = 0.03;
 /// Footers read at a start, segments a second.
@@ -76,6 +78,10 @@ pub struct Forecast {
     pub journal_row: f64,
     /// Memory in use.
     pub memory: f64,
+    /// Blocks kept when samples of the whole time are there.
+    pub blocks: f64,
+    /// What their index takes of the memory, bytes.
+    pub index_bytes: f64,
     /// D: bytes of segments when samples of the whole time are there.
     pub kept_bytes: f64,
     /// V: their share of the budget.
@@ -111,20 +117,29 @@ impl Forecast {
             .map_or(1.0, |raid| raid.members as f64 / raid.data_members() as f64);
         let open_lanes = demand.lifetimes.len() as f64;
         let (segments_per_s, journal_per_s) = (disk_row * per_s, journal_row * per_s);
-        let used = demand.sensors
-            * (calibration.source_bytes + fullest(demand, calibration, choice, rows));
-        let replay_s = replay_s(
-            calibration,
-            choice.journal_bytes * JOURNAL_FILL,
-            journal_row,
-        );
-        let start_s = start_s(kept_bytes.min(choice.budget) / choice.segment_bytes);
+        let kept = kept_bytes.min(choice.budget);
+        let blocks = kept / disk_row / rows;
+        let start = Start {
+            sensors: demand.sensors,
+            segments: kept / choice.segment_bytes,
+            blocks,
+            journal_rows: 0.0,
+            journal_blocks: 0.0,
+        };
+        let journal_rows = choice.journal_bytes * JOURNAL_FILL / journal_row;
+        let crash = Start {
+            journal_rows,
+            journal_blocks: journal_rows / rows,
+            ..start
+        };
         Forecast {
             rows,
             bound,
             disk_row,
             journal_row,
-            memory: (FIXED_IN_USE + used).min(choice.memory),
+            memory: memory(demand, calibration, rows, blocks * INDEX_ENTRY).min(choice.memory),
+            blocks,
+            index_bytes: blocks * INDEX_ENTRY,
             kept_bytes,
             live: if choice.budget > 0.0 {
                 kept_bytes / choice.budget
@@ -143,8 +158,8 @@ impl Forecast {
                 - kept_bytes
                 - choice.journal_bytes)
                 / open_lanes,
-            start_s,
-            crash_start_s: start_s + replay_s,
+            start_s: start.seconds(calibration),
+            crash_start_s: crash.seconds(calibration),
         }
     }
 
@@ -165,33 +180,53 @@ impl Forecast {
     }
 }
 
-/// Seconds of a start with so many segments and no journal.
-pub fn start_s(segments: f64) -> f64 {
-    EMPTY_START_S + segments / FOOTERS_PER_S
+/// What a start has to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Start {
+    /// Sensors: their names.
+    pub sensors: f64,
+    /// Segments: a file each.
+    pub segments: f64,
+    /// Blocks: their places in the segments' indexes.
+    pub blocks: f64,
+    /// Rows of the journal.
+    pub journal_rows: f64,
+    /// Blocks that they are of.
+    pub journal_blocks: f64,
 }
 
-/// Seconds to read so much journal back: its rows go the way of any others, without the port.
-pub fn replay_s(calibration: &Calibration, journal_bytes: f64, journal_row: f64) -> f64 {
-    journal_bytes / journal_row / calibration.rows_per_s
+impl Start {
+    /// Seconds of a processor. A block that begins in the journal may be in a segment by now, whose index
+    /// says so.
+    pub fn seconds(&self, calibration: &Calibration) -> f64 {
+        EMPTY_START_S
+            + self.segments / FOOTERS_PER_S
+            + self.sensors * calibration.name_s
+            + self.blocks * calibration.entry_s
+            + self.journal_rows * calibration.replay_s
+            + self.journal_blocks * (calibration.begin_s + calibration.entry_s)
+    }
 }
 
-/// Memory of a source whose buffer is about to be sealed, bytes. Sources of one rate that were started
-/// together fill together, so that all of them take this at the same time.
-fn fullest(demand: &Demand, calibration: &Calibration, choice: &Choice, rows: f64) -> f64 {
-    // The first row of a buffer stands there in full: a time and the values.
-    let first = 8.0 * (1.0 + demand.fields as f64);
-    let limit = buffer_limit(choice.block_bytes, demand.fields);
-    let filled = (first + rows * calibration.row_bytes).min(limit);
-    let slot = (filled / SMALLEST_SLOT).log2().ceil().max(0.0).exp2();
-    calibration.memory_source(1.0) + (slot - 1.0) * SMALLEST_SLOT
+/// Memory in use when blocks have so many rows and their index takes so much, bytes. Sources of one rate
+/// that were started together fill together, so that all buffers are full at the same time.
+fn memory(demand: &Demand, calibration: &Calibration, rows: f64, index_bytes: f64) -> f64 {
+    let buffer = calibration.buffer_bytes(rows, demand.fields);
+    FIXED_IN_USE + index_bytes + demand.sensors * (calibration.source_bytes + buffer)
+}
+
+/// The memory with which buffers never end for want of it: as [`memory`], with what the engine keeps free
+/// of it, bytes.
+pub fn ample_memory(demand: &Demand, calibration: &Calibration, forecast: &Forecast) -> f64 {
+    let buffer = calibration.buffer_bytes(forecast.rows, demand.fields) / BUFFER_FILL;
+    FIXED_MEMORY + forecast.index_bytes + demand.sensors * (calibration.source_bytes + buffer)
 }
 
 /// How many rows a block gets, and why no more.
 fn rows_of_a_block(demand: &Demand, calibration: &Calibration, choice: &Choice) -> (f64, Bound) {
-    let by_block = buffer_limit(choice.block_bytes, demand.fields) / calibration.row_bytes;
-    let by_journal =
-        choice.journal_bytes * JOURNAL_FILL / (demand.sensors * calibration.journal_row(64.0));
-    let by_memory = rows_in_memory(demand, calibration, choice.memory);
+    let by_block = calibration.rows_of(choice.block_bytes, demand.fields);
+    let by_journal = rows_in_journal(demand, calibration, choice.journal_bytes);
+    let by_memory = rows_in_memory(demand, calibration, choice);
     let mut least = (by_block, Bound::Block);
     for (rows, bound) in [(by_memory, Bound::Memory), (by_journal, Bound::Journal)] {
         if rows < least.0 {
@@ -201,17 +236,39 @@ fn rows_of_a_block(demand: &Demand, calibration: &Calibration, choice: &Choice) 
     (least.0.max(1.0), least.1)
 }
 
-/// The rows at which buffers in all stages of filling take what the budget leaves them.
-fn rows_in_memory(demand: &Demand, calibration: &Calibration, memory: f64) -> f64 {
-    let room = (memory - FIXED_MEMORY - demand.sensors * calibration.source_bytes) * BUFFER_FILL;
+/// The rows of each sensor that the journal holds when it is full. The first row of a block takes more of
+/// it than the others, so that the fewer a block has the more each takes.
+fn rows_in_journal(demand: &Demand, calibration: &Calibration, journal_bytes: f64) -> f64 {
+    let each = journal_bytes * JOURNAL_FILL / demand.sensors;
+    most_rows(|rows| rows * calibration.journal_row(rows) <= each)
+}
+
+/// The most rows of which something is true that is true of all fewer.
+fn most_rows(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (1.0, 100_000.0);
     for _ in 0..40 {
         let middle = f64::sqrt(low * high);
-        if demand.sensors * calibration.memory_source(middle) <= room {
+        if holds(middle) {
             low = middle;
         } else {
             high = middle;
         }
     }
     low
+}
+
+/// The rows at which buffers in all stages of filling take what the budget leaves them. What the index
+/// takes of it depends on the rows in turn, and settles.
+fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -> f64 {
+    const TURNS: usize = 6;
+    let names = FIXED_MEMORY + demand.sensors * calibration.source_bytes;
+    let in_room = |index: f64| {
+        let each = (choice.memory - names - index) * MEAN_FILL / demand.sensors;
+        most_rows(|rows| calibration.mean_buffer_bytes(rows, demand.fields) <= each)
+    };
+    let index = |rows: f64| {
+        let kept = demand.rows_per_s() * demand.mean_keep_s();
+        kept.min(choice.budget / calibration.disk_row(rows)) / rows * INDEX_ENTRY
+    };
+    (0..TURNS).fold(in_room(0.0), |rows, _| in_room(index(rows)))
 }

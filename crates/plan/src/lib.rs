@@ -13,6 +13,7 @@ pub mod load;
 pub mod merging;
 pub mod observed;
 pub mod plan;
+mod processor;
 pub mod soak;
 mod words;
 

@@ -4,8 +4,9 @@
 
 use crate::calibration::Calibration;
 use crate::demand::{Demand, Lifetime};
-use crate::forecast::{Choice, Forecast, replay_s, start_s};
+use crate::forecast::{Choice, Forecast, Start};
 use crate::load::Load;
+use crate::processor::processor_s;
 use seiner_engine::{Durability, Engine, Options, SegmentInfo};
 use std::path::Path;
 use std::sync::Arc;
@@ -16,6 +17,8 @@ const SAMPLES: f64 = 24e6;
 /// Blocks that every source fills before measuring, and while measuring.
 const WARM_BLOCKS: f64 = 1.5;
 const BLOCKS: f64 = 2.5;
+/// What is fed after that, so that buffers are half full when the store is killed.
+const LAST_BLOCK: f64 = 0.5;
 /// R of a soak: small, so that several are filled.
 const SEGMENT: f64 = 2.0 * 1024.0 * 1024.0;
 /// How often memory is looked at while measuring: the most of it is told.
@@ -147,12 +150,23 @@ pub fn run(
     engine.commit()?;
     let after = engine.status();
     let last = engine.segments().last().map_or(0, |segment| segment.number);
+    feed((forecast.rows * LAST_BLOCK).ceil() as u64)?;
+    engine.commit()?;
     drop(engine);
-    let started = Instant::now();
-    let engine = open_after_crash(directory, &options)?;
-    let restart_s = started.elapsed().as_secs_f64();
-    let replayed = engine.recovery().journal_bytes as f64;
-    let found = engine.recovery().segments as f64;
+    let (engine, restart_s) = open_after_crash(directory, &options)?;
+    let recovery = engine.recovery();
+    let journal_rows = (recovery.rows_replayed + recovery.rows_skipped) as f64;
+    let start = Start {
+        sensors: demand.sensors,
+        segments: recovery.segments as f64,
+        blocks: engine
+            .segments()
+            .iter()
+            .map(|segment| segment.blocks)
+            .sum::<u64>() as f64,
+        journal_rows,
+        journal_blocks: journal_rows / forecast.rows,
+    };
     // Segments that were filled while measuring; a small store has filled none, and all count.
     engine.settle()?;
     let segments = engine.segments();
@@ -193,22 +207,24 @@ pub fn run(
             check("memory in use, bytes", forecast.memory, memory),
             check(
                 "start after a crash, s",
-                start_s(found) + replay_s(calibration, replayed, forecast.journal_row),
+                start.seconds(&calibration.resized(&demand)?),
                 restart_s,
             ),
         ],
     })
 }
 
-/// Opens a store whose last owner was dropped: its threads may still be ending their work.
-fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<Arc<Engine>> {
+/// Opens a store whose last owner was dropped without closing it, which leaves on disk what a killed one
+/// leaves: its threads may still be ending their work. Answers the processor time of the start, s.
+fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(Arc<Engine>, f64)> {
     const TRIES: usize = 500;
     for _ in 0..TRIES {
+        let began = processor_s();
         match Engine::open_directory(directory, options.clone()) {
             Err(error) if error.to_string().contains("in use") => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            done => return Ok(done?),
+            done => return Ok((done?, processor_s() - began)),
         }
     }
     anyhow::bail!("the directory was not let go")

@@ -140,23 +140,17 @@ impl Ladder {
 
     pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
         let age = self.age_of(entry.source);
-        age.is_some_and(|age| entry.time < self.now - age)
+        // Of what earlier rules made coarser, no samples are taken.
+        entry.time < self.older[entry.source as usize]
+            || age.is_some_and(|age| entry.time < self.now - age)
     }
 
     pub(crate) fn accept(&mut self, entry: &Entry) {
-        // Among older levels it is finer than what is there, and may hide it.
-        let older = self.older[entry.source as usize];
-        let among = entry.time < older.saturating_add(WINDOW);
-        if among {
-            let window = entry.time.div_euclid(WINDOW) * WINDOW;
-            let interval = Interval::new(window, window + WINDOW - 1);
-            self.happen(Change::Doubt(entry.source, interval));
-        }
         self.happen(Change::Row(Row {
             source: entry.source,
             time: entry.time,
             cells: entry.cells.clone(),
-            late: among || self.may_be_too_old(entry),
+            late: self.may_be_too_old(entry),
         }));
         self.accepted += 1;
     }

@@ -44,8 +44,6 @@ pub struct Line {
     pub bytes: u32,
     /// The journal file in which the open block begins.
     pub journal_file: u32,
-    /// The source's latest block in the active segment, by its place in the segment's list.
-    pub recent: u32,
     /// Rows in the open block.
     pub rows: u16,
     /// When a row came last, in ticks of the store's idle clock.
@@ -70,7 +68,6 @@ impl Line {
             layout: 0,
             bytes: 0,
             journal_file: 0,
-            recent: u32::MAX,
             rows: 0,
             touched: 0,
         }

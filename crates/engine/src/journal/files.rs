@@ -1,6 +1,6 @@
 //! Journal files: written one after the other, recycled, and let go from the oldest on.
 
-use super::record::{Encoder, HEADER_BYTES, Header};
+use super::record::{Encoder, HEADER_BYTES, Header, Place};
 use super::staging::Staging;
 use super::{DAMAGED, PREFIX, SPARE_PREFIX};
 use crate::bytes::{COUNT_LIMIT, Cursor};
@@ -74,6 +74,8 @@ pub struct JournalWriter {
     file_bytes: u64,
     current: Option<Current>,
     sequence: u64,
+    /// Records with lower sequences are on disk.
+    synced_before: u64,
     encoder: Encoder,
     record: Vec<u8>,
     /// Whether the record is not written yet.
@@ -94,7 +96,7 @@ struct Current {
 }
 
 impl JournalWriter {
-    /// A writer whose next record has this sequence. `spares` are files to write over.
+    /// A writer whose next record has this sequence; those before are on disk. `spares` are files to write over.
     pub fn new(
         disk: Arc<dyn Disk>,
         store: u64,
@@ -108,6 +110,7 @@ impl JournalWriter {
             file_bytes,
             current: None,
             sequence,
+            synced_before: sequence,
             encoder: Encoder::new(),
             record: Vec::new(),
             waits: false,
@@ -144,8 +147,13 @@ impl JournalWriter {
         }
         if !self.waits {
             self.record.clear();
+            let place = Place {
+                file: number,
+                sequence: self.sequence,
+                synced_before: self.synced_before,
+            };
             self.encoder
-                .encode(&mut self.staging, number, self.sequence, &mut self.record);
+                .encode(&mut self.staging, place, &mut self.record);
             self.staging.clear();
             self.waits = true;
         }
@@ -178,6 +186,7 @@ impl JournalWriter {
             .sync()
             .map_err(sync_error(|| format!("syncing {}", name(current.number))))?;
         current.synced = true;
+        self.synced_before = self.sequence;
         Ok(true)
     }
 
@@ -407,7 +416,7 @@ impl FileReader {
     pub fn next_body(&mut self) -> Option<(usize, &[u8])> {
         let at = self.at;
         let header = self.header_at(at)?;
-        if header.sequence != self.sequence {
+        if header.place.sequence != self.sequence {
             return None;
         }
         let end = at + HEADER_BYTES + header.body;
@@ -422,7 +431,7 @@ impl FileReader {
     fn header_at(&self, at: usize) -> Option<Header> {
         let header = Header::read(self.bytes.get(at..at + HEADER_BYTES)?)?;
         let whole =
-            header.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
+            header.place.file == self.number && self.bytes.len() - at - HEADER_BYTES >= header.body;
         whole.then_some(header)
     }
 
@@ -431,19 +440,35 @@ impl FileReader {
         self.at as u64
     }
 
-    /// The place of a later record whose checksum holds, if there is one: then reading stopped at
-    /// damage and not at the end of what was written.
+    /// The place of a later record whose checksum holds, if reading stopped at damage and not at the end
+    /// of what was written: some record behind knows that what is missing was on disk. Where none does, a
+    /// power cut may have taken any of the records that were not synced, and left others.
     pub fn later_record(&self) -> Option<u64> {
+        let mut later = self.later_records().peekable();
+        let (first, _) = *later.peek()?;
+        let missed = |(_, header): (usize, Header)| header.place.synced_before > self.sequence;
+        later.any(missed).then_some(first as u64)
+    }
+
+    /// Whole records of this file behind the place where reading stopped.
+    fn later_records(&self) -> impl Iterator<Item = (usize, Header)> {
         let marker = self.number.to_le_bytes();
-        (self.at + 1..self.bytes.len().saturating_sub(HEADER_BYTES)).find_map(|at| {
-            if self.bytes[at + 8..at + 12] != marker {
-                return None;
+        let mut from = self.at + 1;
+        std::iter::from_fn(move || {
+            let last = self.bytes.len().saturating_sub(HEADER_BYTES);
+            let found = (from..last).find_map(|at| {
+                if self.bytes[at + 8..at + 12] != marker {
+                    return None;
+                }
+                let header = self.header_at(at)?;
+                let ahead = header.place.sequence.checked_sub(self.sequence)?;
+                let holds = header.holds(&self.bytes[at..at + HEADER_BYTES + header.body]);
+                (0 < ahead && ahead < 1 << 20 && holds).then_some((at, header))
+            });
+            if let Some((at, header)) = &found {
+                from = at + HEADER_BYTES + header.body;
             }
-            let header = self.header_at(at)?;
-            let later =
-                header.sequence > self.sequence && header.sequence - self.sequence < 1 << 20;
-            (later && header.holds(&self.bytes[at..at + HEADER_BYTES + header.body]))
-                .then_some(at as u64)
+            found
         })
     }
 
@@ -451,13 +476,17 @@ impl FileReader {
     pub fn skip_to(&mut self, at: u64) {
         self.at = at as usize;
         if let Some(header) = self.header_at(self.at) {
-            self.sequence = header.sequence;
+            self.sequence = header.place.sequence;
         }
     }
 
     /// Whether a record begins where reading stopped that cannot be read: torn while the power went,
-    /// or damaged. Answers how many bytes it claims, as far as they are there.
+    /// or damaged. Answers how many bytes it claims, as far as they are there, with those of records that
+    /// were written after it and are whole.
     pub fn torn_bytes(&self) -> u64 {
+        if let Some((last, header)) = self.later_records().last() {
+            return (last + HEADER_BYTES + header.body - self.at) as u64;
+        }
         let rest = &self.bytes[self.at..];
         let mark = &rest[..rest.len().min(HEADER_BYTES)];
         if mark.iter().all(|&byte| byte == 0) {
@@ -476,6 +505,49 @@ impl FileReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seiner_platform::sim::SimDisk;
+
+    /// A file of three records, synced after some of them, of which the second is gone then.
+    fn with_a_gap(synced: &[u32]) -> FileReader {
+        let disk = Arc::new(SimDisk::new(1));
+        let mut writer = JournalWriter::new(disk.clone(), 7, 1 << 16, 1, Vec::new());
+        let (mut start, mut end) = (0, 0);
+        for record in 1..=3 {
+            let bytes = writer.write(1).unwrap();
+            if record < 3 {
+                (start, end) = (end, end + bytes);
+            }
+            if synced.contains(&record) {
+                writer.sync().unwrap();
+            }
+        }
+        let file = disk.open(&name(1)).unwrap();
+        file.write_at(start, &vec![0; (end - start) as usize])
+            .unwrap();
+        let mut reader = FileReader::open(&*file, 1, 7).unwrap().unwrap();
+        assert!(reader.next_body().is_some() && reader.next_body().is_none());
+        reader
+    }
+
+    /// Two records were written without a sync, and a power cut took the first of them.
+    #[test]
+    fn what_was_not_synced_is_torn_and_not_damaged() {
+        for synced in [&[][..], &[1], &[1, 3]] {
+            let reader = with_a_gap(synced);
+            assert_eq!(reader.later_record(), None);
+            let record = reader.torn_bytes() / 2;
+            assert_eq!(record, (HEADER_BYTES + 5 + 2 * 7) as u64);
+        }
+    }
+
+    #[test]
+    fn what_a_later_record_says_was_synced_is_damaged() {
+        let mut reader = with_a_gap(&[2]);
+        let later = reader.later_record().unwrap();
+        reader.skip_to(later);
+        assert!(reader.next_body().is_some());
+        assert_eq!((reader.sequence, reader.torn_bytes()), (4, 0));
+    }
 
     #[test]
     fn a_header_whose_sequence_leaves_no_room_to_count_is_none() {

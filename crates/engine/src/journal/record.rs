@@ -6,9 +6,9 @@ use super::staging::Staging;
 use crate::bytes::{Cursor, Short};
 use seiner_codec::{checksum, varint};
 
-/// Checksum, length, file number, sequence. As many zeros behind the last record mark the end, which
-/// the next record overwrites: other bytes there are a record that was torn or damaged.
-pub const HEADER_BYTES: usize = 4 + 4 + 4 + 8;
+/// Checksum, length, file number, sequence, next to be synced. As many zeros behind the last record mark
+/// the end, which the next record overwrites: other bytes there are a record that was torn or damaged.
+pub const HEADER_BYTES: usize = 4 + 4 + 4 + 8 + 8;
 /// Longer bodies are damage: staging is cut into records long before.
 pub const BODY_LIMIT: usize = 64 << 20;
 /// Shorter streams are not worth compressing.
@@ -31,12 +31,13 @@ impl Encoder {
     }
 
     /// Appends a record with all that is staged, and an end mark.
-    pub fn encode(&mut self, staging: &mut Staging, file: u32, sequence: u64, out: &mut Vec<u8>) {
+    pub fn encode(&mut self, staging: &mut Staging, place: Place, out: &mut Vec<u8>) {
         staging.end_width();
         let start = out.len();
         out.extend_from_slice(&[0; 8]);
-        out.extend_from_slice(&file.to_le_bytes());
-        out.extend_from_slice(&sequence.to_le_bytes());
+        out.extend_from_slice(&place.file.to_le_bytes());
+        out.extend_from_slice(&place.sequence.to_le_bytes());
+        out.extend_from_slice(&place.synced_before.to_le_bytes());
         let counts = [
             staging.first_source,
             staging.new_sources,
@@ -82,14 +83,23 @@ impl Encoder {
     }
 }
 
+/// Where a record stands in the journal.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// The file it is written for: a file that is written over still holds older records.
+    pub file: u32,
+    /// Counts up from record to record.
+    pub sequence: u64,
+    /// Records with lower sequences were on disk when it was written. Of those between, a power cut may
+    /// have taken any.
+    pub synced_before: u64,
+}
+
 /// A record's header as it was read.
 pub struct Header {
     /// The body's length.
     pub body: usize,
-    /// The file it was written for: a file that is written over still holds older records.
-    pub file: u32,
-    /// Counts up from record to record.
-    pub sequence: u64,
+    pub place: Place,
     sum: u32,
 }
 
@@ -99,14 +109,12 @@ impl Header {
         let mut cursor = Cursor(bytes);
         let sum = cursor.u32().ok()?;
         let body = cursor.u32().ok()? as usize;
-        let file = cursor.u32().ok()?;
-        let sequence = cursor.u64().ok()?;
-        (body <= BODY_LIMIT).then_some(Header {
-            body,
-            file,
-            sequence,
-            sum,
-        })
+        let place = Place {
+            file: cursor.u32().ok()?,
+            sequence: cursor.u64().ok()?,
+            synced_before: cursor.u64().ok()?,
+        };
+        (body <= BODY_LIMIT).then_some(Header { body, place, sum })
     }
 
     /// Whether header and body, `record`, are what was written.

@@ -88,7 +88,7 @@ impl Engine {
     fn blocks_in(&self, source: u32, interval: Interval) -> Result<Vec<Found>, Error> {
         let (open, sealed, veil) = {
             let state = self.lock();
-            let open = state.open_blocks_of(source).into_iter();
+            let open = state.open_blocks_of(source);
             let open: Vec<Found> = open.map(|(_, entry)| (entry, None)).collect();
             (
                 open,
@@ -97,7 +97,7 @@ impl Engine {
             )
         };
         let mut found = open;
-        for segment in sealed.iter().filter(|one| one.span().overlaps(&interval)) {
+        for segment in sealed.values().filter(|one| one.span().overlaps(&interval)) {
             let mut entries = Vec::new();
             match segment.blocks_of(source, &mut LastPage::default(), &mut entries) {
                 Ok(()) => {}

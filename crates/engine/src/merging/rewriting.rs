@@ -4,8 +4,8 @@
 //! number of the latest block that is in it, so that of two samples at the same time the same one
 //! counts as before.
 
-use super::Eaten;
 use super::gathering::{self, Limits, Shade, Sheaf};
+use super::{Eaten, Opened};
 use crate::block::{self, Block, BlockHead};
 use crate::dictionary::layouts::Layout;
 use crate::engine::{Engine, Writing};
@@ -14,6 +14,7 @@ use crate::retention::Veil;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::select::{Rows, merge};
+use crate::state::State;
 use crate::volume::SlotState;
 use seiner_codec::Effort;
 use seiner_model::{Column, Columns, FieldColumn};
@@ -81,6 +82,21 @@ struct Run {
     entries: Vec<Entry>,
 }
 
+/// Which blocks are copied, which gathered, and how hard to compress.
+pub(super) struct Plan {
+    pub copies: Vec<Live>,
+    pub sheaves: Vec<Sheaf>,
+    effort: Effort,
+}
+
+/// Blocks that are to be copied, with what is to be written of each; and the bytes that were read for
+/// them.
+#[derive(Default)]
+struct Copies {
+    blocks: Vec<(Live, Vec<u8>)>,
+    read: u64,
+}
+
 /// Bytes of blocks, by victim and place.
 type Blocks = HashMap<(usize, u32), Vec<u8>>;
 
@@ -113,6 +129,16 @@ impl Squeezes {
     }
 }
 
+impl State {
+    /// How hard to compress: not while writers may have to wait for it.
+    fn effort(&self) -> Effort {
+        match self.room_for_writers() < self.budget() / PRESSED {
+            true => Effort::Fast,
+            false => Effort::Best,
+        }
+    }
+}
+
 impl Engine {
     /// Writes what is live in victims again; they are dropped when that is on disk. Whoever waits to
     /// write segments gets his turn now and then: then the rest follows with the next step. `extra`:
@@ -127,10 +153,10 @@ impl Engine {
             return Ok(());
         }
         let _span = tracing::trace_span!("merge").entered();
-        let before = self.lock().counters.merge_written;
+        let before = extra.then(|| self.lock().counters.merge_written);
         let result = self.merge_some(writing, numbers);
-        let mut state = self.lock();
-        if extra {
+        if let Some(before) = before {
+            let mut state = self.lock();
             state.counters.extra_written += state.counters.merge_written - before;
         }
         if !result? {
@@ -147,15 +173,13 @@ impl Engine {
         let mut victims: Vec<Victim> = Vec::new();
         let mut live: Vec<Live> = Vec::new();
         let mut named = Vec::new();
-        for &number in numbers {
-            let segment = self.segment(number);
-            let Some(entries) = self.entries(writing, &segment)? else {
-                continue;
-            };
+        let opened = self.opened(writing, numbers)?;
+        for (segment, entries) in self.living(writing, opened) {
+            let number = segment.trailer.number;
             named.push(number);
             let half = writing.half.remove(&number).unwrap_or_default();
             let victim = victims.len();
-            let entries = self.living(writing, number, entries).into_iter();
+            let entries = entries.into_iter();
             let left = entries.filter(|entry| !half.done.contains(&entry.number));
             live.extend(left.map(|entry| Live { victim, entry }));
             victims.push(Victim { segment, half });
@@ -200,14 +224,18 @@ impl Engine {
         self.volume.sync()
     }
 
-    /// The blocks of a segment that have to be kept.
-    pub(super) fn living(&self, writing: &Writing, number: u64, entries: Vec<Entry>) -> Vec<Entry> {
+    /// Of segments, the blocks that have to be kept.
+    pub(super) fn living(&self, writing: &Writing, opened: Vec<Opened>) -> Vec<Opened> {
         let mut state = self.lock();
-        let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
-            !writing.is_elsewhere(number, entry) && !state.retention.may_drop(entry)
+        let living = opened.into_iter().map(|(segment, entries)| {
+            let number = segment.trailer.number;
+            let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
+                !writing.is_elsewhere(number, entry) && !state.retention.may_drop(entry)
+            });
+            state.retention.note_past(&dead);
+            (segment, live)
         });
-        state.retention.note_past(&dead);
-        live
+        living.collect()
     }
 
     /// Answers whether it is done.
@@ -219,20 +247,26 @@ impl Engine {
     ) -> Result<bool, Error> {
         let began = self.clock.monotonic();
         let is_late = || self.clock.monotonic() - began > TURN;
-        let (copies, sheaves) = match self.may_gather(writing) {
-            true => self.plan(live),
-            false => (live, Vec::new()),
-        };
-        let squeezes = (self.effort() == Effort::Best).then_some(&writing.squeezes);
-        let mut copied = 0;
-        for run in runs(copies, GAP) {
-            self.copy_run(squeezes, victims, &run)?;
+        let Plan {
+            copies,
+            sheaves,
+            effort,
+        } = self.plan(writing, live);
+        let squeezes = (effort == Effort::Best).then_some(&writing.squeezes);
+        let (mut copied, mut ready) = (0, Copies::default());
+        let mut runs = runs(copies, GAP).into_iter().peekable();
+        while let Some(run) = runs.next() {
             copied += run.len;
+            self.read_run(squeezes, victims, &run, &mut ready)?;
+            let late = is_late();
+            if late || ready.blocks.len() >= COPIES_A_LOCK || runs.peek().is_none() {
+                self.add_copies(victims, std::mem::take(&mut ready))?;
+            }
             if copied >= READ {
                 self.write_all_pieces()?;
                 copied = 0;
             }
-            if is_late() {
+            if late {
                 return Ok(false);
             }
         }
@@ -251,39 +285,58 @@ impl Engine {
         Ok(true)
     }
 
-    /// Which blocks are copied, and which gathered.
-    pub(super) fn plan(&self, live: Vec<Live>) -> (Vec<Live>, Vec<Sheaf>) {
+    /// What is to be done with live blocks.
+    pub(super) fn plan(&self, writing: &Writing, live: Vec<Live>) -> Plan {
+        let may_gather = self.knows_of_no_loss(writing);
         let state = self.lock();
-        gathering::plan(live, |source| {
+        let effort = state.effort();
+        if !may_gather || state.counters.damaged_blocks > 0 {
+            return Plan {
+                copies: live,
+                sheaves: Vec::new(),
+                effort,
+            };
+        }
+        let (copies, sheaves) = gathering::plan(live, |source| {
             let layout = state.buffers.line(source).layout;
             Limits {
                 bytes: state.buffer_limit(layout) as u64,
                 rows: u64::from(state.options.block_bytes) / LEAST_ROW,
             }
-        })
+        });
+        Plan {
+            copies,
+            sheaves,
+            effort,
+        }
     }
 
     /// Whether every block that there ever was is where it should be: one that is missing, and put
     /// back one day, may lie between two that are gathered.
     pub(super) fn may_gather(&self, writing: &Writing) -> bool {
+        self.knows_of_no_loss(writing) && self.lock().counters.damaged_blocks == 0
+    }
+
+    fn knows_of_no_loss(&self, writing: &Writing) -> bool {
         let recovery = self.recovery();
         recovery.set_aside.is_empty()
             && recovery.damaged_segments == 0
             && writing.unreadable.is_empty()
-            && self.lock().counters.damaged_blocks == 0
     }
 
     // ---- one by one
 
-    fn copy_run(
+    /// Reads blocks that are to be copied.
+    fn read_run(
         &self,
         squeezes: Option<&Squeezes>,
         victims: &mut [Victim],
         run: &Run,
+        copies: &mut Copies,
     ) -> Result<(), Error> {
         let victim = &mut victims[run.victim];
         let bytes = victim.segment.bytes_at(run.offset, run.len)?;
-        let mut whole = Vec::with_capacity(run.entries.len());
+        copies.read += run.len;
         for entry in &run.entries {
             let at = (u64::from(entry.offset) - run.offset) as usize;
             let bytes = &bytes[at..at + entry.len as usize];
@@ -292,17 +345,22 @@ impl Engine {
                     Some(squeezes) => self.squeezed(bytes, squeezes),
                     None => bytes.to_vec(),
                 };
-                whole.push((entry, bytes));
+                let (victim, entry) = (run.victim, *entry);
+                copies.blocks.push((Live { victim, entry }, bytes));
             }
         }
-        let mut read = run.len;
-        for some in whole.chunks(COPIES_A_LOCK) {
+        Ok(())
+    }
+
+    fn add_copies(&self, victims: &mut [Victim], mut copies: Copies) -> Result<(), Error> {
+        for some in copies.blocks.chunks(COPIES_A_LOCK) {
             let mut state = self.lock();
-            state.counters.merge_read += std::mem::take(&mut read);
-            for (entry, bytes) in some {
-                let into = state.add_copy(**entry, bytes)?;
-                victim.half.into.insert(into);
-                victim.half.done.insert(entry.number);
+            state.counters.merge_read += std::mem::take(&mut copies.read);
+            for (Live { victim, entry }, bytes) in some {
+                let into = state.add_copy(*entry, bytes)?;
+                let half = &mut victims[*victim].half;
+                half.into.insert(into);
+                half.done.insert(entry.number);
                 state.counters.merge_written += bytes.len() as u64;
                 state.counters.squeezed_bytes += u64::from(entry.len) - bytes.len() as u64;
             }
@@ -389,18 +447,6 @@ impl Engine {
         Ok(())
     }
 
-    /// How hard to compress: not while writers may have to wait for it.
-    fn effort(&self) -> Effort {
-        let (room, budget) = {
-            let state = self.lock();
-            (state.room_for_writers(), state.budget())
-        };
-        match room < budget / PRESSED {
-            true => Effort::Fast,
-            false => Effort::Best,
-        }
-    }
-
     fn put_output(
         &self,
         victims: &mut [Victim],
@@ -472,8 +518,9 @@ impl Engine {
             number: entry.number,
             layout: layout.number(),
         };
+        let effort = self.lock().effort();
         let mut bytes = Vec::new();
-        block::encode(head, &columns(rows, &layout), self.effort(), &mut bytes);
+        block::encode(head, &columns(rows, &layout), effort, &mut bytes);
         Some(Some((entry, bytes)))
     }
 
@@ -537,7 +584,7 @@ impl Engine {
 
 /// Copies a block as it is, if it is not damaged.
 fn copy(
-    state: &mut crate::state::State,
+    state: &mut State,
     victims: &mut [Victim],
     live: &Live,
     blocks: &Blocks,

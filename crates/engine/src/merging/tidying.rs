@@ -5,7 +5,7 @@
 //! a byte written again does away with most blocks: on neighbouring segments of a lane whose blocks
 //! become three times as large, and live on for as long as they have lived.
 
-use super::rewriting::Live;
+use super::rewriting::{Live, Plan};
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
 use crate::segment::tally::Tally;
@@ -117,17 +117,18 @@ impl Engine {
 
     /// Whether as many blocks follow each other as it seems.
     fn is_untidy(&self, writing: &mut Writing, some: &Candidates) -> Result<bool, Error> {
+        let opened = self.opened(writing, &some.numbers)?;
+        if opened.len() < some.numbers.len() {
+            return Ok(false);
+        }
         let mut live = Vec::new();
-        for (victim, &number) in some.numbers.iter().enumerate() {
-            let segment = self.segment(number);
-            let Some(entries) = self.entries(writing, &segment)? else {
-                return Ok(false);
-            };
-            let entries = self.living(writing, number, entries).into_iter();
-            live.extend(entries.map(|entry| Live { victim, entry }));
+        for (victim, (_, entries)) in self.living(writing, opened).into_iter().enumerate() {
+            live.extend(entries.into_iter().map(|entry| Live { victim, entry }));
         }
         let blocks = live.len() as u64;
-        let (copies, sheaves) = self.plan(live);
+        let Plan {
+            copies, sheaves, ..
+        } = self.plan(writing, live);
         let outputs: usize = sheaves.iter().map(|sheaf| sheaf.outputs.len()).sum();
         Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
     }

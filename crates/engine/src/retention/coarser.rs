@@ -6,9 +6,10 @@
 //! before the field's name; for texts `count:` and `last:`. To everything that writes, merges, checks
 //! and drops they are rows like others.
 
-use super::{MADE, OLDER, ROUNDS, Retention};
+use super::{COARSENED, MADE, OLDER, ROUNDS, Retention, put_sources};
 use crate::answer::{Bucket, number};
 use crate::bytes::put_text;
+use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{Column, FieldType, Value};
 
@@ -184,5 +185,21 @@ impl Retention {
             varint::put_u64(step, &mut self.news);
             varint::put_i64(to, &mut self.news);
         }
+    }
+
+    /// Of sources, before a time, only levels of rules that go are left.
+    pub(super) fn note_coarsened(&mut self, sources: RoaringBitmap, before: i64) {
+        self.news.push(COARSENED);
+        varint::put_i64(before, &mut self.news);
+        put_sources(&sources, &mut self.news);
+        self.coarsened.push((sources, before));
+    }
+
+    /// Whether other rules left levels of a source and no samples at some time. A sample that came now
+    /// would be told instead of the step that it lies in, which it is not in.
+    pub fn is_coarsened(&self, source: u32, time: i64) -> bool {
+        let of =
+            |(sources, before): &(RoaringBitmap, i64)| time < *before && sources.contains(source);
+        self.coarsened.iter().any(of)
     }
 }

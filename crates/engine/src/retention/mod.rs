@@ -14,14 +14,14 @@ pub mod class;
 pub mod coarser;
 mod counts;
 pub mod expected;
-mod pace;
+pub mod pace;
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::segment::Entry;
 use class::{Class, Classes, Keep, WhenFull, get_classes, put_classes};
 use counts::Counts;
 use expected::{Expected, Moment};
-use pace::Pace;
+use pace::{Begun, Pace};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_merge::Rate;
@@ -42,6 +42,7 @@ const RULES: u8 = 3;
 const PAST: u8 = 4;
 const MADE: u8 = 5;
 const OLDER: u8 = 6;
+const COARSENED: u8 = 7;
 /// A promise to the disk of how late it is holds for this part of the shortest age, within bounds, ns.
 const PROMISES: i64 = 64;
 const SHORTEST_PROMISE: i64 = NANOS;
@@ -118,6 +119,8 @@ pub struct Retention {
     known_made: HashMap<String, i64>,
     /// Levels that other rules made, by the lengths of their steps, and up to when.
     older: BTreeMap<u64, i64>,
+    /// Sources of which, before a time, other rules left levels and no samples.
+    coarsened: Vec<(RoaringBitmap, i64)>,
     pace: Pace,
     /// Wall time in ns; does not go back.
     now: i64,
@@ -161,6 +164,7 @@ impl Retention {
             known_floors: HashMap::new(),
             known_made: HashMap::new(),
             older: BTreeMap::new(),
+            coarsened: Vec::new(),
             pace: Pace::default(),
             now: i64::MIN,
             block: 0,
@@ -185,7 +189,9 @@ impl Retention {
         let late = (self.late.len() + self.late_and_open.len()) * size_of::<(u32, Interval)>();
         let rows = self.rows.memory() + self.durable_rows.memory() + self.paces.memory();
         let rows = rows + self.edges.memory() + late;
-        let levels = self.levels.serialized_size();
+        let coarsened = self.coarsened.iter();
+        let coarsened: usize = coarsened.map(|(of, _)| of.serialized_size()).sum();
+        let levels = self.levels.serialized_size() + coarsened;
         self.of.capacity() + rows + 16 * self.past.capacity() + graves + levels
     }
 
@@ -222,7 +228,8 @@ impl Retention {
     fn note_late(&mut self) {
         let named = &self.floors[..self.classes.named().len()];
         let times = named.iter().map(|floor| floor.time);
-        self.late_before = times.max().unwrap_or(i64::MIN);
+        let coarsened = self.coarsened.iter().map(|(_, time)| *time);
+        self.late_before = times.chain(coarsened).max().unwrap_or(i64::MIN);
     }
 
     /// The disk tells this time after a crash.
@@ -319,6 +326,11 @@ impl Retention {
         *edge = ordered(last).max(*edge);
     }
 
+    /// Whether there are sources some of whose blocks may overwrite others.
+    pub fn has_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
     /// Some sources with blocks that may overwrite others, and the times of these.
     pub fn take_late(&mut self, most: usize) -> Vec<(u32, Interval)> {
         let first = |late: &mut BTreeMap<u32, Interval>| late.pop_first();
@@ -355,6 +367,11 @@ impl Retention {
         let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
         let floors = self.floors.iter().map(|floor| floor.number);
         graves.chain(floors).max().unwrap_or(0)
+    }
+
+    /// Whether there are deletes to remember.
+    pub fn has_deletes(&self) -> bool {
+        !self.tombstones.is_empty()
     }
 
     /// Forgets tombstones that no block is older than.
@@ -485,6 +502,21 @@ impl Retention {
         for (number, time) in ends {
             self.pace.note(number, time);
         }
+    }
+
+    /// What was found of the blocks of sources tells the paces of those in rings.
+    pub fn recall_paces(&mut self, begun: &Begun) {
+        for (source, pace) in begun.paces() {
+            if self.is_ring(source) {
+                *self.paces.of(source) = pace;
+            }
+        }
+    }
+
+    /// Whether a source keeps a number of rows.
+    pub fn is_ring(&self, source: u32) -> bool {
+        let class = self.class_of(source) as usize;
+        source < self.sources && self.classes.list()[class].keep.rows.is_some()
     }
 
     /// Now, by the wall clock and by blocks.
@@ -680,6 +712,10 @@ impl Retention {
                     let older = self.older.entry(cursor.varint()?).or_insert(i64::MIN);
                     *older = cursor.signed()?.max(*older);
                 }
+                COARSENED => {
+                    let time = cursor.signed()?;
+                    self.coarsened.push((get_sources(&mut cursor)?, time));
+                }
                 PAST => {
                     for _ in 0..cursor.count(u32::MAX as usize)? {
                         let source = cursor.count(u32::MAX as usize)? as u32;
@@ -773,11 +809,15 @@ impl Retention {
                 // A round may have been under way.
                 self.note_older(step, made.max(time(age)));
             }
+            if next.is_some() && made > i64::MIN && usize::from(number) < old.named().len() {
+                self.note_coarsened(sources.clone(), made);
+            }
             self.bury_below(sources, floor, next_block);
         }
         self.put_past(&past);
         self.news.push(RULES);
         self.news.extend(new);
+        self.note_late();
     }
 
     /// Turns a class's floor into deletes.
@@ -826,21 +866,27 @@ fn put_tombstone(tombstone: &Tombstone, out: &mut Vec<u8>) {
     varint::put_u64(tombstone.before, out);
     varint::put_i64(tombstone.interval.start, out);
     varint::put_i64(tombstone.interval.end, out);
-    varint::put_u64(tombstone.sources.serialized_size() as u64, out);
-    tombstone
-        .sources
+    put_sources(&tombstone.sources, out);
+}
+
+fn put_sources(sources: &RoaringBitmap, out: &mut Vec<u8>) {
+    varint::put_u64(sources.serialized_size() as u64, out);
+    sources
         .serialize_into(out)
         .expect("a vector takes everything");
+}
+
+fn get_sources(cursor: &mut Cursor<'_>) -> Result<RoaringBitmap, Short> {
+    let len = cursor.count(u32::MAX as usize)?;
+    let bytes = cursor.take(len)?;
+    RoaringBitmap::deserialize_from(bytes).map_err(|_| Short)
 }
 
 fn get_tombstone(cursor: &mut Cursor<'_>) -> Result<Tombstone, Short> {
     let before = cursor.varint()?;
     let interval = Interval::new(cursor.signed()?, cursor.signed()?);
-    let len = cursor.count(u32::MAX as usize)?;
-    let bytes = cursor.take(len)?;
-    let sources = RoaringBitmap::deserialize_from(bytes).map_err(|_| Short)?;
     Ok(Tombstone {
-        sources,
+        sources: get_sources(cursor)?,
         interval,
         before,
     })

@@ -1,7 +1,10 @@
-//! The pace of a store: how long a block takes.
+//! Paces: how long a block takes in a store, and what a start finds of those of sources.
 //!
 //! A few hundred marks of block number and time. As more come, every other one is forgotten, so that
 //! they reach back as far as is known.
+
+use crate::segment::Entry;
+use std::collections::HashMap;
 
 /// Marks kept at most.
 const MARKS: usize = 512;
@@ -51,9 +54,125 @@ impl Pace {
     }
 }
 
+/// Of each source, the first and the last block that a start finds: how many blocks were begun, of whatever
+/// source, while rows of it came.
+#[derive(Default)]
+pub struct Begun(HashMap<u32, [Begin; 2]>);
+
+/// Where a block of a source begins.
+#[derive(Clone, Copy)]
+struct Begin {
+    /// Rows that the source had had before it.
+    rows: u64,
+    /// Its number.
+    block: u64,
+}
+
+impl Begun {
+    /// Takes a block into account.
+    pub fn note(&mut self, entry: &Entry) {
+        let begin = Begin {
+            rows: entry.before,
+            block: entry.since,
+        };
+        let [first, last] = self.0.entry(entry.source).or_insert([begin; 2]);
+        if begin.block < first.block {
+            *first = begin;
+        }
+        if begin.block > last.block {
+            *last = begin;
+        }
+    }
+
+    /// Blocks begun for each row of a source, of sources with two blocks or more.
+    pub fn paces(&self) -> impl Iterator<Item = (u32, f32)> {
+        self.0.iter().filter_map(|(&source, [first, last])| {
+            let rows = last.rows.checked_sub(first.rows).filter(|&rows| rows > 0)?;
+            Some((source, (last.block - first.block) as f32 / rows as f32))
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::retention::Retention;
+    use crate::retention::class::{Class, Classes, Keep};
+    use crate::retention::expected::Expected;
+    use seiner_model::SourceKey;
+
+    const RING: u64 = 10_000;
+    /// Rows of a block.
+    const ROWS: u32 = 100;
+
+    fn ring() -> Retention {
+        let ring = Class {
+            keep: Keep {
+                rows: Some(RING),
+                ..Keep::default()
+            },
+            ..Class::forever()
+        };
+        let mut retention = Retention::new(Classes::new(vec![ring]).unwrap(), None);
+        for n in 0..2 {
+            let key = || SourceKey::new("m", [("n", n.to_string())]).unwrap();
+            retention.add_source(false, key);
+        }
+        retention
+    }
+
+    /// Another block of the source, when so many had been begun.
+    fn entry(source: u32, number: u64, before: u64) -> Entry {
+        Entry {
+            source,
+            number,
+            first: number as i64,
+            last: number as i64 + 1,
+            offset: 0,
+            len: 4096,
+            rows: ROWS,
+            ordinal: before + u64::from(ROWS),
+            since: number,
+            before,
+            late: false,
+        }
+    }
+
+    /// Of a source whose rows come at random a single block tells little, and it was all that a store went
+    /// by after a start.
+    #[test]
+    fn a_start_finds_the_paces_of_sources_in_footers() {
+        let mut retention = ring();
+        let mut begun = Begun::default();
+        // Of every four blocks three are of source 0. The order of footers does not matter.
+        for number in (0..400).rev() {
+            let (source, place) = match number % 4 {
+                3 => (1, number / 4),
+                place => (0, number / 4 * 3 + place),
+            };
+            let entry = entry(source, number, place * u64::from(ROWS));
+            retention.found(&entry);
+            begun.note(&entry);
+        }
+        retention.recall_paces(&begun);
+        // The first blocks that are sealed then took ten times as long as usual.
+        let next = 400 + 40;
+        let mut wait = |source: u32, since: u64| {
+            retention.count(source, ROWS);
+            match retention.death(source, since, next, ROWS, 4096, 0) {
+                Expected::Block(at) => (at - next) as f64,
+                other => panic!("{other:?}"),
+            }
+        };
+        let usual = [RING as f64 / 75.0, RING as f64 / 25.0];
+        let found = [wait(0, 400), wait(1, 400)];
+        for (found, usual) in found.into_iter().zip(usual) {
+            assert!(
+                (1.0..3.0).contains(&(found / usual)),
+                "{found} blocks, {usual} as before"
+            );
+        }
+    }
 
     #[test]
     fn the_pace_comes_out_however_many_marks_there_were() {

@@ -16,6 +16,8 @@ const PAGE_ENTRIES: usize = 256;
 /// An uncompressed page is never longer.
 const PAGE_LIMIT: usize = PAGE_ENTRIES * 96;
 const FENCE_LIMIT: usize = 256 << 20;
+/// How hard pages are compressed.
+const LEVEL: i32 = 3;
 /// The trailer's length.
 pub const TRAILER_BYTES: usize = 8 + 4 + 8 * 12 + 4 * 6;
 
@@ -86,9 +88,7 @@ pub fn encode(
         encode_page(entries, &mut plain);
         let at = out.len();
         varint::put_u64(plain.len() as u64, out);
-        out.extend(
-            zstd::bulk::compress(&plain, 3).expect("zstd compresses into a buffer of its own"),
-        );
+        out.extend(pack(&plain));
         pages.push(Page {
             first_source: entries[0].source,
             offset: (offset as usize + at - start) as u32,
@@ -240,6 +240,17 @@ pub fn parse_entries(plain: &[u8]) -> Result<Vec<Entry>, Short> {
         }
     }
     Ok(entries)
+}
+
+/// Compresses with a context that the thread keeps: making one costs more than a page.
+fn pack(plain: &[u8]) -> Vec<u8> {
+    thread_local! {
+        static CONTEXT: std::cell::RefCell<zstd::bulk::Compressor<'static>> =
+            std::cell::RefCell::new(zstd::bulk::Compressor::new(LEVEL).expect("the level exists"));
+    }
+    CONTEXT
+        .with_borrow_mut(|context| context.compress(plain))
+        .expect("zstd compresses into a buffer of its own")
 }
 
 /// Decompresses with a context that the thread keeps: making one costs more than a page.

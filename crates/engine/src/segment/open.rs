@@ -5,20 +5,20 @@
 //! chapters count after a crash, so that the journal may let go of them however slowly the segment
 //! fills.
 //!
-//! Until the segment is sealed, its blocks are found through a chain a source: its line knows the
-//! latest block, each block knows the one before, in whatever segment that is.
+//! Until the segment is sealed, its blocks are found through a chain a source: the segment knows the
+//! latest block of each, and each block knows the one before.
 
 use super::footer::{self, Trailer};
 use super::{ALIGNMENT, Entry};
 use seiner_model::Interval;
 use seiner_platform::File;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// The largest write.
 const PIECE: usize = 1 << 20;
 /// No block.
-pub const NO_BLOCK: u32 = u32::MAX;
+const NO_BLOCK: u32 = u32::MAX;
 
 /// A piece on its way to the slot.
 #[derive(Clone)]
@@ -31,13 +31,10 @@ pub struct Piece {
 
 /// A block of a segment that is being written.
 #[derive(Clone, Copy)]
-pub struct Link {
-    /// Where it lies.
-    pub entry: Entry,
-    /// Its number in the chains.
-    pub chain: u32,
-    /// The number of the source's block before.
-    pub before: u32,
+struct Link {
+    entry: Entry,
+    /// The place in the list of the source's block before.
+    before: u32,
 }
 
 /// A segment that was being written when the store was left.
@@ -74,6 +71,40 @@ pub struct Horizon {
     pub now: i64,
 }
 
+impl Horizon {
+    /// What an index of some blocks of a segment says about them as a whole; `closed_at`: the journal's
+    /// sequence as the segment was closed.
+    pub fn trailer(
+        &self,
+        number: u64,
+        lane: u32,
+        closed_at: Option<u64>,
+        entries: &[Entry],
+    ) -> Trailer {
+        let span = |span: Interval, entry: &Entry| {
+            Interval::new(span.start.min(entry.first), span.end.max(entry.last))
+        };
+        Trailer {
+            number,
+            store: self.store,
+            blocks: entries.len() as u64,
+            rows: entries.iter().map(|entry| u64::from(entry.rows)).sum(),
+            block_bytes: entries.iter().map(|entry| u64::from(entry.len)).sum(),
+            span: entries.iter().fold(Interval::new(i64::MAX, i64::MIN), span),
+            last_block: entries.iter().map(|entry| entry.number).max().unwrap_or(0),
+            sequence: closed_at.unwrap_or(self.sequence),
+            sources: self.sources,
+            layouts: self.layouts,
+            fence_offset: 0,
+            fence_len: 0,
+            fence_sum: 0,
+            lane,
+            previous: 0,
+            born: self.now,
+        }
+    }
+}
+
 /// A segment that is being written, or waits to be sealed.
 pub struct OpenSegment {
     /// Its number.
@@ -83,7 +114,9 @@ pub struct OpenSegment {
     /// Its slot.
     pub file: Arc<dyn File>,
     /// Its blocks, in the order in which they came.
-    pub blocks: Vec<Link>,
+    blocks: Vec<Link>,
+    /// The place of each source's latest among them.
+    latest: HashMap<u32, u32, foldhash::fast::FixedState>,
     /// Blocks not in a chapter yet, by the journal file in which they begin.
     pub pins: Vec<(u32, u64)>,
     /// Whether it takes no more blocks; then, the journal's sequence at that moment.
@@ -111,6 +144,7 @@ impl OpenSegment {
             lane,
             file,
             blocks: Vec::new(),
+            latest: HashMap::default(),
             pins: Vec::new(),
             closed_at: None,
             pieces: VecDeque::new(),
@@ -125,9 +159,10 @@ impl OpenSegment {
     }
 
     /// Goes on with a segment whose chapters were read; its blocks in the order of their places.
-    pub fn resume(mut self, end: u64, blocks: Vec<Link>) -> OpenSegment {
-        self.in_chapters = blocks.len();
-        self.blocks = blocks;
+    pub fn resume(mut self, end: u64, entries: Vec<Entry>) -> OpenSegment {
+        self.in_chapters = entries.len();
+        self.blocks.reserve_exact(entries.len());
+        entries.into_iter().for_each(|entry| self.list(entry));
         (self.chapter_end, self.buffer_offset, self.marked) = (end, end, end);
         self.reserved = end;
         self
@@ -145,7 +180,8 @@ impl OpenSegment {
 
     /// Bytes of memory of the list of blocks.
     pub fn list_bytes(&self) -> usize {
-        self.blocks.capacity() * size_of::<Link>()
+        let (links, latest) = (self.blocks.capacity(), self.latest.capacity());
+        links * size_of::<Link>() + latest * (size_of::<(u32, u32)>() + 1)
     }
 
     /// Bytes that wait to be written.
@@ -162,25 +198,31 @@ impl OpenSegment {
     /// begins, if the journal has it.
     pub fn add(
         &mut self,
-        mut link: Link,
+        mut entry: Entry,
         journal_file: Option<u32>,
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> u32 {
         let at = self.buffer.len();
         encode(&mut self.buffer);
-        link.entry.offset = (self.buffer_offset + at as u64) as u32;
-        link.entry.len = (self.buffer.len() - at) as u32;
+        entry.offset = (self.buffer_offset + at as u64) as u32;
+        entry.len = (self.buffer.len() - at) as u32;
         if let Some(file) = journal_file {
             match self.pins.iter_mut().find(|(pinned, _)| *pinned == file) {
                 Some((_, blocks)) => *blocks += 1,
                 None => self.pins.push((file, 1)),
             }
         }
-        self.blocks.push(link);
+        self.list(entry);
         if self.buffer.len() >= self.piece {
             self.cut();
         }
-        link.entry.len
+        entry.len
+    }
+
+    fn list(&mut self, entry: Entry) {
+        let at = self.blocks.len() as u32;
+        let before = self.latest.insert(entry.source, at).unwrap_or(NO_BLOCK);
+        self.blocks.push(Link { entry, before });
     }
 
     /// Hands over the whole multiples of the alignment.
@@ -217,7 +259,7 @@ impl OpenSegment {
     pub fn end_chapter(&mut self, horizon: &Horizon) -> Vec<(u32, u64)> {
         self.cut_all();
         let mut entries = self.news();
-        let mut trailer = self.trailer(&entries, horizon);
+        let mut trailer = horizon.trailer(self.number, self.lane, self.closed_at, &entries);
         trailer.previous = self.chapter_end;
         let mut bytes = Vec::new();
         footer::encode(&mut entries, self.buffer_offset, trailer, &mut bytes);
@@ -248,39 +290,19 @@ impl OpenSegment {
         self.blocks[from..].iter().map(|link| link.entry).collect()
     }
 
-    /// What an index of some of the blocks says about them as a whole.
-    pub fn trailer(&self, entries: &[Entry], horizon: &Horizon) -> Trailer {
-        let span = |span: Interval, entry: &Entry| {
-            Interval::new(span.start.min(entry.first), span.end.max(entry.last))
-        };
-        Trailer {
-            number: self.number,
-            store: horizon.store,
-            blocks: entries.len() as u64,
-            rows: entries.iter().map(|entry| u64::from(entry.rows)).sum(),
-            block_bytes: entries.iter().map(|entry| u64::from(entry.len)).sum(),
-            span: entries.iter().fold(Interval::new(i64::MAX, i64::MIN), span),
-            last_block: entries.iter().map(|entry| entry.number).max().unwrap_or(0),
-            sequence: self.closed_at.unwrap_or(horizon.sequence),
-            sources: horizon.sources,
-            layouts: horizon.layouts,
-            fence_offset: 0,
-            fence_len: 0,
-            fence_sum: 0,
-            lane: self.lane,
-            previous: 0,
-            born: horizon.now,
-        }
+    /// The blocks of a source, the latest first.
+    pub fn blocks_of(&self, source: u32) -> impl Iterator<Item = Entry> {
+        let mut next = self.latest.get(&source).copied().unwrap_or(NO_BLOCK);
+        std::iter::from_fn(move || {
+            let link = self.blocks.get(next as usize)?;
+            next = link.before;
+            Some(link.entry)
+        })
     }
 
-    /// The block of a number in the chains, if it is in this segment.
-    pub fn in_chain(&self, chain: u32) -> Option<&Link> {
-        let first = self.blocks.first()?.chain;
-        let place = chain.wrapping_sub(first);
-        let at = self
-            .blocks
-            .partition_point(|link| link.chain.wrapping_sub(first) < place);
-        self.blocks.get(at).filter(|link| link.chain == chain)
+    /// The lowest number of its blocks.
+    pub fn first_block(&self) -> Option<u64> {
+        self.blocks.iter().map(|link| link.entry.number).min()
     }
 
     /// The end of a block's bytes, as much as is in memory: what precedes it was written, and has to

@@ -1,16 +1,18 @@
 //! Whether a demand fits one machine, what would if it does not, and what deserves attention though it
 //! does.
 
-use super::choose::{MEMORY_SHARE, choose};
+use super::choose::{choose, most_memory};
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 use crate::forecast::{Bound, Choice, Forecast};
-use crate::words::{bytes, duration, plain};
+use crate::words::{bytes, count, duration, plain};
 
 /// Rows taken over HTTP cost so many times what appending them costs (benchmarks `peers`, `embedded`).
 const PORT_COST: f64 = 3.5;
 /// A machine is full at this share of its processors or of its disks' rate.
 const HEADROOM: f64 = 0.7;
+/// A start that takes longer is told of, s.
+const LONG_START_S: f64 = 60.0;
 
 /// A way to make a demand fit.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,11 +52,19 @@ pub fn obstacles(
         ));
     }
     let names = demand.sensors * calibration.source_bytes;
-    let memory = demand.ram * MEMORY_SHARE;
+    let memory = most_memory(demand);
     if names > memory * 0.7 {
         obstacles.push(format!(
             "names of the sensors alone take {} of memory, the store may have {}",
             bytes(names),
+            bytes(memory)
+        ));
+    }
+    if forecast.index_bytes > memory * 0.5 {
+        obstacles.push(format!(
+            "the index of {} blocks takes {} of memory, the store may have {}",
+            count(forecast.blocks),
+            bytes(forecast.index_bytes),
             bytes(memory)
         ));
     }
@@ -212,9 +222,24 @@ pub fn warnings(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Vec<St
         warnings.push("the disks were not measured: `seiner lab disk DIR`, then --measured, says whether they keep up".to_string());
     }
     match forecast.bound {
-        Bound::Memory => warnings.push("memory ends the filling of buffers before they reach B: more of it would save disk".to_string()),
-        Bound::Journal => warnings.push("the journal ends the filling of buffers before they reach B: a start after a crash would take longer with more of it".to_string()),
+        Bound::Memory => warnings.push(
+            "memory ends the filling of buffers before they reach B, though the store has all that it may have: \
+             more in the machine would save disk"
+                .to_string(),
+        ),
+        Bound::Journal => warnings.push(
+            "the journal ends the filling of buffers before they reach B: a larger one would save disk, and take \
+             longer to read back at a start after a crash"
+                .to_string(),
+        ),
         Bound::Block => {}
+    }
+    if forecast.start_s > LONG_START_S {
+        warnings.push(format!(
+            "a start reads the index of all {} blocks, which takes {}: larger blocks would be fewer",
+            count(forecast.blocks),
+            duration(forecast.start_s)
+        ));
     }
     if forecast.rows < 16.0 {
         warnings.push(format!(

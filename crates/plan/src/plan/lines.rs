@@ -1,5 +1,6 @@
 //! The forecast line by line, each with its origin.
 
+use super::choose::{JournalLimit, PATIENCE_S, most_journal, most_memory};
 use super::fit::processors;
 use super::simulated::Simulated;
 use crate::calibration::{Calibration, in_words};
@@ -63,6 +64,7 @@ pub fn figures(
     written(demand, forecast, &mut lines);
     devices(demand, forecast, simulated, &mut lines);
     memory(demand, calibration, forecast, choice, &mut lines);
+    journal(demand, calibration, choice, &mut lines);
     safety(demand, forecast, &mut lines);
     lines.0
 }
@@ -296,15 +298,39 @@ fn memory(
     choice: &Choice,
     lines: &mut Lines,
 ) {
+    let (why, origin) = if choice.memory >= most_memory(demand) {
+        (
+            "half of the machine's, the most: the 1:1 rule",
+            Origin::Paper,
+        )
+    } else {
+        let why = match forecast.bound {
+            Bound::Journal => {
+                "what buffers take until the journal ends them, and a quarter to spare"
+            }
+            _ => "what full buffers take, and a quarter to spare",
+        };
+        (why, Origin::Modelled)
+    };
     lines.add(
-        "memory in use",
-        format!("{} of {}", bytes(forecast.memory), bytes(choice.memory)),
-        Origin::Modelled,
+        "memory of the store",
+        format!("{}: {why}", bytes(choice.memory)),
+        origin,
     );
+    lines.add("  in use", bytes(forecast.memory), Origin::Modelled);
     lines.add(
         "  names and look-up",
         format!("{} a sensor", bytes(calibration.source_bytes)),
         Origin::Tried,
+    );
+    lines.add(
+        "  index of the blocks",
+        format!(
+            "{} for {} at the most: merges gather small ones",
+            bytes(forecast.index_bytes),
+            count(forecast.blocks)
+        ),
+        Origin::Modelled,
     );
     lines.add(
         "  left to the page cache",
@@ -322,6 +348,27 @@ fn memory(
             plain(demand.processors)
         ),
         Origin::Tried,
+    );
+}
+
+fn journal(demand: &Demand, calibration: &Calibration, choice: &Choice, lines: &mut Lines) {
+    let limit = most_journal(demand, calibration);
+    let why = match limit {
+        _ if choice.journal_bytes < limit.bytes() => "holds what buffers hold".to_string(),
+        JournalLimit::Patience(_) => format!(
+            "the most that a start after a crash reads back in {}",
+            duration(PATIENCE_S)
+        ),
+        JournalLimit::Least(_) => format!(
+            "the least, a few rows of each sensor, though a start after a crash takes more than {} to read it back",
+            duration(PATIENCE_S)
+        ),
+        JournalLimit::Budget(_) => "the most that the disk budget has room for".to_string(),
+    };
+    lines.add(
+        "journal",
+        format!("{}: {why}", bytes(choice.journal_bytes)),
+        Origin::Modelled,
     );
 }
 
@@ -353,9 +400,9 @@ fn safety(demand: &Demand, forecast: &Forecast, lines: &mut Lines) {
     lines.add(
         "start",
         format!(
-            "{} s, after a crash {} s",
-            plain(forecast.start_s),
-            plain(forecast.crash_start_s)
+            "{}, after a crash {}",
+            duration(forecast.start_s),
+            duration(forecast.crash_start_s)
         ),
         Origin::Tried,
     );

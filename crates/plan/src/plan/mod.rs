@@ -206,7 +206,7 @@ fn table_of_ways(ways: &[Way]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::DAY_S;
+    use crate::forecast::{Bound, DAY_S};
 
     const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
     use crate::demand::{Clockwork, Disk, Raid, Values};
@@ -235,10 +235,34 @@ mod tests {
     }
 
     /// All demands here send the same kind of samples: it is tried out once.
-    fn plan(demand: &Demand) -> Plan {
+    fn calibration() -> &'static Calibration {
         static ONCE: std::sync::OnceLock<Calibration> = std::sync::OnceLock::new();
-        let calibration = ONCE.get_or_init(|| Calibration::make(demand).unwrap());
-        Plan::make(demand, calibration)
+        ONCE.get_or_init(|| Calibration::make(&demand()).unwrap())
+    }
+
+    fn plan(demand: &Demand) -> Plan {
+        Plan::make(demand, calibration())
+    }
+
+    /// The same on a processor that takes so long for a row that it reads back from a journal.
+    fn plan_with_replay(demand: &Demand, replay_s: f64) -> Plan {
+        let mut calibration = calibration().clone();
+        calibration.replay_s = replay_s;
+        calibration.begin_s = replay_s;
+        calibration.entry_s = replay_s;
+        Plan::make(demand, &calibration)
+    }
+
+    fn a_million() -> Demand {
+        Demand {
+            sensors: 1e6,
+            lifetimes: Lifetime::of_all(30.0 * DAY_S),
+            disks: vec![Disk {
+                free_bytes: 4e12,
+                ..Disk::default()
+            }],
+            ..demand()
+        }
     }
 
     #[test]
@@ -334,5 +358,68 @@ mod tests {
         });
         assert!(poor.forecast.rows < rich.forecast.rows);
         assert!(poor.forecast.disk_row > rich.forecast.disk_row);
+    }
+
+    #[test]
+    fn memory_that_is_there_is_taken_before_it_ends_buffers() {
+        let rich = plan_with_replay(&a_million(), 0.1e-6);
+        assert_eq!(rich.forecast.bound, Bound::Journal);
+        assert!(rich.choice.memory < 4.0 * GIB, "{:?}", rich.choice);
+        assert!(rich.forecast.memory < rich.choice.memory);
+        let why = "what buffers take until the journal ends them";
+        assert!(rich.to_text().contains(why), "{}", rich.to_text());
+        let poor = plan_with_replay(
+            &Demand {
+                ram: GIB,
+                ..a_million()
+            },
+            0.1e-6,
+        );
+        assert_eq!(poor.forecast.bound, Bound::Memory);
+        assert_eq!(poor.choice.memory, 0.5 * GIB);
+        assert!(poor.to_text().contains("the most: the 1:1 rule"));
+        assert!(poor.forecast.disk_row > rich.forecast.disk_row);
+    }
+
+    #[test]
+    fn the_journal_is_read_back_in_time_on_any_processor() {
+        for row_s in [0.05e-6, 0.2e-6, 1e-6] {
+            let plan = plan_with_replay(&a_million(), row_s);
+            let replay_s = plan.forecast.crash_start_s - plan.forecast.start_s;
+            // It is a whole number of MiB.
+            assert!(replay_s < 10.0 * 1.2, "{row_s}: {replay_s} s");
+            let why = "the most that a start after a crash reads back in 10 s";
+            assert!(plan.to_text().contains(why), "{}", plan.to_text());
+        }
+        let slow = plan_with_replay(&a_million(), 4e-6);
+        assert!(
+            slow.to_text()
+                .contains("takes more than 10 s to read it back"),
+            "{}",
+            slow.to_text()
+        );
+        let small = plan_with_replay(&demand(), 0.1e-6);
+        assert!(small.to_text().contains("holds what buffers hold"));
+    }
+
+    #[test]
+    fn an_index_that_does_not_fit_into_memory_is_told() {
+        let plan = plan(&Demand {
+            ram: GIB,
+            lifetimes: Lifetime::of_all(20.0 * 365.0 * DAY_S),
+            ..a_million()
+        });
+        assert!(
+            plan.obstacles
+                .iter()
+                .any(|obstacle| obstacle.contains("the index of")),
+            "{:?}",
+            plan.obstacles
+        );
+        assert!(
+            plan.warnings
+                .iter()
+                .any(|text| text.contains("a start reads"))
+        );
     }
 }

@@ -120,7 +120,9 @@ impl World {
                 return self.failed(what, error);
             }
         };
-        let of_age = |(_, reason): &&(usize, Reason)| matches!(reason, Reason::TooOld { .. });
+        let of_age = |(_, reason): &&(usize, Reason)| {
+            matches!(reason, Reason::TooOld { .. } | Reason::Coarsened)
+        };
         let too_old: HashSet<usize> = receipt
             .rejected
             .iter()
