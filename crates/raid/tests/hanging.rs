@@ -201,7 +201,7 @@ fn nobody_who_asks_how_things_are_waits_for_a_record() {
     });
     let (say, said) = channel();
     let asked = array.clone();
-    std::thread::spawn(move || say.send(asked.status()));
+    std::thread::spawn(move || say.send(asked.status()).unwrap());
     let status = said.recv_timeout(Duration::from_secs(10));
     let status = status.expect("it is said while the member hangs").unwrap();
     assert_eq!(status.condition, Condition::Whole);
