@@ -16,6 +16,7 @@ mod inspect;
 mod lab;
 mod log;
 mod man;
+mod output;
 mod plan;
 mod progress;
 mod query;

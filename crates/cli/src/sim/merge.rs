@@ -2,6 +2,7 @@
 
 use super::picture;
 use crate::failure::Failure;
+use crate::output::{Form, Output};
 use crate::progress;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -86,15 +87,8 @@ pub struct Merge {
     /// The largest segment for a trace.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     segment_size: u64,
-    /// Print JSON, with the fill over time and every lane.
-    #[arg(long)]
-    json: bool,
-    /// Print CSV.
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    /// Draw the curves into a page of their own, which needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    picture: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -131,18 +125,15 @@ impl Merge {
         self.validate()?;
         let load = self.load()?;
         let runs = self.simulate(&load);
-        if let Some(file) = &self.picture {
-            std::fs::write(file, picture::page(&runs, self.um))
-                .with_context(|| format!("writing {}", file.display()))?;
-        }
+        self.output.draw(|| picture::page(&runs, self.um))?;
         let mut out = stdout().lock();
-        if self.json {
-            let all: Vec<Value> = runs.iter().map(whole).collect();
-            writeln!(out, "{:#}", json!(all))?;
-        } else if self.csv {
-            write_csv(&runs, &mut out)?;
-        } else {
-            write_table(&runs, &mut out)?;
+        match self.output.form() {
+            Form::Json => {
+                let all: Vec<Value> = runs.iter().map(whole).collect();
+                writeln!(out, "{:#}", json!(all))?;
+            }
+            Form::Csv => write_csv(&runs, &mut out)?,
+            Form::Table => write_table(&runs, &mut out)?,
         }
         Ok(())
     }

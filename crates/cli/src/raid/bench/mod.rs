@@ -11,8 +11,8 @@ use super::create::AskedLevel;
 use super::running::merging;
 use crate::failure::Failure;
 use crate::lab::bytes;
+use crate::output::{Form, Output};
 use crate::progress;
-use anyhow::Context;
 use cell::{Cell, Pattern};
 use clap::{Args, ValueEnum};
 use ground::{Ground, Shape};
@@ -74,15 +74,8 @@ pub struct Bench {
     /// Yes, it may.
     #[arg(long, requires = "overwrite")]
     yes: bool,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    /// Print CSV.
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    /// Draw the curves into a page of their own, which needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    picture: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// The members: files or block devices. What they hold is lost.
     #[arg(value_name = "DEVICE")]
     devices: Vec<PathBuf>,
@@ -110,15 +103,12 @@ impl Bench {
         bar.finish_and_clear();
         let name = ground.name();
         ground.clear()?;
-        if let Some(file) = &self.picture {
-            std::fs::write(file, picture::page(&name, &lines))
-                .with_context(|| format!("writing {}", file.display()))?;
-        }
+        self.output.draw(|| picture::page(&name, &lines))?;
         let mut out = stdout().lock();
-        match (self.json, self.csv) {
-            (true, _) => report::json(&name, &lines, &mut out)?,
-            (_, true) => report::csv(&lines, &mut out)?,
-            _ => report::table(&name, &lines, &mut out)?,
+        match self.output.form() {
+            Form::Json => report::json(&name, &lines, &mut out)?,
+            Form::Csv => report::csv(&lines, &mut out)?,
+            Form::Table => report::table(&name, &lines, &mut out)?,
         }
         Ok(())
     }

@@ -1,0 +1,93 @@
+//! How the results of a comparison are given: as a table, as JSON or as CSV, and drawn.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use std::path::PathBuf;
+
+// What follows is shown with the flags of the command that has it.
+#[derive(Args)]
+pub struct Output {
+    /// Print JSON, with all that was measured.
+    #[arg(long)]
+    json: bool,
+    /// Print CSV.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Draw the curves into a page of their own, which needs nothing else.
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
+/// What is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A table for people.
+    Table,
+    /// Everything, for programs.
+    Json,
+    /// A line for each result.
+    Csv,
+}
+
+impl Output {
+    /// What is to be printed.
+    pub fn form(&self) -> Form {
+        match (self.json, self.csv) {
+            (true, _) => Form::Json,
+            (_, true) => Form::Csv,
+            _ => Form::Table,
+        }
+    }
+
+    /// Writes the page with the curves, if it is wanted.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn draw(&self, page: impl FnOnce() -> String) -> Result<()> {
+        let Some(file) = &self.picture else {
+            return Ok(());
+        };
+        std::fs::write(file, page()).with_context(|| format!("writing {}", file.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    /// A command with a purpose of its own.
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        output: Output,
+    }
+
+    fn output(line: &[&str]) -> Output {
+        let line = [&["command"], line].concat();
+        Command::try_parse_from(line).unwrap().output
+    }
+
+    #[test]
+    fn one_form_is_printed_and_a_page_drawn_besides() {
+        assert_eq!(output(&[]).form(), Form::Table);
+        assert_eq!(output(&["--json"]).form(), Form::Json);
+        assert_eq!(output(&["--csv"]).form(), Form::Csv);
+        assert!(Command::try_parse_from(["command", "--csv", "--json"]).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("page.html");
+        let drawn = output(&["--csv", "--picture", file.to_str().unwrap()]);
+        drawn.draw(|| "curves".to_string()).unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "curves");
+        output(&[]).draw(|| panic!("nobody wants it")).unwrap();
+        let inside = file.join("page.html");
+        let error = output(&["--picture", inside.to_str().unwrap()]).draw(String::new);
+        assert!(error.unwrap_err().to_string().contains("page.html"));
+    }
+
+    #[test]
+    fn a_command_keeps_its_own_purpose() {
+        let about = Command::command().get_about().unwrap().to_string();
+        assert_eq!(about, "A command with a purpose of its own");
+    }
+}
