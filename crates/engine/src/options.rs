@@ -51,8 +51,9 @@ pub struct Options {
     /// Bytes that may be written for each byte stored so that later reads find larger blocks, over
     /// what making room writes anyway; 0 for none.
     pub extra_writes: f64,
-    /// Logs that are written side by side, each with blocks that die at about the same time. More
-    /// lanes write fewer bytes twice, and take memory: a piece of a segment each.
+    /// Logs that are written side by side at most, each with blocks that die at about the same time.
+    /// More lanes write fewer bytes twice, and take memory, a piece of a segment each, and room, an
+    /// index four times while the journal fills: there is one for each 512 KiB of journal, or four.
     pub lanes: u32,
     /// Which sources are kept how long.
     pub classes: Classes,

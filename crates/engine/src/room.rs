@@ -54,9 +54,28 @@ pub fn journal_room(options: &Options) -> u64 {
     }
 }
 
+/// The journal that a lane asks for: a chapter of each is ended four times while the journal fills, and
+/// its index and its last page fill half of [`CHAPTER`] on average. So they take a thirtieth of what is
+/// written.
+const JOURNAL_A_LANE: u64 = 512 << 10;
+/// What the end of a chapter takes at most, about.
+const CHAPTER: u64 = 8192;
+/// As many lanes are worth it however small the journal is.
+const FEWEST_LANES: u32 = 4;
+
+/// The lanes that are written: as many as are set, but no more than the journal bears.
+pub fn lanes(options: &Options) -> u32 {
+    let borne = match options.durability {
+        Durability::Memory => u64::MAX,
+        _ => options.journal_bytes / JOURNAL_A_LANE,
+    };
+    let borne = borne.clamp(u64::from(FEWEST_LANES), u64::from(u32::MAX));
+    options.lanes.min(borne as u32)
+}
+
 /// The bytes that writers leave to merging: the output of one, and the ends of chapters.
 fn merge_room(options: &Options) -> u64 {
-    2 * options.segment_bytes + u64::from(options.lanes) * 8192
+    2 * options.segment_bytes + u64::from(lanes(options)) * CHAPTER
 }
 
 /// The bytes that writers leave to rounds that make coarser levels: what these let go is more.
@@ -81,7 +100,7 @@ fn unit_room(unit: u64) -> u64 {
 /// unit of the disk. The sum is least at √(2wC/lanes), and a quarter more at half of that.
 pub fn thrifty_segment(options: &Options, unit: u64) -> u64 {
     let waste = 3.0 / 2.0 * unit as f64 * options.disk.unwrap_or(0) as f64;
-    (2.0 * waste / f64::from(options.lanes)).sqrt() as u64 / 2
+    (2.0 * waste / f64::from(lanes(options))).sqrt() as u64 / 2
 }
 
 /// The least budget with which a store can work: beside journal and merge, some segments a lane
@@ -125,15 +144,23 @@ impl State {
     pub fn used(&self) -> u64 {
         let open = self.open.iter();
         let open = open.map(|open| on_disk(open.reserved.max(open.len()), self.unit));
-        let journal = journal_room(&self.options).max(self.pins.bytes());
         SUNDRY
             + unit_room(self.unit)
-            + journal
+            + self.journal_charge()
             + self.catalog_bytes
             + self.sealed_bytes
             + self.graveyard_bytes
             + self.aside_bytes
             + open.sum::<u64>()
+    }
+
+    /// What the journal may take before writers look again: a record may be longer than a file.
+    fn journal_charge(&self) -> u64 {
+        let longer = self.pins.bytes().saturating_sub(self.options.journal_bytes);
+        match journal_room(&self.options) {
+            0 => 0,
+            room => room + longer,
+        }
     }
 
     /// What writers may take of the room, as [`Fill::room_for_writers`], without looking at what is live.
@@ -415,7 +442,7 @@ impl Engine {
             .map_err(io_error(|| "asking how much room is free".to_string()))?;
         let mut state = self.lock();
         // What is charged and not taken yet is in what is free.
-        let taken = state.used() - journal_room(&state.options) + state.pins.bytes();
+        let taken = state.used() - state.journal_charge() + state.pins.bytes();
         state.room_on_disk = match free {
             Some(free) => (taken + free).saturating_sub(state.options.leave_free),
             None => u64::MAX,

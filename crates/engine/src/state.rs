@@ -181,7 +181,7 @@ impl State {
             pins: Pins::default(),
             open: Vec::new(),
             lanes: Lanes::new(LaneSettings {
-                lanes: options.lanes,
+                lanes: room::lanes(&options),
                 segment_bytes: options.segment_bytes,
                 least_bytes: (options.segment_bytes / LEAST_SHARE)
                     .max(room::thrifty_segment(&options, unit)),

@@ -479,6 +479,35 @@ fn a_full_store_says_when_room_returns() {
     store.tick(&store.ids).unwrap();
 }
 
+/// Every chapter of every lane has an index and a page that is half empty. With as many lanes as were
+/// asked for, they took a quarter of a small store, which was full with a third of it dead.
+#[test]
+fn a_small_journal_does_not_fill_a_store_with_indexes() {
+    let budget = 6 << 20;
+    let store = Store::new(Options {
+        durability: Durability::Interval(Duration::from_millis(100)),
+        disk: Some(budget),
+        journal_bytes: 256 << 10,
+        lanes: 32,
+        ..options(ring(36_000))
+    });
+    let mut written = 0;
+    for tick in 0..400_000 {
+        let rate = |at: &usize| tick % (at + 1) == 0;
+        let due: Vec<SourceId> = (0..10).filter(rate).map(|at| store.ids[at]).collect();
+        store.tick(&due).unwrap();
+        written += due.len();
+        if tick % 64 == 0 {
+            store.engine.commit().unwrap();
+            store.settle_steps();
+        }
+    }
+    assert!(store.used() <= budget, "{}", store.used());
+    assert!(written > 1_000_000, "{written}");
+    let v = store.engine.log().fill.v();
+    assert!(v > 0.5, "{v}");
+}
+
 #[test]
 fn what_was_set_aside_counts_in_the_budget() {
     let store = Store::new(options(ring(100)));

@@ -299,8 +299,9 @@ pub static TABLE: [Setting; 27] = [
         name: "lanes",
         default: "32",
         form: "COUNT",
-        help: "Logs written side by side, each with data that go at about the same time, so that whole segments can be \
-               dropped. More lanes write fewer bytes twice, and each takes memory and an open segment.",
+        help: "Logs written side by side at most, each with data that go at about the same time, so that whole segments can \
+               be dropped. More lanes write fewer bytes twice, and each takes memory and an open segment; there is no more than \
+               one for each 512 KiB of the journal, or four, or their indexes would take too much of a small budget.",
         assign: |settings, text| {
             settings.lanes = text
                 .parse()

@@ -246,6 +246,11 @@ impl JournalWriter {
             self.disk
                 .rename(&name(number), &spare)
                 .map_err(io_error(context))?;
+            // A long record is no reason to take more of the budget from then on.
+            let file = self.disk.open(&spare).map_err(io_error(context))?;
+            if file.len().map_err(io_error(context))? > self.file_bytes {
+                file.set_len(self.file_bytes).map_err(io_error(context))?;
+            }
             self.spares.push(spare);
         } else {
             self.disk.remove(&name(number)).map_err(io_error(context))?;
