@@ -96,6 +96,14 @@ impl Values {
     }
 }
 
+/// The papers' policies write one log: the fewest lanes that the engine takes. Ours has lanes.
+fn lanes_of(policy: MergePolicy) -> u32 {
+    match policy {
+        MergePolicy::Patient => 32,
+        _ => 2,
+    }
+}
+
 impl Load {
     /// The workload of the design's simulation on a budget: rings of 50 blocks, as many segments.
     pub fn rings(budget: u64, v: f64, sigma: f64, policy: MergePolicy) -> Load {
@@ -107,7 +115,7 @@ impl Load {
             sources: (budget as f64 * v / (50.0 * f64::from(block_bytes))).max(16.0) as u32,
             block_bytes,
             segment_bytes: (budget / SEGMENTS).max(64 << 10),
-            lanes: 32,
+            lanes: lanes_of(policy),
             merge_from: 0.95,
             policy,
             values: Values::Floats,

@@ -101,8 +101,8 @@ struct Measured {
 }
 
 const PURPOSE: &str = "Stores on a small budget, overwritten many times over, on real files. Each source keeps its \
-    latest rows (rings of 50 blocks of 4 KiB, rates lognormal) or each class its age; 625 segments a budget. The \
-    policies take turns, a quarter of the budget each. Time is the load's own, so that counts are exact on any machine. \
+    latest rows (rings of 50 blocks of 4 KiB, rates lognormal) or each class its age; 625 segments a budget. The papers' \
+    policies write one log, as far as the engine lets them (two lanes), ours 32 lanes. The policies take turns, a quarter of the budget each. Time is the load's own, so that counts are exact on any machine. \
     Written: what the kernel counted for this process (indexes, names and all) over the bytes of blocks sealed, once \
     the store was filled several times. Rates are megabytes of blocks a second of all work, on one core, and of waiting.";
 
