@@ -240,22 +240,27 @@ impl JournalWriter {
             self.disk
                 .rename(&name(number), &aside)
                 .map_err(io_error(context))?;
-        } else if keep && self.spares.len() < SPARES {
+        } else if keep && self.spares.len() < SPARES && !self.is_long(number)? {
             let spare = format!("{SPARE_PREFIX}{:08x}", self.next_spare);
             self.next_spare += 1;
             self.disk
                 .rename(&name(number), &spare)
                 .map_err(io_error(context))?;
-            // A long record is no reason to take more of the budget from then on.
-            let file = self.disk.open(&spare).map_err(io_error(context))?;
-            if file.len().map_err(io_error(context))? > self.file_bytes {
-                file.set_len(self.file_bytes).map_err(io_error(context))?;
-            }
             self.spares.push(spare);
         } else {
             self.disk.remove(&name(number)).map_err(io_error(context))?;
         }
         Ok(())
+    }
+
+    /// Whether a file is so long, by a long record, that it is no spare: two of them and the file that
+    /// is begun take no more than is charged for them. It must not be cut, for it may come back under
+    /// its name with a crash.
+    fn is_long(&self, number: u32) -> Result<bool, Error> {
+        let context = || format!("looking at {}", name(number));
+        let file = self.disk.open(&name(number)).map_err(io_error(context))?;
+        let len = file.len().map_err(io_error(context))?;
+        Ok(len > self.file_bytes + self.file_bytes / 3)
     }
 
     /// Removes the files that were kept to be written over.
