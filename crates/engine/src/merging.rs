@@ -576,8 +576,8 @@ impl Engine {
     }
 }
 
-/// The block number below which a class has about so many live bytes. Within a segment they are
-/// taken to be spread evenly.
+/// The block number below which a class has about so many live bytes, or half as many more where a
+/// segment ends with them. Within a segment they are taken to be spread evenly.
 fn floor_for(tallies: &std::collections::BTreeMap<u64, Tally>, class: u8, bytes: u64) -> u64 {
     let shares: Vec<&Share> = tallies
         .values()
@@ -603,5 +603,9 @@ fn floor_for(tallies: &std::collections::BTreeMap<u64, Tally>, class: u8, bytes:
             false => high = middle,
         }
     }
-    low
+    // The rest of a segment that is cut would have to be written again for the room of what died in it.
+    let ends = shares.iter().map(|share| share.last + 1);
+    let end = ends.filter(|&end| end >= low).min();
+    end.filter(|&end| below(end) <= 1.5 * bytes as f64)
+        .unwrap_or(low)
 }
