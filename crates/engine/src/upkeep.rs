@@ -150,7 +150,7 @@ impl Engine {
     }
 
     fn take_step(&self, writing: &mut Writing) -> Result<bool, Error> {
-        let look = self.look()?;
+        let look = self.look(writing)?;
         if look.is_time_due {
             match self.tell_time(true) {
                 // What is too old stays, for want of a few bytes.
@@ -171,7 +171,7 @@ impl Engine {
                     return Ok(true);
                 }
                 // A round may be long, and what is dead by now should not wait for its end.
-                let more = (look.is_round_due || writing.round.is_some()) && self.age(writing)?;
+                let more = look.is_round_due && self.age(writing)?;
                 let late = look.is_late && self.find_overwritten(writing)?;
                 if self.tend(writing)? || more || late {
                     return Ok(true);
@@ -192,7 +192,7 @@ impl Engine {
         Ok(())
     }
 
-    fn look(&self) -> Result<Look, Error> {
+    fn look(&self, writing: &Writing) -> Result<Look, Error> {
         let mut state = self.lock();
         if let Some(why) = &state.poisoned {
             return Err(Error::Poisoned(why.clone()));
@@ -201,10 +201,13 @@ impl Engine {
         let waiting: usize = state.open.iter().map(OpenSegment::waiting).sum();
         let closed = state.open.iter().filter(|open| open.closed_at.is_some());
         let closed = closed.count();
-        // Writers who wait for the journal wait for a seal or a chapter; and where no segment takes
-        // blocks, no more will be closed.
-        let at_once =
-            state.pins.bytes() >= state.options.journal_bytes || closed == state.open.len();
+        let is_round_due = writing.round.is_some() || state.is_round_due();
+        // Writers who wait for the journal wait for a seal or a chapter; what a round made lasts with
+        // the chapters at its end, or is sealed before; and where no segment takes blocks, no more will
+        // be closed.
+        let at_once = state.pins.bytes() >= state.options.journal_bytes
+            || is_round_due
+            || closed == state.open.len();
         let next = if waiting as u64 >= WORTH_WRITING.min(self.segment_bytes / 2) {
             Next::Write(state.waiting_pieces(|_| true))
         } else if closed >= WORTH_SEALING || closed > 0 && at_once {
@@ -219,7 +222,7 @@ impl Engine {
             next,
             is_time_due: state.retention.promise_due(now, true).is_some(),
             is_short_of_slots: state.taken > 0,
-            is_round_due: state.is_round_due(),
+            is_round_due,
             is_late: state.retention.has_late(),
         })
     }
