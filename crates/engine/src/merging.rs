@@ -328,13 +328,12 @@ impl Engine {
             writing.tidy.remove(&number);
             writing.merging.remove(&number);
         }
-        let segments: Vec<Arc<Segment>> = gone.iter().map(|(segment, _)| segment.clone()).collect();
         let mut state = self.lock();
-        state.remove_sealed(&segments);
-        let rooms = segments.iter().map(|segment| segment.room(self.unit));
-        state.graveyard_bytes += rooms.sum::<u64>();
+        for (segment, _) in &gone {
+            state.remove_sealed(segment);
+        }
+        state.forget_deletes();
         drop(state);
-        drop(segments);
         writing.graveyard.extend(gone);
         self.empty_graveyard(writing)
     }

@@ -297,15 +297,19 @@ impl State {
         }
     }
 
-    /// Segments serve no more.
-    pub fn remove_sealed(&mut self, segments: &[Arc<Segment>]) {
-        let sealed = Arc::make_mut(&mut self.sealed);
-        for segment in segments {
-            sealed.remove(&segment.trailer.number);
-            self.fence_bytes -= segment.memory();
-            self.sealed_bytes -= segment.room(self.unit);
-            self.tallies.remove(&segment.trailer.number);
-        }
+    /// A segment serves no more; its room comes back with its last reader.
+    pub fn remove_sealed(&mut self, segment: &Segment) {
+        let number = segment.trailer.number;
+        Arc::make_mut(&mut self.sealed).remove(&number);
+        self.tallies.remove(&number);
+        self.fence_bytes -= segment.memory();
+        let room = segment.room(self.unit);
+        self.sealed_bytes -= room;
+        self.graveyard_bytes += room;
+    }
+
+    /// Forgets deletes that no block is older than.
+    pub fn forget_deletes(&mut self) {
         if !self.retention.has_deletes() {
             return;
         }
