@@ -5,8 +5,9 @@
 //! segments take them, and of two rows of a step the later counts. When all of them are on disk, the
 //! catalog notes up to when the round went, and only then does what they were made of die.
 //!
-//! Invariant: a row is a function of what is left of its step. So a round that a crash or a delete cuts
-//! off is begun again, and changes nothing where it had been.
+//! Invariant: a row is a function of what is left of its step, and is not replaced by one that tells of
+//! fewer samples. So a round that a crash or a delete cuts off is begun again, and changes nothing where
+//! it had been.
 
 use crate::answer::Bucket;
 use crate::engine::{Engine, Writing};
@@ -43,6 +44,16 @@ pub(crate) struct Round {
     step: u64,
     /// The source that is next.
     hand: u32,
+}
+
+/// What a round makes a source's level of.
+struct Making {
+    /// The source, or parts of its next finer level.
+    members: Vec<u32>,
+    /// Its levels with shorter steps, of earlier rules too.
+    finer: Vec<(LevelId, u32)>,
+    /// The level itself, as far as there is one.
+    made: Vec<(LevelId, u32)>,
 }
 
 /// A column of a row to be.
@@ -162,13 +173,13 @@ impl Engine {
 
     /// Makes the next level of a source; answers how many rows that were, or why it cannot be.
     fn age_source(&self, round: &Round, base: u32) -> Result<ControlFlow<Reason, u64>, Error> {
-        let (levels, members) = self.members_of(round, base);
+        let making = self.making_of(round, base);
         let mut made = 0;
         let mut at = round.from;
         while at < round.to {
             let rest = Interval::new(at, round.to - 1);
             let mut spans = Vec::new();
-            for &member in &members {
+            for &member in &making.members {
                 spans.extend(self.spans(SourceId(member), rest)?);
             }
             if spans.is_empty() {
@@ -179,11 +190,13 @@ impl Engine {
             }
             let end = portion(spans, round).min(round.to);
             let part = Interval::new(at, end - 1);
-            let parts = match members.contains(&base) {
-                true => self.figures_of_samples(base, &levels, part, round.step)?,
-                false => self.figures_of_levels(base, &levels, part, round.step)?,
+            let mut fields = match making.members.contains(&base) {
+                true => self.figures_of_samples(base, &making.finer, part, round.step)?,
+                false => self.figures_of_levels(base, &making.finer, part, round.step)?,
             };
-            for (part, cells) in parts {
+            let known = self.told(&making.made, part)?;
+            leave_what_is_told(&mut fields, &known);
+            for (part, cells) in cells(fields) {
                 let id = LevelId {
                     step_ns: round.step,
                     part,
@@ -198,29 +211,35 @@ impl Engine {
         Ok(ControlFlow::Continue(made))
     }
 
-    /// The levels of a source that are finer than the one that is made, and what it is made of: some of
-    /// these, or the source itself.
-    fn members_of(&self, round: &Round, base: u32) -> (Vec<(LevelId, u32)>, Vec<u32>) {
+    /// What a round makes a source's level of.
+    fn making_of(&self, round: &Round, base: u32) -> Making {
         let state = self.lock();
-        let mut levels = state.levels_of(base);
-        levels.retain(|(id, _)| id.step_ns < round.step);
-        let own = |level: &u32| state.retention.class_of(*level) == round.class;
-        let members = match state.retention.rules().level(round.class) {
-            None => vec![base],
-            Some(_) => levels.iter().map(|(_, level)| *level).filter(own).collect(),
+        let levels = state.levels_of(base);
+        let of = |wanted: fn(&u64, &u64) -> bool| {
+            let levels = levels.iter().copied();
+            levels.filter(move |(id, _)| wanted(&id.step_ns, &round.step))
         };
-        (levels, members)
+        let own = |level: &u32| state.retention.class_of(*level) == round.class;
+        let finer: Vec<(LevelId, u32)> = of(u64::lt).collect();
+        Making {
+            members: match state.retention.rules().level(round.class) {
+                None => vec![base],
+                Some(_) => finer.iter().map(|(_, level)| *level).filter(own).collect(),
+            },
+            finer,
+            made: of(u64::eq).collect(),
+        }
     }
 
-    /// The figures of a source's samples, step by step, by the parts of the level. Of a step that began
-    /// under other rules, with what levels of those tell of it.
+    /// The figures of a source's samples, step by step. Of a step that began under other
+    /// rules, with what levels of those tell of it.
     fn figures_of_samples(
         &self,
         base: u32,
         older: &[(LevelId, u32)],
         interval: Interval,
         step: u64,
-    ) -> Result<BTreeMap<u32, Cells>, Error> {
+    ) -> Result<Vec<(usize, LevelField)>, Error> {
         let source = SourceId(base);
         let mut found = self.level_of_samples(source, interval, step)?;
         let buckets = found.iter().flat_map(|(_, field)| &field.buckets);
@@ -235,7 +254,7 @@ impl Engine {
             }
             self.put_together(base, &mut found, fields, step);
         }
-        Ok(cells(found))
+        Ok(found)
     }
 
     /// The figures of a source's finer levels, put together.
@@ -245,11 +264,11 @@ impl Engine {
         levels: &[(LevelId, u32)],
         interval: Interval,
         step: u64,
-    ) -> Result<BTreeMap<u32, Cells>, Error> {
+    ) -> Result<Vec<(usize, LevelField)>, Error> {
         let mut found = Vec::new();
         let fields = self.level_fields(levels, interval, &[])?;
         self.put_together(base, &mut found, fields, step);
-        Ok(cells(found))
+        Ok(found)
     }
 
     /// Puts figures of fields to those of the same fields, by their columns.
@@ -343,6 +362,22 @@ impl Engine {
             }
         }
         Ok(())
+    }
+}
+
+/// Leaves out the steps of which the level has a row of more samples: what finer levels of earlier rules
+/// tell may be less than what there was when it was made, and of two rows the later counts.
+fn leave_what_is_told(fields: &mut [(usize, LevelField)], known: &BTreeMap<i64, u64>) {
+    if known.is_empty() {
+        return;
+    }
+    let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
+    for bucket in fields.iter().flat_map(|(_, field)| &field.buckets) {
+        let count = counts.entry(bucket.start).or_default();
+        *count = bucket.count.max(*count);
+    }
+    for (_, field) in fields {
+        field.retain(|time| counts.get(&time) >= known.get(&time));
     }
 }
 

@@ -16,7 +16,6 @@ use crate::options::{Durability, Options};
 use crate::recover;
 use crate::segment::Entry;
 use crate::segment::files::Files;
-use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::state::State;
 use crate::status::{ClassStatus, LogStatus, Recovery, SegmentInfo, Status};
@@ -37,10 +36,10 @@ use std::sync::{Arc, LockResult, Mutex, MutexGuard};
 
 /// Staged bytes at which a writer writes the journal itself instead of leaving it to the keeper.
 const STAGING_LIMIT: usize = 2 << 20;
-/// The share of the memory that may wait for the segment writer before writers lend a hand.
-const WAITING_SHARE: u64 = 16;
 /// Rows a lock is held for at most, so that readers and the keeper get their turn.
 const ROWS_A_LOCK: usize = 1024;
+/// Why a lock is not poisoned.
+const UNBROKEN: &str = "nobody panics while writing segments";
 /// No source: the row was refused.
 const REFUSED: u32 = u32::MAX;
 
@@ -50,7 +49,8 @@ const REFUSED: u32 = u32::MAX;
 pub struct Engine {
     pub(crate) state: Turns<State>,
     journal: Mutex<JournalWriter>,
-    writing: Mutex<Writing>,
+    /// Taken step by step in the background, where who waits for it goes first.
+    writing: Turns<Writing>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) volume: Arc<dyn Volume>,
     durability: Durability,
@@ -212,7 +212,7 @@ impl Engine {
             volume: opened.state.volume.clone(),
             state: Turns::new(opened.state),
             journal: Mutex::new(opened.journal),
-            writing: Mutex::new(Writing {
+            writing: Turns::new(Writing {
                 catalog: opened.catalog,
                 disk,
                 policy,
@@ -280,9 +280,12 @@ impl Engine {
     }
 
     pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
-        self.writing
-            .lock()
-            .expect("nobody panics while writing segments")
+        self.writing.lock().expect(UNBROKEN)
+    }
+
+    /// The same for the background, where who else waits goes first.
+    pub(crate) fn writing_after_others(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock_after_others().expect(UNBROKEN)
     }
 
     pub(crate) fn journal(&self) -> MutexGuard<'_, JournalWriter> {
@@ -509,21 +512,23 @@ impl Engine {
     pub(crate) fn make_way(&self) -> Result<(), Error> {
         let (staged, behind) = {
             let state = self.lock_after_others();
-            let waiting = state.open.iter().map(OpenSegment::waiting).sum::<usize>() as u64;
-            let journal_full = state.pins.bytes() >= state.options.journal_bytes
-                && (state.chapter_due || state.open.iter().any(|open| open.closed_at.is_some()));
-            (
-                state.staging.bytes(),
-                journal_full || waiting > state.options.memory / WAITING_SHARE,
-            )
+            (state.staging.bytes(), state.is_behind())
         };
         if staged > STAGING_LIMIT {
             self.write_journal(false)?;
         }
         if behind {
-            while self.step()? {}
+            self.catch_up()?;
         }
         self.make_room()
+    }
+
+    /// Takes steps until the keeper is not behind any more: merges, which never end in a store that is
+    /// nearly full, can wait.
+    fn catch_up(&self) -> Result<(), Error> {
+        let mut writing = self.writing();
+        while self.lock().is_behind() && self.step_or_poison(&mut writing)? {}
+        Ok(())
     }
 
     pub(crate) fn tick(&self) -> u16 {

@@ -208,14 +208,34 @@ impl Engine {
         interval: Interval,
         samples: &[i64],
     ) -> Result<Vec<LevelField>, Error> {
+        let mut found = self.level_rows(levels, interval)?;
+        leave_the_finest(&mut found, samples);
+        Ok(found.into_iter().flat_map(|level| level.fields).collect())
+    }
+
+    /// Of how many samples parts of one level tell in an interval, by step.
+    pub(crate) fn told(
+        &self,
+        parts: &[(LevelId, u32)],
+        interval: Interval,
+    ) -> Result<BTreeMap<i64, u64>, Error> {
+        let found = self.level_rows(parts, interval)?.into_iter();
+        Ok(found.flat_map(|level| level.rows).collect())
+    }
+
+    /// What levels of a source hold in an interval. They come by their steps.
+    fn level_rows(
+        &self,
+        levels: &[(LevelId, u32)],
+        interval: Interval,
+    ) -> Result<Vec<LevelRows>, Error> {
         let mut found = Vec::new();
         for (id, level) in levels {
             let view = SourceReader::of(self, Vec::new(), interval).view(SourceId(*level))?;
             put_part(&mut found, view.level_rows(id.step_ns)?);
             tell_damage(view);
         }
-        leave_the_finest(&mut found, samples);
-        Ok(found.into_iter().flat_map(|level| level.fields).collect())
+        Ok(found)
     }
 
     /// The times of a source's rows.

@@ -508,7 +508,11 @@ impl Engine {
                 tally.ask();
             }
         }
-        Ok(())
+        match state.seal_slow(class) {
+            // The rest is sealed the next time.
+            Err(error) if error.is_want_of_room() => Ok(()),
+            sealed => sealed,
+        }
     }
 
     /// Deletes the samples of sources in an interval, as far as they were accepted before; durable,

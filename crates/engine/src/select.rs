@@ -523,9 +523,10 @@ impl SourceView<'_> {
     /// Runs of blocks that overlap in time, in the order of time; the rows of one are read
     /// together. Mostly each is a block. The open block is part of the last.
     fn clusters(&self) -> Vec<Cluster> {
-        let open = self.open.as_ref().map(|open| {
-            let rows = self.decode_open(open);
-            Interval::new(rows.times[0], rows.times[rows.times.len() - 1])
+        // All of it may be hidden.
+        let open = self.open.as_ref().and_then(|open| {
+            let times = self.decode_open(open).times;
+            Some(Interval::new(*times.first()?, *times.last()?))
         });
         let spans: Vec<Interval> = self
             .blocks

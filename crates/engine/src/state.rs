@@ -781,6 +781,21 @@ impl State {
         Ok(())
     }
 
+    /// Seals open blocks of a class that were begun below the middle of what is above its floor: a block
+    /// dies by its number, and those of slow sources would go on taking rows when they are dead already.
+    pub fn seal_slow(&mut self, class: u8) -> Result<(), Error> {
+        let floor = self.retention.floor(class);
+        let middle = floor + self.next_block.saturating_sub(floor) / 2;
+        for source in 0..self.buffers.sources() as u32 {
+            let line = self.buffers.line(source);
+            let is_slow = line.rows != 0 && line.block < middle;
+            if is_slow && self.retention.class_of(source) == class {
+                self.seal(source)?;
+            }
+        }
+        Ok(())
+    }
+
     // ---- making room
 
     /// Seals the fullest buffers while memory is short, about as much at a call as a batch brings,

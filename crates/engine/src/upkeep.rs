@@ -32,6 +32,8 @@ const WRITTEN_AT_ONCE: usize = 8 << 20;
 /// more than those of one: less waits until nothing else is to do.
 const WORTH_WRITING: u64 = 1 << 20;
 const WORTH_SEALING: usize = 8;
+/// The share of the memory that may wait for the segment writer before writers lend a hand.
+const WAITING_SHARE: u64 = 16;
 /// Entries looked at under one lock.
 const ENTRIES_A_LOCK: usize = 2048;
 
@@ -101,6 +103,15 @@ pub(crate) struct Ended {
 }
 
 impl State {
+    /// Whether writers fill memory or journal faster than upkeep empties them.
+    pub fn is_behind(&self) -> bool {
+        let waiting = self.open.iter().map(OpenSegment::waiting).sum::<usize>() as u64;
+        let closed = |open: &OpenSegment| open.closed_at.is_some();
+        let journal_full = self.pins.bytes() >= self.options.journal_bytes
+            && (self.chapter_due || self.open.iter().any(closed));
+        journal_full || waiting > self.options.memory / WAITING_SHARE
+    }
+
     /// Pieces that wait to be written, of segments that are closed first, as many as are written at once.
     fn waiting_pieces(&self, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
         let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
@@ -129,8 +140,11 @@ impl Engine {
     /// A step of background work: writes a piece, seals a segment, ends chapters, seals idle sources,
     /// drops and merges segments. Answers whether more is waiting.
     pub fn step(&self) -> Result<bool, Error> {
-        let mut writing = self.writing();
-        let result = self.step_with(&mut writing);
+        self.step_or_poison(&mut self.writing_after_others())
+    }
+
+    pub(crate) fn step_or_poison(&self, writing: &mut Writing) -> Result<bool, Error> {
+        let result = self.step_with(writing);
         if let Err(error) = &result {
             self.poison(error);
         }

@@ -499,6 +499,29 @@ fn a_late_sample_hides_no_step_that_earlier_rules_made() {
     store.assert_answers(start);
 }
 
+/// What was left of the finer level told of the first part of a minute, the row of the minute of all of
+/// it: a round under the rules that were put the one in the place of the other.
+#[test]
+fn a_row_is_not_replaced_by_what_finer_levels_of_earlier_rules_have_of_its_step() {
+    let mut store = Store::new(Durability::Sync, rules("10s for 30m then 1m for 3h"));
+    let start = store.now();
+    let all = query(0, "temp", Interval::new(i64::MIN, i64::MAX));
+    let within_a_minute = |store: &Store| {
+        let made = store.engine.levels(&all)[0].to + 1;
+        made % MINUTE != 0
+    };
+    store.run(800);
+    while !within_a_minute(&store) {
+        store.run(10);
+    }
+    store = store.reopen(Some(rules("1m for 3h")));
+    store.run(700);
+    store.assert_answers(start);
+    store = store.reopen(Some(rules("10s for 30m then 1m for 3h")));
+    store.run(1800);
+    store.assert_answers(start);
+}
+
 #[test]
 fn a_source_with_very_many_fields_becomes_coarser_too() {
     let mut store = Store::new(Durability::Memory, rules("10s for 1h"));

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
-    Class, Classes, Durability, Engine, Error, Keep, MergePolicy, Options, Query, Relief, WhenFull,
+    Class, Classes, Durability, Engine, Error, Keep, MergePolicy, Options, Query, Relief, Step,
+    WhenFull,
 };
 use seiner_model::{Interval, Selector, SourceId, SourceKey};
 use seiner_platform::Disk;
@@ -113,15 +114,19 @@ impl Store {
             .sum()
     }
 
-    fn times(&self, source: SourceId) -> Vec<i64> {
+    /// All of a source.
+    fn query(&self, source: SourceId) -> Query {
         let key = self.engine.source_key(source).unwrap();
         let selector = format!("{}{{n=\"{}\"}}", key.measurement(), key.tag("n"));
-        let query = Query {
+        Query {
             selector: Selector::parse(&selector).unwrap(),
             fields: None,
             interval: Interval::new(i64::MIN, i64::MAX),
-        };
-        let found = self.engine.select(&query).unwrap();
+        }
+    }
+
+    fn times(&self, source: SourceId) -> Vec<i64> {
+        let found = self.engine.select(&self.query(source)).unwrap();
         found.flat_map(|series| series.unwrap().times).collect()
     }
 }
@@ -580,6 +585,37 @@ fn a_quota_keeps_the_latest_bytes() {
     assert!(classes[0].live < 300 << 10, "{} bytes", classes[0].live);
     assert_eq!(store.times(store.ids[0]).last(), Some(&store.now()));
     assert_eq!(store.times(store.ids[10]).len(), 20_000);
+}
+
+/// Their blocks were begun long before the quota's floor, and died with rows that had just come; and all
+/// that came later, until they were full.
+#[test]
+fn a_quota_keeps_the_latest_rows_of_slow_sources() {
+    let keep = Keep {
+        bytes: Some(256 << 10),
+        ..Keep::default()
+    };
+    let classes = Classes::new(vec![class("some", "m", keep)]).unwrap();
+    let store = Store::new(Options {
+        block_bytes: 4096,
+        ..options(classes)
+    });
+    let all = store.query(store.ids[0]);
+    for tick in 0..20_000 {
+        store.tick(&store.ids[1..10]).unwrap();
+        if tick % 50 == 0 {
+            store.tick(&store.ids[..1]).unwrap();
+            let figures = store.engine.aggregate(&all, Step::Whole).unwrap();
+            let counts: Vec<u64> = figures.map(|one| one.unwrap().buckets[0].count).collect();
+            assert!(counts.len() == 1 && counts[0] > 0, "{tick}: {counts:?}");
+            assert_eq!(store.times(store.ids[0]).last(), Some(&store.now()));
+        }
+        if tick % 64 == 0 {
+            store.settle_steps();
+        }
+    }
+    let live = store.engine.log().classes[0].live;
+    assert!(live < 300 << 10, "{live} bytes");
 }
 
 #[test]
