@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 import time
 import urllib.request
 
@@ -308,3 +309,36 @@ def test_small_writes_are_measured_modelled_in_memory_and_on_files(tmp_path):
     assert done.returncode == 0, done.stderr
     assert not files[1].exists(), "files that were made for it are taken away"
     assert run("raid", "status", files[0]).returncode == 1, "and it is no member of an array any more"
+
+
+def test_an_answer_that_nobody_reads_to_its_end_is_no_failure(tmp_path):
+    devices = [tmp_path / str(number) for number in range(3)]
+    run("raid", "create", "--level", "5", "--size", "4MiB", *devices)
+    command = [PROGRAM, "raid", "status", *map(str, devices)]
+    asked = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True)
+    asked.stdout.close()
+    told = asked.stderr.read()
+    assert (asked.wait(30), told) == (0, "")
+
+
+def test_a_server_that_stood_still_takes_no_member_for_silent(tmp_path):
+    devices = [tmp_path / str(number) for number in range(4)]
+    run("raid", "create", "--level", "5", "--size", "16MiB", *devices)
+    with Serving(tmp_path, devices, "--patience", "1", "--io", "threads") as serving:
+        stop = threading.Event()
+
+        def load():
+            with Client(serving.socket) as client:
+                while not stop.is_set():
+                    client.ask(WRITE, 0, MIB, bytes([7]) * MIB)
+
+        loading = threading.Thread(target=load)
+        loading.start()
+        for _ in range(4):
+            time.sleep(0.1)
+            serving.process.send_signal(signal.SIGSTOP)
+            time.sleep(1.5)
+            serving.process.send_signal(signal.SIGCONT)
+        stop.set()
+        loading.join(30)
+        assert serving.status()["condition"] == "whole"

@@ -23,6 +23,9 @@ use std::time::Duration;
 const AT_ONCE: usize = 256;
 /// How often the shard sees to what can be settled.
 const UPKEEP: Nanos = 1_000_000_000;
+/// A look at the time that comes later than it should by this part of the patience tells that the thread
+/// itself stood still.
+const STANDSTILL: Nanos = 8;
 
 /// What is done to a stripe for the array's own sake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,6 +138,8 @@ pub struct Worker {
     /// Something was unsettled at the last upkeep.
     was_unsettled: bool,
     next_upkeep: Nanos,
+    /// When the time is looked at next, at the latest.
+    looks_by: Nanos,
     finish: bool,
     halted: bool,
 }
@@ -204,6 +209,7 @@ impl Worker {
             doubts_told,
             was_unsettled: false,
             next_upkeep: 0,
+            looks_by: Nanos::MAX,
             finish: false,
             halted: false,
         })
@@ -419,8 +425,21 @@ impl Worker {
         devices.into_iter().all(|device| device.discards())
     }
 
+    /// Time in which this thread did not run (the process was stopped, the machine slept, the kernel kept
+    /// it in a call) counts against no member: it could not be seen who answers.
+    fn forgive(&mut self, now: Nanos) {
+        let late = now.saturating_sub(self.looks_by);
+        self.looks_by = now;
+        let patience = self.shared.running.patience.as_nanos() as Nanos;
+        if late > patience / STANDSTILL {
+            let flights = self.flights.values_mut();
+            flights.for_each(|flight| flight.since = now.min(flight.since + late));
+        }
+    }
+
     fn look_at_time(&mut self) {
         let now = self.now();
+        self.forgive(now);
         self.give_up(now);
         if self.shard.deadline().is_some_and(|at| at <= now) {
             self.shard.tick(now);
@@ -587,6 +606,7 @@ impl Worker {
             .unwrap_or(Nanos::MAX)
             .min(self.patience_ends().unwrap_or(Nanos::MAX))
             .min(self.next_upkeep);
+        self.looks_by = until.max(now);
         let time = Duration::from_nanos(until.saturating_sub(now));
         let (messages, next) = (&self.messages, &mut self.next);
         let is_idle = || {

@@ -90,6 +90,12 @@ impl Record {
             self.variance += weight * (off * off - self.variance);
         }
     }
+
+    /// How much the mean of the last few slices differs by chance, squared.
+    pub fn recent_variance(&self) -> f64 {
+        let slices = f64::from(self.slices.max(1));
+        self.variance * (RECENT / (2.0 - RECENT)).max(1.0 / slices)
+    }
 }
 
 impl Tally {

@@ -12,8 +12,10 @@
 //!   becomes whole shows after two or three of the usual answer times.
 //! - Visits may cost one two-hundredth of the time in the long run, and nothing is visited that cannot differ: no holding
 //!   where nothing is sequential, no plain batching where nothing was held.
-//! - A way takes over if its cost is less by more than chance explains, and goes back if in the long run it does worse than
-//!   what was used before. Plain batching takes over if it makes no difference: then nothing need be held.
+//! - What seems to be no better is visited the less often the longer that is not clear; what seems to be better has half of
+//!   the time until it is.
+//! - A way takes over if its cost is less by more than chance explains, and goes back if in the long run it does worse, by
+//!   more than chance explains, than what was used before. Plain batching takes over if it makes no difference: then nothing need be held.
 //! - If what arrives changes, all that was learned is forgotten.
 
 use super::adaptive::Adaptive;
@@ -236,11 +238,13 @@ impl Guard {
         }
     }
 
-    /// What did well in visits may do worse in the long run than what it took over from, which is then used again.
+    /// What did well in visits may do worse in the long run, and by more than chance explains, than what it took over from,
+    /// which is then used again.
     fn goes_back(&mut self, now: Nanos) -> bool {
-        let recent = self.records[self.used as usize].recent;
+        let used = self.records[self.used as usize];
+        let noise = 2.0 * used.recent_variance().sqrt();
         match self.before {
-            Some((before, cost)) if recent > cost * (1.0 + SMALL) => {
+            Some((before, cost)) if used.recent > cost + noise.max(SMALL * cost) => {
                 let failed = std::mem::replace(&mut self.used, before);
                 self.forget();
                 self.record(failed).pause = self.settings.pauses.1 / 4;
@@ -311,9 +315,10 @@ impl Guard {
         } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
             self.dismiss(now, self.tried, 2);
         } else {
-            // The less clear it is, the more of the time the way in use has for itself.
+            // The less clear it is, the more of the time the way in use has for itself, unless visits seem to cost nothing.
             let visit = now - self.visit.began;
-            self.record(self.tried).not_before = now + visit * Nanos::from(visitor.slices);
+            let visits = if gain > 0.0 { 1 } else { visitor.slices };
+            self.record(self.tried).not_before = now + visit * Nanos::from(visits);
         }
     }
 
