@@ -45,11 +45,15 @@ impl Delete {
         let remote = Remote::new(&self.server);
         let sources = count(&remote, &self.selector)?;
         if sources == 0 {
-            println!("no source is {}; nothing is deleted", self.selector);
+            writeln!(
+                stdout(),
+                "no source is {}; nothing is deleted",
+                self.selector
+            )?;
             return Ok(());
         }
         if !self.yes && !self.is_wanted(sources)? {
-            println!("nothing is deleted");
+            writeln!(stdout(), "nothing is deleted")?;
             return Err(Failure::Refused);
         }
         let mut parameters = vec![("select", self.selector.clone())];
@@ -57,7 +61,7 @@ impl Delete {
         parameters.extend(self.to.clone().map(|to| ("to", to)));
         let answer = remote.post("/api/v1/delete", &parameters)?;
         let answer: Value = serde_json::from_reader(answer).context("the answer broke off")?;
-        println!("deleted of {} sources", answer["sources"]);
+        writeln!(stdout(), "deleted of {} sources", answer["sources"])?;
         Ok(())
     }
 
@@ -68,10 +72,11 @@ impl Delete {
         }
         let from = self.from.as_deref().unwrap_or("the first");
         let to = self.to.as_deref().unwrap_or("the last");
-        print!(
+        write!(
+            stdout(),
             "{sources} sources are {}: delete what they measured from {from} to {to}? [y/N] ",
             self.selector
-        );
+        )?;
         stdout().flush()?;
         let mut answer = String::new();
         stdin().read_line(&mut answer)?;

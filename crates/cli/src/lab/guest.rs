@@ -5,6 +5,7 @@ use crate::failure::Failure;
 use clap::Args;
 use seiner_lab::registry::{Registry, state_directory};
 use seiner_lab::{Interrupt, guest};
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 /// Prepare the emulated machine for `--backend guest`: a kernel of Debian's, unpacked, not installed.
@@ -34,11 +35,11 @@ impl Guest {
         let registry = Registry::open(&state_directory().map_err(failure)?).map_err(failure)?;
         eprintln!("starting it once");
         let kernel = made.probe(&registry, &interrupt).map_err(failure)?;
-        println!("kernel {kernel}, in {}", directory.display());
+        writeln!(stdout(), "kernel {kernel}, in {}", directory.display())?;
         for (kind, modules) in &made.systems {
             match modules {
-                Ok(_) => println!("{kind}: can be had"),
-                Err(why) => println!("{kind}: not available here: {why}"),
+                Ok(_) => writeln!(stdout(), "{kind}: can be had")?,
+                Err(why) => writeln!(stdout(), "{kind}: not available here: {why}")?,
             }
         }
         Ok(())

@@ -21,6 +21,7 @@ use seiner_lab::job::{Job, Profile, Work};
 use seiner_lab::results::Results;
 use seiner_lab::{Error, Interrupt, runner};
 pub use seiner_plan::form::{bytes, count};
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 /// Measure disks, file systems and stores the way the papers did.
@@ -151,11 +152,12 @@ impl Common {
             std::fs::create_dir_all(&directory)?;
             let path = directory.join("job.toml");
             std::fs::write(&path, job.to_toml())?;
-            println!(
+            writeln!(
+                stdout(),
                 "{} is written; `seiner lab run {}` runs it",
                 path.display(),
                 directory.display()
-            );
+            )?;
             return Ok(());
         }
         measure(&job, &directory, &Interrupt::listen().map_err(failure)?).map(drop)
@@ -185,12 +187,21 @@ fn measure(
         other => failure(other),
     })?;
     for remark in job.work.experiment().remarks(&results) {
-        println!("{remark}");
+        writeln!(stdout(), "{remark}")?;
     }
     for missing in &results.missing {
-        println!("not available here: {}: {}", missing.name, missing.why);
+        writeln!(
+            stdout(),
+            "not available here: {}: {}",
+            missing.name,
+            missing.why
+        )?;
     }
-    println!("report: {}", directory.join("report.html").display());
+    writeln!(
+        stdout(),
+        "report: {}",
+        directory.join("report.html").display()
+    )?;
     Ok(results)
 }
 

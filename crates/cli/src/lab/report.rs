@@ -5,6 +5,7 @@ use anyhow::Context;
 use clap::Args;
 use seiner_lab::report::compare;
 use seiner_lab::results::Results;
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 /// Write the page of a run again, or compare two runs.
@@ -33,7 +34,11 @@ impl Report {
                 self.run.parent().unwrap_or(&self.run).to_owned()
             };
             results.write(&directory)?;
-            println!("report: {}", directory.join("report.html").display());
+            writeln!(
+                stdout(),
+                "report: {}",
+                directory.join("report.html").display()
+            )?;
             return Ok(());
         };
         let other = read(&other)?;
@@ -44,7 +49,7 @@ impl Report {
         }
         std::fs::write(&self.to, compare::page(&results, &other))
             .with_context(|| format!("{} was not written", self.to.display()))?;
-        println!("report: {}", self.to.display());
+        writeln!(stdout(), "report: {}", self.to.display())?;
         Ok(())
     }
 }

@@ -4,6 +4,7 @@ use super::failure;
 use crate::failure::Failure;
 use clap::Args;
 use seiner_lab::registry::{state_directory, tidy};
+use std::io::{Write, stdout};
 
 /// Remove what runs left that were killed: mounts, loop devices, cgroups, trace instances, directories,
 /// and settings of the system. Any experiment does so when it starts; running ones are left alone.
@@ -15,10 +16,10 @@ impl Tidy {
     pub fn run(self) -> Result<(), Failure> {
         let gone = tidy(&state_directory().map_err(failure)?).map_err(failure)?;
         for resource in &gone {
-            println!("gone: {resource}");
+            writeln!(stdout(), "gone: {resource}")?;
         }
         if gone.is_empty() {
-            println!("nothing was left");
+            writeln!(stdout(), "nothing was left")?;
         }
         Ok(())
     }

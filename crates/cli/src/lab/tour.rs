@@ -14,6 +14,7 @@ use seiner_lab::place::Place;
 use seiner_lab::report::tour::{self, Stop};
 use seiner_lab::write::{Kind, Write};
 use seiner_lab::{Error, Interrupt};
+use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 
 /// The page of the tour itself, in its directory.
@@ -51,14 +52,14 @@ impl Tour {
         let place =
             Place::find(&self.directory).map_err(|error| Failure::Usage(format!("{error:#}")))?;
         let route = self.route(machine.is_root)?;
-        println!("== check");
+        writeln!(stdout(), "== check")?;
         check::Check::of(self.directory.clone()).run()?;
         let findings = findings(&place, machine.is_virtual);
         let interrupt = Interrupt::listen().map_err(failure)?;
         let mut stops = Vec::new();
         for job in &route.jobs {
             let name = job.work.name();
-            println!("== {name}");
+            writeln!(stdout(), "== {name}")?;
             let results = measure(job, &self.out.join(name), &interrupt)?;
             stops.push(Stop {
                 results,
@@ -67,8 +68,8 @@ impl Tour {
             // A tour that ends early has a page of what it saw.
             self.write(&findings, &stops, &route.left_out)?;
         }
-        println!("== the page of the tour");
-        println!("report: {}", self.out.join(PAGE).display());
+        writeln!(stdout(), "== the page of the tour")?;
+        writeln!(stdout(), "report: {}", self.out.join(PAGE).display())?;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use seiner_raid::{Array, TaskKind};
 use std::collections::BTreeMap;
+use std::io::{Write, stdout};
 use std::time::Duration;
 
 /// Put an array in order without serving it.
@@ -30,7 +31,7 @@ impl Assemble {
             .status()
             .ok_or_else(|| anyhow!("the array ended by itself"))?;
         let failed = status.tasks.iter().any(|task| task.failed > 0);
-        print!("{}", text(&Report::new(&array, status, &[])));
+        write!(stdout(), "{}", text(&Report::new(&array, status, &[])))?;
         array
             .stop()
             .map_err(|failure| anyhow!("the last flush failed: {failure}"))?;

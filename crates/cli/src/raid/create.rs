@@ -7,6 +7,7 @@ use crate::log::size;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use seiner_raid::{CreateError, Creation, Device, Level, Member};
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -117,7 +118,12 @@ impl Create {
         let superblock = created?;
         let geometry = superblock.geometry()?;
         let volume = geometry.blocks() * seiner_raid::BLOCK_BYTES as u64;
-        println!("array {}: {} for data", superblock.array, size(volume));
+        writeln!(
+            stdout(),
+            "array {}: {} for data",
+            superblock.array,
+            size(volume)
+        )?;
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use crate::log::size;
 use clap::Args;
 use seiner_raid::{Device, Member, Superblock, superblock};
 use serde_json::{Value, json};
+use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
 /// Tell how an array is: by the control socket of the process that serves it, or by what its devices have on record.
@@ -28,8 +29,8 @@ impl Show {
         {
             let report = control::status(socket)?;
             match self.json {
-                true => println!("{}", serde_json::to_string_pretty(&report)?),
-                false => print!("{}", text(&report)),
+                true => writeln!(stdout(), "{}", serde_json::to_string_pretty(&report)?)?,
+                false => write!(stdout(), "{}", text(&report))?,
             }
             return Ok(());
         }
@@ -41,12 +42,12 @@ impl Show {
             match (self.json, found) {
                 (true, Ok(superblock)) => all.push(as_json(path, &superblock)),
                 (true, Err(error)) => all.push(json!({"device": path, "error": error})),
-                (false, Ok(superblock)) => print!("{}", as_text(path, &superblock)),
-                (false, Err(error)) => println!("{error}"),
+                (false, Ok(superblock)) => write!(stdout(), "{}", as_text(path, &superblock))?,
+                (false, Err(error)) => writeln!(stdout(), "{error}")?,
             }
         }
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&all)?);
+            writeln!(stdout(), "{}", serde_json::to_string_pretty(&all)?)?;
         }
         match unknown {
             true => Err(Failure::Refused),
