@@ -62,6 +62,8 @@ pub struct Load {
     /// Um.
     pub merge_from: f64,
     pub policy: MergePolicy,
+    /// Bytes written for the sake of reads for each byte stored, at most.
+    pub extra_writes: f64,
     pub values: Values,
 }
 
@@ -118,6 +120,7 @@ impl Load {
             lanes: lanes_of(policy),
             merge_from: 0.95,
             policy,
+            extra_writes: Options::default().extra_writes,
             values: Values::Floats,
         }
     }
@@ -150,6 +153,7 @@ impl Load {
             disk: Some(self.budget),
             merge_from: self.merge_from,
             policy: self.policy,
+            extra_writes: self.extra_writes,
             lanes: self.lanes,
             idle_seal: Duration::from_secs(1 << 30),
             classes,
@@ -376,17 +380,17 @@ pub struct Served {
 
 impl Served {
     /// Opens an empty store in a folder of its own under `output`; its rings are those of a budget,
-    /// which need not be its own. `journal`: with interval durability.
-    pub fn start(load: &Load, budget: u64, journal: bool, output: &Path) -> Result<Served> {
+    /// which need not be its own. `journal`: with interval durability, and a journal of so many bytes.
+    pub fn start(load: &Load, budget: u64, journal: Option<u64>, output: &Path) -> Result<Served> {
         let live = Load {
             budget,
             ..load.clone()
         };
         let measured = measure(&live, STEP)?;
         let mut options = load.options(live.classes(measured)?);
-        if journal {
+        if let Some(bytes) = journal {
             options.durability = Durability::Interval(Duration::from_millis(100));
-            options.journal_bytes = (budget / 32).clamp(64 << 10, 128 << 20);
+            options.journal_bytes = bytes;
         }
         let folder = tempfile::tempdir_in(output)?;
         let engine = Engine::open_directory(folder.path(), options)?;
@@ -402,14 +406,27 @@ impl Served {
 
     /// Feeds it at full speed until so many bytes more are stored.
     pub fn feed(&mut self, bytes: u64) -> Result<()> {
-        let until = self.status().block_bytes_sealed + bytes;
-        while self.status().block_bytes_sealed < until {
+        self.feed_within(Duration::MAX, bytes).map(drop)
+    }
+
+    /// The same, but no longer than some time: a store may slow its writers down. Answers the bytes
+    /// stored a second.
+    pub fn feed_within(&mut self, patience: Duration, bytes: u64) -> Result<f64> {
+        let began = Instant::now();
+        let before = self.status().block_bytes_sealed;
+        loop {
             // To ask takes a look at all segments.
             for _ in 0..256 {
                 self.batch()?;
+                if began.elapsed() > patience {
+                    break;
+                }
+            }
+            let stored = self.status().block_bytes_sealed - before;
+            if stored >= bytes || began.elapsed() > patience {
+                return Ok(stored as f64 / began.elapsed().as_secs_f64());
             }
         }
-        Ok(())
     }
 
     /// Appends a batch of rows.

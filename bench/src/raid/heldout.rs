@@ -9,34 +9,34 @@ use seiner_raid::simulate::{Job, Model};
 
 /// Slower than the disks of the matrix: flash behind an older bus, of which reads are not that slow.
 const SLOW: Model = Model {
-    read: 150_000,
-    write: 110_000,
-    spread: 35,
-    slots: 28,
-    read_rate: 700_000_000,
-    write_rate: 350_000_000,
-    flush: 700_000,
+    read: 165_000,
+    write: 95_000,
+    spread: 45,
+    slots: 26,
+    read_rate: 620_000_000,
+    write_rate: 390_000_000,
+    flush: 600_000,
 };
 
 /// Faster than those of the matrix: the next generation.
 const FAST: Model = Model {
-    read: 30_000,
-    write: 9_000,
-    spread: 25,
-    slots: 96,
-    read_rate: 5_500_000_000,
-    write_rate: 3_500_000_000,
+    read: 22_000,
+    write: 12_000,
+    spread: 20,
+    slots: 80,
+    read_rate: 6_000_000_000,
+    write_rate: 4_200_000_000,
     flush: 10_000,
 };
 
 /// Members whose times differ much from one operation to the next.
 const UNEVEN: Model = Model {
-    read: 75_000,
-    write: 45_000,
-    spread: 70,
-    slots: 18,
-    read_rate: 1_800_000_000,
-    write_rate: 950_000_000,
+    read: 70_000,
+    write: 38_000,
+    spread: 65,
+    slots: 22,
+    read_rate: 2_000_000_000,
+    write_rate: 1_050_000_000,
     flush: 100_000,
 };
 
@@ -54,8 +54,8 @@ pub fn cells() -> Vec<Cell> {
 
 fn depths() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for depth in [10, 14, 17, 19, 23, 29, 37, 60] {
-        for threads in [1, 4, 15] {
+    for depth in [9, 11, 13, 18, 22, 31, 41, 54] {
+        for threads in [1, 5, 13] {
             let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
             cells.push(Cell::new("odd depths, 4 KiB", load));
         }
@@ -65,36 +65,36 @@ fn depths() -> Vec<Cell> {
 
 fn sizes() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (kib, blocks) in [(12, 3), (28, 7)] {
-        for depth in [3, 4, 8, 10, 13, 22] {
-            for threads in [1, 6] {
+    for (kib, blocks) in [(20, 5), (24, 6)] {
+        for depth in [2, 5, 7, 9, 14, 21] {
+            for threads in [1, 7] {
                 let load = vec![job(vec![write(1, blocks, Sequential)], threads, depth)];
                 cells.push(Cell::new(format!("{kib} KiB"), load));
             }
         }
-        for depth in [4, 15] {
-            for threads in [1, 6, 18] {
+        for depth in [3, 13] {
+            for threads in [1, 5, 17] {
                 let load = vec![job(vec![write(1, blocks, Random)], threads, depth)];
                 cells.push(Cell::new(format!("{kib} KiB at random"), load));
             }
         }
     }
-    for depth in [3, 9, 17] {
+    for depth in [5, 11, 19] {
         let sizes = vec![
-            write(4, 1, Sequential),
-            write(2, 3, Sequential),
-            write(1, 5, Sequential),
+            write(5, 1, Sequential),
+            write(3, 2, Sequential),
+            write(1, 6, Sequential),
         ];
-        cells.push(Cell::new("sizes mixed", vec![job(sizes, 2, depth)]));
+        cells.push(Cell::new("sizes mixed", vec![job(sizes, 3, depth)]));
     }
     cells
 }
 
 fn arrivals() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for jitter in [7_000, 35_000, 120_000, 300_000] {
-        for depth in [7, 19, 33] {
-            for threads in [1, 6] {
+    for jitter in [5_000, 25_000, 90_000, 220_000] {
+        for depth in [9, 21, 35] {
+            for threads in [1, 7] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let mut cell = Cell::new(format!("jitter of {} µs", jitter / 1000), load);
                 cell.load.jitter = jitter;
@@ -102,9 +102,9 @@ fn arrivals() -> Vec<Cell> {
             }
         }
     }
-    for holes in [4, 15, 35] {
-        for depth in [9, 22, 42] {
-            let load = vec![job(vec![write(1, 1, Holes(holes))], 2, depth)];
+    for holes in [6, 18, 30] {
+        for depth in [7, 19, 38] {
+            let load = vec![job(vec![write(1, 1, Holes(holes))], 3, depth)];
             cells.push(Cell::new(format!("{holes} % left out"), load));
         }
     }
@@ -113,16 +113,16 @@ fn arrivals() -> Vec<Cell> {
 
 fn mixed_streams() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for streams in [2, 3, 5, 6, 8] {
-        for depth in [14, 28, 46] {
+    for streams in [2, 3, 4, 7, 9] {
+        for depth in [18, 34, 49] {
             let alone = vec![write(1, 1, Streams(streams))];
             let name = format!("{streams} streams mixed");
-            cells.push(Cell::new(&name, vec![job(alone, 2, depth)]));
+            cells.push(Cell::new(&name, vec![job(alone, 3, depth)]));
             for (with, other) in [
-                ("writes at random", write(2, 1, Random)),
-                ("reads at random", read(2, 2, Random)),
+                ("writes at random", write(3, 1, Random)),
+                ("reads at random", read(3, 2, Random)),
             ] {
-                let mix = vec![write(5, 1, Streams(streams)), other];
+                let mix = vec![write(7, 1, Streams(streams)), other];
                 cells.push(Cell::new(
                     format!("{name} with {with}"),
                     vec![job(mix, 1, depth)],
@@ -135,18 +135,18 @@ fn mixed_streams() -> Vec<Cell> {
 
 fn members() -> Vec<Cell> {
     let loads = Loads {
-        depths: &[2, 9, 18, 34],
-        threads: &[1, 11],
+        depths: &[3, 7, 19, 29],
+        threads: &[1, 10],
         kinds: &[
             ("sequential", vec![write(1, 1, Sequential)]),
             ("random", vec![write(1, 1, Random)]),
             (
-                "42 % written",
-                vec![write(8, 1, Sequential), read(11, 1, Sequential)],
+                "52 % written",
+                vec![write(13, 1, Sequential), read(12, 1, Sequential)],
             ),
             (
-                "85 % written",
-                vec![write(17, 1, Sequential), read(3, 2, Random)],
+                "80 % written",
+                vec![write(4, 1, Sequential), read(1, 3, Random)],
             ),
         ],
     };
@@ -159,23 +159,23 @@ fn members() -> Vec<Cell> {
 
 fn shapes() -> Vec<Cell> {
     let loads = Loads {
-        depths: &[4, 11, 30, 66],
-        threads: &[1, 8],
+        depths: &[5, 13, 28, 58],
+        threads: &[1, 7],
         kinds: &[
             ("sequential", vec![write(1, 1, Sequential)]),
             (
-                "three fifths written",
-                vec![write(3, 2, Sequential), read(2, 2, Sequential)],
+                "two thirds written",
+                vec![write(2, 2, Sequential), read(1, 2, Sequential)],
             ),
         ],
     };
     loads.on_shapes(&[
-        (Level::Raid6, 4, 32),
-        (Level::Raid6, 7, 8),
-        (Level::Raid6, 11, 32),
-        (Level::Raid5, 3, 16),
-        (Level::Raid5, 4, 64),
-        (Level::Raid5, 8, 16),
+        (Level::Raid6, 4, 64),
+        (Level::Raid6, 8, 8),
+        (Level::Raid6, 10, 32),
+        (Level::Raid5, 3, 32),
+        (Level::Raid5, 4, 16),
+        (Level::Raid5, 9, 16),
     ])
 }
 
@@ -186,35 +186,35 @@ fn beside() -> Vec<Cell> {
     let loads: [(&str, Vec<Job>); 8] = [
         (
             "sequential beside random",
-            vec![sequential(4, 18), random(6, 5)],
+            vec![sequential(5, 16), random(7, 6)],
         ),
         (
             "sequential beside random",
-            vec![sequential(1, 36), random(2, 12)],
+            vec![sequential(1, 42), random(3, 10)],
         ),
         (
             "sequential beside random",
-            vec![sequential(7, 10), random(5, 4)],
+            vec![sequential(6, 9), random(4, 7)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(2, 35), sequential(6, 4)],
+            vec![sequential(3, 30), sequential(5, 3)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(1, 20), sequential(10, 2)],
+            vec![sequential(1, 26), sequential(9, 3)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(5, 21), sequential(7, 6)],
+            vec![sequential(4, 23), sequential(8, 5)],
         ),
         (
             "sequential beside reads",
-            vec![sequential(3, 24), reading(5, 4)],
+            vec![sequential(4, 22), reading(6, 5)],
         ),
         (
             "sequential beside reads",
-            vec![sequential(6, 12), reading(2, 20)],
+            vec![sequential(5, 14), reading(3, 17)],
         ),
     ];
     let cells = loads.into_iter().map(|(name, jobs)| Cell::new(name, jobs));

@@ -77,6 +77,26 @@ pub fn cells() -> Vec<Cell> {
             ));
         }
     }
+    // Few streams, and filling pays now and then: what is measured swings by chance.
+    for streams in [2, 3, 4, 6] {
+        for depth in [30, 38, 44, 52, 60] {
+            let mix = vec![write(1, 1, Streams(streams)), write(1, 1, Random)];
+            cells.push(Cell::new(
+                format!("{streams} streams mixed with as much at random"),
+                vec![job(mix, 1, depth)],
+            ));
+        }
+    }
+    // Held-out cells until one of them did worst.
+    for streams in [2, 3, 5, 6, 8] {
+        for depth in [14, 28, 46] {
+            let mix = vec![write(5, 1, Streams(streams)), write(2, 1, Random)];
+            cells.push(Cell::new(
+                format!("{streams} streams mixed with fewer at random"),
+                vec![job(mix, 1, depth)],
+            ));
+        }
+    }
     for holes in [3, 12, 40] {
         for depth in [6, 16, 36] {
             let load = vec![job(vec![write(1, 1, Holes(holes))], 4, depth)];

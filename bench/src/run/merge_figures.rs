@@ -38,6 +38,8 @@ const POLICIES: [MergePolicy; 3] = [
 /// Segments of a budget, where R is not what varies: as the paper's 1 GB of 100 GB on 64 nodes is a
 /// part of a node's.
 const SEGMENTS: u64 = 32;
+/// With larger segments a store refuses to begin.
+const FEWEST: u64 = 12;
 
 const PURPOSE: &str = "The paper's experiments with the log store, on our engine: one store on a budget C, overwritten in \
     an even load of one lifetime (every source keeps its latest 50 blocks, equal rates), Um = 0.8, as in the paper. Two \
@@ -48,6 +50,9 @@ struct Run {
     parts: Vec<Stretch>,
     /// The live share, measured at the end.
     v: f64,
+    /// The fill from which it merged: with large segments less than was set, for room is left for the
+    /// output of a merge.
+    um: f64,
     /// Live and dead shares of every segment at the end, in the order of their numbers.
     segments: Vec<(f64, f64)>,
     refused: bool,
@@ -132,6 +137,7 @@ impl Lab<'_> {
         let sealed = log.segments.iter().filter(|segment| !segment.open);
         let run = Run {
             v: log.fill.v(),
+            um: log.fill.um,
             segments: sealed
                 .map(|segment| {
                     let stat = &segment.stat;
@@ -165,14 +171,14 @@ impl Lab<'_> {
         Ok(all)
     }
 
-    /// Figure 10, and the planing formula against what is seen.
+    /// Figure 10 over all sizes that a store works with, and the planing formula against what is seen.
     fn against_r(&self) -> Result<((Figure, String), Formula)> {
         let budget = self.settings.budget << 20;
         let mut formula = Formula::default();
         let mut series = Vec::new();
         for policy in POLICIES {
             let mut points = Vec::new();
-            for parts in [4, 8, 16, 32, 64, 128] {
+            for parts in [FEWEST, 16, 24, 32, 64, 128] {
                 let load = Load {
                     segment_bytes: (budget / parts).max(64 << 10),
                     ..self.load(MIDDLE, policy)
@@ -210,7 +216,7 @@ impl Lab<'_> {
         for v in LIVE {
             let planing = planing_segment_bytes(budget, UM, v) / 2;
             let load = Load {
-                segment_bytes: planing.clamp(64 << 10, budget / 8),
+                segment_bytes: planing.clamp(64 << 10, budget / FEWEST),
                 ..self.load(v, MergePolicy::Fisherman)
             };
             points.push((v, self.run(&load)?.steady().rate()));
@@ -239,7 +245,7 @@ impl Lab<'_> {
         };
         Ok((
             figure,
-            "R is half of C(Um − V), within 64 KiB and C/8.".into(),
+            format!("R is half of C(Um − V), within 64 KiB and C/{FEWEST}."),
         ))
     }
 
@@ -397,7 +403,7 @@ struct Formula {
 
 impl Formula {
     fn says(segment_bytes: u64, budget: u64, run: &Run) -> bool {
-        segment_bytes <= planing_segment_bytes(budget, UM, run.v)
+        segment_bytes <= planing_segment_bytes(budget, run.um, run.v)
     }
 
     fn table(&self) -> Table {
@@ -406,6 +412,7 @@ impl Formula {
             &[
                 "R, MB",
                 "V",
+                "Um",
                 "C(Um − V), MB",
                 "planes by the formula",
                 "planes",
@@ -417,7 +424,10 @@ impl Formula {
             table.rows.push(vec![
                 cell(Some(*segment_bytes as f64 / 1e6)),
                 cell(Some(run.v)),
-                cell(Some(planing_segment_bytes(*budget, UM, run.v) as f64 / 1e6)),
+                cell(Some(run.um)),
+                cell(Some(
+                    planing_segment_bytes(*budget, run.um, run.v) as f64 / 1e6,
+                )),
                 yes(Formula::says(*segment_bytes, *budget, run)),
                 yes(run.is_planing()),
                 cell(Some(run.steady().blocks_written())),
@@ -431,6 +441,7 @@ impl Formula {
             json!({
                 "segment_bytes": segment_bytes,
                 "v": run.v,
+                "um": run.um,
                 "formula": Formula::says(*segment_bytes, *budget, run),
                 "planes": run.is_planing(),
                 "written": run.steady().blocks_written(),

@@ -8,7 +8,7 @@ use clap::Args;
 use seiner_engine::MergePolicy;
 use serde::Serialize;
 use serde_json::json;
-use std::time::Instant;
+use std::time::Duration;
 
 /// What `merge-rate` runs.
 #[derive(Args)]
@@ -24,14 +24,16 @@ pub struct Settings {
     policies: Vec<MergePolicy>,
 }
 
-/// The share of the budget that is stored in a turn.
+/// The share of the budget that is stored in a turn, and how long a turn lasts at most: a policy that
+/// does not keep up has writers wait.
 const TURN: f64 = 0.25;
+const TURN_PATIENCE: Duration = Duration::from_secs(30);
 
 const PURPOSE: &str = "Stores with threads of their own at V = 0.9, as fast as they take rows: rings of 50 blocks of 4 KiB, \
     rates lognormal (σ = 1), 625 segments a budget, values that do not compress, no journal. The papers' \
     policies write one log, as far as the engine lets them (two lanes), ours 32 lanes. A store that was \
-    overwritten several times and one that is empty when the round begins take turns, a quarter of the budget each. \
-    Rates are megabytes of blocks a second.";
+    overwritten several times and one that is empty when the round begins take turns, a quarter of the budget each, \
+    or half a minute, whichever is less. Rates are megabytes of blocks a second.";
 
 /// Runs it.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
@@ -85,19 +87,15 @@ fn sustain(settings: &Settings, places: &Places) -> Result<Vec<Sustained>> {
             empty: Vec::new(),
             refused: None,
         };
-        let mut full = Served::start(&load, budget, false, &places.output)?;
+        let mut full = Served::start(&load, budget, None, &places.output)?;
         let mut rounds = || -> Result<()> {
-            full.feed((budget as f64 * settings.before) as u64)?;
+            let patience = TURN_PATIENCE.mul_f64(settings.before / TURN);
+            full.feed_within(patience, (budget as f64 * settings.before) as u64)?;
             for _ in 0..ROUNDS {
-                let began = Instant::now();
-                full.feed(turn)?;
-                one.full
-                    .push(turn as f64 / began.elapsed().as_secs_f64() / 1e6);
-                let mut empty = Served::start(&load, budget, false, &places.output)?;
-                let began = Instant::now();
-                empty.feed(turn)?;
+                one.full.push(full.feed_within(TURN_PATIENCE, turn)? / 1e6);
+                let mut empty = Served::start(&load, budget, None, &places.output)?;
                 one.empty
-                    .push(turn as f64 / began.elapsed().as_secs_f64() / 1e6);
+                    .push(empty.feed_within(TURN_PATIENCE, turn)? / 1e6);
             }
             Ok(())
         };

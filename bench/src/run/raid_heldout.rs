@@ -12,7 +12,7 @@ use serde_json::json;
 pub struct Settings {}
 
 const PURPOSE: &str = "As `raid-matrix`, with loads by which merging is judged and on which it is never tuned (tuning and judging cells are \
-    separate: `matrix.rs` and `practice.rs` against `heldout.rs`): odd depths, 12 and 28 KiB, jittered arrivals, streams mixed in \
+    separate: `matrix.rs` and `practice.rs` against `heldout.rs`): odd depths, 20 and 24 KiB, jittered arrivals, streams mixed in \
     one area, holes, slower, faster and uneven members, other numbers of members and strips, different loads beside each other.";
 
 /// Runs it.

@@ -149,7 +149,8 @@ fn store(
         false => None,
     };
     let output = volume.as_ref().map_or(output, |volume| volume.path());
-    let mut store = Served::start(load, budget, true, output)?;
+    let journal = (budget / 32).clamp(64 << 10, 128 << 20);
+    let mut store = Served::start(load, budget, Some(journal), output)?;
     let folder = store.folder().to_path_buf();
     let most = AtomicU64::new(0);
     let mut points = Vec::new();
