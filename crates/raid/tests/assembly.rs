@@ -370,6 +370,25 @@ fn filling_goes_on_after_a_crash_where_it_was_on_record() {
 }
 
 #[test]
+fn a_member_that_is_said_to_be_full_is_full_after_a_crash() {
+    let mut rams = created(Level::Raid6, 5);
+    let array = assemble(&rams);
+    array.fail(2).unwrap();
+    rams[2] = Arc::new(Ram::new(MEMBER));
+    array.replace(2, rams[2].clone()).unwrap();
+    eventually("it is full", || {
+        array.status().unwrap().condition == Condition::Whole
+    });
+    drop(array);
+    let fillings = superblock(&*rams[0]).unwrap().fillings;
+    assert_eq!(fillings[2], Filling::Full);
+    let array = assemble(&rams);
+    // Two others can be done without at once.
+    array.fail(0).unwrap();
+    array.fail(1).unwrap();
+}
+
+#[test]
 fn a_spare_is_known_after_a_restart_and_takes_a_place_that_is_empty() {
     let rams = created(Level::Raid5, 4);
     let spare = Arc::new(Ram::new(MEMBER + 8192));

@@ -66,6 +66,11 @@ impl Slot {
         self.filling
     }
 
+    /// Whether this device is still there.
+    pub(super) fn holds(&self, incarnation: Incarnation) -> bool {
+        self.incarnation == incarnation && self.filling != Filling::Gone
+    }
+
     /// Which device of the place it is.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation

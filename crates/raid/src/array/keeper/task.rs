@@ -65,7 +65,7 @@ impl Keeper {
                 continue;
             };
             let slot = &mut self.slots[member];
-            let filled = Filling::Below(task.sweep.position());
+            let filled = task.filled();
             if slot.incarnation == task.incarnation
                 && slot.recorded != filled
                 && !task.sweep.is_over()
@@ -90,11 +90,7 @@ impl Keeper {
             match task.sweep.next(now) {
                 Step::Wait => return None,
                 Step::Later(at) => return Some(at),
-                Step::Over => {
-                    let mut task = self.tasks.remove(0);
-                    task.until = Some(now);
-                    self.end_task(task);
-                }
+                Step::Over => self.end_task(),
                 Step::Stripe(stripe) => {
                     let (task, chore, keeper) =
                         (task.number, task.sweep.chore, self.shared.keeper.clone());
@@ -115,18 +111,27 @@ impl Keeper {
         None
     }
 
-    pub(super) fn end_task(&mut self, task: Task) {
-        if let Chore::Rebuild(member) = task.sweep.chore {
-            let slot = &mut self.slots[member];
-            if slot.incarnation == task.incarnation && slot.filling != Filling::Gone {
-                slot.filling = match task.sweep.position() {
-                    u64::MAX => Filling::Full,
-                    position => Filling::Below(position),
-                };
-                slot.recorded = slot.filling;
-                self.members_changed = true;
+    /// The first task is over. What it filled is put on record before anybody is told that it is full: it would be filled
+    /// again after a crash otherwise.
+    fn end_task(&mut self) {
+        let first = &self.tasks[0];
+        let filled = match first.sweep.chore {
+            Chore::Rebuild(member) => Some((member, first.incarnation, first.filled())),
+            Chore::Scrub | Chore::Resync => None,
+        };
+        if let Some((member, incarnation, filled)) = filled
+            && self.slots[member].holds(incarnation)
+        {
+            self.slots[member].recorded = filled;
+            self.members_changed = true;
+            self.put_on_record();
+            // It may have failed at that.
+            if self.slots[member].holds(incarnation) {
+                self.slots[member].filling = filled;
             }
         }
+        let mut task = self.tasks.remove(0);
+        task.until = Some(self.now());
         self.past
             .retain(|past| past.sweep.chore != task.sweep.chore);
         self.past.push(task);
@@ -134,6 +139,14 @@ impl Keeper {
 }
 
 impl Task {
+    /// What the member has that it fills.
+    fn filled(&self) -> Filling {
+        match self.sweep.position() {
+            u64::MAX => Filling::Full,
+            position => Filling::Below(position),
+        }
+    }
+
     pub(super) fn status(&self, now: Nanos) -> TaskStatus {
         let failures = self
             .sweep
