@@ -92,7 +92,7 @@ impl Values {
     /// Rows of each source from which it is measured how many bytes a row takes.
     fn probe_rows(self, block_bytes: u32) -> usize {
         match self {
-            Values::Floats | Values::Fractions => PROBE_ROWS,
+            Values::Floats | Values::Fractions => PROBE_ROWS.max(block_bytes as usize / 2),
             Values::Texts(bytes) => 5 * (block_bytes / bytes) as usize,
         }
     }
@@ -283,6 +283,8 @@ pub struct Running {
     clock: SimClock,
     /// Time between rows, ns.
     step: i64,
+    /// When the next row was measured.
+    time: i64,
     feed: Feed,
     decided: i64,
     _folder: tempfile::TempDir,
@@ -303,6 +305,7 @@ impl Running {
         let feed = Feed::new(load, &engine)?;
         Ok(Running {
             load: load.clone(),
+            time: clock.now(),
             engine,
             clock,
             step: 1_000_000_000 / ROWS_A_SECOND as i64,
@@ -339,9 +342,16 @@ impl Running {
     /// Answers how many rows there were.
     fn batch(&mut self) -> Result<usize> {
         let rows = self.load.values.batch();
-        let now = self.clock.now();
-        self.clock.advance(rows as u64 * self.step as u64);
-        match self.feed.batch(&self.engine, now, self.step) {
+        let span = rows as i64 * self.step;
+        // Rows that are kept by their number come as evenly as ever, however long a writer waited: with gaps in
+        // their times they would take more bytes, and the longer writers waited, the more would be alive.
+        let time = match self.load.lives {
+            Lives::Rings { .. } => self.time,
+            Lives::Ages { .. } => self.clock.now(),
+        };
+        self.time += span;
+        self.clock.advance(span as u64);
+        match self.feed.batch(&self.engine, time, self.step) {
             Ok(()) => {}
             Err(error @ Error::Full { .. }) => {
                 return Err(error).with_context(|| format!("{:?}", self.load));

@@ -30,15 +30,17 @@ impl Fill {
         share(self.live, self.budget)
     }
 
-    /// Hunger, `H = (U − Um)/(1 − Um)` (*Riak*, the fisherman): not above 0 while there is no need
-    /// to merge, 1 when the store is full.
+    /// Hunger, `H = (U − Um)/(Uw − Um)` (*Riak*, the fisherman): not above 0 while there is no need
+    /// to merge, 1 when writers have no room left. The paper's store is full at 1, ours at `Uw`, for
+    /// writers leave the reserve alone: a policy that waits for a hunger of 1 would wait for ever.
     pub fn hunger(&self) -> f64 {
         self.hunger_at(self.used)
     }
 
     /// Hunger if so many bytes were used.
     pub fn hunger_at(&self, used: u64) -> f64 {
-        (share(used, self.budget) - self.um) / (1.0 - self.um).max(f64::EPSILON)
+        let full = share(self.budget.saturating_sub(self.reserved), self.budget);
+        (share(used, self.budget) - self.um) / (full - self.um).max(f64::EPSILON)
     }
 
     /// What may still be written for as long as nothing is freed: a merge's output must fit.
@@ -132,8 +134,8 @@ mod tests {
             um: 0.8,
         };
         assert!(close(fill.u(), 0.9) && close(fill.v(), 0.7));
-        assert!(close(fill.hunger(), 0.5));
-        assert!(close(fill.hunger_at(800), 0.0));
+        assert!(close(fill.hunger(), 0.625));
+        assert!(close(fill.hunger_at(800), 0.0) && close(fill.hunger_at(960), 1.0));
         assert_eq!(
             (fill.room(), fill.room_for_writers(), fill.excess()),
             (100, 60, 100)

@@ -36,7 +36,7 @@ export class Log {
   private readonly used = fact('Used', 'Segments, journal, everything in the data directory, and what is reserved');
   private readonly live = fact('Live', 'Blocks that a query can still reach');
   private readonly budget = fact('Budget', 'Um is the share of it at which merging begins');
-  private readonly hunger = fact('Hunger H', '(U − Um)/(1 − Um): nothing is merged up to 0, the store is full at 1');
+  private readonly hunger = fact('Hunger H', '(U − Um)/(Uw − Um), Uw the share that writers may use: nothing is merged up to 0, writers have no room left at 1');
   private readonly state = fact('Now');
   private readonly size = fact('Segments R', 'The bytes of a segment');
   private readonly bound = fact('C(Um − V)', 'Up to this R segments of one lifetime die whole');

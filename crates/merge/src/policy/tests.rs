@@ -101,29 +101,44 @@ fn cost_benefit_weighs_age() {
 fn the_fisherman_follows_hunger_and_what_he_ate() {
     let segments = segments();
     let mut fisherman = Fisherman::new(0.5);
-    // 850 after the drop: H = 0.25. He ate one wholly dead: ewma = 1, Dm = min(0.75, 1).
-    let decision = fisherman.choose(&view(&segments, 950));
-    assert!((decision.why.least_dead_share.unwrap() - 0.75).abs() < 1e-9);
+    // 820 after the drop: H = 0.2. He ate one wholly dead: ewma = 1, Dm = min(0.8, 1).
+    let decision = fisherman.choose(&view(&segments, 920));
+    assert!((decision.why.least_dead_share.unwrap() - 0.8).abs() < 1e-9);
     assert_eq!(decision.why.average_dead_share, Some(1.0));
     assert_eq!(
         (decision.drop.as_slice(), merged(&decision)),
         (&[2][..], vec![])
     );
-    // H = 0.525 without anything dead: Dm = 0.475, and all with D above it are taken.
+    // H = 0.52 without anything dead: Dm = 0.48, and all with D above it are taken.
     let living: Vec<SegmentStat> = segments
         .iter()
         .copied()
         .filter(|one| one.number != 2)
         .collect();
-    let decision = fisherman.choose(&view(&living, 905));
+    let decision = fisherman.choose(&view(&living, 852));
     assert_eq!(merged(&decision), [3, 4]);
     // ewma: 1 → 0.8 → 0.65; three eaten.
     assert!((fisherman.memory().average_dead_share - 0.65).abs() < 1e-9);
     assert_eq!(fisherman.memory().eaten, 3);
     // Little hunger: the average decides. Dm = min(1 − 0.1, 0.65).
-    let decision = fisherman.choose(&view(&living, 820));
+    let decision = fisherman.choose(&view(&living, 810));
     assert!((decision.why.least_dead_share.unwrap() - 0.65).abs() < 1e-9);
     assert_eq!(merged(&decision), []);
+}
+
+#[test]
+fn the_fisherman_eats_what_there_is_when_writers_have_no_room() {
+    // Writers stop at 900. All that is dead is spread thinly.
+    let segments: Vec<SegmentStat> = (1..=9)
+        .map(|number| segment(number, 10, 100, Death::Never))
+        .collect();
+    let mut fisherman = Fisherman::default();
+    fisherman.recall(Memory {
+        average_dead_share: 0.5,
+        eaten: 100,
+    });
+    assert_eq!(merged(&fisherman.choose(&view(&segments, 860))), []);
+    assert!(!merged(&fisherman.choose(&view(&segments, 900))).is_empty());
 }
 
 #[test]
