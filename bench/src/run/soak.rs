@@ -35,7 +35,7 @@ pub struct Settings {
 }
 
 /// Um.
-const MERGE_FROM: f64 = 0.97;
+const MERGE_FROM: f64 = 0.96;
 /// Rows and blocks are so large that the disk has to work more than the processor.
 const TEXT_BYTES: u32 = 8192;
 const BLOCK_BYTES: u32 = 64 << 10;
