@@ -24,7 +24,7 @@ const STARTED: f64 = 32_768.0;
 const REPLAYED: u64 = 786_432;
 const REPLAYED_EACH: std::ops::RangeInclusive<u64> = 24..=2000;
 /// Starts of which the quickest counts: whatever else the machine does makes them slower only.
-const STARTS: usize = 3;
+pub const STARTS: usize = 3;
 /// Sources whose first block is filled to learn what a row takes, and the bytes of that block.
 const FILLED: u64 = 8;
 const FILLED_BYTES: u32 = 16_384;

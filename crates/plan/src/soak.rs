@@ -2,7 +2,7 @@
 //! it goes, with everything that is per sensor kept and everything that is shared scaled down. What it
 //! did is set beside what was forecast.
 
-use crate::calibration::Calibration;
+use crate::calibration::{Calibration, STARTS};
 use crate::demand::{Demand, Lifetime};
 use crate::forecast::{Choice, Forecast, Start};
 use crate::load::Load;
@@ -214,9 +214,23 @@ pub fn run(
     })
 }
 
-/// Opens a store whose last owner was dropped without closing it, which leaves on disk what a killed one
-/// leaves: its threads may still be ending their work. Answers the processor time of the start, s.
+/// Starts a store a few times whose last owner was dropped without closing it, which leaves on disk what a killed
+/// one leaves. Answers the last one, and the processor time of the quickest start, s: as the planner's own trial
+/// does, for others compute on the machine at the same time.
 fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(Arc<Engine>, f64)> {
+    let mut quickest = f64::INFINITY;
+    let mut last = None;
+    for _ in 0..STARTS {
+        drop(last.take());
+        let (engine, took_s) = open_when_let_go(directory, options)?;
+        quickest = quickest.min(took_s);
+        last = Some(engine);
+    }
+    Ok((last.expect("one start at least"), quickest))
+}
+
+/// Opens a store when the threads of its last owner have ended their work; answers the processor time, s.
+fn open_when_let_go(directory: &Path, options: &Options) -> anyhow::Result<(Arc<Engine>, f64)> {
     const TRIES: usize = 500;
     for _ in 0..TRIES {
         let began = processor_s();
