@@ -57,9 +57,9 @@ pub enum Failure {
     /// The array is being stopped, or has been.
     #[error("the array has been stopped; assemble it again")]
     Stopped,
-    /// A power cut may have left syndromes that do not fit, and data are lost that they would have to give back.
+    /// Syndromes may not fit, after a power cut or before the first sync, and data are lost that they would have to give back.
     #[error(
-        "stripe {stripe}: a power cut came while it was written, and a member is lost; write it whole, or restore from a copy"
+        "stripe {stripe}: a member is lost, and a power cut came while it was written, or it was never synced since the array was created; write it whole, or restore from a copy"
     )]
     Doubtful {
         /// The stripe.
