@@ -35,15 +35,13 @@ const TURN: f64 = 0.25;
 struct Contest {
     name: &'static str,
     load: fn(u64, MergePolicy) -> Load,
-    policies: &'static [MergePolicy],
 }
 
-const ALL: &[MergePolicy] = &[
+const ALL: [MergePolicy; 3] = [
     MergePolicy::Patient,
     MergePolicy::Fifo,
     MergePolicy::Fisherman,
 ];
-const ONE: &[MergePolicy] = &[MergePolicy::Patient];
 const PLANING: &str = "one lifetime, V = 0.7";
 const MIXED: &str = "five lifetimes, 1 h to 1 y, V = 0.7";
 const S1_V8: &str = "rings, σ = 1, V = 0.8";
@@ -54,28 +52,23 @@ const CONTESTS: [Contest; 5] = [
     Contest {
         name: PLANING,
         load: |budget, policy| Load::ages(budget, 0.7, 1, 1.0, policy),
-        policies: ALL,
     },
     Contest {
         name: MIXED,
         // An hour times this to the fourth is a year.
         load: |budget, policy| Load::ages(budget, 0.7, 5, 9.675, policy),
-        policies: ONE,
     },
     Contest {
         name: S1_V8,
         load: |budget, policy| Load::rings(budget, 0.8, 1.0, policy),
-        policies: ALL,
     },
     Contest {
         name: S1_V9,
         load: |budget, policy| Load::rings(budget, 0.9, 1.0, policy),
-        policies: ALL,
     },
     Contest {
         name: S05_V9,
         load: |budget, policy| Load::rings(budget, 0.9, 0.5, policy),
-        policies: ALL,
     },
 ];
 
@@ -130,8 +123,8 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 fn hold(contest: &Contest, settings: &Settings, places: &Places) -> Result<Vec<Measured>> {
     let budget = settings.budget << 20;
     let mut stores = Vec::new();
-    let wanted = |policy: &&MergePolicy| settings.policies.contains(policy);
-    for &policy in contest.policies.iter().filter(wanted) {
+    let wanted = |policy: &MergePolicy| settings.policies.contains(policy);
+    for policy in ALL.into_iter().filter(wanted) {
         let load = (contest.load)(budget, policy);
         let measured = Measured {
             workload: contest.name,
