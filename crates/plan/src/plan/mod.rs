@@ -404,11 +404,13 @@ mod tests {
 
     #[test]
     fn an_index_that_does_not_fit_into_memory_is_told() {
-        let plan = plan(&Demand {
+        let demand = Demand {
             ram: GIB,
             lifetimes: Lifetime::of_all(20.0 * 365.0 * DAY_S),
             ..a_million()
-        });
+        };
+        // Not as tried out: on a busy machine an entry of the index may seem to take no time at all.
+        let plan = plan_with_replay(&demand, 1e-6);
         assert!(
             plan.obstacles
                 .iter()
