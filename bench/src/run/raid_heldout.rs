@@ -25,7 +25,7 @@ pub fn run(_: &Settings, places: &Places) -> Result<()> {
     let outcomes = outcome::measure(heldout::cells());
     report.tables.push(outcome::groups("by group", &outcomes));
     report.tables.push(outcome::worst_cells(&outcomes, 12));
-    report.checks = outcome::checks("held-out cells", &outcomes, 0.95);
+    report.checks = outcome::checks("held-out cells", &outcomes, Some(0.95));
     report.measured = json!(outcomes.iter().map(Outcome::json).collect::<Vec<_>>());
     report.finish(places)
 }

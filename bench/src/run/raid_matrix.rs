@@ -69,8 +69,8 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
 }
 
 fn checks(outcomes: &[Outcome], others: &[Outcome], parity: &[(usize, usize, f64)]) -> Vec<Check> {
-    let mut checks = outcome::checks("matrix", outcomes, 0.97);
-    checks.extend(outcome::checks("other cells", others, 0.95));
+    let mut checks = outcome::checks("matrix", outcomes, Some(0.97));
+    checks.extend(outcome::checks("other cells", others, None));
     checks.push(parity_check(parity));
     checks
 }
