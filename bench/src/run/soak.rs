@@ -82,8 +82,8 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         let version = peer.version()?;
         report.versions.insert(peer.name().to_string(), version);
     }
-    let budget = settings.volume << 20;
     let load = load(settings, !peers.is_empty());
+    let budget = load.budget;
     let folder = tempfile::tempdir_in(&places.output)?;
     let own = store(
         settings,

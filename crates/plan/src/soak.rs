@@ -2,7 +2,7 @@
 //! it goes, with everything that is per sensor kept and everything that is shared scaled down. What it
 //! did is set beside what was forecast.
 
-use crate::calibration::{Calibration, STARTS};
+use crate::calibration::{Calibration, quickest_start};
 use crate::demand::{Demand, Lifetime};
 use crate::forecast::{Choice, Forecast, Start};
 use crate::load::Load;
@@ -153,7 +153,7 @@ pub fn run(
     feed((forecast.rows * LAST_BLOCK).ceil() as u64)?;
     engine.commit()?;
     drop(engine);
-    let (engine, restart_s) = open_after_crash(directory, &options)?;
+    let (restart_s, engine) = quickest_start(|| open_after_crash(directory, &options))?;
     let recovery = engine.recovery();
     let journal_rows = (recovery.rows_replayed + recovery.rows_skipped) as f64;
     let start = Start {
@@ -214,23 +214,9 @@ pub fn run(
     })
 }
 
-/// Starts a store a few times whose last owner was dropped without closing it, which leaves on disk what a killed
-/// one leaves. Answers the last one, and the processor time of the quickest start, s: as the planner's own trial
-/// does, for others compute on the machine at the same time.
-fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(Arc<Engine>, f64)> {
-    let mut quickest = f64::INFINITY;
-    let mut last = None;
-    for _ in 0..STARTS {
-        drop(last.take());
-        let (engine, took_s) = open_when_let_go(directory, options)?;
-        quickest = quickest.min(took_s);
-        last = Some(engine);
-    }
-    Ok((last.expect("one start at least"), quickest))
-}
-
-/// Opens a store when the threads of its last owner have ended their work; answers the processor time, s.
-fn open_when_let_go(directory: &Path, options: &Options) -> anyhow::Result<(Arc<Engine>, f64)> {
+/// Opens a store whose last owner was dropped without closing it, which leaves on disk what a killed one
+/// leaves: its threads may still be ending their work. Answers the processor time of the start, s, and the store.
+fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(f64, Arc<Engine>)> {
     const TRIES: usize = 500;
     for _ in 0..TRIES {
         let began = processor_s();
@@ -238,7 +224,10 @@ fn open_when_let_go(directory: &Path, options: &Options) -> anyhow::Result<(Arc<
             Err(error) if error.to_string().contains("in use") => {
                 std::thread::sleep(Duration::from_millis(10));
             }
-            done => return Ok((done?, processor_s() - began)),
+            done => {
+                let engine = done?;
+                return Ok((processor_s() - began, engine));
+            }
         }
     }
     anyhow::bail!("the directory was not let go")
