@@ -101,7 +101,8 @@ def test_every_store_is_written(lab, tmp_path):
 def test_the_highest_rate_is_searched(lab, tmp_path):
     done = lab("write", "disk", "--profile", "toy", "--paced", "--store", "files", "--sensors", "10", "--out", "w")
     assert done.returncode == 0, done.stderr
-    (cell,) = check_report(tmp_path / "w")["cells"]
+    sequential, cell = check_report(tmp_path / "w")["cells"]
+    assert sequential["name"] == "one file in sequence"
     assert cell["figures"]["sustained MB/s"] >= 0
     (trials,) = [line for line in cell["lines"] if line["name"] == "passed at MB/s"]
     assert len(trials["points"]) == 6
@@ -265,7 +266,7 @@ def test_processes_write_instead_of_threads(lab, tmp_path):
     done = lab(*tell, "--store", "files", "--store", "log", "--out", "w")
     assert done.returncode == 0, done.stderr
     results = check_report(tmp_path / "w")
-    (cell,) = results["cells"]
+    _, cell = results["cells"]
     assert cell["settings"]["processes"] is True and cell["settings"]["M"] == 3
     assert cell["figures"]["MB/s"] > 0 and cell["figures"]["laps"] >= 1
     assert [one["name"] for one in results["missing"]] == ["log"]
@@ -342,7 +343,7 @@ def test_block_operations_of_a_store_in_a_guest(guest, tmp_path):
     assert done.returncode == 0, done.stderr
     results = check_report(tmp_path / "w")
     assert results["backend"] == "guest"
-    (cell,) = results["cells"]
+    _, cell = results["cells"]
     assert cell["figures"]["K_wa"] > 0.5
     assert not [note for note in cell["notes"] if "Types of block operations" in note]
     assert sum(of["bytes"] for kind, of in cell["blocks"]["types"].items() if kind.startswith("W")) > 0

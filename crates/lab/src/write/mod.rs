@@ -29,6 +29,8 @@ pub const SAMPLE_BYTES: u64 = 16;
 const FILL: f64 = 0.9;
 /// C in a guest, unless it is chosen.
 const GUEST_ROOM: u64 = 512 << 20;
+/// Pieces in which one file is written to learn the sequential rate, bytes: smaller ones measure what opening costs.
+pub const SEQUENTIAL_PIECE: u64 = 1 << 20;
 /// Rates tried by the paced test after the first.
 pub const TRIALS: usize = 6;
 
@@ -221,6 +223,14 @@ impl Write {
         self.room_bytes + (self.room_bytes >> 3) + (64 << 20)
     }
 
+    /// What all others are compared with: one file, in large pieces.
+    fn sequential(&self) -> Task {
+        Task {
+            name: "one file in sequence".to_string(),
+            ..self.task(Kind::Files, 1, SEQUENTIAL_PIECE)
+        }
+    }
+
     /// Every cell, and those that would not fit.
     fn tasks(&self) -> (Vec<Task>, Vec<Missing>) {
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
@@ -256,6 +266,9 @@ impl Write {
                     }
                 }
             }
+        }
+        if !tasks.is_empty() && self.rotate_at(1) >= 2 * SEQUENTIAL_PIECE {
+            tasks.insert(0, self.sequential());
         }
         (tasks, missing)
     }
@@ -494,6 +507,7 @@ mod tests {
             tasks.iter().filter(|task| files(&task.name)).count() + missing.len(),
             81
         );
+        assert_eq!(tasks[0].name, "one file in sequence");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The report of the write test: shaped like the first paper's figures 2 to 8.
 
-use super::{Kind, Write};
+use super::{Kind, SEQUENTIAL_PIECE, Write};
 use crate::blocks::tables;
 use crate::papers;
 use crate::report::figure::{Axis, Figure, Series, plain};
@@ -29,6 +29,9 @@ fn kind(cell: &Cell) -> Option<Kind> {
 /// What the legend calls a cell's line.
 fn label(cell: &Cell) -> String {
     match (kind(cell), cell.number("B")) {
+        (Some(Kind::Files), Some(portion)) if portion == SEQUENTIAL_PIECE as f64 => {
+            "one file in sequence".to_string()
+        }
         (Some(Kind::Files), Some(portion)) => format!("files B={}K", plain(portion / 1024.0)),
         (Some(kind), _) => kind.name().to_string(),
         _ => String::new(),
@@ -105,7 +108,7 @@ fn by_sensors(results: &Results) -> Figure {
     }
 }
 
-/// The rate of one file, which is what this disk could take.
+/// The best rate of one file, which is what this disk could take.
 fn sequential(results: &Results) -> Option<f64> {
     let single = results
         .cells
@@ -130,8 +133,8 @@ fn by_share(results: &Results) -> Figure {
     };
     Figure::Lines {
         title: "Share of the sequential rate".to_string(),
-        caption: "100 % is what files reach on the same disk with one file (F = 1). The paper's file store keeps 0.5 to 20 % \
-                  of it with a million files and B = 4K."
+        caption: "100 % is what one file reaches on the same disk at the best, portions of 1 MiB among them. The paper's file \
+                  store keeps 0.5 to 20 % of it with a million files and B = 4K."
             .to_string(),
         x: Axis::log("sensors"),
         y: Axis::linear("% of the rate of one file"),
@@ -163,10 +166,13 @@ fn by_portion(results: &Results) -> Figure {
     };
     let mut series = lines(results, "B", name, rate);
     series.retain(|line| line.points.len() > 1);
+    for (portion, _) in series.iter_mut().flat_map(|line| &mut line.points) {
+        *portion /= 1024.0;
+    }
     Figure::Lines {
         title: "Files: rate against the size of portions".to_string(),
         caption: String::new(),
-        x: Axis::log("B, bytes"),
+        x: Axis::log("B, KiB"),
         y: Axis::log("MB/s"),
         series,
     }
@@ -212,7 +218,7 @@ pub fn remarks(settings: &Write, results: &Results) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(single) = sequential(results) {
         remarks.push(format!(
-            "One file takes {} MB/s here: the sequential rate.",
+            "One file takes {} MB/s here in large pieces: the sequential rate.",
             plain(single)
         ));
         for cell in results
