@@ -155,7 +155,8 @@ pub fn run(
     drop(engine);
     let (restart_s, engine) = quickest_start(|| open_after_crash(directory, &options))?;
     let recovery = engine.recovery();
-    let journal_rows = (recovery.rows_replayed + recovery.rows_skipped) as f64;
+    let journal_rows = recovery.rows_replayed as f64;
+    let skipped_rows = recovery.rows_skipped as f64;
     let start = Start {
         sensors: demand.sensors,
         segments: recovery.segments as f64,
@@ -165,7 +166,8 @@ pub fn run(
             .map(|segment| segment.blocks)
             .sum::<u64>() as f64,
         journal_rows,
-        journal_blocks: journal_rows / forecast.rows,
+        skipped_rows,
+        journal_blocks: (journal_rows + skipped_rows) / forecast.rows,
     };
     // Segments that were filled while measuring; a small store has filled none, and all count.
     engine.settle()?;
