@@ -29,7 +29,7 @@ const MOST_REPLAYED: u64 = 8 << 20;
 /// Blocks of a source in the trial of the index.
 const INDEXED: u64 = 16;
 /// Starts of which the quickest counts: whatever else the machine does makes them slower only.
-const STARTS: usize = 3;
+const STARTS: usize = 5;
 /// B of trials whose rows stay in buffers.
 const BUFFERED_BYTES: u32 = 65_536;
 /// Sources whose first block is filled to learn what a row takes, and the bytes of that block.

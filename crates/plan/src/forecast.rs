@@ -14,6 +14,8 @@ pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 /// The share of the journal that is full when sources that pin its oldest files are sealed: sealing
 /// begins at three quarters and goes through all sources while the next files fill.
 pub const JOURNAL_FILL: f64 = 0.7;
+/// Sources that are sealed last have so many times the mean's rows by then.
+const JOURNAL_SPREAD: f64 = 1.1;
 /// Buffers that reach what the budget leaves them are sealed down to this share of it.
 const BUFFER_FILL: f64 = 0.875;
 /// They stand in between on average.
@@ -109,6 +111,7 @@ impl Forecast {
     /// Computes it.
     pub fn make(demand: &Demand, calibration: &Calibration, choice: &Choice) -> Forecast {
         let (rows, bound) = rows_of_a_block(demand, calibration, choice);
+        let fullest = fullest_rows(rows, bound);
         let disk_row = calibration.disk_row(rows);
         let journal_row = calibration.journal_row(rows);
         let per_s = demand.rows_per_s();
@@ -140,7 +143,7 @@ impl Forecast {
             bound,
             disk_row,
             journal_row,
-            memory: memory(demand, calibration, rows, blocks * INDEX_ENTRY).min(choice.memory),
+            memory: memory(demand, calibration, fullest, blocks * INDEX_ENTRY).min(choice.memory),
             blocks,
             index_bytes: blocks * INDEX_ENTRY,
             kept_bytes,
@@ -213,7 +216,15 @@ impl Start {
     }
 }
 
-/// Memory in use when blocks have so many rows and their index takes so much, bytes. Sources of one rate
+/// The most rows of a buffer where blocks have so many on average.
+fn fullest_rows(rows: f64, bound: Bound) -> f64 {
+    match bound {
+        Bound::Journal => rows * JOURNAL_SPREAD,
+        Bound::Block | Bound::Memory => rows,
+    }
+}
+
+/// Memory in use when the fullest buffers have so many rows and the index takes so much, bytes. Sources of one rate
 /// that were started together fill together, so that all buffers are full at the same time.
 fn memory(demand: &Demand, calibration: &Calibration, rows: f64, index_bytes: f64) -> f64 {
     let buffer = calibration.held_buffer_bytes(rows, demand.fields);
@@ -223,7 +234,8 @@ fn memory(demand: &Demand, calibration: &Calibration, rows: f64, index_bytes: f6
 /// The memory with which buffers never end for want of it: as [`memory`], with what the engine keeps free
 /// of it, bytes.
 pub fn ample_memory(demand: &Demand, calibration: &Calibration, forecast: &Forecast) -> f64 {
-    let buffer = calibration.held_buffer_bytes(forecast.rows, demand.fields) / BUFFER_FILL;
+    let rows = fullest_rows(forecast.rows, forecast.bound);
+    let buffer = calibration.held_buffer_bytes(rows, demand.fields) / BUFFER_FILL;
     FIXED_MEMORY + forecast.index_bytes + demand.sensors * (calibration.source_bytes + buffer)
 }
 
