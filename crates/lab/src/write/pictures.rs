@@ -162,7 +162,8 @@ fn amplification(results: &Results) -> Figure {
 fn by_portion(results: &Results) -> Figure {
     let name = |cell: &Cell| {
         let sensors = cell.number("F")?;
-        (kind(cell) == Some(Kind::Files)).then(|| format!("F={}", plain(sensors)))
+        let is_sequential = cell.number("B") == Some(SEQUENTIAL_PIECE as f64);
+        (kind(cell) == Some(Kind::Files) && !is_sequential).then(|| format!("F={}", plain(sensors)))
     };
     let mut series = lines(results, "B", name, rate);
     series.retain(|line| line.points.len() > 1);
