@@ -44,7 +44,7 @@ const PAGE: f64 = 65_536.0;
 const GROWN: u64 = 4096;
 const GROWN_SLOT: f64 = 256.0;
 /// Rows that such a slot holds at the least.
-const GROWN_ROWS: f64 = 8.0;
+const GROWN_ROWS: f64 = 64.0;
 /// What is remembered of the second and each later field between two rows, bytes.
 const STATE_BYTES: f64 = 10.0;
 
