@@ -29,8 +29,10 @@ pub const SAMPLE_BYTES: u64 = 16;
 const FILL: f64 = 0.9;
 /// C in a guest, unless it is chosen.
 const GUEST_ROOM: u64 = 512 << 20;
-/// Pieces in which one file is written to learn the sequential rate, bytes: smaller ones measure what opening costs.
-pub const SEQUENTIAL_PIECE: u64 = 1 << 20;
+/// The cell that tells the sequential rate, and the pieces in which it is written, bytes: smaller ones measure what
+/// opening costs.
+pub const SEQUENTIAL: &str = "one file in sequence";
+const SEQUENTIAL_PIECE: u64 = 1 << 20;
 /// Rates tried by the paced test after the first.
 pub const TRIALS: usize = 6;
 
@@ -226,7 +228,7 @@ impl Write {
     /// What all others are compared with: one file, in large pieces.
     fn sequential(&self) -> Task {
         Task {
-            name: "one file in sequence".to_string(),
+            name: SEQUENTIAL.to_string(),
             ..self.task(Kind::Files, 1, SEQUENTIAL_PIECE)
         }
     }

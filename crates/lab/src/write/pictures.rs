@@ -1,6 +1,6 @@
 //! The report of the write test: shaped like the first paper's figures 2 to 8.
 
-use super::{Kind, SEQUENTIAL_PIECE, Write};
+use super::{Kind, SEQUENTIAL, Write};
 use crate::blocks::tables;
 use crate::papers;
 use crate::report::figure::{Axis, Figure, Series, plain};
@@ -29,9 +29,7 @@ fn kind(cell: &Cell) -> Option<Kind> {
 /// What the legend calls a cell's line.
 fn label(cell: &Cell) -> String {
     match (kind(cell), cell.number("B")) {
-        (Some(Kind::Files), Some(portion)) if portion == SEQUENTIAL_PIECE as f64 => {
-            "one file in sequence".to_string()
-        }
+        _ if cell.name == SEQUENTIAL => SEQUENTIAL.to_string(),
         (Some(Kind::Files), Some(portion)) => format!("files B={}K", plain(portion / 1024.0)),
         (Some(kind), _) => kind.name().to_string(),
         _ => String::new(),
@@ -162,8 +160,8 @@ fn amplification(results: &Results) -> Figure {
 fn by_portion(results: &Results) -> Figure {
     let name = |cell: &Cell| {
         let sensors = cell.number("F")?;
-        let is_sequential = cell.number("B") == Some(SEQUENTIAL_PIECE as f64);
-        (kind(cell) == Some(Kind::Files) && !is_sequential).then(|| format!("F={}", plain(sensors)))
+        (kind(cell) == Some(Kind::Files) && cell.name != SEQUENTIAL)
+            .then(|| format!("F={}", plain(sensors)))
     };
     let mut series = lines(results, "B", name, rate);
     series.retain(|line| line.points.len() > 1);
