@@ -191,7 +191,10 @@ def test_an_interrupted_run_leaves_nothing_and_continues(lab, tmp_path):
     arguments = ["disk", "disk", "--profile", "toy", "--sustained", "0.2", "--seconds", "2", "--out", "a"]
     process = start(tmp_path, *arguments)
     time.sleep(1)
+    # `timeout` and `make` send what they get to the process and to its group: one wish in two signals.
     process.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
     _, told = process.communicate(timeout=30)
     assert process.returncode == 1, told
     assert "lab run a" in told

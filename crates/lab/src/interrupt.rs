@@ -1,12 +1,21 @@
 //! The user's wish to stop, asked for between two pieces of work.
 //!
-//! The first SIGINT or SIGTERM sets a flag, so that everything created can be removed; the second
-//! ends the process at once, and the registry puts things in order at the next start.
+//! The first SIGINT or SIGTERM sets a flag, so that everything created can be removed. One that comes
+//! later ends the process at once, and the registry puts things in order at the next start.
 
 use crate::error::{Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Signals within this time of the first are the same wish: `timeout` and `make` send the one that
+/// they got to the process and to its group.
+const SAME_WISH: Duration = Duration::from_secs(1);
+/// The status of a process that was told to stop.
+const STOPPED: i32 = 130;
 
 /// Whether the user wants to stop. Cheap to clone and to ask.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +27,19 @@ impl Interrupt {
     /// # Errors
     /// When the system refuses handlers.
     pub fn listen() -> Result<Interrupt> {
-        let flag = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            signal_hook::flag::register_conditional_shutdown(signal, 130, flag.clone())?;
-            signal_hook::flag::register(signal, flag.clone())?;
-        }
-        Ok(Interrupt(flag))
+        let interrupt = Interrupt::default();
+        let heard = interrupt.clone();
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        std::thread::spawn(move || {
+            let mut first: Option<Instant> = None;
+            for _ in signals.forever() {
+                heard.set();
+                if first.get_or_insert_with(Instant::now).elapsed() > SAME_WISH {
+                    low_level::exit(STOPPED);
+                }
+            }
+        });
+        Ok(interrupt)
     }
 
     /// Whether to stop.
