@@ -155,9 +155,8 @@ impl Experiment for Files {
                         ("kind".to_string(), json!(kind)),
                         ("options".to_string(), json!(options)),
                     ]),
-                    estimate_s: self.runs as f64 * (self.mixed_bytes + self.large_bytes) as f64
-                        / 40e6
-                        + 3.0,
+                    estimate_s: self.runs as f64
+                        * (5.0 + (self.mixed_bytes + self.large_bytes) as f64 / 100e6),
                 }),
             }
         }

@@ -92,6 +92,16 @@ pub struct Plan {
     pub place: Option<Place>,
 }
 
+impl Plan {
+    /// The same with estimates for its backend, where they were made for this computer.
+    pub fn paced(mut self) -> Plan {
+        for task in &mut self.tasks {
+            task.estimate_s *= self.backend.pace();
+        }
+        self
+    }
+}
+
 /// What every experiment can do.
 pub trait Experiment {
     /// Looks at settings and machine before anything is created.

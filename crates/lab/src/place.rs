@@ -135,8 +135,9 @@ impl Place {
     /// # Errors
     /// When there is nothing at `path`.
     pub fn find(path: &Path) -> anyhow::Result<Place> {
-        let path =
-            fs::canonicalize(path).with_context(|| format!("{} is not there", path.display()))?;
+        let path = fs::canonicalize(path).with_context(|| {
+            format!("{} is not there; make it, or name what is", path.display())
+        })?;
         let metadata = fs::metadata(&path)?;
         if metadata.file_type().is_block_device() {
             return Ok(Place {

@@ -77,7 +77,7 @@ impl Bench {
 /// A refusal before anything is created, an interruption, or what failed. Cells that were measured
 /// are kept in any case.
 pub fn run(job: &Job, directory: &Path, interrupt: &Interrupt) -> Result<Results> {
-    let plan = job.work.experiment().plan(job)?;
+    let plan = job.work.experiment().plan(job)?.paced();
     let done = begin(job, directory)?;
     let registry = Registry::open(&state_directory()?)?;
     let bench = Bench {

@@ -49,6 +49,11 @@ impl Shape {
         }
     }
 
+    /// The mean size of its files, bytes, but for those that would be too large.
+    pub fn mean(self) -> f64 {
+        self.median as f64 * (self.spread * self.spread / 2.0).exp()
+    }
+
     /// The sizes of its files.
     fn sizes(self, seed: u64) -> Vec<u64> {
         let mut dice = Dice::new(seed);
@@ -264,5 +269,8 @@ mod tests {
         sizes.sort_unstable();
         let median = sizes[sizes.len() / 2];
         assert!((500..1000).contains(&median), "{median}");
+        let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
+        let foretold = Shape::small(4 << 20).mean();
+        assert!((0.9..1.1).contains(&(mean / foretold)), "{mean} {foretold}");
     }
 }

@@ -38,7 +38,7 @@ const DESCRIPTION: &str = "guest.json";
 /// Memory for the kernel, this program and the page cache, besides what a job needs.
 const BASE_MEMORY: u64 = 768 << 20;
 /// A guest that takes so many times the estimate is ended.
-const PATIENCE: f64 = 60.0;
+const PATIENCE: f64 = 6.0;
 
 /// A kernel with its programs, ready to be started.
 #[derive(Clone, Debug, Serialize, Deserialize)]

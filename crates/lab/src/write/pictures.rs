@@ -115,6 +115,15 @@ fn sequential(results: &Results) -> Option<f64> {
     single.filter_map(rate).reduce(f64::max)
 }
 
+/// Whether one file took more in small portions than in large pieces.
+fn is_disturbed(results: &Results, single: f64) -> bool {
+    let mut cells = results.cells.iter();
+    cells
+        .find(|cell| cell.name == SEQUENTIAL)
+        .and_then(rate)
+        .is_some_and(|in_pieces| in_pieces < single)
+}
+
 fn by_share(results: &Results) -> Figure {
     let series = match sequential(results) {
         Some(single) => {
@@ -217,9 +226,15 @@ pub fn remarks(settings: &Write, results: &Results) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(single) = sequential(results) {
         remarks.push(format!(
-            "One file takes {} MB/s here in large pieces: the sequential rate.",
+            "One file takes {} MB/s here at the best: the sequential rate.",
             plain(single)
         ));
+        if is_disturbed(results, single) {
+            remarks.push(
+                "It took less in pieces of 1 MiB than in small portions: the disk was slower then, or something else used it. Shares are rough."
+                    .to_string(),
+            );
+        }
         for cell in results
             .cells
             .iter()
