@@ -238,11 +238,9 @@ impl Session for Run {
         };
         let (claim, root) = bench.registry.tree(&set.directory)?;
         let mut running = Running::start(&load, &root, &bench.interrupt)?;
-        bench.say(format!("{}: warming up", task.name));
         let all = (set.budget_bytes as f64 * set.turns) as u64;
-        let start = running.feed(all, &bench.interrupt)?;
-        bench.say(format!("{}: measuring", task.name));
-        let cell = measure(&mut running, all, &start, bench)?;
+        let measured = measure(&mut running, all, &task.name, bench)?;
+        let cell = measured.unwrap_or_else(|| refused(&running));
         drop(running);
         claim.release()?;
         Ok(Cell {
@@ -252,13 +250,34 @@ impl Session for Run {
     }
 }
 
-fn measure(running: &mut Running, all: u64, start: &Stretch, bench: &Bench) -> Result<Cell> {
+/// What is known of a store that did not take everything: that is a result, too.
+fn refused(running: &Running) -> Cell {
+    let log = running.log();
+    let mut cell = Cell::default();
+    cell.tell("V reached", log.fill.v());
+    cell.tell("U reached", log.fill.u());
+    cell.notes.push(
+        "The store was full and refused rows: this policy does not keep up with this V, R and B."
+            .to_string(),
+    );
+    cell
+}
+
+/// Warms up, and measures. Nothing when the store refused rows.
+fn measure(running: &mut Running, all: u64, name: &str, bench: &Bench) -> Result<Option<Cell>> {
+    bench.say(format!("{name}: warming up"));
+    let Some(start) = running.feed(all, &bench.interrupt)? else {
+        return Ok(None);
+    };
+    bench.say(format!("{name}: measuring"));
     let mut cell = Cell::default();
     let mut stretches: Vec<Stretch> = Vec::new();
     let (mut rates, mut fills) = (Vec::new(), Vec::new());
     let mut seconds = start.work_s + start.wait_s;
     for _ in 0..POINTS {
-        let stretch = running.feed(all / POINTS, &bench.interrupt)?;
+        let Some(stretch) = running.feed(all / POINTS, &bench.interrupt)? else {
+            return Ok(None);
+        };
         let took = stretch.work_s + stretch.wait_s;
         seconds += took;
         rates.push((seconds, stretch.stored as f64 / took / 1e6));
@@ -303,7 +322,7 @@ fn measure(running: &mut Running, all: u64, start: &Stretch, bench: &Bench) -> R
             points: live_by_segment(&log),
         },
     ];
-    Ok(cell)
+    Ok(Some(cell))
 }
 
 /// Live shares of the segments, least first, over their place in percent: the second paper's figure 9.

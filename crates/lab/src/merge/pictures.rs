@@ -224,6 +224,17 @@ pub fn remarks(settings: &Merge, results: &Results) -> Vec<String> {
             written.join(", ")
         ));
     }
+    let refused = results
+        .cells
+        .iter()
+        .filter(|cell| cell.figure("MB/s").is_none());
+    let refused: Vec<&str> = refused.map(|cell| cell.name.as_str()).collect();
+    if !refused.is_empty() {
+        remarks.push(format!(
+            "Did not keep up and refused rows: {}.",
+            refused.join("; ")
+        ));
+    }
     let first = &settings.policies[0];
     let planing = settings.v.iter().copied().filter(|v| {
         at(first, *v)

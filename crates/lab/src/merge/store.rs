@@ -2,7 +2,7 @@
 //! passes by the row. What is written, dropped and merged follows from the load alone, whatever else
 //! the machine does; only seconds are the machine's.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::seed::Dice;
 use crate::sensors::register;
@@ -122,6 +122,9 @@ pub struct Running {
     /// Sensors up to each place have this share of the rows.
     shares: Vec<f64>,
     dice: Dice,
+    /// The time of the next row. Rows are kept by their number and come as evenly as ever, however
+    /// long a writer was made to wait: gaps would make them larger, and V with them.
+    next: i64,
     decided: i64,
 }
 
@@ -162,12 +165,13 @@ impl Running {
             sources,
             shares: shares.into_iter().map(|share| share / sum).collect(),
             dice,
+            next: 0,
             decided: i64::MIN,
         })
     }
 
-    /// Feeds it until so many bytes more are stored.
-    pub fn feed(&mut self, bytes: u64, interrupt: &Interrupt) -> Result<Stretch> {
+    /// Feeds it until so many bytes more are stored. Nothing when it refuses rows before that.
+    pub fn feed(&mut self, bytes: u64, interrupt: &Interrupt) -> Result<Option<Stretch>> {
         let before = self.engine.status();
         let (began, clock) = (Instant::now(), self.clock.monotonic());
         let mut rows = 0;
@@ -175,14 +179,16 @@ impl Running {
         while last.block_bytes_sealed - before.block_bytes_sealed < bytes {
             interrupt.check()?;
             for _ in 0..8 {
-                self.batch()?;
+                if !self.batch()? {
+                    return Ok(None);
+                }
                 rows += BATCH as u64;
             }
             last = self.engine.status();
         }
         let passed = self.clock.monotonic() - clock;
         let own = rows * 1_000_000_000 / ROWS_A_SECOND;
-        Ok(Stretch {
+        Ok(Some(Stretch {
             stored: last.block_bytes_sealed - before.block_bytes_sealed,
             merged: last.merge_written - before.merge_written,
             written: last.segment_written - before.segment_written,
@@ -191,12 +197,12 @@ impl Running {
             work_s: began.elapsed().as_secs_f64(),
             wait_s: passed.saturating_sub(own) as f64 / 1e9,
             mean_dead: self.mean_dead(),
-        })
+        }))
     }
 
-    fn batch(&mut self) -> Result<()> {
+    /// Appends rows of sensors by lot. Whether they were taken: not when the store is full.
+    fn batch(&mut self) -> Result<bool> {
         let step = 1_000_000_000 / ROWS_A_SECOND as i64;
-        let now = self.clock.now();
         let mut sources = Vec::with_capacity(BATCH);
         let mut values = Vec::with_capacity(BATCH);
         for _ in 0..BATCH {
@@ -205,22 +211,21 @@ impl Running {
             sources.push(self.sources[sensor.min(self.sources.len() - 1)]);
             values.push(f64::from_bits(self.dice.word() >> 2));
         }
-        let times: Vec<i64> = (0..BATCH as i64).map(|row| now + row * step).collect();
+        let times: Vec<i64> = (0..BATCH as i64)
+            .map(|row| self.next + row * step)
+            .collect();
+        self.next += BATCH as i64 * step;
         self.clock.advance(BATCH as u64 * step as u64);
         let taken = self
             .engine
             .append_samples("value", &sources, &times, &values);
         match taken {
             Ok(_) => {}
-            Err(Refusal::Full { .. }) => {
-                return Err(Error::Failed(anyhow::anyhow!(
-                    "the store is full: V is too near to 1, or segments and blocks are too large for the budget"
-                )));
-            }
+            Err(Refusal::Full { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         while self.engine.step()? {}
-        Ok(())
+        Ok(true)
     }
 
     /// Mean D of what was merged since the last call, as far as the engine remembers.
@@ -282,7 +287,7 @@ mod tests {
             let home = tempfile::tempdir().unwrap();
             let interrupt = Interrupt::default();
             let mut running = Running::start(&load, home.path(), &interrupt).unwrap();
-            let stretch = running.feed(40 << 20, &interrupt).unwrap();
+            let stretch = running.feed(40 << 20, &interrupt).unwrap().unwrap();
             (running.log().fill.v(), stretch)
         };
         let (v, first) = run();
@@ -293,5 +298,24 @@ mod tests {
             (first.stored, first.merged, first.dropped),
             (second.stored, second.merged, second.dropped)
         );
+    }
+
+    #[test]
+    fn a_store_that_does_not_keep_up_refuses_and_says_so() {
+        let load = Load {
+            budget: 8 << 20,
+            v: 0.93,
+            segment_bytes: 128 << 10,
+            block_bytes: 4096,
+            merge_from: 0.95,
+            sigma: 1.0,
+            policy: "fifo".parse().unwrap(),
+            lanes: 32,
+            seed: 1,
+        };
+        let home = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::default();
+        let mut running = Running::start(&load, home.path(), &interrupt).unwrap();
+        assert!(running.feed(200 << 20, &interrupt).unwrap().is_none());
     }
 }
