@@ -277,14 +277,15 @@ def test_processes_write_instead_of_threads(lab, tmp_path):
     assert lab("writer").returncode == 2
 
 
-def test_an_outside_store_is_tested_or_said_to_be_missing(lab, tmp_path):
-    done = lab("write", "disk", "--profile", "toy", "--store", "sqlite", "--store", "log", "--out", "w")
+@pytest.mark.parametrize("store", ["sqlite", "rocksdb"])
+def test_an_outside_store_is_tested_or_said_to_be_missing(store, lab, tmp_path):
+    done = lab("write", "disk", "--profile", "toy", "--store", store, "--store", "log", "--out", "w")
     assert done.returncode == 0, done.stderr
     results = check_report(tmp_path / "w")
     tested = {cell["settings"]["store"] for cell in results["cells"]}
     missing = {cell["name"] for cell in results["missing"]}
     assert "log" in tested
-    assert ("sqlite" in tested) != ("sqlite" in missing)
+    assert (store in tested) != (store in missing)
 
 
 @pytest.fixture(scope="session")

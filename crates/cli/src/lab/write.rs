@@ -11,8 +11,8 @@ use std::path::PathBuf;
 ///
 /// The first paper's test: each of F sensors in turn hands over B bytes. `files` appends to a file for
 /// each sensor; `in-place` updates a ring in one as RRDtool does; `akumuli` and `yawndb` write as those
-/// systems do; `log` is this project's engine, `log-only` the same without a journal; `sqlite` is
-/// SQLite, in programs that were built with it (--features references).
+/// systems do; `log` is this project's engine, `log-only` the same without a journal; `sqlite`
+/// and `rocksdb` are those, in programs that were built with them (--features references,rocksdb).
 #[derive(Args)]
 pub struct Write {
     /// Directories to write into; with several, files are dealt out over all.
@@ -77,6 +77,7 @@ enum StoreName {
     Log,
     LogOnly,
     Sqlite,
+    Rocksdb,
 }
 
 impl StoreName {
@@ -89,6 +90,7 @@ impl StoreName {
             StoreName::Log => Kind::Log,
             StoreName::LogOnly => Kind::LogOnly,
             StoreName::Sqlite => Kind::Sqlite,
+            StoreName::Rocksdb => Kind::Rocksdb,
         }
     }
 }

@@ -54,6 +54,8 @@ pub enum Kind {
     LogOnly,
     /// SQLite: a row a sample in one table, as an outside reference (feature `references`).
     Sqlite,
+    /// RocksDB: a key a sample, as an outside reference (feature `rocksdb`).
+    Rocksdb,
 }
 
 impl Kind {
@@ -77,14 +79,21 @@ impl Kind {
             Kind::Log => "log",
             Kind::LogOnly => "log-only",
             Kind::Sqlite => "sqlite",
+            Kind::Rocksdb => "rocksdb",
         }
     }
 
     /// Why this program cannot test it; nothing if it can.
     fn obstacle(self) -> Option<&'static str> {
-        let is_left_out = self == Kind::Sqlite && !cfg!(feature = "references");
-        is_left_out
-            .then_some("this program was built without SQLite; build it with --features references")
+        match self {
+            Kind::Sqlite if !cfg!(feature = "references") => {
+                Some("this program was built without SQLite; build it with --features references")
+            }
+            Kind::Rocksdb if !cfg!(feature = "rocksdb") => {
+                Some("this program was built without RocksDB; build it with --features rocksdb")
+            }
+            _ => None,
+        }
     }
 
     /// Whether the size of portions is its user's choice.

@@ -8,6 +8,8 @@ use crate::results::{Backend, Cell, Results};
 
 /// Cells whose course over time is drawn at the most.
 const COURSES: usize = 10;
+/// Rates of two cells that are no further apart are taken for the same.
+const SAME_RATE: f64 = 0.9;
 
 /// Everything that is drawn.
 pub fn figures(results: &Results) -> Vec<Figure> {
@@ -115,13 +117,13 @@ fn sequential(results: &Results) -> Option<f64> {
     single.filter_map(rate).reduce(f64::max)
 }
 
-/// Whether one file took more in small portions than in large pieces.
+/// Whether one file took clearly more in small portions than in large pieces.
 fn is_disturbed(results: &Results, single: f64) -> bool {
     let mut cells = results.cells.iter();
     cells
         .find(|cell| cell.name == SEQUENTIAL)
         .and_then(rate)
-        .is_some_and(|in_pieces| in_pieces < single)
+        .is_some_and(|in_pieces| in_pieces < SAME_RATE * single)
 }
 
 fn by_share(results: &Results) -> Figure {

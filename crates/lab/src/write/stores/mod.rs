@@ -6,6 +6,10 @@ mod files;
 mod in_place;
 mod log;
 mod paths;
+#[cfg(feature = "rocksdb")]
+mod rocks;
+#[cfg(any(feature = "references", feature = "rocksdb"))]
+mod rows;
 #[cfg(feature = "references")]
 mod sqlite;
 mod yawndb;
@@ -78,8 +82,13 @@ pub fn make(
         }
         #[cfg(feature = "references")]
         Kind::Sqlite => Box::new(sqlite::Sqlite::make(settings, sensors, directories)?),
-        #[cfg(not(feature = "references"))]
-        Kind::Sqlite => unreachable!("the plan left it out"),
+        #[cfg(feature = "rocksdb")]
+        Kind::Rocksdb => Box::new(rocks::Rocks::make(settings, sensors, directories)?),
+        #[allow(
+            unreachable_patterns,
+            reason = "programs with all references have none left out"
+        )]
+        Kind::Sqlite | Kind::Rocksdb => unreachable!("the plan left it out"),
     })
 }
 
@@ -90,11 +99,9 @@ mod tests {
 
     #[test]
     fn every_store_takes_what_it_is_given() {
-        let outside: &[Kind] = match cfg!(feature = "references") {
-            true => &[Kind::Sqlite],
-            false => &[],
-        };
-        for kind in Kind::ALL.iter().chain(outside).copied() {
+        let outside = [Kind::Sqlite, Kind::Rocksdb];
+        let built = outside.iter().filter(|kind| kind.obstacle().is_none());
+        for kind in Kind::ALL.iter().chain(built).copied() {
             let home = tempfile::tempdir().unwrap();
             let settings = Write {
                 room_bytes: 1 << 20,
