@@ -394,16 +394,16 @@ impl<'a> Pass<'a> {
         for name in OPERATIONS {
             self.bench.interrupt.check()?;
             let mut tracer = Tracer::start(&self.disk.device, &self.bench.registry)?;
-            let start = Instant::now();
-            self.operation(name)?;
-            if let Some(mounted) = &mut self.mounted {
-                mounted.unmount()?;
-            } else {
-                File::open(self.disk.node())?.sync_all()?;
-            }
-            let clock_s = start.elapsed().as_secs_f64();
-            let mut operations = Vec::new();
-            tracer.drain(|operation| operations.push(operation))?;
+            let (clock_s, operations) = tracer.during(|| {
+                let start = Instant::now();
+                self.operation(name)?;
+                if let Some(mounted) = &mut self.mounted {
+                    mounted.unmount()?;
+                } else {
+                    File::open(self.disk.node())?.sync_all()?;
+                }
+                Ok(start.elapsed().as_secs_f64())
+            })?;
             self.lost += tracer.lost();
             drop(tracer);
             let tally = replay(&operations, self.recipe.offset);

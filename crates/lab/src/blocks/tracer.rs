@@ -14,9 +14,14 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 /// Room for events in the kernel, for each processor, KiB.
 const BUFFER_KIB: &str = "8192";
+/// Between two looks at what the kernel has: it has room for seconds.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A running trace.
 pub struct Tracer {
@@ -104,6 +109,36 @@ impl Tracer {
         }
     }
 
+    /// Does some work, and answers what went to the device meanwhile. Looks all the time: the kernel's
+    /// room does not last for the requests of many files.
+    ///
+    /// # Errors
+    /// Those of the work, or when the pipe fails.
+    pub fn during<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<Operation>)> {
+        let over = AtomicBool::new(false);
+        let (done, operations) = thread::scope(|scope| {
+            let watching = scope.spawn(|| self.until(&over));
+            let end = End(&over);
+            let done = work();
+            drop(end);
+            (done, watching.join().expect("watching does not panic"))
+        });
+        Ok((done?, operations?))
+    }
+
+    fn until(&mut self, over: &AtomicBool) -> Result<Vec<Operation>> {
+        let mut operations = Vec::new();
+        loop {
+            // Asked before the look, so that the last look is behind the end of the work.
+            let is_over = over.load(Ordering::Acquire);
+            self.drain(|operation| operations.push(operation))?;
+            if is_over {
+                return Ok(operations);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
     /// Events that had no room.
     pub fn lost(&self) -> u64 {
         let processors = fs::read_dir(self.instance.join("per_cpu"))
@@ -114,6 +149,15 @@ impl Tracer {
             .filter_map(|processor| fs::read_to_string(processor.path().join("stats")).ok())
             .map(|stats| lost_in(&stats))
             .sum()
+    }
+}
+
+/// The end of the work, even by a panic.
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 
