@@ -19,7 +19,7 @@ use store::{Load, Running, Stretch};
 /// Points over time of a cell.
 const POINTS: u64 = 40;
 /// What a cell stores a second, for estimates.
-const RATE: f64 = 25e6;
+const RATE: f64 = 10e6;
 
 /// Settings of the sweeps. One is varied at a time; the others have the first value of theirs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
