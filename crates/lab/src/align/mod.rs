@@ -41,8 +41,8 @@ const OPERATIONS: [&str; 6] = [
     "read large",
     "delete",
 ];
-/// What a small file costs altogether, s, for estimates: 0.8 to 1.2 ms on a virtual disk.
-const SMALL_FILE_S: f64 = 1.2e-3;
+/// What a small file costs altogether, s, for estimates: 0.6 to 1.2 ms on a virtual disk.
+const SMALL_FILE_S: f64 = 0.9e-3;
 /// How quickly a large file is written and read, bytes/s, for estimates.
 const LARGE_RATE: f64 = 100e6;
 /// Looked at, at both ends of a device, for data.
