@@ -1,7 +1,7 @@
 //! Counts the operations of a device while something runs.
 
 use super::counters::Counters;
-use super::tracer::Tracer;
+use super::tracer::{EVERY, Tracer};
 use super::{Origin, Statistics};
 use crate::place::Device;
 use crate::registry::Registry;
@@ -9,10 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// How often the tracer's pipe is emptied.
-const EVERY: Duration = Duration::from_millis(50);
+use std::time::Instant;
 
 /// A count that is going on.
 pub struct Recorder {
@@ -70,7 +67,7 @@ impl Recorder {
     }
 
     fn join(&mut self) -> Option<Statistics> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Release);
         Some(
             self.thread
                 .take()?
@@ -89,19 +86,11 @@ impl Drop for Recorder {
 fn follow(mut tracer: Tracer, stop: &AtomicBool) -> Statistics {
     let mut statistics = Statistics::new(Origin::Tracer);
     let start = Instant::now();
-    loop {
-        let is_last = stop.load(Ordering::Relaxed);
-        let second = start.elapsed().as_secs() as usize;
-        if tracer
-            .drain(|operation| statistics.add(&operation, second))
-            .is_err()
-            || is_last
-        {
-            statistics.lost = tracer.lost();
-            return statistics;
-        }
-        std::thread::sleep(EVERY);
-    }
+    let add = |operation| statistics.add(&operation, start.elapsed().as_secs() as usize);
+    // A pipe that fails ends the count; what was seen stands.
+    let _ = tracer.follow(stop, add);
+    statistics.lost = tracer.lost();
+    statistics
 }
 
 fn watch(device: &Device, stop: &AtomicBool) -> Statistics {

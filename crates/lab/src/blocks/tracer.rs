@@ -20,8 +20,8 @@ use std::time::Duration;
 
 /// Room for events in the kernel, for each processor, KiB.
 const BUFFER_KIB: &str = "8192";
-/// Between two looks at what the kernel has: it has room for seconds.
-const PAUSE: Duration = Duration::from_millis(20);
+/// How often the pipe is emptied.
+pub const EVERY: Duration = Duration::from_millis(50);
 
 /// A running trace.
 pub struct Tracer {
@@ -84,7 +84,7 @@ impl Tracer {
     ///
     /// # Errors
     /// When the pipe fails.
-    pub fn drain(&mut self, mut take: impl FnMut(Operation)) -> Result<()> {
+    fn drain(&mut self, mut take: impl FnMut(Operation)) -> Result<()> {
         let mut piece = [0; 64 << 10];
         loop {
             let count = match self.pipe.read(&mut piece) {
@@ -117,7 +117,11 @@ impl Tracer {
     pub fn during<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<Operation>)> {
         let over = AtomicBool::new(false);
         let (done, operations) = thread::scope(|scope| {
-            let watching = scope.spawn(|| self.until(&over));
+            let watching = scope.spawn(|| -> Result<Vec<Operation>> {
+                let mut operations = Vec::new();
+                self.follow(&over, |operation| operations.push(operation))?;
+                Ok(operations)
+            });
             let end = End(&over);
             let done = work();
             drop(end);
@@ -126,16 +130,19 @@ impl Tracer {
         Ok((done?, operations?))
     }
 
-    fn until(&mut self, over: &AtomicBool) -> Result<Vec<Operation>> {
-        let mut operations = Vec::new();
+    /// Takes operations until it is over.
+    ///
+    /// # Errors
+    /// When the pipe fails.
+    pub fn follow(&mut self, over: &AtomicBool, mut take: impl FnMut(Operation)) -> Result<()> {
         loop {
-            // Asked before the look, so that the last look is behind the end of the work.
+            // Asked before the look, so that the last look is behind the end.
             let is_over = over.load(Ordering::Acquire);
-            self.drain(|operation| operations.push(operation))?;
+            self.drain(&mut take)?;
             if is_over {
-                return Ok(operations);
+                return Ok(());
             }
-            thread::sleep(PAUSE);
+            thread::sleep(EVERY);
         }
     }
 

@@ -252,15 +252,18 @@ impl Session for Run {
 
 /// What is known of a store that did not take everything: that is a result, too.
 fn refused(running: &Running) -> Cell {
-    let log = running.log();
     let mut cell = Cell::default();
-    cell.tell("V reached", log.fill.v());
-    cell.tell("U reached", log.fill.u());
+    tell_fill(&mut cell, &running.log());
     cell.notes.push(
         "The store was full and refused rows: this policy does not keep up with this V, R and B."
             .to_string(),
     );
     cell
+}
+
+fn tell_fill(cell: &mut Cell, log: &seiner_engine::LogStatus) {
+    cell.tell("V reached", log.fill.v());
+    cell.tell("U reached", log.fill.u());
 }
 
 /// Warms up, and measures. Nothing when the store refused rows.
@@ -306,8 +309,7 @@ fn measure(running: &mut Running, all: u64, name: &str, bench: &Bench) -> Result
         dead.iter().sum::<f64>() / dead.len() as f64,
     );
     let log = running.log();
-    cell.tell("V reached", log.fill.v());
-    cell.tell("U reached", log.fill.u());
+    tell_fill(&mut cell, &log);
     cell.lines = vec![
         Line {
             name: "MB/s".to_string(),
