@@ -1,9 +1,9 @@
-//! Bytes and speed of every codec, on recorded data and on random walks.
+//! Size and speed of every codec, on recorded data and on random walks.
 //!
-//! `cargo run --release -p seiner-codec --example measure -- DIRECTORY` reads each `*.csv.gz` there:
-//! a header, then rows of an optional `series`, an integer `ts` and value columns; an empty cell is
-//! a missing value. Without a directory only the walks are measured. The reference (`varint`) is what
-//! others do: mantissas, differences, variable-length bytes, zstd level 1.
+//! `cargo run --release -p seiner-codec --example measure -- DIRECTORY` reads each `*.csv.gz` in the
+//! directory: a header, then rows of an optional `series`, an integer `ts` and value columns. An empty
+//! cell is a missing value. Without a directory only the walks are measured. The reference (`varint`)
+//! is the common method: mantissas, differences, variable-length bytes, zstd level 1.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The times of each series and the values of each series and column.
+/// Times of each series, and values of each series and column.
 type Recording = (Vec<Vec<i64>>, Vec<Vec<f64>>);
 
 fn load(path: &Path) -> Result<Recording, Box<dyn std::error::Error>> {
@@ -101,7 +101,7 @@ fn load(path: &Path) -> Result<Recording, Box<dyn std::error::Error>> {
     ))
 }
 
-/// Nanoseconds a tick of the recordings' clocks.
+/// Returns the nanoseconds per tick of a recording's clock.
 fn unit_of(path: &Path) -> i64 {
     match path.to_string_lossy() {
         name if name.contains("collectd") => 1_000_000,
@@ -110,7 +110,7 @@ fn unit_of(path: &Path) -> i64 {
     }
 }
 
-/// A random walk (or noise, for a negative step) of `scale` decimals, its steps normal.
+/// Returns a random walk with `scale` decimals and normal steps; with a negative deviation, noise.
 fn walk(deviation: f64, scale: i32, length: usize) -> Vec<f64> {
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut uniform = move || {
@@ -214,7 +214,7 @@ fn measure_times(name: &str, columns: &[Vec<i64>], block: usize) {
     );
 }
 
-/// The shortest of some rounds: other programs can only add to it.
+/// Returns the shortest of `rounds` runs. Other programs on the machine can only make a run longer.
 fn best(rounds: usize, mut round: impl FnMut()) -> Duration {
     (0..rounds)
         .map(|_| {
@@ -226,7 +226,8 @@ fn best(rounds: usize, mut round: impl FnMut()) -> Duration {
         .unwrap_or_default()
 }
 
-/// Bytes by the reference: decimals only, so full-mantissa columns count as raw through zstd.
+/// Returns the bytes that the reference needs. The reference supports decimals only; columns with full
+/// mantissas count as their raw bytes through zstd.
 fn varint_bytes(values: &Column) -> usize {
     let Column::F64(values) = values else {
         return 0;

@@ -1,38 +1,40 @@
-//! Bytes by their frequencies: an asymmetric numeral system (rANS), which spends fractions of a bit.
+//! Entropy coding of bytes by frequency with an asymmetric numeral system (rANS), which spends
+//! fractions of a bit.
 //!
-//! Its own and not zstd's because a block's section is short: the frequencies are sent as coarse
-//! counts (a few bits each), and encoder and decoder make the same exact shares of them. Four
-//! interleaved states keep a processor busy; short sections have one, which takes less room.
+//! This coder is used instead of zstd's because a block's section is short. The frequencies are sent as
+//! coarse counts of a few bits each; encoder and decoder compute the same shares from them. Four
+//! interleaved states keep a processor busy. Short sections use one state, which takes less space.
 
 use crate::DecodeError;
 use crate::bits::{BitReader, BitWriter, bytes_for, low_mask, width};
 use crate::reader::Reader;
 use crate::varint::put_u64;
 
-/// The shares of all bytes sum up to `1 << SHARE_BITS`.
+/// Bits of the sum of all shares: they sum to `1 << SHARE_BITS`.
 const SHARE_BITS: u32 = 12;
 const SHARES: u32 = 1 << SHARE_BITS;
-/// States stay at or above this; two bytes move in or out at a time.
+/// Lower bound of a state. Two bytes at a time move out of or into a state.
 const FLOOR: u32 = 1 << 16;
-/// Sections of fewer bytes have one state.
+/// Section length in bytes from which on four states are used.
 const MANY: usize = 256;
-/// How many bits of a count are sent below its leading one. A share off by a fifth costs less than
-/// another bit a byte would.
+/// Bits of a count that are sent below its leading bit. A share that is off by a fifth costs less than
+/// one more bit per count.
 const COUNT_BITS: u32 = 1;
-/// A count's width that differs by more than this from the one before is sent as it is.
+/// Largest zigzag change, exclusive, of a count's width that is sent as a change; a larger change is
+/// sent as the width itself.
 const MAX_CHANGE: u32 = 4;
 const WIDTH_BITS: u32 = 5;
 
-/// A count as it is sent: cut to its leading bits.
+/// Returns a count with only its leading bits kept, as it is sent.
 fn coarse(count: u32) -> u32 {
     let cut = width(u64::from(count)).saturating_sub(1 + COUNT_BITS);
     count >> cut << cut
 }
 
-/// Divides the shares among the bytes that occur, at least one each, by their coarse counts.
+/// Computes the shares of the bytes from their coarse counts; each byte that occurs has at least one.
 fn shares(counts: &[u32; 256]) -> [u32; 256] {
     let total: u64 = counts.iter().map(|&count| middle(count)).sum();
-    // One division for all of them; every count is below 2^32 / 256, so nothing overflows.
+    // One division for all counts. Every count is below 2^32 / 256, so nothing overflows.
     let per_count = (u64::from(SHARES) << 32) / total;
     let mut shares = [0; 256];
     for (share, &count) in shares
@@ -49,7 +51,7 @@ fn shares(counts: &[u32; 256]) -> [u32; 256] {
             *largest += SHARES - sum;
             break;
         }
-        // Shares of one cannot be cut, and the largest of more than fits is above one.
+        // Shares of 1 cannot be reduced. If the sum is too large, the largest share is above 1.
         let cut = (sum - SHARES).min((*largest / 4).max(1));
         *largest -= cut;
         sum -= cut;
@@ -57,7 +59,7 @@ fn shares(counts: &[u32; 256]) -> [u32; 256] {
     shares
 }
 
-/// Four times the middle of the counts that have this coarse count.
+/// Returns four times the middle of the counts that have the coarse count `coarse`.
 fn middle(coarse: u32) -> u64 {
     let cut = width(u64::from(coarse)).saturating_sub(1 + COUNT_BITS);
     u64::from(coarse) * 4 + ((1 << cut) - 1) * 2
@@ -87,7 +89,7 @@ fn put_counts(counts: &[u32; 256], out: &mut Vec<u8>) {
     writer.finish();
 }
 
-/// Reads coarse counts; at least one is not zero.
+/// Reads the coarse counts. Fails if all are zero.
 fn take_counts(reader: &mut Reader<'_>) -> Result<[u32; 256], DecodeError> {
     let first = usize::from(reader.byte("the first token")?);
     let last = usize::from(reader.byte("the last token")?);
@@ -118,17 +120,17 @@ fn take_counts(reader: &mut Reader<'_>) -> Result<[u32; 256], DecodeError> {
     Ok(counts)
 }
 
-/// What encoding a byte needs.
+/// Precomputed values for the encoding of one byte.
 #[repr(align(32))]
 #[derive(Clone, Copy, Default)]
 struct Step {
-    /// 2^64 over the share, to divide by multiplying; exact for 32-bit states.
+    /// 2^64 divided by the share: a multiplication replaces the division. Exact for 32-bit states.
     reciprocal: u64,
-    /// A state above this gives away its low half first.
+    /// Largest state that encodes the byte directly; a state above it first emits its low half.
     most: u32,
-    /// What is not the share.
+    /// Sum of the other shares.
     others: u32,
-    /// Where the share starts; for a share of one, whose reciprocal does not fit, `others` besides.
+    /// Start of the byte's share; for a share of 1, whose reciprocal does not fit, plus `others`.
     start: u32,
 }
 
@@ -159,7 +161,7 @@ fn steps(shares: &[u32; 256]) -> [Step; 256] {
     })
 }
 
-/// Buffers that are kept from call to call.
+/// Buffers that are reused between calls.
 #[derive(Default)]
 pub(crate) struct Scratch {
     words: Vec<u16>,
@@ -167,7 +169,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Appends bytes, whose counts are given; there must be one at least.
+    /// Appends the encoded bytes. `counts` are their frequencies; there must be at least one byte.
     pub(crate) fn encode(&mut self, bytes: &[u8], counts: &[u32; 256], out: &mut Vec<u8>) {
         let counts = counts.map(coarse);
         put_counts(&counts, out);
@@ -194,7 +196,7 @@ impl Scratch {
         let mut push = |state: &mut u32, byte: u8| {
             let step = &steps[usize::from(byte)];
             let full = *state > step.most;
-            // The place is overwritten by the next unless it is kept.
+            // The next word overwrites this one unless `free` moves.
             self.words[free - 1] = *state as u16;
             free -= usize::from(full);
             let held = if full { *state >> 16 } else { *state };
@@ -219,7 +221,7 @@ impl Scratch {
             .for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
     }
 
-    /// Fills `bytes`.
+    /// Decodes a section into `bytes`, whose length is the number of encoded bytes.
     pub(crate) fn decode(
         &mut self,
         reader: &mut Reader<'_>,
@@ -230,7 +232,7 @@ impl Scratch {
         let mut free = self.slots.as_mut_slice();
         for (byte, &share) in (0u32..).zip(&shares).filter(|(_, share)| **share > 0) {
             let (taken, rest) = free.split_at_mut(share as usize);
-            // Byte, share − 1 and place in the share, side by side.
+            // Each slot packs the byte, its share − 1 and the position within the share.
             let slot = byte << 24 | (share - 1) << 12;
             (0u32..)
                 .zip(taken)
@@ -268,7 +270,7 @@ impl Scratch {
         let mut read = 0;
         let mut pop = |state: &mut u32| {
             let slot = slots[(*state & (SHARES - 1)) as usize];
-            // A state above the floor cannot overflow: its share is at most all of them.
+            // Cannot overflow: the share is at most the sum of all shares.
             let next = ((slot >> 12 & 0xfff) + 1) * (*state >> SHARE_BITS) + (slot & 0xfff);
             let word = u32::from(u16::from_le_bytes(
                 words.get(read).copied().unwrap_or_default(),

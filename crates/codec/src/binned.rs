@@ -1,6 +1,7 @@
-//! Numbers through pco: bins fitted to the column, entropy-coded.
+//! Number columns through pco: bins fitted to the column, entropy-coded.
 //!
-//! The smallest for full-mantissa floats and the slowest to write, so it comes last on the write path.
+//! The form is the smallest for floats with full mantissas and the slowest to write, so the write path
+//! tries it last.
 
 use pco::data_types::Number;
 use pco::wrapped::{FileCompressor, FileDecompressor};
@@ -9,7 +10,7 @@ use pco::{ChunkConfig, PagingSpec};
 use crate::reader::Reader;
 use crate::{DecodeError, Effort};
 
-/// Appends the numbers; answers false, having appended nothing, if pco refuses them.
+/// Appends the numbers. Returns false and appends nothing if pco refuses them.
 pub(crate) fn encode<T: Number>(numbers: &[T], effort: Effort, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let done = write(numbers, effort, out).is_ok();
@@ -52,7 +53,7 @@ pub(crate) fn decode<T: Number + Default>(
     Ok(numbers)
 }
 
-/// Fills `numbers` and answers how many bytes are left over.
+/// Decodes into `numbers` and returns the number of bytes left over.
 fn read<T: Number>(bytes: &[u8], numbers: &mut [T]) -> pco::errors::PcoResult<usize> {
     let (file, rest) = FileDecompressor::new(bytes)?;
     let (mut column, rest) = file.chunk_decompressor::<T, _>(rest)?;

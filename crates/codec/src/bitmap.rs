@@ -1,4 +1,4 @@
-//! Bitmaps: all alike, runs, or the bits as they are.
+//! Bitmaps: all bits equal, run lengths, or raw bits.
 
 use seiner_model::Bitmap;
 
@@ -10,11 +10,11 @@ use crate::{DecodeError, Effort, integers};
 const ZEROS: u8 = 0;
 /// All bits are one.
 const ONES: u8 = 1;
-/// Eight bits a byte, lowest first.
+/// Raw bits, eight per byte, lowest first.
 const RAW: u8 = 2;
-/// Lengths of runs, the first of zeros; the last is left out.
+/// Run lengths, starting with zeros; the last run is implied.
 const RUNS_FROM_ZERO: u8 = 3;
-/// Lengths of runs, the first of ones; the last is left out.
+/// Run lengths, starting with ones; the last run is implied.
 const RUNS_FROM_ONE: u8 = 4;
 
 /// Appends a bitmap.
@@ -25,7 +25,7 @@ pub fn encode_bitmap(bits: &Bitmap, out: &mut Vec<u8>) {
 /// Reads a bitmap of `count` bits.
 ///
 /// # Errors
-/// The bytes are not what [`encode_bitmap`] wrote for that count.
+/// The bytes are not the encoding of a bitmap of `count` bits.
 pub fn decode_bitmap(bytes: &mut &[u8], count: usize) -> Result<Bitmap, DecodeError> {
     consume(bytes, count, |reader| decode(reader, count))
 }
@@ -61,7 +61,7 @@ pub(crate) fn encode(bits: &Bitmap, out: &mut Vec<u8>) {
     out.truncate(start + 1 + raw);
 }
 
-/// How often a bit differs from the one before it.
+/// Returns the number of bits that differ from the one before.
 fn changes(bits: &Bitmap) -> usize {
     let mut before = u64::from(bits.get(0));
     let mut changes = 0;
@@ -72,7 +72,7 @@ fn changes(bits: &Bitmap) -> usize {
     changes
 }
 
-/// The lengths of runs of equal bits, without the last.
+/// Returns the lengths of the runs of equal bits, without the last run.
 fn runs(bits: &Bitmap) -> Vec<i64> {
     let (mut runs, mut length, mut last) = (Vec::new(), 0, bits.get(0));
     for bit in bits.iter() {

@@ -1,19 +1,19 @@
-//! Numbers of a known width, packed bit to bit, lowest bit first.
+//! Bit packing of numbers of known widths, lowest bit first.
 //!
-//! Nothing is padded but the last byte, so that ten numbers of five bits cost seven bytes.
+//! Only the last byte is padded: ten numbers of five bits take seven bytes.
 
-/// How many bits a number needs; none for zero.
+/// Returns the number of bits of `value` without leading zeros; 0 for zero.
 #[inline(always)]
 pub(crate) fn width(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }
 
-/// How many bytes hold that many bits.
+/// Returns the number of bytes that hold `bits` bits.
 pub(crate) fn bytes_for(bits: usize) -> usize {
     bits.div_ceil(8)
 }
 
-/// Appends numbers of mixed widths to bytes.
+/// Bit packer that appends numbers of mixed widths to a byte vector.
 pub(crate) struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     pending: u64,
@@ -40,7 +40,8 @@ impl<'a> BitWriter<'a> {
             return;
         }
         self.out.extend_from_slice(&self.pending.to_le_bytes());
-        // The bits of `value` that found no room; none if it began at a word's start.
+        // Bits of `value` that did not fit into the word; none if `value` began at the start of the
+        // word.
         self.pending = if self.filled == 0 {
             0
         } else {
@@ -49,7 +50,7 @@ impl<'a> BitWriter<'a> {
         self.filled = total - 64;
     }
 
-    /// Writes what is pending, up to a whole byte.
+    /// Writes the pending bits, padded with zeros to a whole byte.
     pub(crate) fn finish(self) {
         let bytes = bytes_for(self.filled as usize);
         self.out
@@ -57,7 +58,7 @@ impl<'a> BitWriter<'a> {
     }
 }
 
-/// Reads numbers of mixed widths; past the end it reads zeros, so check lengths beforehand.
+/// Reader of packed numbers of mixed widths. Past the end it reads zeros; callers check lengths first.
 pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -68,7 +69,7 @@ impl<'a> BitReader<'a> {
         BitReader { bytes, position: 0 }
     }
 
-    /// How many bits were read.
+    /// Returns the number of bits read.
     pub(crate) fn position(&self) -> usize {
         self.position
     }
@@ -90,7 +91,7 @@ impl<'a> BitReader<'a> {
         (self.wide(byte) >> shift) as u64 & mask
     }
 
-    /// Reads ones up to a zero, which is read too, or up to `most` (at most 32); answers how many.
+    /// Counts ones up to the next zero, which is read too, or up to `most` (at most 32).
     pub(crate) fn ones(&mut self, most: u32) -> u32 {
         let start = self.position;
         let ones = self.get(most).trailing_ones();
@@ -98,7 +99,7 @@ impl<'a> BitReader<'a> {
         ones
     }
 
-    /// Sixteen bytes, zeros past the end.
+    /// Returns sixteen bytes from `byte` on, with zeros past the end.
     #[cold]
     fn wide(&self, byte: usize) -> u128 {
         let mut word = [0; 16];
@@ -109,11 +110,11 @@ impl<'a> BitReader<'a> {
     }
 }
 
-/// How many bytes must follow packed bits for [`get`] to read them.
+/// Number of bytes that must follow packed bits for [`get`] to read them.
 pub(crate) const PADDING: usize = 16;
 
-/// The number of `width` (0 to 64) bits at a bit position. Without a place to keep it is what a
-/// tight loop wants; the bytes must go on for [`PADDING`] after the bits.
+/// Returns the `width` (0 to 64) bits at a bit position. Stateless, for tight loops. At least
+/// [`PADDING`] bytes must follow the packed bits.
 #[inline(always)]
 pub(crate) fn get(padded: &[u8], position: usize, width: u32) -> u64 {
     let (byte, shift) = (position / 8, position % 8);
@@ -126,7 +127,7 @@ pub(crate) fn get(padded: &[u8], position: usize, width: u32) -> u64 {
     (word | above) & low_mask(width)
 }
 
-/// A mask of the lowest `width` (0 to 64) bits.
+/// Returns a mask of the lowest `width` (0 to 64) bits.
 pub(crate) fn low_mask(width: u32) -> u64 {
     if width == 0 {
         0

@@ -1,4 +1,4 @@
-//! Columns of booleans: bitmaps.
+//! Boolean columns, encoded as bitmaps.
 
 use seiner_model::Bitmap;
 

@@ -1,8 +1,8 @@
-//! The checksum of blocks, footers and journal records.
+//! Checksum of blocks, footers and journal records.
 
 use crc_fast::CrcAlgorithm;
 
-/// CRC-32C (Castagnoli, as iSCSI uses it) of the bytes.
+/// Returns the CRC-32C (Castagnoli, as in iSCSI) of the bytes.
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }

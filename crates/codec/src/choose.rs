@@ -1,4 +1,4 @@
-//! Columns of any type: each to the codecs of its type, which then choose by size.
+//! Columns of any type. Each goes to the codecs of its type, which choose the smallest form.
 
 use std::cell::RefCell;
 
@@ -7,21 +7,21 @@ use seiner_model::{Column, FieldType};
 use crate::reader::{Reader, consume};
 use crate::{DecodeError, booleans, dictionary, floats, integers, texts};
 
-/// How hard to look for fewer bytes.
+/// Effort spent on a smaller encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effort {
-    /// For the write path: some ns a value for decimals and integers.
+    /// For the write path: a few nanoseconds per value for decimals and integers.
     Fast,
-    /// For rewriting: every candidate, at its slowest.
+    /// For rewriting: also tries the forms that rarely pay, and the highest level of each.
     Best,
 }
 
-/// Integers by their differences.
+/// Integers as differences.
 const INTEGERS: u8 = 0;
-/// A dictionary of integers.
+/// Dictionary of integers.
 const DICTIONARY: u8 = 1;
 
-/// Appends a column's values; its type and their count are the caller's to keep.
+/// Appends the values of a column. The caller stores their type and count.
 pub fn encode_column(values: &Column, effort: Effort, out: &mut Vec<u8>) {
     match values {
         Column::F64(values) => floats::encode_f64(values, effort, out),
@@ -33,8 +33,10 @@ pub fn encode_column(values: &Column, effort: Effort, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends doubles that are `mantissas` (below 2^53 by magnitude) over the power of ten of `scale`
-/// (at most 22): the same bytes as [`encode_column`] appends at [`Effort::Fast`], sooner.
+/// Appends the doubles `mantissas[i] / 10^scale`. The bytes equal those of [`encode_column`] at
+/// [`Effort::Fast`] but take less time.
+///
+/// Mantissas are below 2^53 by magnitude, `scale` is at most 22.
 pub fn encode_decimals(mantissas: &[i64], scale: u8, out: &mut Vec<u8>) {
     floats::encode_decimals(mantissas, scale, out);
 }
@@ -42,7 +44,7 @@ pub fn encode_decimals(mantissas: &[i64], scale: u8, out: &mut Vec<u8>) {
 /// Reads a column of `count` values.
 ///
 /// # Errors
-/// The bytes are not what [`encode_column`] wrote for that type and count.
+/// The bytes are not the encoding of a column of that type and count.
 pub fn decode_column(
     bytes: &mut &[u8],
     field_type: FieldType,
@@ -60,7 +62,8 @@ pub fn decode_column(
     })
 }
 
-/// Differences wrap, so unsigned integers are the signed ones with the same bits.
+/// Appends unsigned integers as the signed integers with the same bits. Differences wrap, so this is
+/// lossless.
 fn encode_unsigned(values: &[u64], effort: Effort, out: &mut Vec<u8>) {
     thread_local! {
         static SIGNED: RefCell<Vec<i64>> = const { RefCell::new(Vec::new()) };
@@ -76,7 +79,7 @@ fn encode_integers(values: &[i64], effort: Effort, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(INTEGERS);
     integers::encode(values, effort, out);
-    // Below two bytes a value a dictionary's own entries leave little to gain.
+    // With at most two bytes a value, the entries of a dictionary leave little to gain.
     if out.len() - start > values.len() * 2 || effort == Effort::Best {
         let mut dictionary = dictionary::Dictionary::default();
         if dictionary.collect(values.len(), values.iter().map(|&value| value as u64)) {

@@ -1,7 +1,8 @@
-//! Floats that were printed with a few decimals: integers over a power of ten.
+//! Decimals: floats that were printed with a few digits, encoded as integers over a power of ten.
 //!
-//! A value belongs if dividing its mantissa by the power gives the very same bits. The others (NaN,
-//! −0.0, strays) are listed with their positions; in their places the mantissa before is repeated.
+//! A value is a decimal if its mantissa divided by the power gives the same bits. Other values
+//! (*strays*: NaN, −0.0, values with more digits) are listed with their positions; their places in the
+//! column repeat the mantissa before.
 
 use crate::integers;
 use crate::reader::Reader;
@@ -9,40 +10,40 @@ use crate::real::Real;
 use crate::varint::put_u64;
 use crate::{DecodeError, Effort};
 
-/// The largest power of ten looked for. Beyond 15 digits a double's decimals are noise.
+/// Largest scale that the encoder tries. Beyond 15 digits the decimals of a double are noise.
 const MAX_SCALE: u8 = 15;
 
-/// Powers of ten that are exact as doubles, as many as the format admits.
+/// Powers of ten that are exact as doubles; the format admits each of them.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
     1e17, 1e18, 1e19, 1e20, 1e21, 1e22,
 ];
 
-/// How many scales the format admits.
+/// Number of scales that the format admits.
 pub(crate) const SCALES: u8 = POWERS.len() as u8;
 
-/// Adding and subtracting it rounds to an integer, which then stands in the lowest bits; holds for
-/// magnitudes below 2^51 and needs no instruction that old processors lack.
+/// Constant that rounds by addition and subtraction; the integer then stands in the lowest bits of the
+/// sum. Valid for magnitudes below 2^51, and needs no instruction that old processors lack.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 const LIMIT: f64 = 2_251_799_813_685_248.0;
 
-/// Mantissas below this are certain to be found again: half of [`LIMIT`], so that rounding a value
-/// times its power errs by less than a half.
+/// Mantissas below this are always recovered. Half of [`LIMIT`], so that the product of a value and its
+/// power is off by less than a half.
 const PLAIN: i64 = 1 << 50;
 
-/// How many values are looked at to guess the scale.
+/// Number of values that are sampled to guess the scale.
 const PROBES: usize = 24;
 
 /// Mantissas of a column under its scale.
 #[derive(Default)]
 pub(crate) struct Decimals {
-    /// The power of ten that the mantissas are divided by.
+    /// Exponent of the power of ten that divides the mantissas.
     pub(crate) scale: u8,
     mantissas: Vec<i64>,
     strays: Vec<u32>,
 }
 
-/// The mantissa of a value, and whether it gives the value back.
+/// Returns the mantissa of a value, and whether the mantissa reproduces the value.
 #[inline(always)]
 fn mantissa<T: Real>(value: T, power: f64) -> (i64, bool) {
     let shifted = value.wide() * power + ROUNDER;
@@ -54,13 +55,13 @@ fn mantissa<T: Real>(value: T, power: f64) -> (i64, bool) {
     )
 }
 
-/// The smallest scale, from `start` on, under which the value returns.
+/// Returns the smallest scale from `start` on that reproduces the value.
 fn scale_of<T: Real>(value: T, start: u8) -> Option<u8> {
     (start..=MAX_SCALE).find(|&scale| mantissa(value, POWERS[usize::from(scale)]).1)
 }
 
 impl Decimals {
-    /// Looks for a scale; answers whether all but a few values return under it.
+    /// Searches a scale for `values`. Returns whether it reproduces all but a few of them.
     pub(crate) fn find<T: Real>(&mut self, values: &[T]) -> bool {
         let few = values.len() / 16 + 1;
         let Some(scale) = probe(values) else {
@@ -85,7 +86,7 @@ impl Decimals {
         false
     }
 
-    /// Fills the mantissas and answers how many values do not return.
+    /// Computes the mantissas and returns the number of values that they do not reproduce.
     fn convert<T: Real>(&mut self, values: &[T]) -> usize {
         let power = POWERS[usize::from(self.scale)];
         self.strays.clear();
@@ -100,7 +101,7 @@ impl Decimals {
         strays as usize
     }
 
-    /// Lists the values that do not return and fills their places.
+    /// Lists the values that the scale does not reproduce, and fills their places in the mantissas.
     fn list_strays<T: Real>(&mut self, values: &[T]) {
         let power = POWERS[usize::from(self.scale)];
         let returns = |value: &T| mantissa(*value, power).1;
@@ -118,7 +119,7 @@ impl Decimals {
         }
     }
 
-    /// Whether some values are listed apart.
+    /// Returns whether some values are strays.
     pub(crate) fn has_strays(&self) -> bool {
         !self.strays.is_empty()
     }
@@ -142,9 +143,11 @@ impl Decimals {
     }
 }
 
-/// Whether the values that are these mantissas over a power of ten are found under that scale and no
-/// smaller one, without strays: it is so if a probe ends in a digit that is not zero, as distinct
-/// ratios of mantissas so small are distinct doubles.
+/// Returns whether [`Decimals::find`] would choose exactly this scale, without strays, for the values
+/// `mantissas[i] / 10^scale`.
+///
+/// That holds if a sampled mantissa ends in a digit other than zero: ratios of mantissas this small are
+/// distinct doubles, so no smaller scale reproduces the value.
 pub(crate) fn are_found(mantissas: &[i64], scale: u8) -> bool {
     let wide = mantissas
         .iter()
@@ -153,17 +156,17 @@ pub(crate) fn are_found(mantissas: &[i64], scale: u8) -> bool {
     wide < PLAIN && (scale == 0 || probes.clone().any(|mantissa| mantissa % 10 != 0))
 }
 
-/// The value of a mantissa.
+/// Returns the value of a mantissa, `mantissa / 10^scale`.
 pub(crate) fn value(mantissa: i64, scale: u8) -> f64 {
     mantissa as f64 / POWERS[usize::from(scale)]
 }
 
-/// The distance of probes.
+/// Returns the distance between samples.
 fn stride(count: usize) -> usize {
     count.div_ceil(PROBES).max(1)
 }
 
-/// The scale of a few values spread over the column, if they are decimals.
+/// Returns the scale of a few values spread over the column, if they are decimals.
 fn probe<T: Real>(values: &[T]) -> Option<u8> {
     let (mut scale, mut fails, mut probes) = (0, 0, 0);
     for &value in values.iter().step_by(stride(values.len())) {

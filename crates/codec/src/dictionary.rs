@@ -1,21 +1,21 @@
-//! Columns of few distinct values: each value once, and indices.
+//! Columns of few distinct values: a dictionary of the values, and an index per value.
 //!
-//! Values are told apart by their bits and sorted by them, so that neighbours in value are
-//! neighbours in index and the indices' differences stay small.
+//! Values are compared and sorted by their bits. So similar values have neighbouring indices, and the
+//! differences of the indices stay small.
 
 use crate::reader::Reader;
 use crate::varint::put_u64;
 use crate::{DecodeError, Effort, integers};
 
-/// The most entries looked for.
+/// Maximum number of entries that the encoder collects.
 const MAX_ENTRIES: usize = 4096;
-/// No entry in this place. Entries are fewer.
+/// Empty place of the hash table; indices of entries are smaller.
 const EMPTY: u16 = u16::MAX;
 
-/// Distinct values and, for each of the column, which it is.
+/// Distinct values of a column, and the index of each value.
 #[derive(Default)]
 pub(crate) struct Dictionary {
-    /// The values' bits, ascending as signed integers.
+    /// Bits of the values, ascending as signed integers.
     pub(crate) entries: Vec<u64>,
     indices: Vec<i64>,
     places: Vec<u16>,
@@ -23,7 +23,7 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    /// Collects the values of a column; gives up, answering false, if more than a third are distinct.
+    /// Collects the values of a column. Returns false, and stops, if more than a third are distinct.
     pub(crate) fn collect(&mut self, count: usize, bits: impl Iterator<Item = u64>) -> bool {
         let most = (count / 3).min(MAX_ENTRIES);
         let places = (most * 4).next_power_of_two().max(16);
@@ -75,7 +75,7 @@ impl Dictionary {
             .for_each(|index| *index = i64::from(self.places[*index as usize]));
     }
 
-    /// Appends the number of entries, the entries (by `encode_entries`) and the indices.
+    /// Appends the number of entries, the entries (through `encode_entries`) and the indices.
     pub(crate) fn encode(
         &self,
         effort: Effort,
@@ -88,7 +88,7 @@ impl Dictionary {
     }
 }
 
-/// Reads `count` values of a dictionary whose entries `decode_entries` reads.
+/// Reads `count` values of a dictionary; `decode_entries` reads the entries.
 pub(crate) fn decode<'a, T: Copy>(
     reader: &mut Reader<'a>,
     count: usize,

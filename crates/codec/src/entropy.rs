@@ -1,6 +1,6 @@
-//! Bytes through zstd, with one context a thread.
+//! Bytes through zstd, with one context per thread.
 //!
-//! The frame's magic number is left out: it would be an eighth of a short section.
+//! The magic number of the frame is left out; it would be an eighth of a short section.
 
 use std::cell::RefCell;
 
@@ -10,10 +10,10 @@ use zstd::zstd_safe::compress_bound;
 use crate::reader::Reader;
 use crate::{DecodeError, Effort};
 
-/// What every zstd frame starts with.
+/// Magic number at the start of every zstd frame.
 const MAGIC: [u8; 4] = 0xFD2F_B528_u32.to_le_bytes();
 
-/// Contexts are costly to make and are kept, one a thread and effort.
+/// Reused zstd contexts, one per thread and effort, because they are costly to create.
 struct Contexts {
     fast: Option<Compressor<'static>>,
     best: Option<Compressor<'static>>,
@@ -26,8 +26,8 @@ thread_local! {
         const { RefCell::new(Contexts { fast: None, best: None, reverse: None, frame: Vec::new() }) };
 }
 
-/// Appends a length and the compressed bytes. Appends nothing and answers false if that would take
-/// more than `limit` bytes.
+/// Appends a length and the compressed bytes. Returns false and appends nothing if they exceed `limit`
+/// bytes.
 pub(crate) fn encode(bytes: &[u8], effort: Effort, limit: usize, out: &mut Vec<u8>) -> bool {
     CONTEXTS.with_borrow_mut(|contexts| {
         let Contexts {
@@ -60,7 +60,7 @@ pub(crate) fn encode(bytes: &[u8], effort: Effort, limit: usize, out: &mut Vec<u
     })
 }
 
-/// Reads a section that must decompress to exactly as many bytes as `into` has.
+/// Reads a section into `into`. Fails unless it decompresses to exactly `length` bytes.
 pub(crate) fn decode(
     reader: &mut Reader<'_>,
     into: &mut Vec<u8>,

@@ -1,49 +1,49 @@
-//! What can be wrong with bytes that are to be decoded.
+//! Errors of decoding.
 
 use thiserror::Error;
 
-/// The most values that one call decodes; a larger count is refused before anything is allocated.
+/// Maximum number of values that one call decodes. A larger count fails before any allocation.
 pub const MAX_COUNT: usize = 1 << 20;
 
-/// Bytes that no encoder of this crate wrote for that count and type. Offsets are in bytes from
-/// the front of the slice that the decoder was given.
+/// Error: bytes that no encoder of this crate writes for that type and count. Offsets are bytes from
+/// the start of the slice given to the decoder.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The bytes end before the value does.
+    /// The bytes end within a value.
     #[error("{what} at byte {offset} needs {needed} bytes, {left} are left")]
     Truncated {
-        /// What was being read.
+        /// Name of the value that was read.
         what: &'static str,
-        /// Where it starts.
+        /// Offset of the value in bytes.
         offset: usize,
-        /// How many bytes it needs, as far as is known.
+        /// Bytes that the value needs, as far as known.
         needed: usize,
-        /// How many there are.
+        /// Bytes left in the slice.
         left: usize,
     },
-    /// A tag that names no codec of this type.
+    /// A tag that is no codec of this type.
     #[error("codec tag {found} at byte {offset} is not one for {what}")]
     UnknownCodec {
-        /// What was being read.
+        /// Name of the value that was read.
         what: &'static str,
-        /// Where the tag is.
+        /// Offset of the tag in bytes.
         offset: usize,
-        /// The tag.
+        /// Tag that was found.
         found: u8,
     },
-    /// Bytes that contradict themselves or the count.
+    /// Bytes that contradict each other or the count.
     #[error("at byte {offset}: {what}")]
     Invalid {
-        /// The rule that is broken.
+        /// Rule that the bytes break.
         what: &'static str,
-        /// Where the offending item starts or ends.
+        /// Offset in bytes at which the offending item starts or ends.
         offset: usize,
     },
-    /// A count that no encoder is given.
+    /// A count above [`MAX_COUNT`].
     #[error("{count} values were asked for; a column holds at most {MAX_COUNT}")]
     TooMany {
-        /// The count asked for.
+        /// Count that was requested.
         count: usize,
     },
 }

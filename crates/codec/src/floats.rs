@@ -1,4 +1,4 @@
-//! Columns of floats: decimals, a dictionary, pco or raw, whichever is smallest.
+//! Float columns as decimals, a dictionary, pco or raw bits, whichever is smallest.
 
 use std::cell::RefCell;
 
@@ -8,28 +8,28 @@ use crate::reader::Reader;
 use crate::real::Real;
 use crate::{DecodeError, Effort, binned, integers};
 
-/// Bits as they are.
+/// Raw bits.
 const RAW: u8 = 0;
 /// A pco section.
 const BINNED: u8 = 1;
-/// A dictionary, its entries in one of the other forms.
+/// A dictionary whose entries have one of the other forms.
 const DICTIONARY: u8 = 2;
-/// Doubles that are floats of 32 bits: a column of those follows.
+/// Doubles that are exact as 32-bit floats; a column of 32-bit floats follows.
 const NARROW: u8 = 3;
-/// Decimals without strays; the scale is added to the tag.
+/// Decimals without strays; the tag is this plus the scale.
 const DECIMALS: u8 = 32;
-/// Decimals with strays; the scale is added to the tag.
+/// Decimals with strays; the tag is this plus the scale.
 const STRAYS: u8 = 64;
 
-/// Decimals of so few digits behind the point are not looked at as floats of 32 bits.
+/// Largest scale of decimals for which the encoder skips the 32-bit form.
 const TIDY: u8 = 4;
-/// Below so many bytes a value nothing else has a chance that is worth the time.
+/// Bytes per value up to which no other form is tried on the write path.
 const ROOMY: usize = 2;
 
-/// Columns shorter than this are not worth pco's description of its bins.
+/// Shortest column for which pco is tried; in shorter ones its description of the bins costs too much.
 const WORTH_BINS: usize = 16;
 
-/// Buffers that are kept from call to call.
+/// Buffers that are reused between calls.
 #[derive(Default)]
 struct Scratch {
     decimals: Decimals,
@@ -59,8 +59,8 @@ pub(crate) fn encode_f64(values: &[f64], effort: Effort, out: &mut Vec<u8>) {
     });
 }
 
-/// Appends doubles by their mantissas and scale, as [`encode_f64`] does by themselves. What is
-/// certain to come out as plain decimals is done at once.
+/// Appends doubles given as mantissas and scale, with the same bytes as [`encode_f64`]. Columns that
+/// are certain to become plain decimals skip the search.
 pub(crate) fn encode_decimals(mantissas: &[i64], scale: u8, out: &mut Vec<u8>) {
     let start = out.len();
     if scale <= TIDY && decimals::are_found(mantissas, scale) {
@@ -86,7 +86,7 @@ pub(crate) fn encode_f32(values: &[f32], effort: Effort, out: &mut Vec<u8>) {
     });
 }
 
-/// Whether all doubles are floats of 32 bits, which are then in `narrow`.
+/// Returns whether all doubles are exact as 32-bit floats, which are then in `narrow`.
 fn narrowed(values: &[f64], narrow: &mut Vec<f32>) -> bool {
     narrow.clear();
     narrow.extend(values.iter().map_while(|&value| {
@@ -97,7 +97,7 @@ fn narrowed(values: &[f64], narrow: &mut Vec<f32>) -> bool {
 }
 
 impl Scratch {
-    /// Appends values in the smallest form; `found` says whether their decimals were.
+    /// Appends values in the smallest form. `found` is the result of [`Decimals::find`] for them.
     fn encode<T: Real>(&mut self, values: &[T], found: bool, effort: Effort, out: &mut Vec<u8>) {
         let start = out.len();
         let Scratch {
@@ -118,7 +118,7 @@ impl Scratch {
             });
             keep_smaller(out, start, candidate);
         }
-        // Decimals of few digits are left to the integers' own codecs on the write path.
+        // On the write path, decimals of few digits are left to the integer codecs.
         let bytes = out.len() - start;
         let binned = effort == Effort::Best || bytes > values.len() * T::BYTES / 2;
         if binned && values.len() >= WORTH_BINS {
@@ -131,7 +131,7 @@ impl Scratch {
     }
 }
 
-/// Replaces what was appended from `start` on if the candidate is smaller.
+/// Replaces the bytes from `start` on by the candidate if that is smaller.
 fn keep_smaller(out: &mut Vec<u8>, start: usize, candidate: &[u8]) {
     if candidate.len() < out.len() - start {
         out.truncate(start);
@@ -139,7 +139,7 @@ fn keep_smaller(out: &mut Vec<u8>, start: usize, candidate: &[u8]) {
     }
 }
 
-/// Appends decimals if there are, and else the bits as they are.
+/// Appends decimals if given and not larger than the raw bits; the raw bits otherwise.
 fn encode_plain<T: Real>(
     values: &[T],
     decimals: Option<&Decimals>,

@@ -1,8 +1,8 @@
-//! Integers: times, mantissas, indices, counters.
+//! Integer columns: times, mantissas, indices, counters.
 //!
-//! A column becomes its first value and residuals: differences of order 0, 1 or 2 from it, divided
-//! by whatever divides them all. Residuals are constant (and then cost nothing), packed, or tokens.
-//! All arithmetic wraps, so that any column returns, extremes included.
+//! A column is stored as its first value and residuals. Residuals are differences of order 0, 1 or 2
+//! from the first value, divided by their common divisor. They are constant (no bytes), packed, or
+//! tokens. All arithmetic wraps, so every column decodes exactly, extremes included.
 
 use std::cell::RefCell;
 
@@ -10,17 +10,18 @@ use crate::reader::Reader;
 use crate::varint::{put_i64, put_u64, zigzag};
 use crate::{DecodeError, Effort, binned, bits, packed, tokens};
 
-/// Powers of a thousand, by their code in the header: clocks tick in them.
+/// Units by their code in the header: powers of a thousand, in which clocks tick.
 const UNITS: [i64; 4] = [1, 1_000, 1_000_000, 1_000_000_000];
 
-/// Columns shorter than this are packed without looking further on the write path: a section's own
-/// description would outweigh what it saves.
+/// Number of residuals from which on the write path tries tokens; in a shorter section the description
+/// would outweigh the saving.
 const WORTH_TOKENS: usize = 48;
 
-/// Orders are compared over this many stretches of this many values.
+/// Number of stretches of the column over which the orders are compared.
 const STRETCHES: usize = 8;
+/// Number of values in a stretch.
 const STRETCH: usize = 48;
-/// How many numbers a median is taken of.
+/// Number of values sampled for a median.
 const PROBES: usize = 64;
 
 const CONSTANT: u8 = 0;
@@ -28,8 +29,8 @@ const PACKED: u8 = 1;
 const TOKENS: u8 = 2;
 const BINNED: u8 = 3;
 
-/// The first byte: bits 0–2 how the residuals are kept, 3–4 their order, 5 whether a divisor
-/// follows, 6–7 the unit.
+/// First byte of a column. Bits 0–2: form of the residuals; 3–4: their order; 5: whether a divisor
+/// follows; 6–7: the unit.
 #[derive(Clone, Copy)]
 struct Header {
     residuals: u8,
@@ -55,7 +56,7 @@ impl Header {
     }
 }
 
-/// Buffers that are kept from call to call.
+/// Buffers that are reused between calls.
 #[derive(Default)]
 struct Scratch {
     offsets: Vec<i64>,
@@ -69,14 +70,14 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Appends integers. None cost no bytes.
+/// Appends integers; an empty column takes no bytes.
 pub(crate) fn encode(values: &[i64], effort: Effort, out: &mut Vec<u8>) {
     if let Some(&first) = values.first() {
         SCRATCH.with_borrow_mut(|scratch| scratch.encode(first, values, effort, out));
     }
 }
 
-/// Reads `count` integers and hands them to `receive`, which must not call back.
+/// Reads `count` integers and passes them to `receive`, which must not call this function again.
 pub(crate) fn decode_with<T>(
     reader: &mut Reader<'_>,
     count: usize,
@@ -128,12 +129,12 @@ impl Scratch {
         }
     }
 
-    /// Fills the offsets from the first value, divided by what divides them all; answers that.
+    /// Computes the offsets from the first value, divided by their common divisor; returns the divisor.
     fn offset(&mut self, first: i64, values: &[i64]) -> i64 {
         self.offsets.clear();
         self.offsets
             .extend(values.iter().map(|value| value.wrapping_sub(first)));
-        // Mostly one, which is known before the bounds of all values are.
+        // The divisor is mostly 1, and that is found before the bounds of all values are.
         let divisor = match common_divisor(&self.offsets) {
             1 => 1,
             divisor if fits(values) => divisor,
@@ -147,7 +148,7 @@ impl Scratch {
         divisor
     }
 
-    /// Turns offsets into residuals of the order.
+    /// Computes the residuals of the given order from the offsets.
     fn differentiate(&mut self, order: u8) {
         let Scratch {
             offsets, residuals, ..
@@ -160,7 +161,7 @@ impl Scratch {
         }
     }
 
-    /// Appends the residuals in the smallest form and answers which that is.
+    /// Appends the residuals in the smallest form and returns the code of that form.
     fn encode_residuals(&mut self, effort: Effort, out: &mut Vec<u8>) -> u8 {
         let Scratch {
             residuals, plan, ..
@@ -178,7 +179,7 @@ impl Scratch {
         PACKED
     }
 
-    /// Replaces what was appended from `start` on by a pco section if that is smaller.
+    /// Replaces the bytes from `start` on by a pco section if that is smaller.
     fn try_bins(&mut self, values: &[i64], start: usize, out: &mut Vec<u8>) {
         let Scratch { candidate, .. } = self;
         candidate.clear();
@@ -197,7 +198,7 @@ impl Scratch {
         }
     }
 
-    /// Fills `values`.
+    /// Decodes `count` values into `values`.
     fn decode(&mut self, reader: &mut Reader<'_>, count: usize) -> Result<(), DecodeError> {
         let byte = reader.byte("a header of integers")?;
         let Some(header) = Header::from_byte(byte) else {
@@ -247,7 +248,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Turns residuals into the values after the first.
+    /// Computes the values after the first from the residuals.
     fn integrate(&mut self, order: u8, first: i64, mut delta: i64, divisor: i64) {
         let Scratch {
             residuals, values, ..
@@ -273,8 +274,8 @@ impl Scratch {
     }
 }
 
-/// Whether all values follow each other by the step. Compares a stretch at a time, so that the
-/// comparisons need not wait for each other.
+/// Returns whether all values follow each other by `step`. Compares a stretch at a time, so that the
+/// comparisons do not depend on each other.
 fn is_steady(values: &[i64], step: i64) -> bool {
     values.chunks(STRETCH).enumerate().all(|(index, stretch)| {
         let before = &values[(index * STRETCH).saturating_sub(1)..];
@@ -305,7 +306,7 @@ fn encode_constant(first: i64, step: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether no difference of two of the values overflows.
+/// Returns whether no difference of two of the values overflows.
 fn fits(values: &[i64]) -> bool {
     let (low, high) = values
         .iter()
@@ -315,8 +316,8 @@ fn fits(values: &[i64]) -> bool {
     high.checked_sub(low).is_some()
 }
 
-/// What divides all of the numbers, not all of which are zero; usually one, and then known after a
-/// few of them.
+/// Returns the greatest common divisor of the numbers, not all of which are zero. It is usually 1,
+/// which is known after a few numbers.
 fn common_divisor(numbers: &[i64]) -> i64 {
     let mut divisor = 0;
     for number in numbers {
@@ -329,11 +330,11 @@ fn common_divisor(numbers: &[i64]) -> i64 {
             break;
         }
     }
-    // Offsets of values whose span fits are above i64::MIN; what others answer is not used.
+    // Offsets of values whose span fits are above i64::MIN. For other values the result is not used.
     divisor as i64
 }
 
-/// The code of the largest unit that divides both.
+/// Returns the code of the largest unit that divides both numbers.
 fn unit_of(first: i64, divisor: i64) -> u8 {
     let divides = |unit: &i64| first % unit == 0 && divisor % unit == 0;
     UNITS.iter().rposition(divides).unwrap_or(0) as u8
@@ -345,7 +346,7 @@ fn second_difference(three: &[i64]) -> i64 {
         .wrapping_sub(three[1].wrapping_sub(three[0]))
 }
 
-/// The order whose residuals are the shortest, by their summed widths over a few stretches.
+/// Returns the order with the shortest residuals, by their summed widths over a few stretches.
 fn choose_order(offsets: &[i64]) -> u8 {
     let level = middle(offsets.iter().copied());
     let slope = middle(offsets.windows(2).map(|two| two[1].wrapping_sub(two[0])));
@@ -363,7 +364,7 @@ fn choose_order(offsets: &[i64]) -> u8 {
     }
 }
 
-/// The median of some of the numbers, spread over all: a gap or two must not move it.
+/// Returns the median of numbers sampled evenly, so that single gaps do not affect it.
 pub(crate) fn middle(mut numbers: impl ExactSizeIterator<Item = i64>) -> i64 {
     let stride = numbers.len() / PROBES;
     let mut probes = [0; PROBES];

@@ -1,11 +1,11 @@
-//! Columns of samples to bytes and back, exactly.
+//! Exact encoding of columns of samples.
 //!
-//! Encoders append to a buffer; decoders consume from the front of a slice, are told how many
-//! values to expect, and answer hostile bytes with a [`DecodeError`]: they never panic and never
-//! allocate more than the count justifies. What goes in comes out bit for bit, NaN payloads and
-//! −0.0 included. The bytes are described in `docs/format/codecs.md`.
+//! Encoders append to a byte vector. Decoders consume from the front of a slice, given the number of
+//! values. Hostile bytes cause a [`DecodeError`]: decoders never panic and never allocate more than the
+//! count justifies. Values return bit for bit, NaN payloads and −0.0 included. `docs/format/codecs.md`
+//! describes the bytes.
 //!
-//! This crate knows nothing of blocks, sources or disks.
+//! This crate does not depend on blocks, sources or disks.
 
 mod ans;
 mod binned;

@@ -1,17 +1,17 @@
 //! Residuals packed in groups, each with its own base and width.
 //!
-//! A group is a base (zigzag varint), a width (one byte) and the differences from the base.
-//! Short columns are one group, so their overhead is two or three bytes.
+//! A group is a base (zigzag varint), a width (one byte) and the differences from the base. A short
+//! column is one group with two or three bytes of overhead.
 
 use crate::DecodeError;
 use crate::bits::{self, BitWriter, PADDING, bytes_for, width};
 use crate::reader::Reader;
 use crate::varint::{put_i64, zigzag};
 
-/// How many residuals share a base and a width.
+/// Number of residuals in a group.
 pub(crate) const GROUP: usize = 128;
 
-/// The smallest and the largest.
+/// Returns the smallest and the largest value.
 fn bounds(group: &[i64]) -> (i64, i64) {
     group
         .iter()
@@ -20,12 +20,12 @@ fn bounds(group: &[i64]) -> (i64, i64) {
         })
 }
 
-/// The width of the differences from the smallest.
+/// Returns the width of the largest difference from the smallest value.
 fn span_width((low, high): (i64, i64)) -> u32 {
     width(high.wrapping_sub(low) as u64)
 }
 
-/// How many bytes [`encode`] would append, and the smallest and the largest of all.
+/// Returns the bytes that [`encode`] would append, and the smallest and largest of all residuals.
 pub(crate) fn size(residuals: &[i64]) -> (usize, (i64, i64)) {
     let (mut bytes, mut low, mut high) = (0, i64::MAX, i64::MIN);
     for group in residuals.chunks(GROUP) {
@@ -53,7 +53,7 @@ pub(crate) fn encode(residuals: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-/// Fills `residuals`.
+/// Decodes into `residuals`.
 pub(crate) fn decode(reader: &mut Reader<'_>, residuals: &mut [i64]) -> Result<(), DecodeError> {
     for group in residuals.chunks_mut(GROUP) {
         let base = reader.signed("a group's base")?;
@@ -67,7 +67,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>, residuals: &mut [i64]) -> Result<(
     Ok(())
 }
 
-/// Unpacks one group. Working on a padded copy spares the care at the end.
+/// Unpacks one group from a padded copy of its bytes, so that no read passes the end.
 fn unpack(bytes: &[u8], base: i64, width: u32, group: &mut [i64]) {
     let mut padded = [0; GROUP * 8 + PADDING];
     padded[..bytes.len()].copy_from_slice(bytes);

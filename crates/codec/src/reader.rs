@@ -1,17 +1,16 @@
-//! A place in bytes that are being decoded.
-//!
-//! Knows how far it is from the start, so that every error can say where; never reads past the end.
+//! Cursor over bytes that are being decoded. It counts the offset from the start for error messages and
+//! never reads past the end.
 
 use crate::{DecodeError, MAX_COUNT};
 
-/// The bytes not read yet, and how many were.
+/// Unread bytes, and the number of bytes read.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
     offset: usize,
 }
 
 impl<'a> Reader<'a> {
-    /// Starts at the front.
+    /// Creates a reader at the start of `bytes`.
     pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader {
             rest: bytes,
@@ -19,12 +18,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// How many bytes were read.
+    /// Returns the number of bytes read.
     pub(crate) fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The bytes not read yet.
+    /// Returns the unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -80,7 +79,7 @@ impl<'a> Reader<'a> {
         self.varint(what).map(crate::varint::unzigzag)
     }
 
-    /// Reads a length that must not exceed `limit`.
+    /// Reads a length. Fails if the length exceeds `limit`.
     pub(crate) fn length(
         &mut self,
         limit: usize,
@@ -93,7 +92,7 @@ impl<'a> Reader<'a> {
         Ok(value as usize)
     }
 
-    /// An error at this place.
+    /// Returns an error at the present offset.
     pub(crate) fn invalid(&self, what: &'static str) -> DecodeError {
         DecodeError::Invalid {
             what,
@@ -101,7 +100,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An error about the byte just read.
+    /// Returns an error about the byte just read.
     pub(crate) fn unknown(&self, what: &'static str, found: u8) -> DecodeError {
         DecodeError::UnknownCodec {
             what,
@@ -111,7 +110,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Runs a decoder over the front of `bytes` and, if it succeeds, moves them on.
+/// Runs a decoder over the front of `bytes` and, if it succeeds, advances `bytes`.
 pub(crate) fn consume<T>(
     bytes: &mut &[u8],
     count: usize,

@@ -1,42 +1,42 @@
-//! What 32-bit and 64-bit floats have in common.
+//! Common interface of 32-bit and 64-bit floats.
 
 use pco::data_types::Number;
 
 use crate::DecodeError;
 use crate::reader::Reader;
 
-/// A float that is told apart by its bits.
+/// A float whose identity is its bits.
 pub(crate) trait Real: Number + Default {
     /// The canonical quiet NaN.
     const NAN: Self;
-    /// How many bytes it takes as it is.
+    /// Bytes of the raw float.
     const BYTES: usize;
-    /// As a double, exactly.
+    /// Returns the value as a double, exactly.
     fn wide(self) -> f64;
-    /// The nearest of this type.
+    /// Returns the nearest value of this type.
     fn narrow(value: f64) -> Self;
-    /// Its bits, and zeros above them.
+    /// Returns the bits, with zeros above them.
     fn bits(self) -> u64;
-    /// The float with these bits; those above are ignored.
+    /// Returns the float with these bits; higher bits are ignored.
     fn from_bits(bits: u64) -> Self;
 
-    /// Whether both have the same bits.
+    /// Returns whether both have the same bits.
     #[inline(always)]
     fn same(self, other: Self) -> bool {
         self.bits() == other.bits()
     }
 
-    /// Appends its bits.
+    /// Appends the bits, little-endian.
     fn put(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.bits().to_le_bytes()[..Self::BYTES]);
     }
 
-    /// Reads its bits.
+    /// Reads the bits, little-endian.
     fn take(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         reader.take(Self::BYTES, "a float").map(Self::from_bytes)
     }
 
-    /// The float in the first bytes, of which there must be enough.
+    /// Returns the float in the first bytes. Panics if there are fewer than `BYTES`.
     fn from_bytes(bytes: &[u8]) -> Self {
         let mut word = [0; 8];
         word[..Self::BYTES].copy_from_slice(&bytes[..Self::BYTES]);

@@ -1,6 +1,6 @@
-//! Columns of texts: each distinct text once and indices, or all of them end to end.
+//! Text columns: a dictionary of the distinct texts and indices, or all texts end to end.
 //!
-//! Lengths apart from characters; the characters through zstd where that is smaller.
+//! Lengths and characters are stored apart. The characters go through zstd if that is smaller.
 
 use std::collections::HashMap;
 
@@ -13,15 +13,14 @@ use crate::{DecodeError, Effort, entropy, integers};
 
 /// All texts, end to end.
 const PLAIN: u8 = 0;
-/// Distinct texts in order of appearance, and indices.
+/// Distinct texts in the order of their first occurrence, and indices.
 const DICTIONARY: u8 = 1;
-/// Added to the tag: the characters went through zstd.
+/// Bit of the tag: the characters are compressed with zstd.
 const COMPRESSED: u8 = 2;
 
-/// A dictionary's longest text: bounds what a short section can expand to.
+/// Longest text of a dictionary in bytes. Limits the expansion of a short section.
 const MAX_ENTRY: usize = 65_535;
-/// How much longer than its section text may be, beyond the allowance, to be compressed: bounds
-/// likewise.
+/// Largest ratio of text to compressed section, beyond [`ALLOWANCE`] bytes. Limits the expansion.
 const MAX_RATIO: usize = 256;
 const ALLOWANCE: usize = 1 << 20;
 
@@ -43,7 +42,8 @@ pub(crate) fn encode(texts: &Strings, effort: Effort, out: &mut Vec<u8>) {
     }
 }
 
-/// The distinct texts and each text's index, if they are few.
+/// Returns the distinct texts and each text's index; `None` if more than half are distinct or a text is
+/// too long.
 fn distinct(texts: &Strings) -> Option<(Strings, Vec<i64>)> {
     let most = texts.len() / 2;
     let mut places = HashMap::with_hasher(RandomState::default());
@@ -69,7 +69,7 @@ fn distinct(texts: &Strings) -> Option<(Strings, Vec<i64>)> {
     Some((found, indices))
 }
 
-/// Appends lengths and characters; answers what to add to the tag.
+/// Appends lengths and characters; returns the bits to add to the tag.
 fn encode_all(texts: &Strings, effort: Effort, out: &mut Vec<u8>) -> u8 {
     let starts = std::iter::once(&0).chain(&texts.ends);
     let lengths: Vec<i64> = texts
@@ -107,7 +107,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>, count: usize) -> Result<Strings, D
     }
 }
 
-/// The texts that the indices name.
+/// Returns the texts that the indices refer to; `None` if a bound is exceeded.
 fn expand(entries: &Strings, indices: &[i64]) -> Option<Strings> {
     let mut total = 0u64;
     for &index in indices {
@@ -157,7 +157,7 @@ fn decode_all(
     Ok(Strings { ends, bytes })
 }
 
-/// Where texts of these lengths end.
+/// Returns the ends of texts with these lengths; `None` if a length is negative or the sum too large.
 fn sums(lengths: &[i64]) -> Option<Vec<u32>> {
     let mut end = 0u32;
     lengths

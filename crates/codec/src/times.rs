@@ -1,19 +1,19 @@
 //! Time columns: integers that usually ascend, often by equal steps.
 //!
-//! A regular clock costs a header, its first time and its step.
+//! A column of equal steps takes a header, the first time and the step.
 
 use crate::reader::consume;
 use crate::{DecodeError, Effort, integers};
 
-/// Appends times (in ns, any order; equal steps cost nothing).
+/// Appends times in nanoseconds, in any order. Equal steps take no bytes per time.
 pub fn encode_times(times: &[i64], out: &mut Vec<u8>) {
     integers::encode(times, Effort::Fast, out);
 }
 
-/// Reads `count` times and appends them to `out`, which on an error is as it was.
+/// Reads `count` times and appends them to `out`. On an error `out` is unchanged.
 ///
 /// # Errors
-/// The bytes are not what [`encode_times`] wrote for that count.
+/// The bytes are not the encoding of `count` times.
 pub fn decode_times(
     bytes: &mut &[u8],
     count: usize,

@@ -1,8 +1,8 @@
-//! Residuals as tokens and remainders: a token holds a number's magnitude and is entropy-coded, the
-//! bits beneath it are packed as they are.
+//! Residuals as tokens and remainders. A token holds the magnitude of a number and is entropy-coded;
+//! the bits below are packed raw.
 //!
-//! Small numbers are tokens by themselves. It finds the fractions of a bit that packing cannot, and
-//! an outlier costs itself alone.
+//! Small numbers are tokens without remainder. Compared with packing, tokens save fractions of a bit,
+//! and an outlier does not widen its neighbours.
 
 use crate::bits::{self, BitWriter, PADDING, bytes_for, width};
 use crate::integers::middle;
@@ -10,16 +10,17 @@ use crate::reader::Reader;
 use crate::varint::{put_i64, unzigzag, zigzag};
 use crate::{DecodeError, Effort, ans, entropy};
 
-/// How numbers divide into token and remainder.
+/// Division of numbers into token and remainder.
 #[derive(Clone, Copy)]
 struct Division {
-    /// Numbers below `1 << direct` are tokens by themselves.
+    /// Exponent: numbers below `1 << direct` are tokens without remainder.
     direct: u32,
-    /// How many bits below the leading one a token keeps.
+    /// Number of bits below the leading bit that a token keeps.
     kept: u32,
 }
 
-/// The divisions, by code. Each has at most 256 tokens for the widest number it is used for.
+/// Divisions by code, each with the largest width it is used for: up to that width it has at most 256
+/// tokens.
 const DIVISIONS: [(Division, u32); 4] = [
     (Division { direct: 8, kept: 0 }, 8),
     (Division { direct: 7, kept: 3 }, 23),
@@ -27,22 +28,22 @@ const DIVISIONS: [(Division, u32); 4] = [
     (Division { direct: 4, kept: 2 }, 64),
 ];
 
-/// How many residuals are looked at to choose a base.
+/// Number of residuals sampled to choose a base.
 const PROBES: usize = 256;
 
-/// The division whose tokens are the numbers, without remainders.
+/// Division whose tokens are the numbers themselves.
 const ALONE: u8 = 0;
 
-/// In the header: numbers are zigzag around the base, not upwards from it.
+/// Header flag: numbers are zigzag around the base instead of upwards from it.
 const CENTRED: u8 = 16;
-/// In the header: the tokens went through zstd.
+/// Header flag: the tokens are compressed with zstd.
 const REPEATS: u8 = 32;
 
 impl Division {
-    /// The token of a number, and how many bits remain beneath it.
+    /// Returns the token of a number, and the number of bits that remain below it.
     #[inline(always)]
     fn token(self, number: u64) -> (u8, u32) {
-        // Both cases are computed and one is picked: which it is cannot be predicted.
+        // Both cases are computed and one is picked, because a branch could not be predicted.
         let beyond = number >> self.direct != 0;
         let top = width(number | 1) - 1;
         let remainder = if beyond {
@@ -56,7 +57,7 @@ impl Division {
         (if beyond { token as u8 } else { number as u8 }, remainder)
     }
 
-    /// For each token the number it starts from and the bits that remain.
+    /// Returns, for each token, its smallest number and the number of remaining bits.
     const fn starts(self) -> [(u64, u32); 256] {
         let mut starts = [(0, 0); 256];
         let mut token = 0u32;
@@ -76,7 +77,7 @@ impl Division {
     }
 }
 
-/// The starts of each division's tokens; all 256 have one.
+/// Starts of the tokens of each division; all 256 are defined.
 static STARTS: [[(u64, u32); 256]; 4] = [
     DIVISIONS[0].0.starts(),
     DIVISIONS[1].0.starts(),
@@ -114,8 +115,8 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Divides the residuals, whose smallest and largest are given, and answers about how many
-    /// bytes they would take.
+    /// Divides the residuals into tokens and remainders; returns the approximate encoded size in bytes.
+    /// `bounds` are the smallest and the largest residual.
     pub(crate) fn prepare(&mut self, residuals: &[i64], bounds: (i64, i64)) -> usize {
         if (bounds.1.wrapping_sub(bounds.0) as u64) < 256 {
             self.take_alone(residuals, bounds.0);
@@ -129,7 +130,7 @@ impl Plan {
         16 + entropy_bytes(&self.counts, self.tokens.len()) + bytes_for(self.remainder_bits)
     }
 
-    /// Residuals that are tokens by themselves.
+    /// Takes residuals within 8 bits of the smallest, which are tokens without remainder.
     fn take_alone(&mut self, residuals: &[i64], low: i64) {
         (self.base, self.centred, self.division) = (low, false, ALONE);
         self.remainder_bits = 0;
@@ -138,7 +139,7 @@ impl Plan {
             .extend(residuals.iter().map(|value| value.wrapping_sub(low) as u8));
     }
 
-    /// Residuals of which some have remainders.
+    /// Divides residuals of which some have remainders.
     fn divide_wide(&mut self, residuals: &[i64], low: i64) {
         self.choose_base(residuals, low);
         let widest = width(self.numbers.iter().fold(0, |all, number| all | number));
@@ -153,7 +154,7 @@ impl Plan {
         self.divide(DIVISIONS[usize::from(self.division)].0);
     }
 
-    /// Numbers from the smallest residual upwards, or around the centre, whichever are smaller.
+    /// Chooses numbers from the smallest residual upwards or around the median, whichever are narrower.
     fn choose_base(&mut self, residuals: &[i64], low: i64) {
         let centre = middle(residuals.iter().copied());
         let probes = || residuals.iter().step_by(residuals.len() / PROBES + 1);
@@ -189,8 +190,7 @@ impl Plan {
         self.remainder_bits = bits as usize;
     }
 
-    /// Appends the residuals prepared; appends nothing and answers false if that would take more
-    /// than `limit` bytes.
+    /// Appends the prepared residuals. Returns false and appends nothing if they exceed `limit` bytes.
     pub(crate) fn encode(&mut self, effort: Effort, limit: usize, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         let flags = if self.centred { CENTRED } else { 0 };
@@ -221,7 +221,7 @@ impl Plan {
         writer.finish();
     }
 
-    /// Replaces the section of tokens by a zstd one, which finds repeats, if that is smaller.
+    /// Replaces the section of tokens by a zstd section, which uses repeats, if that is smaller.
     fn try_repeats(&self, start: usize, section: usize, out: &mut Vec<u8>) {
         let end = out.len();
         if entropy::encode(&self.tokens, Effort::Best, end - section - 1, out) {
@@ -231,7 +231,7 @@ impl Plan {
     }
 }
 
-/// About how many bytes an order-0 entropy coder needs, its own description included.
+/// Returns the approximate bytes of an order-0 entropy coder, including its table.
 fn entropy_bytes(counts: &[u32; 256], total: usize) -> usize {
     let log_total = (total as f32).log2();
     let (mut bits, mut used) = (0.0, 0);
@@ -242,7 +242,7 @@ fn entropy_bytes(counts: &[u32; 256], total: usize) -> usize {
     (bits / 8.0) as usize + used / 2
 }
 
-/// Fills `residuals`.
+/// Decodes into `residuals`.
 pub(crate) fn decode(
     reader: &mut Reader<'_>,
     scratch: &mut Plan,

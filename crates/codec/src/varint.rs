@@ -1,9 +1,9 @@
-//! Numbers in as few bytes as their size asks for: LEB128, signed ones zigzag.
+//! Variable-length integers: LEB128, signed ones as zigzag.
 
 use crate::DecodeError;
 use crate::reader::consume;
 
-/// Appends a number in 1 to 10 bytes, 7 bits a byte, lowest first.
+/// Appends a number in 1 to 10 bytes: 7 bits per byte, lowest first.
 pub fn put_u64(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -12,33 +12,33 @@ pub fn put_u64(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Appends a signed number: 0, −1, 1, −2 … become 0, 1, 2, 3 …
+/// Appends a signed number as zigzag: 0, −1, 1, −2 … become 0, 1, 2, 3 …
 pub fn put_i64(value: i64, out: &mut Vec<u8>) {
     put_u64(zigzag(value), out);
 }
 
-/// Reads what [`put_u64`] wrote.
+/// Reads a number written by [`put_u64`].
 ///
 /// # Errors
-/// The bytes end within the number, or it exceeds 64 bits.
+/// The bytes end within the number, or the number exceeds 64 bits.
 pub fn get_u64(bytes: &mut &[u8]) -> Result<u64, DecodeError> {
     consume(bytes, 0, |reader| reader.varint("a variable-length number"))
 }
 
-/// Reads what [`put_i64`] wrote.
+/// Reads a number written by [`put_i64`].
 ///
 /// # Errors
-/// The bytes end within the number, or it exceeds 64 bits.
+/// The bytes end within the number, or the number exceeds 64 bits.
 pub fn get_i64(bytes: &mut &[u8]) -> Result<i64, DecodeError> {
     get_u64(bytes).map(unzigzag)
 }
 
-/// Maps numbers near zero, of either sign, to small ones.
+/// Maps signed numbers near zero to small unsigned ones.
 pub(crate) fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Undoes [`zigzag`].
+/// Inverts [`zigzag`].
 pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }

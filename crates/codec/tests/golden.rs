@@ -1,8 +1,9 @@
-//! Files that released versions wrote must always be read.
+//! Compatibility with the bytes that released versions wrote.
 //!
-//! `golden/codec/v1/` holds one encoding a file, added to and never edited. Each must decode to the
-//! values made here, and, where only codecs of this crate are at work, be what is written today
-//! (zstd and pco may find fewer bytes in a later release). `SEINER_BLESS=1` writes missing files.
+//! `golden/codec/v1/` holds one encoding per file. Files are added and never edited. Each must decode
+//! to the values made here. Where only codecs of this crate are used, today's encoding must also have
+//! the same bytes; later releases of zstd and pco may find shorter ones. `SEINER_BLESS=1` writes
+//! missing files.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use seiner_codec::{
 };
 use seiner_model::{Bitmap, Column, Strings};
 
-/// What the file of that name holds, writing it first if that is asked for.
+/// Returns the contents of the named file; writes the file first if blessing is on.
 fn golden(name: &str, encoded: &[u8]) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("../../golden/codec/v1")
@@ -65,7 +66,7 @@ fn bitmap(name: &str, bits: impl Iterator<Item = bool>) {
     assert_eq!(kept, encoded, "{name} is written otherwise today");
 }
 
-/// Numbers that look random and are the same everywhere.
+/// Returns numbers that look random and are the same on every machine.
 fn numbers(length: usize) -> impl Iterator<Item = u64> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     (0..length).map(move |_| {
@@ -76,7 +77,7 @@ fn numbers(length: usize) -> impl Iterator<Item = u64> {
     })
 }
 
-/// A walk whose steps are at most `step`.
+/// Returns a walk with steps of at most `step`.
 fn walk(length: usize, step: i64) -> Vec<i64> {
     numbers(length)
         .scan(21_000, |sum, number| {

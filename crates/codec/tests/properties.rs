@@ -1,5 +1,5 @@
-//! Whatever goes in comes out bit for bit; hostile bytes end in an error or in other values, never in
-//! a panic.
+//! Encoded values return bit for bit. Hostile bytes decode to an error or to other values and never
+//! cause a panic.
 
 use proptest::prelude::*;
 use seiner_codec::{
@@ -33,7 +33,7 @@ fn times_return(times: &[i64]) {
     assert_eq!(rest, AFTER);
 }
 
-/// Lengths around those at which codecs change.
+/// Lengths near the thresholds at which codecs change.
 fn length() -> impl Strategy<Value = usize> {
     prop_oneof![
         0usize..4,
@@ -69,7 +69,7 @@ fn special() -> impl Strategy<Value = f64> {
     ]
 }
 
-/// A walk of mantissas with a now and then another value.
+/// Walks of mantissas with some special values between.
 fn walk(step: i64, scale: u32, others: f64) -> impl Strategy<Value = Vec<f64>> {
     length().prop_flat_map(move |length| {
         prop::collection::vec(
@@ -170,7 +170,7 @@ fn clocks() -> impl Strategy<Value = Vec<i64>> {
     )
 }
 
-/// Mantissas whose last digits are zero as often as not, near and far, at all the lengths.
+/// Mantissas, about half of which end in zeros, small and large, at all the lengths.
 fn mantissas() -> impl Strategy<Value = Vec<i64>> {
     let one = prop_oneof![
         8 => -5_000i64..5_000,
@@ -260,7 +260,7 @@ proptest! {
         returns(&Column::Str(strings));
     }
 
-    /// Random bytes rarely reach deep, so most cases damage what an encoder wrote.
+    /// Damages encoded columns, because random bytes alone rarely reach the inner decoders.
     #[test]
     fn damaged_columns_do_not_panic(
         values in doubles(),

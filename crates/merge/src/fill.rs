@@ -1,94 +1,99 @@
-//! How full the store is, and what follows: hunger, planing, the writers' delay.
+//! Fill of the store and the values derived from it: hunger, planing, the delay of writers.
 
-/// The room of a store and what is in it, all in bytes.
+/// Budget of a store and its use, in bytes.
 ///
-/// The budget is a promise: `used` counts everything that occupies room, open segments with all
-/// that they may still take, and the output of a merge beside the segments it was read from.
+/// `used` includes all space that is or may become occupied: open segments with their full
+/// reservation, and the output of a merge beside the segments that the merge reads. So a store that
+/// keeps `used ≤ budget` never exceeds its budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fill {
-    /// What the store may occupy, the papers' C.
+    /// Bytes that the store may occupy, the papers' C.
     pub budget: u64,
-    /// What it occupies: sealed and open segments, journal, everything.
+    /// Bytes that the store occupies: sealed and open segments, journal and all other files.
     pub used: u64,
     /// Bytes of live blocks.
     pub live: u64,
-    /// The part of the budget that writers leave alone, so that a merge always has room to write
-    /// what it keeps before it frees what it read.
+    /// Bytes of the budget that writers must not use. A merge writes its output into this reserve
+    /// before it frees the segments it read.
     pub reserved: u64,
-    /// The fill at which merging begins, the papers' Um, 0 to 1.
+    /// Fill from which on segments are merged, the papers' Um, 0 to 1.
     pub um: f64,
 }
 
 impl Fill {
-    /// Used share of the budget, the papers' U.
+    /// Returns the used share of the budget, the papers' U.
     pub fn u(&self) -> f64 {
         share(self.used, self.budget)
     }
 
-    /// Live share of the budget, the papers' V.
+    /// Returns the live share of the budget, the papers' V.
     pub fn v(&self) -> f64 {
         share(self.live, self.budget)
     }
 
-    /// Hunger, `H = (U − Um)/(Uw − Um)` (*Riak*, the fisherman): not above 0 while there is no need
-    /// to merge, 1 when writers have no room left. The paper's store is full at 1, ours at `Uw`, for
-    /// writers leave the reserve alone: a policy that waits for a hunger of 1 would wait for ever.
+    /// Returns the hunger `H = (U − Um)/(Uw − Um)` (*Riak* §3.0.4, the fisherman).
+    ///
+    /// At 0 or below, no merge is needed. At 1, writers have no space left. `Uw` is the budget
+    /// share without the reserve. The paper divides by `1 − Um` instead; with a reserve, its hunger
+    /// would never reach 1.
     pub fn hunger(&self) -> f64 {
         self.hunger_at(self.used)
     }
 
-    /// Hunger if so many bytes were used.
+    /// Returns the hunger for `used` used bytes.
     pub fn hunger_at(&self, used: u64) -> f64 {
         let full = share(self.budget.saturating_sub(self.reserved), self.budget);
         (share(used, self.budget) - self.um) / (full - self.um).max(f64::EPSILON)
     }
 
-    /// What may still be written for as long as nothing is freed: a merge's output must fit.
+    /// Returns the unused bytes of the budget. The output of a merge must fit into them.
     pub fn room(&self) -> u64 {
         self.budget.saturating_sub(self.used)
     }
 
-    /// What writers may take of the room: all but the reserve.
+    /// Returns the bytes that writers may still use: the unused bytes without the reserve.
     pub fn room_for_writers(&self) -> u64 {
         self.room().saturating_sub(self.reserved)
     }
 
-    /// Bytes above Um: what a merge has to free to be satisfied.
+    /// Returns the bytes above Um, which a merge has to free.
     pub fn excess(&self) -> u64 {
         self.used
             .saturating_sub((self.um * self.budget as f64) as u64)
     }
 
-    /// The largest R at which segments of one lifetime die whole: see [`planing_segment_bytes`].
+    /// Returns the largest R at which segments of one lifetime die whole:
+    /// [`planing_segment_bytes`].
     pub fn planing_segment_bytes(&self) -> u64 {
         planing_segment_bytes(self.budget, self.um, self.v())
     }
 }
 
-/// The largest R at which one lane planes, `R ≤ C(Um − V)` (*Riak*, planing, with one log on C):
-/// while Um is not reached there are always wholly dead segments, and merging costs nothing.
+/// Returns the largest R at which one lane planes, `R ≤ C(Um − V)` (*Riak* §4.2, planing, with one log
+/// on C). With segments up to this size, some segments are dead before the fill reaches Um, so no
+/// merge is needed.
 pub fn planing_segment_bytes(capacity: u64, um: f64, v: f64) -> u64 {
     (capacity as f64 * (um - v).max(0.0)) as u64
 }
 
-/// When writers are slowed: `T = max(0, (U − Ul)/(Uh − Ul))` seconds (*Riak*, the put throttle).
+/// Delay of writers by fill: `T = max(0, (U − Ul)/(Uh − Ul))` seconds (*Riak* §2.3, the put throttle).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Throttle {
-    /// The fill at which it begins, the papers' Ul.
+    /// Fill at which the delay begins, the papers' Ul.
     pub ul: f64,
-    /// The fill at which it has reached a second, the papers' Uh.
+    /// Fill at which the delay is one second, the papers' Uh.
     pub uh: f64,
 }
 
 impl Default for Throttle {
-    /// The paper's 95 % and 100 %.
+    /// Returns the paper's values, 95 % and 100 %.
     fn default() -> Throttle {
         Throttle { ul: 0.95, uh: 1.0 }
     }
 }
 
 impl Throttle {
-    /// The delay at fill U, in seconds.
+    /// Returns the delay at fill `u`, in seconds.
     pub fn delay_s(&self, u: f64) -> f64 {
         ((u - self.ul) / (self.uh - self.ul).max(f64::EPSILON)).max(0.0)
     }
@@ -117,7 +122,7 @@ mod tests {
 
     #[test]
     fn the_papers_planing() {
-        // Ci = 100 GB on 64 vnodes, Um = 0.8: a file of 1 GB planes up to V = 0.16.
+        // C = 100 GB on 64 vnodes, Um = 0.8: a file of 1 GB planes up to V = 0.16.
         let vnode = 100_000_000_000 / 64;
         assert!(planing_segment_bytes(vnode, 0.8, 0.15) > 1_000_000_000);
         assert!(planing_segment_bytes(vnode, 0.8, 0.17) < 1_000_000_000);

@@ -1,54 +1,57 @@
-//! Lanes: which blocks share a segment, so that its blocks die together and it is dropped unread.
+//! Lanes: assign blocks that expire at about the same time to the same segment, so that the whole
+//! segment is dropped unread.
 //!
-//! A lane takes blocks whose remaining life lies in one interval. What it costs is room: dead
-//! blocks wait for the longest-lived of their segment. With the flow of bytes known for every
-//! remaining life (a histogram over its logarithm, older bytes fading), the intervals are those
-//! that make this room least, each lane's over its life: where room is short, merging a lane that
-//! turns over slowly costs fewer writes than one that turns over fast. They are found anew as the
-//! flow changes.
+//! A lane takes blocks whose remaining life lies in one interval. A dead block keeps its space
+//! until the longest-lived block of its segment dies; this space is the cost of a lane. The flow of
+//! bytes is measured for every remaining life: a histogram over the logarithm of the remaining
+//! life, in which older bytes fade. The intervals are chosen so that the sum of the lanes' costs,
+//! each divided by the lane's longest life, is least. The division by life is there because a merge
+//! of a lane that turns over slowly costs fewer writes. The intervals are recomputed as the flow
+//! changes.
 //!
-//! Segments being filled hold room as well, and the first blocks of each die before its last: R a
-//! lane in all. So the planing formula of *Riak*, `R ≤ C(Um − V)`, becomes one of the sum over all
-//! lanes, and lanes fill smaller segments as V grows.
+//! An open segment holds its full size, and its first blocks die before its last: together R for
+//! each lane. So the planing formula of *Riak* §4.2, `R ≤ C(Um − V)`, limits the sum over all lanes, and
+//! segments become smaller as V grows.
 //!
-//! Invariant: every block has a lane below [`Lanes::count`], in constant time and without
-//! allocating, whatever was learnt so far.
+//! Invariant: every block has a lane below [`Lanes::count`], whatever was measured so far. The
+//! look-up takes constant time and does not allocate.
 
 use crate::{Death, Fill};
 
-/// Number of a lane. 0 takes what never dies; the others are in the order of remaining life.
+/// Number of a lane. Lane 0 takes blocks that never die; the others are in order of remaining life.
 pub type LaneId = u32;
 
-/// The lane of what never dies.
+/// Lane of blocks that never die.
 const FOREVER: LaneId = 0;
-/// Bins a factor of two of remaining life.
+/// Number of histogram bins per factor of two of remaining life.
 const BINS_AN_OCTAVE: usize = 16;
-/// Shorter lives than 2^20 ns, a millisecond, are all the same.
+/// Exponent of the shortest distinct life: lives below 2^20 ns (1 ms) share one bin.
 const LEAST_OCTAVE: usize = 20;
 const BINS: usize = (63 - LEAST_OCTAVE) * BINS_AN_OCTAVE;
-/// New intervals are taken when they save this share of the room that the present ones cost.
+/// Least saving, as a share of the present cost, for which new intervals are adopted.
 const WORTHWHILE: f64 = 0.1;
-/// The share of the room between V and Um that the segments being filled and the ends of lanes
-/// may take.
+/// Largest share of the space between V and Um for open segments and for the dead blocks that each
+/// lane still holds.
 const OPEN_SHARE: f64 = 0.25;
 
-/// Intervals are looked at again when as much is new as this part of what is known.
+/// Divisor of the measured bytes: intervals are recomputed when 1/32 of them is new.
 const NEWS: f64 = 32.0;
 
-/// How many lanes there are, and how large their segments.
+/// Number of lanes and size of their segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneSettings {
-    /// Lanes at most, the one of what never dies included; at least 2. Each has an open segment:
-    /// a write buffer in memory and room on the disk. More lanes: fewer bytes written again.
+    /// Maximum number of lanes, at least 2. The lane of blocks that never die counts. Each lane has
+    /// an open segment: a write buffer in memory and space on the disk. More lanes mean fewer bytes
+    /// rewritten by merges.
     pub lanes: u32,
-    /// The largest segment, the papers' R.
+    /// Largest segment in bytes, the papers' R.
     pub segment_bytes: u64,
-    /// The smallest segment: they shrink to it as the store fills with live data.
+    /// Smallest segment in bytes. Segments shrink down to it as the store fills with live data.
     pub least_bytes: u64,
 }
 
 impl Default for LaneSettings {
-    /// 32 lanes, segments of 4 to 64 MiB.
+    /// Returns 32 lanes with segments of 4 to 64 MiB.
     fn default() -> LaneSettings {
         LaneSettings {
             lanes: 32,
@@ -58,45 +61,46 @@ impl Default for LaneSettings {
     }
 }
 
-/// What a lane takes, for whoever looks.
+/// Interval, flow and segment size of one lane, for display.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lane {
-    /// Its number.
+    /// Number of the lane.
     pub id: LaneId,
-    /// The shortest remaining life that it takes, in nanoseconds.
+    /// Shortest remaining life in the lane, in nanoseconds.
     pub from: i64,
-    /// The first that is too long; `i64::MAX` for the last lane and for the one of what never
-    /// dies.
+    /// Exclusive end of the lane's remaining lives, in nanoseconds; `i64::MAX` for the last lane
+    /// and for the lane of blocks that never die.
     pub to: i64,
-    /// Its share of the bytes that arrive, 0 to 1.
+    /// Share of the arriving bytes that goes into the lane, 0 to 1.
     pub flow_share: f64,
-    /// The size of its next segment.
+    /// Size of the lane's next segment in bytes.
     pub segment_bytes: u64,
 }
 
-/// Decides in which lane a block goes.
+/// Assignment of blocks to lanes, with the measured flow that it follows.
 #[derive(Clone, Debug)]
 pub struct Lanes {
     settings: LaneSettings,
-    /// Fading bytes by remaining life.
+    /// Fading bytes for each bin of remaining life.
     flow: Box<[f64]>,
-    /// Fading bytes of what never dies.
+    /// Fading bytes of blocks that never die.
     flow_forever: f64,
     total: f64,
-    /// Bytes learnt since the last adaptation.
+    /// Bytes counted since the last recomputation.
     fresh: u64,
-    /// At this many fading bytes everything is halved: how far back the flow is remembered.
+    /// Limit of the fading bytes. Beyond it all counts are halved, so it sets how long the flow is
+    /// remembered.
     window: f64,
-    /// The lane of each bin.
+    /// Lane of each bin.
     lane_of: Box<[LaneId]>,
-    /// The segment size of each lane.
+    /// Segment size of each lane.
     sizes: Vec<u64>,
-    /// The lane with most flow, where blocks of unknown life go.
+    /// Lane with the largest flow, which takes blocks of unknown life.
     common: LaneId,
 }
 
 impl Lanes {
-    /// Lanes that know nothing yet: intervals of equal ratio.
+    /// Creates lanes with intervals of equal ratio, without any measured flow.
     pub fn new(settings: LaneSettings) -> Lanes {
         let settings = LaneSettings {
             lanes: settings.lanes.max(2),
@@ -118,18 +122,19 @@ impl Lanes {
         }
     }
 
-    /// How many lanes there can be: all numbers are below it.
+    /// Returns the maximum number of lanes. All lane numbers are below it.
     pub fn count(&self) -> u32 {
         self.settings.lanes
     }
 
-    /// The lane of a new block of `bytes`, which also counts as flow.
+    /// Returns the lane of a new block of `bytes` and counts the block as flow.
     pub fn lane(&mut self, death: Death, bytes: u64, now: i64) -> LaneId {
         self.learn(death, bytes, now);
         self.place(death, now)
     }
 
-    /// The lane of a block that a merge writes again: that of its remaining life. It is no flow.
+    /// Returns the lane for the remaining life of a block that a merge rewrites. Does not count as
+    /// flow.
     pub fn place(&self, death: Death, now: i64) -> LaneId {
         match death {
             Death::Never => FOREVER,
@@ -138,8 +143,9 @@ impl Lanes {
         }
     }
 
-    /// Counts a new block as flow. After a start, telling the blocks found on disk, with their
-    /// remaining life when they were written, saves learning it all again.
+    /// Counts a new block as flow. A caller that restarts can restore the measured flow: it calls
+    /// this for each block found on disk, with `now` set to the time at which the block was
+    /// written.
     pub fn learn(&mut self, death: Death, bytes: u64, now: i64) {
         self.fresh += bytes;
         let bytes = bytes as f64;
@@ -156,14 +162,16 @@ impl Lanes {
         }
     }
 
-    /// The size of a lane's next segment: R, or less where R would hold too much room back.
+    /// Returns the size of the lane's next segment: R, or less when R would hold too much space.
     pub fn segment_bytes(&self, lane: LaneId) -> u64 {
         self.sizes[lane as usize]
     }
 
-    /// Finds intervals and sizes anew. To be called whenever a segment was sealed, and after
-    /// [`Lanes::learn`]; does nothing while little is new, and takes about a millisecond
-    /// otherwise. Answers whether intervals changed.
+    /// Recomputes intervals and segment sizes; returns whether the intervals changed.
+    ///
+    /// Call it after each sealed segment and after [`Lanes::learn`]. Sizes follow `fill` in every
+    /// call. Intervals are recomputed only when enough new flow was counted, which takes about a
+    /// millisecond.
     pub fn adapt(&mut self, fill: &Fill) -> bool {
         self.shrink(fill);
         let known = (self.total / NEWS) as u64;
@@ -185,14 +193,14 @@ impl Lanes {
         true
     }
 
-    /// The lanes' next segments are smaller, the less room there is.
+    /// Sets the size of the lanes' next segments: the less space is left, the smaller.
     fn shrink(&mut self, fill: &Fill) {
         let slack = fill.planing_segment_bytes() as f64;
         let size = self.size(OPEN_SHARE * slack / f64::from(self.settings.lanes));
         self.sizes.fill(size);
     }
 
-    /// R, halved until it is no more than `wanted`, but not below the least.
+    /// Returns R halved until it is at most `wanted`, but not below the least size.
     fn size(&self, wanted: f64) -> u64 {
         let mut size = self.settings.segment_bytes;
         while size as f64 > wanted && size / 2 >= self.settings.least_bytes {
@@ -201,7 +209,7 @@ impl Lanes {
         size
     }
 
-    /// The present intervals over `bins`: the index after the last bin of each.
+    /// Returns the present intervals over `bins`, each as the index after its last bin.
     fn ends(&self, bins: &[usize]) -> Vec<usize> {
         let differ = |pair: &[usize]| self.lane_of[pair[0]] != self.lane_of[pair[1]];
         let inner = bins.windows(2).enumerate().filter(|(_, pair)| differ(pair));
@@ -210,7 +218,7 @@ impl Lanes {
         ends
     }
 
-    /// Takes the intervals that end at `ends`; empty bins go to the next longer-lived ones.
+    /// Adopts the intervals that end at `ends`. Empty bins join the next interval of longer lives.
     fn set(&mut self, bins: &[usize], ends: &[usize]) {
         let mut lane = 0;
         let mut from = 0;
@@ -232,7 +240,7 @@ impl Lanes {
         self.common = (1..=lane).max_by(by_flow).unwrap_or(1);
     }
 
-    /// What every lane takes.
+    /// Returns every lane that is in use.
     pub fn lanes(&self) -> Vec<Lane> {
         let total = self.total.max(1.0);
         let forever = Lane {
@@ -257,19 +265,19 @@ impl Lanes {
     }
 }
 
-/// The room that dead blocks hold while they wait for the longest-lived of their lane, over the
-/// life of that one: the cost of a division into lanes.
+/// Cost of a division into lanes: the space that dead blocks hold until the longest-lived block of
+/// their lane dies, divided by that block's life.
 struct Room {
-    /// Life of each bin, in its middle.
+    /// Life in the middle of each bin, in nanoseconds.
     lives: Vec<f64>,
-    /// Sums of flow before each bin.
+    /// Prefix sums of the flow before each bin.
     flow: Vec<f64>,
-    /// Sums of flow times life before each bin: what is live of it.
+    /// Prefix sums of flow times life before each bin, which is the live part.
     live: Vec<f64>,
 }
 
 impl Room {
-    /// Of the flow in `bins`.
+    /// Computes the sums over the flow in `bins`.
     fn new(flow: &[f64], bins: &[usize]) -> Room {
         let middle = |&bin: &usize| (life(bin) as f64 + life(bin + 1) as f64) / 2.0;
         let lives: Vec<f64> = bins.iter().map(middle).collect();
@@ -288,7 +296,7 @@ impl Room {
         }
     }
 
-    /// Of one lane that takes the bins from `from` to before `to`.
+    /// Returns the cost of one lane with the bins `from..to`.
     fn of(&self, from: usize, to: usize) -> f64 {
         if from == to {
             return 0.0;
@@ -302,11 +310,12 @@ impl Room {
         starts.zip(ends).map(|(&from, &to)| self.of(from, to)).sum()
     }
 
-    /// The ends of at most `lanes` intervals with the least cost, and that cost.
+    /// Returns the ends of at most `lanes` intervals with the least cost, and that cost.
     ///
-    /// A lane at a time: what the first bins cost with one lane more follows from what fewer of
-    /// them cost before. Where the last lane of more bins begins never moves back, so each half of
-    /// the bins need only look at its side of the middle.
+    /// Dynamic programming, one lane at a time: the least cost of the first bins with one more lane
+    /// follows from the least costs of fewer bins without it. The start of the last lane never
+    /// moves back as bins are added. So each half of the bins searches only its side of the
+    /// middle's start (divide and conquer).
     fn divide(&self, lanes: usize) -> (Vec<usize>, f64) {
         let bins = self.lives.len();
         let mut least: Vec<f64> = (0..=bins).map(|to| self.of(0, to)).collect();
@@ -339,17 +348,17 @@ impl Room {
     }
 }
 
-/// What the first bins cost with one lane more than `before`.
+/// One step of [`Room::divide`]: least costs with one lane more than `before`.
 struct Next<'a> {
     room: &'a Room,
     before: &'a [f64],
     least: Vec<f64>,
-    /// Where the last lane begins.
+    /// Start of the last lane, for each number of bins.
     starts: Vec<usize>,
 }
 
 impl Next<'_> {
-    /// For the first `low` to `high` bins, whose last lane begins between `left` and `right`.
+    /// Computes the costs of the first `low..=high` bins; their last lane starts in `left..=right`.
     fn fill(&mut self, low: usize, high: usize, left: usize, right: usize) {
         if low > high {
             return;
@@ -366,7 +375,7 @@ impl Next<'_> {
     }
 }
 
-/// The bin of a remaining life: its octave, and the bits that follow the first.
+/// Returns the bin of a remaining life: its octave and the four bits after the leading one.
 fn bin(life: i64) -> usize {
     let life = life.max(1 << LEAST_OCTAVE) as u64;
     let octave = 63 - life.leading_zeros() as usize;
@@ -374,7 +383,7 @@ fn bin(life: i64) -> usize {
     (octave - LEAST_OCTAVE) * BINS_AN_OCTAVE + fraction
 }
 
-/// The shortest life in a bin.
+/// Returns the shortest life in a bin, in nanoseconds.
 fn life(bin: usize) -> i64 {
     let octave = LEAST_OCTAVE + bin / BINS_AN_OCTAVE;
     if octave >= 63 {
@@ -390,7 +399,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// A store of 100 MB with half of it live.
+    /// Returns the fill of a store of 100 MB, half of it live.
     fn half_live() -> Fill {
         Fill {
             budget: 100_000_000,
@@ -409,7 +418,7 @@ mod tests {
         })
     }
 
-    /// Tells `lanes` of as many bytes of each life, in seconds.
+    /// Counts the same number of bytes for each life (in seconds) as flow of `lanes`.
     fn feed(lanes: &mut Lanes, lives: &[i64]) {
         for _ in 0..100 {
             for life in lives {
@@ -486,7 +495,7 @@ mod tests {
             lanes.adapt(&fill);
             lanes.segment_bytes(1)
         };
-        // A quarter of C(Um − V), divided by 32, as a half, quarter … of R.
+        // A quarter of C(Um − V), divided by 32, rounded down to a half, quarter … of R.
         assert_eq!(size(0), 500_000, "742 kB a lane");
         assert_eq!(size(50_000_000), 250_000, "351 kB a lane");
         assert_eq!(size(94_000_000), 125_000, "never below the least");

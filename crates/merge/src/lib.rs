@@ -1,18 +1,19 @@
-//! The merge of a log, as pure functions: which segments to drop unread, which to rewrite, which
-//! blocks to keep together so that neither is needed, and when to slow the writers.
+//! Merge decisions for a log of segments, as pure functions: which segments to drop unread, which
+//! to merge, which blocks share a segment so that merges become rare, and when to delay writers.
 //!
-//! Nothing here does I/O, looks at a clock or starts a thread: the same input gives the same
-//! answer in the engine, in [`simulate`] and in the figures. A caller
+//! Nothing here does I/O, reads a clock or starts a thread. The same input gives the same result in
+//! the engine, in [`simulate`] and in the benchmarks' figures. A caller
 //!
-//! 1. asks [`Lanes::lane`] for each block it seals, and appends it to the open segment of that
+//! 1. calls [`Lanes::lane`] for each sealed block and appends the block to the open segment of that
 //!    lane, which has [`Lanes::segment_bytes`];
-//! 2. keeps a [`SegmentStat`] for each sealed segment, and a [`Fill`] of the whole;
-//! 3. asks a [`Policy`] when a segment was sealed or room is wanted, and does what the
-//!    [`Decision`] says: drops first, then the merge;
-//! 4. delays whoever writes by [`Throttle::delay_s`].
+//! 2. keeps a [`SegmentStat`] for each sealed segment and a [`Fill`] of the whole store;
+//! 3. calls a [`Policy`] when a segment was sealed or space is needed, and carries out the
+//!    [`Decision`]: the drops first, then the merge;
+//! 4. delays writers by [`Throttle::delay_s`].
 //!
 //! The model, its symbols and its formulas are those of *Riak* §1–5 (the log store): U, Um, V, D,
-//! Dm, H, R. Times are nanoseconds of the caller's clock, amounts are bytes.
+//! Dm, H, R. `docs/glossary.md` explains the words. Times are nanoseconds of the caller's clock,
+//! amounts are bytes.
 
 mod fill;
 mod lanes;

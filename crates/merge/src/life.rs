@@ -1,26 +1,28 @@
-//! When a block is expected to die, from what is known of its source.
+//! Expected time of death of a block, from the retention rule and the rate of its source.
 
-/// When something is expected to be dead, in nanoseconds of the caller's clock.
+/// Expected time of death of a block or segment, in nanoseconds of the caller's clock.
 ///
-/// A prediction only: lanes and policies use it to save writes, never to decide what is dead.
+/// A prediction only: lanes and policies use it to save writes. It never decides which blocks are
+/// dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Death {
-    /// At this time.
+    /// Dead at this time.
     At(i64),
-    /// Nobody can tell yet: a ring or quota whose rate was not measured so far.
+    /// Not predictable yet: a ring or quota whose rate has not been measured.
     Unknown,
-    /// Never: it is kept for ever.
+    /// Kept for ever.
     Never,
 }
 
 impl Death {
-    /// Kept by age: dead once its newest sample is older than `age` nanoseconds.
+    /// Returns the death of data kept by age: its newest sample becomes older than `age`
+    /// nanoseconds.
     pub fn by_age(newest: i64, age: i64) -> Death {
         Death::At(newest.saturating_add(age.max(0)))
     }
 
-    /// Kept by amount (a ring, a quota): dead once `amount` more has been written at `rate` a
-    /// second. The units are the caller's: samples, blocks or bytes, the same in both.
+    /// Returns the death of data kept by amount (a ring, a quota): `amount` more has been written,
+    /// at `rate` per second. Both have the caller's unit: samples, blocks or bytes.
     pub fn by_amount(now: i64, amount: u64, rate: Option<f64>) -> Death {
         match rate {
             Some(rate) if rate > 0.0 => {
@@ -31,13 +33,13 @@ impl Death {
         }
     }
 
-    /// Whichever comes first, of two rules that hold for the same block. `Unknown` says nothing
-    /// beside a time, but is better than never.
+    /// Returns the earlier death when two rules apply to the same block. A time is before
+    /// `Unknown`, and `Unknown` is before `Never`.
     pub fn or_sooner(self, other: Death) -> Death {
         self.min(other)
     }
 
-    /// Nanoseconds from `now`, not below 0; none if there is no time.
+    /// Returns the nanoseconds from `now` until death, at least 0; `None` if there is no time.
     pub fn wait(self, now: i64) -> Option<i64> {
         match self {
             Death::At(at) => Some(at.saturating_sub(now).max(0)),
@@ -46,21 +48,21 @@ impl Death {
     }
 }
 
-/// A rate, measured as amounts arrive: an average over the latest `window` of them, older ones
-/// fading. For a ring, a window of a few of its lengths is steady enough to foretell its turns.
+/// Measured rate: an average over the latest `window` of the amount; older amounts fade. For a
+/// ring, a window of a few ring lengths is steady enough to predict when a block is overwritten.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {
-    /// When something arrived last.
+    /// Time of the latest arrival; 0 before the first.
     at: i64,
-    /// How much the average is over.
+    /// Amount that the average covers.
     seen: f64,
-    /// Nanoseconds for one of it.
+    /// Average nanoseconds per unit of the amount.
     pace: f64,
 }
 
 impl Rate {
-    /// `amount` arrived at `now`. `window` is in the unit of the amount; the first amount only
-    /// starts the clock.
+    /// Adds `amount` that arrived at `now`. `window` has the unit of the amount. The first call
+    /// only sets the start time.
     pub fn add(&mut self, amount: f64, now: i64, window: f64) {
         if self.at != 0 && amount > 0.0 {
             let elapsed = now.saturating_sub(self.at).max(0) as f64;
@@ -70,17 +72,17 @@ impl Rate {
         self.at = if self.at == 0 { now } else { self.at.max(now) };
     }
 
-    /// Amount a second; none while there is nothing to tell it by.
+    /// Returns the amount per second; `None` before there is a measurement.
     pub fn per_second(&self) -> Option<f64> {
         (self.pace > 0.0).then(|| 1e9 / self.pace)
     }
 
-    /// How far the clock goes for one of it; none while there is nothing to tell it by.
+    /// Returns the nanoseconds per unit of the amount; `None` before there is a measurement.
     pub fn pace(&self) -> Option<f64> {
         (self.pace > 0.0).then_some(self.pace)
     }
 
-    /// When it was told something last.
+    /// Returns the time of the latest arrival; 0 before the first.
     pub fn at(&self) -> i64 {
         self.at
     }
@@ -96,7 +98,7 @@ mod tests {
     fn deaths() {
         assert_eq!(Death::by_age(100, 50), Death::At(150));
         assert_eq!(Death::by_age(i64::MAX, 50), Death::At(i64::MAX));
-        // 50 blocks at 2 a second: 25 s.
+        // 50 blocks at 2 per second take 25 s.
         assert_eq!(
             Death::by_amount(SECOND, 50, Some(2.0)),
             Death::At(26 * SECOND)

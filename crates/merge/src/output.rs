@@ -1,12 +1,13 @@
-//! How what a merge keeps is divided into segments.
+//! Division of a merge's output into segments.
 
 use crate::LaneId;
 
-/// How the blocks that a merge keeps are divided into segments, given the lane and the bytes of
-/// each in the order of lanes: the lane and the number of blocks of every segment.
+/// Divides the blocks that a merge keeps into segments. Returns the lane and the number of blocks
+/// of each segment.
 ///
-/// Lanes stay apart if each has `least` bytes; smaller ones join the next. None is larger than
-/// `largest`.
+/// `blocks` has the lane and the bytes of each block, in the order of lanes. A lane gets a segment
+/// of its own if it has at least `least` bytes; a smaller one is joined with the next lane. No
+/// segment with more than one block exceeds `largest` bytes.
 pub fn gather(blocks: &[(LaneId, u64)], least: u64, largest: u64) -> Vec<(LaneId, usize)> {
     let mut outputs: Vec<(LaneId, usize)> = Vec::new();
     let (mut count, mut bytes) = (0, 0);

@@ -1,30 +1,31 @@
-//! What a policy knows of a sealed segment.
+//! Statistics of a sealed segment, the input of the policies.
 
 use crate::Death;
 
-/// A sealed segment, as far as a merge is concerned.
+/// Statistics of a sealed segment.
 ///
-/// `live + dead` is its payload; `bytes` may be more by footer, alignment and an unfilled end.
+/// `live + dead` is the payload. `bytes` may be larger by the footer, alignment and an unfilled
+/// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentStat {
-    /// Its number: later segments have higher ones.
+    /// Number of the segment; later segments have higher numbers.
     pub number: u64,
-    /// The lane that filled it.
+    /// Lane that filled the segment.
     pub lane: u32,
-    /// The room it occupies: what comes back when it is dropped.
+    /// Bytes that the segment occupies and that a drop frees.
     pub bytes: u64,
-    /// Bytes of blocks that a query can still reach.
+    /// Bytes of blocks that a query can reach.
     pub live: u64,
     /// Bytes of blocks that no query can reach any more.
     pub dead: u64,
-    /// When it was sealed.
+    /// Time of sealing, in nanoseconds.
     pub born: i64,
-    /// When its last live block is expected to die.
+    /// Expected death of the last live block.
     pub dies: Death,
 }
 
 impl SegmentStat {
-    /// Dead share of the payload, the papers' D. Of nothing at all: 1, as nothing is lost with it.
+    /// Returns the dead share of the payload, the papers' D; 1 if there are no live bytes.
     pub fn dead_share(&self) -> f64 {
         match self.live {
             0 => 1.0,
@@ -32,18 +33,18 @@ impl SegmentStat {
         }
     }
 
-    /// Whether nothing in it is live: it can be dropped unread.
+    /// Returns whether no block is live, so that the segment can be dropped unread.
     pub fn is_dead(&self) -> bool {
         self.live == 0
     }
 
-    /// How long ago it was sealed, in nanoseconds; 0 if the clock was set back.
+    /// Returns the nanoseconds since sealing; 0 if the clock was set back.
     pub fn age(&self, now: i64) -> i64 {
         now.saturating_sub(self.born).max(0)
     }
 
-    /// Bytes that come back when its live blocks are written elsewhere: their index comes with
-    /// them, so what is all live gains nothing.
+    /// Returns the bytes that a merge frees. Footer and padding count by dead share, because live
+    /// blocks take their part of the index with them: a wholly live segment gains nothing.
     pub fn gain(&self) -> u64 {
         (self.dead_share() * self.bytes as f64) as u64
     }

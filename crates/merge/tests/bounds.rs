@@ -1,9 +1,9 @@
-//! What the default policy has to reach, at a quarter of the size of `make bench-merge-sim`.
+//! Bounds that the default policy must keep, at a quarter of the size of `make bench-merge-sim`.
 
 use seiner_merge::simulate::{Outcome, Settings, Stream, Workload, run};
 use seiner_merge::{Kind, LaneSettings, Throttle};
 
-/// Such that even the smallest segment, a sixteenth, is a whole number of blocks.
+/// Segment size in blocks: the smallest segment, a sixteenth, is still a whole number of blocks.
 const SEGMENT_BLOCKS: u64 = 96;
 
 fn rings(sigma: f64) -> Workload {
@@ -61,7 +61,7 @@ fn nine_tenths_with_rates_alike() {
     assert!(written <= 1.15, "{written}");
 }
 
-/// Five classes from an hour to a year, as much of each arriving.
+/// Five classes from an hour to a year, with equal flow.
 #[test]
 fn mixed_lifetimes_cost_as_little_as_one() {
     let hours = [1.0, 24.0, 24.0 * 7.0, 24.0 * 30.0, 24.0 * 365.0];

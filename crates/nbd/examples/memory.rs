@@ -1,4 +1,4 @@
-//! Serves memory, for a try with a client: `memory ADDRESS BYTES [BLOCK]`.
+//! Serves memory for a trial with a client: `memory ADDRESS BYTES [BLOCK]`.
 
 use seiner_nbd::{Limits, Memory, Offer, Server};
 use std::error::Error;
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for address in server.addresses() {
         println!("{}", address.uri("memory"));
     }
-    // Until the end of the input.
+    // Runs until the end of the standard input.
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
 }

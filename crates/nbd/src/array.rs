@@ -1,15 +1,16 @@
-//! An array as an export.
+//! Adapter: a RAID array as an export.
 
 use crate::export::{Command, Completion, Export, Fault, Shape};
 use seiner_raid::{Array, BLOCK_BYTES, Command as Asked, Failure, Page};
 
-/// The largest size that clients may prefer.
+/// Largest size in bytes that the export prefers.
 const MOST_PREFERRED: u64 = 32 << 20;
 
 impl Export for Array {
     fn shape(&self) -> Shape {
         let stripe = self.stripe_bytes();
-        // Sizes are powers of two. Where a stripe is none, a part of it that fits into it without a rest.
+        // Preferred sizes are powers of two. If a stripe is not one, the largest power of two that divides it is
+        // taken.
         let preferred = (1u64 << stripe.trailing_zeros()).min(MOST_PREFERRED);
         Shape {
             bytes: self.bytes(),
@@ -17,7 +18,7 @@ impl Export for Array {
             preferred: preferred as u32,
             read_only: false,
             trims: true,
-            // Zeroes are written like anything else.
+            // The array writes zeroes like any other data.
             zeroes: false,
         }
     }

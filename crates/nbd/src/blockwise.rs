@@ -1,36 +1,36 @@
-//! An export of blocks for clients that ask for any bytes.
+//! Byte-granular access to an export of blocks.
 //!
-//! Blocks of which a part is written are read, changed and written, while [`Ranges`] keeps every other change of them
-//! waiting; so no acknowledged byte beside them is lost.
+//! A write to a part of a block is a read-modify-write. Meanwhile [`Ranges`] blocks all other changes of the block,
+//! so no acknowledged byte beside the new ones is lost.
 
 use crate::export::{Command, Completion, Export, Fault, Pieces, Shape, wrong_length};
 use crate::ranges::{Pass, Ranges, Span};
 use crate::zeroing;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// An export behind an adapter for its blocks.
+/// Adapter from byte ranges to the whole blocks of an export.
 pub(crate) struct Blockwise {
     inner: Arc<dyn Export>,
     shape: Shape,
     ranges: Arc<Ranges>,
 }
 
-/// A write of parts of blocks, on its way.
+/// A write to parts of blocks, in progress.
 struct Patch {
-    /// Where `bytes` lie.
+    /// Offset of `bytes` in the export.
     begin: u64,
-    /// Whole blocks: what is written, and around it what was there.
+    /// Whole blocks: the new bytes and the old bytes around them.
     bytes: Vec<u8>,
-    /// Where the new bytes lie in them.
+    /// Range of the new bytes within `bytes`.
     new: std::ops::Range<usize>,
-    /// Where there are blocks in them that must be read.
+    /// Offsets within `bytes` of the blocks that must still be read.
     missing: Vec<usize>,
     durable: bool,
     completion: Completion,
     pass: Pass,
 }
 
-/// A command that was split; the last part answers it.
+/// Completion of a command that was split; it is called when the last part is dropped.
 struct Join {
     completion: Option<Completion>,
     fault: Option<Fault>,
@@ -49,7 +49,7 @@ impl Blockwise {
         &self.shape
     }
 
-    /// Starts a command whose range lies within the export, and is not empty.
+    /// Starts a command. Its range must be within the export and not empty.
     pub fn submit(self: &Arc<Self>, command: Command<'_>, completion: Completion) {
         match command {
             Command::Flush => self.inner.submit(command, completion),
@@ -76,7 +76,7 @@ impl Blockwise {
         }
     }
 
-    /// The blocks that bytes touch, from the first byte to the one after the last.
+    /// Returns the range of the blocks that the bytes touch: first byte and exclusive end.
     fn around(&self, offset: u64, length: u64) -> (u64, u64) {
         let block = u64::from(self.shape.block);
         (
@@ -85,7 +85,7 @@ impl Blockwise {
         )
     }
 
-    /// The blocks that bytes cover; the end may lie before the beginning.
+    /// Returns the range of the blocks that the bytes cover wholly; its end may be before its start.
     fn within(&self, offset: u64, length: u64) -> (u64, u64) {
         let block = u64::from(self.shape.block);
         (
@@ -180,7 +180,7 @@ impl Blockwise {
         });
     }
 
-    /// Reads what is missing around a patch, block by block, and writes it.
+    /// Reads the missing blocks around a patch one by one, then writes the patch.
     fn fill(self: Arc<Self>, mut patch: Patch) {
         let Some(place) = patch.missing.pop() else {
             let Patch { begin, bytes, .. } = patch;
@@ -228,7 +228,7 @@ impl Blockwise {
     ) {
         let (begin, end) = self.within(offset, length);
         if begin >= end {
-            // Less than two blocks.
+            // The range covers no whole block.
             return self.patch(offset, &vec![0; length as usize], durable, completion);
         }
         let join = Arc::new(Mutex::new(Join {
@@ -262,7 +262,7 @@ impl Blockwise {
 }
 
 impl Patch {
-    /// Puts what was read around what is new.
+    /// Copies the block that was read at `place` to both sides of the new bytes.
     fn lay_under(&mut self, place: usize, pieces: Pieces<'_, '_>, block: u32) -> Result<(), Fault> {
         let old = counted(pieces, block.into())?.concat();
         let before = place.max(self.new.start).min(place + old.len());
@@ -292,7 +292,7 @@ fn whole(begin: u64, end: u64) -> Span {
     }
 }
 
-/// Answers, and lets others change the blocks.
+/// Returns a completion that first drops the pass, so that others may change the blocks.
 fn leaving(pass: Pass, completion: Completion) -> Completion {
     Completion::then(move |result| {
         drop(pass);
@@ -303,7 +303,7 @@ fn leaving(pass: Pass, completion: Completion) -> Completion {
     })
 }
 
-/// A part of a command: the first failure counts, and the last part that ends answers.
+/// Returns the completion of one part of a split command. The first failure decides the result.
 fn part(join: &Arc<Mutex<Join>>) -> Completion {
     let join = Arc::clone(join);
     Completion::then(move |result| {
@@ -314,7 +314,7 @@ fn part(join: &Arc<Mutex<Join>>) -> Completion {
     })
 }
 
-/// All pieces, which must have so many bytes.
+/// Collects the pieces. Fails if their bytes do not add up to `length`.
 fn counted<'a>(pieces: Pieces<'_, 'a>, length: u64) -> Result<Vec<&'a [u8]>, Fault> {
     let pieces: Vec<&[u8]> = pieces.collect();
     let found: usize = pieces.iter().map(|piece| piece.len()).sum();
@@ -324,7 +324,7 @@ fn counted<'a>(pieces: Pieces<'_, 'a>, length: u64) -> Result<Vec<&'a [u8]>, Fau
     }
 }
 
-/// So many bytes of the pieces, after some that are left out.
+/// Returns `length` bytes of the pieces, after the first `skip` bytes.
 fn cut<'a>(pieces: &[&'a [u8]], skip: u64, length: u64) -> impl Iterator<Item = &'a [u8]> {
     let (mut skip, mut left) = (skip as usize, length as usize);
     pieces.iter().map(move |piece| {

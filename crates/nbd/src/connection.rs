@@ -1,4 +1,5 @@
-//! A connection's thread: takes in all that has arrived, hands it to the session, writes all answers at once.
+//! Thread of a connection: reads all bytes that have arrived, passes them to the session, and writes all answers at
+//! once.
 
 use crate::link::{Link, Outstanding};
 use crate::session::{End, Session};
@@ -11,12 +12,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// Room for what arrives, unless a request needs more.
+/// Capacity of the input buffer in bytes, unless a request needs more.
 const INPUT_BYTES: usize = 256 << 10;
-/// Rooms larger than so many bytes are given back when they are empty.
+/// Largest capacity in bytes that an empty buffer keeps.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// How a connection ended.
+/// Reason why a connection ended.
 #[derive(Debug, Error)]
 pub(crate) enum Closed {
     #[error(transparent)]
@@ -33,15 +34,16 @@ struct Connection<'a> {
     socket: &'a OwnedFd,
     session: Session,
     link: Arc<Link>,
-    /// What arrived; the session has used it up to `used`.
+    /// Bytes received; the session has consumed them up to `used`.
     input: Vec<u8>,
     used: usize,
-    /// What is to be written; the socket has it up to `sent`.
+    /// Bytes to write; the socket has accepted them up to `sent`.
     output: Vec<u8>,
     sent: usize,
 }
 
-/// Serves a client until it ends. All that was submitted is answered before, unless the client went away.
+/// Serves a client until the connection ends. All submitted requests are answered first, unless the client
+/// disconnected.
 pub(crate) fn serve(socket: &OwnedFd, session: Session, handshake: Duration) -> Closed {
     let connection = Connection {
         socket,
@@ -62,7 +64,7 @@ impl Connection<'_> {
         let started = Instant::now();
         let mut closed = None;
         loop {
-            // A client that does not take its answers is not listened to.
+            // No input is taken from a client that does not read its answers.
             if closed.is_none() && self.is_sent() {
                 closed = self.digest().err();
             }
@@ -104,7 +106,7 @@ impl Connection<'_> {
         self.sent == self.output.len()
     }
 
-    /// Has the session use what arrived.
+    /// Passes the received bytes to the session.
     fn digest(&mut self) -> Result<(), Closed> {
         self.used += self.session.receive(&self.input[self.used..])?;
         if self.used == self.input.len() {
@@ -117,7 +119,7 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Writes as much as the socket takes.
+    /// Writes as many bytes as the socket accepts.
     fn write(&mut self) -> Result<(), Closed> {
         if self.is_sent() {
             self.output.clear();
@@ -140,10 +142,12 @@ impl Connection<'_> {
         Ok(())
     }
 
-    /// Waits for whatever there is to wait for; tells whether something arrived. The client is listened to if it is known
-    /// what was unanswered when the link fell asleep.
+    /// Waits for input, for space in the socket, or for the bell; returns whether input arrived.
+    ///
+    /// `listened` is what was outstanding when the link fell asleep, or `None` if no input is wanted now. `wait`
+    /// limits the time.
     fn wait(&self, listened: Option<Outstanding>, wait: Option<Duration>) -> Result<bool, Closed> {
-        // Nobody will ring, so that reading may as well wait itself.
+        // No request is open, so no answer can ring the bell, and the blocking read can do the waiting.
         if wait.is_none() && listened.is_some_and(|unanswered| unanswered.requests == 0) {
             return Ok(true);
         }
@@ -176,7 +180,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Takes in what there is; waits if there is nothing.
+    /// Reads the bytes that are available; blocks if there are none.
     fn read(&mut self) -> Result<(), Closed> {
         let wanted = self.session.wants(&self.input[self.used..]);
         if self.input.capacity() - self.used < wanted {
@@ -215,7 +219,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
     use std::thread;
 
-    /// Says where a command is to be answered, and leaves that to somebody else.
+    /// An export that passes the completion of each command to another thread.
     struct Late(Mutex<Sender<Completion>>);
 
     impl Export for Late {
@@ -235,8 +239,8 @@ mod tests {
         (session, found)
     }
 
-    /// A client that chose the export, and a thread that answers its commands in the moment in which the connection falls
-    /// asleep.
+    /// Returns a client that has chosen the export, and two threads. One of them answers each command at the moment
+    /// at which the connection falls asleep.
     fn client() -> (UnixStream, [thread::JoinHandle<()>; 2]) {
         let (mut client, server) = UnixStream::pair().unwrap();
         client

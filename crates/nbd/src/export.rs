@@ -1,110 +1,111 @@
-//! What is served: the trait of an export, its commands, and how they are answered.
+//! Interface of an export: its shape, its commands, and their completion.
 
 use crate::link::Ticket;
 use std::borrow::Cow;
 use thiserror::Error;
 
-/// What an export is like. It stays the same while it is served.
+/// Size and abilities of an export, constant while it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Its size in bytes, a multiple of `block`.
+    /// Size of the export in bytes, a multiple of `block`.
     pub bytes: u64,
-    /// Offsets and lengths of commands are multiples of so many bytes: a power of two up to 64 KiB. Clients may ask for
-    /// any bytes; the server reads, changes and writes the blocks that they cover in part.
+    /// Bytes of a block: a power of two up to 64 KiB. Offsets and lengths of commands are multiples of it. Clients
+    /// may use any byte range; the server does a read-modify-write of partly covered blocks.
     pub block: u32,
-    /// Bytes that clients do best to read and write at once: a power of two from 512 bytes to 32 MiB.
+    /// Preferred bytes per read or write of a client: a power of two from 512 bytes to 32 MiB.
     pub preferred: u32,
-    /// Whether commands that change something are refused.
+    /// True if commands that change data are refused.
     pub read_only: bool,
-    /// Whether it lets go of room by [`Command::Trim`]; if not, trimming does nothing.
+    /// True if [`Command::Trim`] frees space; if not, the server ignores trims.
     pub trims: bool,
-    /// Whether it has [`Command::Zero`], and does it faster than writing; if not, zeroes are written.
+    /// True if [`Command::Zero`] is supported and faster than writing; if not, the server writes zeroes.
     pub zeroes: bool,
 }
 
-/// What an export is to do. The range lies within it, is not empty, and has whole blocks.
+/// A command for an export. Its range is not empty, lies within the export, and consists of whole blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// Give me bytes.
+    /// Reads bytes.
     Read {
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Length in bytes.
         length: u64,
     },
-    /// Keep bytes.
+    /// Writes bytes.
     Write {
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// Which. The export copies them before it returns.
+        /// Bytes to write. The export copies them before `submit` returns.
         data: &'a [u8],
-        /// Answer when they survive a power cut.
+        /// If true, answers only when the bytes survive a power cut.
         durable: bool,
     },
-    /// Answer when all that was answered before, on any connection, survives a power cut.
+    /// Answers when all commands that were answered before, on any connection, survive a power cut.
     Flush,
-    /// Forget bytes. What is read there afterwards is anything that was there, or zeroes.
+    /// Discards bytes. Later reads return the old bytes or zeroes.
     Trim {
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Length in bytes.
         length: u64,
-        /// As in `Write`.
+        /// If true, answers only when the effect survives a power cut.
         durable: bool,
     },
-    /// Keep zeroes.
+    /// Writes zeroes.
     Zero {
-        /// Where.
+        /// Offset in bytes.
         offset: u64,
-        /// How many.
+        /// Length in bytes.
         length: u64,
-        /// As in `Write`.
+        /// If true, answers only when the zeroes survive a power cut.
         durable: bool,
-        /// Whether room may be given up, so that a later write could find none.
+        /// True if the export may give up the space, so that a later write may find none.
         may_trim: bool,
     },
 }
 
-/// Something that is served.
+/// A volume that the server can serve.
 pub trait Export: Send + Sync {
-    /// What it is like.
+    /// Returns the size and the abilities of the export.
     fn shape(&self) -> Shape;
 
-    /// Starts a command. It is answered on any thread, now or later, before or after commands that came earlier.
+    /// Starts a command. The completion may be called on any thread, now or later, before or after those of earlier
+    /// commands.
     ///
-    /// Must not wait for other commands: the thread is that of a connection, which has others to hand over. And an
-    /// answer may lead to the next command at once, on the same thread: hold no lock while answering.
+    /// Must not wait for other commands, because it runs on the thread of a connection, which has further commands to
+    /// submit. A completion may submit the next command at once on the same thread: hold no lock while you call it.
     fn submit(&self, command: Command<'_>, completion: Completion);
 }
 
-/// Numbers of errors on the wire, those of Linux.
+/// Error numbers of the protocol, those of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Errno {
     /// Not permitted: the export is read-only.
     Permission = 1,
-    /// The export could not do it.
+    /// The export failed.
     Io = 5,
-    /// The request makes no sense.
+    /// The request is invalid.
     Invalid = 22,
-    /// A write beyond the end, or no room.
+    /// A write is beyond the end, or there is no space.
     NoSpace = 28,
-    /// This export cannot do that.
+    /// The export does not support the request.
     Unsupported = 95,
 }
 
-/// Why a command failed.
+/// Error of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{text}")]
 pub struct Fault {
-    /// For programs.
+    /// Error number, for programs.
     pub errno: Errno,
-    /// For people: what failed where, and what helps. Clients with structured replies are told.
+    /// Text for people: what failed, where, and the remedy. Only clients with structured replies get it.
     pub text: Cow<'static, str>,
 }
 
 impl Fault {
-    /// With a number and a text.
+    /// Creates a fault from a number and a text.
     pub fn new(errno: Errno, text: impl Into<Cow<'static, str>>) -> Fault {
         Fault {
             errno,
@@ -112,32 +113,31 @@ impl Fault {
         }
     }
 
-    /// The export could not do it.
+    /// Creates a fault of the export ([`Errno::Io`]).
     pub fn io(text: impl Into<Cow<'static, str>>) -> Fault {
         Fault::new(Errno::Io, text)
     }
 }
 
-/// An export that does not keep to its trait.
+/// Returns the fault of an export that answered with a wrong number of bytes.
 pub(crate) fn wrong_length() -> Fault {
     Fault::io("the export gave more or fewer bytes than it was asked for")
 }
 
-/// Bytes read, in pieces of any size and in order; nothing for other commands.
+/// Bytes read, in order and in pieces of any size; empty for commands that do not read.
 pub(crate) type Pieces<'p, 'a> = &'p mut (dyn Iterator<Item = &'a [u8]> + 'p);
 
-/// What a command's answer becomes.
+/// Step that receives the answer of a command.
 pub(crate) type Then = Box<dyn for<'p, 'a> FnOnce(Result<Pieces<'p, 'a>, Fault>) + Send>;
 
 enum Receiver {
-    /// The client.
+    /// The client of the connection.
     Client(Ticket),
-    /// A step of ours.
+    /// A step within the server.
     Step(Then),
 }
 
-/// The right to answer a command, once. One that is dropped answers that the command failed, so that no client waits
-/// for ever.
+/// Right to answer a command once. A completion that is dropped answers with a failure, so no client waits for ever.
 pub struct Completion(Option<Receiver>);
 
 impl Completion {
@@ -151,22 +151,22 @@ impl Completion {
         Completion(Some(Receiver::Step(Box::new(step))))
     }
 
-    /// A command that reads nothing is done.
+    /// Completes a command that reads no bytes.
     pub fn done(self) {
         self.pieces(std::iter::empty());
     }
 
-    /// Bytes were read: as many as were asked for, in one piece.
+    /// Completes a read with exactly the requested bytes, in one piece.
     pub fn data(self, bytes: &[u8]) {
         self.pieces(std::iter::once(bytes));
     }
 
-    /// Bytes were read: as many as were asked for, in pieces of any size.
+    /// Completes a read with exactly the requested bytes, in pieces of any size.
     pub fn pieces<'a>(mut self, pieces: impl IntoIterator<Item = &'a [u8]>) {
         self.answer(Ok(&mut pieces.into_iter()));
     }
 
-    /// The command failed.
+    /// Completes a command with a failure.
     pub fn fail(mut self, fault: Fault) {
         self.answer(Err(fault));
     }

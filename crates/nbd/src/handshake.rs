@@ -1,4 +1,4 @@
-//! The handshake: fixed newstyle, in which the client chooses an export.
+//! Handshake, fixed newstyle: the client chooses an export.
 
 use crate::protocol::{
     IHAVEOPT, LARGEST_PAYLOAD, NBDMAGIC, REPLY_MAGIC, handshake_flag, info, option, reply, take,
@@ -8,32 +8,32 @@ use crate::server::Offer;
 use crate::session::End;
 use std::sync::Arc;
 
-/// The longest option that is looked at; names are no longer than 4,096 bytes.
+/// Largest option in bytes that is parsed; names have at most 4,096 bytes.
 const LONGEST_OPTION: u32 = 16 << 10;
-/// The longest option that is passed over; what is longer comes from no client.
+/// Largest option in bytes that is skipped. No client sends a longer one.
 const LONGEST_PASSED_OVER: u32 = 1 << 20;
-/// A client that wants to know more than so many things does not want to come to an end.
+/// Maximum number of options. A client that sends more never comes to a choice.
 const MOST_OPTIONS: u32 = 1000;
 
-/// What a handshake knows so far.
+/// State of a handshake.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
-    /// The client told its flags: whether it goes without the 124 zeroes after `EXPORT_NAME`.
+    /// True if the client leaves out the 124 zeroes after `EXPORT_NAME`; `None` before its flags arrived.
     no_zeroes: Option<bool>,
     structured: bool,
     options: u32,
-    /// Bytes of an option that are still to be passed over.
+    /// Bytes of an option that are still to be skipped.
     pass_over: u32,
 }
 
-/// The end of a handshake.
+/// Result of a handshake: the chosen export and the kind of replies.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub offer: Arc<Offer>,
     pub structured: bool,
 }
 
-/// The first bytes of the server.
+/// Appends the greeting of the server.
 pub(crate) fn greeting(out: &mut Vec<u8>) {
     out.extend_from_slice(&NBDMAGIC.to_be_bytes());
     out.extend_from_slice(&IHAVEOPT.to_be_bytes());
@@ -42,11 +42,12 @@ pub(crate) fn greeting(out: &mut Vec<u8>) {
 }
 
 impl Handshake {
-    /// Takes one step, if enough bytes are there: what was used is cut off the input, what is to be said goes to `out`.
-    /// Gives whether something was done, and the export if that is settled.
+    /// Takes one step if enough bytes are there. Consumes the bytes from `input` and appends the answer to `out`.
+    ///
+    /// Returns whether a step was taken, and the export once it is chosen.
     ///
     /// # Errors
-    /// Why the connection ends.
+    /// The reason why the connection ends.
     pub fn step(
         &mut self,
         input: &mut &[u8],
@@ -150,7 +151,7 @@ impl Handshake {
         }
     }
 
-    /// The oldest way to choose, which knows no refusal.
+    /// Answers the oldest option, whose reply cannot express a refusal.
     fn export_name(
         &self,
         name: &[u8],
@@ -193,7 +194,7 @@ impl Handshake {
             info::EXPORT,
             &[&shape.bytes.to_be_bytes(), &flags.to_be_bytes()],
         );
-        // Told unasked as well: who does not know it passes over it.
+        // Sent even if not requested: clients that do not support it skip it.
         let sizes = [1, shape.preferred, LARGEST_PAYLOAD].map(u32::to_be_bytes);
         tell(info::BLOCK_SIZE, &[sizes.as_flattened()]);
         if wanted.contains(&info::NAME) {
@@ -207,7 +208,7 @@ impl Handshake {
     }
 }
 
-/// Name and wishes of an `INFO` or `GO`, if its lengths fit.
+/// Parses the name and the requested items of an `INFO` or `GO`; `None` if the lengths do not fit.
 fn info_request(mut data: &[u8]) -> Option<(&[u8], Vec<u16>)> {
     let length = u32::from_be_bytes(take(&mut data)?);
     let (name, mut rest) = data.split_at_checked(length as usize)?;
@@ -231,7 +232,7 @@ fn list(offers: &[Arc<Offer>], out: &mut Vec<u8>) {
     answer(out, option::LIST, reply::ACK, &[]);
 }
 
-/// The export of a name; without a name, the first.
+/// Returns the export with the name; the first if the name is empty.
 fn find<'a>(offers: &'a [Arc<Offer>], name: &[u8]) -> Option<&'a Arc<Offer>> {
     let mut offers = offers.iter();
     match name {
@@ -240,7 +241,7 @@ fn find<'a>(offers: &'a [Arc<Offer>], name: &[u8]) -> Option<&'a Arc<Offer>> {
     }
 }
 
-/// A name from the wire for people.
+/// Returns a name from the wire, shortened and escaped for display.
 fn shown(name: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(name).chars().take(80).collect();
     text.escape_debug().to_string()
@@ -254,7 +255,7 @@ fn answer(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     out.extend_from_slice(data);
 }
 
-/// What an export can do, for a client.
+/// Returns the transmission flags of an export.
 fn flags(offer: &Offer, structured: bool) -> u16 {
     use transmission_flag::*;
     let shape = offer.shape();

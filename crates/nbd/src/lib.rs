@@ -1,9 +1,9 @@
-//! A server of network block devices: an array, or anything else that is an [`Export`], for clients that speak NBD.
+//! Network block device (NBD) server for an array or any other [`Export`].
 //!
-//! The protocol is a pure state machine ([`Session`]: bytes in, commands and bytes out); a connection has a thread that
-//! takes in all that has arrived and answers with one write. Commands may be completed by any thread, in any order.
-//! What is spoken, and what is not, stands in `docs/format/nbd.md`. No byte that a client sends makes the server panic
-//! or take more memory than [`Limits`] say.
+//! The protocol is a pure state machine ([`Session`]): bytes in, commands and bytes out. Each connection has a thread
+//! that reads all bytes that have arrived and answers with one write. Any thread may complete commands, in any order.
+//! `docs/format/nbd.md` lists the supported part of the protocol. No input of a client causes a panic, or uses more
+//! memory than [`Limits`] permit.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -1,4 +1,4 @@
-//! The way back to a client: answers from any thread, gathered until the connection's thread writes them.
+//! Return path to a client: collects answers from any thread until the connection's thread writes them.
 
 use crate::export::{Fault, Pieces, wrong_length};
 use crate::protocol::{SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk};
@@ -6,13 +6,13 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The longest text of an error that is sent.
+/// Longest error text in bytes that is sent.
 const LONGEST_TEXT: usize = 1024;
 
-/// Answers that wait to be written, and the count of those that are still to come.
+/// Answers waiting to be written, and the count of open requests.
 pub(crate) struct Link {
     state: Mutex<State>,
-    /// Made readable when the connection's thread sleeps and there is something to write.
+    /// Eventfd that becomes readable when the connection's thread sleeps and there is something to write.
     bell: OwnedFd,
 }
 
@@ -20,17 +20,17 @@ pub(crate) struct Link {
 struct State {
     out: Vec<u8>,
     requests: usize,
-    /// Bytes of requests without an answer.
+    /// Bytes of unanswered requests.
     reserved: usize,
     asleep: bool,
 }
 
-/// What waits for a link's connection.
+/// Load of a connection: unanswered requests and unwritten answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outstanding {
-    /// Requests without an answer.
+    /// Number of unanswered requests.
     pub requests: usize,
-    /// Their bytes, written or read, and those of answers that are not taken.
+    /// Bytes that these requests write or read, plus the bytes of unwritten answers.
     pub bytes: usize,
 }
 
@@ -46,7 +46,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds bytes that answer no request: those of the handshake.
+    /// Appends bytes that answer no request, such as those of the handshake.
     pub fn say(&self, add: impl FnOnce(&mut Vec<u8>)) {
         add(&mut self.state().out);
     }
@@ -55,27 +55,28 @@ impl Link {
         self.state().outstanding()
     }
 
-    /// All that is to be written; `buffer`, which is empty, takes its place.
+    /// Takes all bytes to write and leaves the empty `buffer` in their place.
     pub fn take(&self, buffer: &mut Vec<u8>) {
         std::mem::swap(&mut self.state().out, buffer);
     }
 
-    /// Promises that the connection's thread will wait for the bell; none if there is something to write already.
+    /// Announces that the connection's thread will wait for the bell. Returns `None` if there is something to write
+    /// already.
     ///
-    /// Whatever comes from now on rings. So the thread goes by what was outstanding at this moment: if it looked again, it
-    /// would take a request whose answer has just come, and was not written, for one that nothing is owed for.
+    /// The first answer after this call rings the bell. The thread must use the returned load and not read it again: an
+    /// answer that arrives in between would look as if it were written and nothing were outstanding.
     pub fn fall_asleep(&self) -> Option<Outstanding> {
         let mut state = self.state();
         state.asleep = state.out.is_empty();
         state.asleep.then(|| state.outstanding())
     }
 
-    /// The connection's thread is awake again.
+    /// Notes that the connection's thread is awake again.
     pub fn wake(&self) {
         self.state().asleep = false;
     }
 
-    /// Whether the next answer will ring.
+    /// Returns whether the next answer rings the bell.
     #[cfg(test)]
     pub fn is_asleep(&self) -> bool {
         self.state().asleep
@@ -83,11 +84,11 @@ impl Link {
 
     /// Wakes the connection's thread.
     pub fn ring(&self) {
-        // Only a counter that is full could refuse, and then the bell rings already.
+        // The write fails only if the counter is full, and then the bell is readable already.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 
-    /// Makes the bell silent.
+    /// Resets the bell.
     pub fn hush(&self) {
         let _ = rustix::io::read(&self.bell, &mut [0; 8]);
     }
@@ -106,19 +107,19 @@ impl State {
     }
 }
 
-/// The place of a request's answer.
+/// Slot for the answer of one request.
 pub(crate) struct Ticket {
     link: Arc<Link>,
     cookie: [u8; 8],
     structured: bool,
-    /// Of a request that reads: where, and how many bytes.
+    /// Offset and length in bytes of a request that reads.
     read: Option<(u64, u32)>,
-    /// Bytes that it writes.
+    /// Bytes that the request writes.
     written: usize,
 }
 
 impl Ticket {
-    /// For a request; the link counts it from now on.
+    /// Creates the ticket of a request and counts the request on the link.
     pub fn new(
         link: &Arc<Link>,
         cookie: [u8; 8],
@@ -139,12 +140,12 @@ impl Ticket {
         ticket
     }
 
-    /// Bytes that it reads.
+    /// Returns the bytes that the request reads.
     fn length(&self) -> usize {
         self.read.map_or(0, |(_, length)| length as usize)
     }
 
-    /// Adds the answer to what the connection writes.
+    /// Appends the answer to the connection's output, and rings the bell if the thread sleeps.
     pub fn answer(self, result: Result<Pieces<'_, '_>, Fault>) {
         let mut state = self.link.state();
         state.requests -= 1;
@@ -165,7 +166,7 @@ impl Ticket {
     fn success(&self, out: &mut Vec<u8>, pieces: Pieces<'_, '_>) -> Result<(), Fault> {
         out.reserve(self.length() + 28);
         match self.read {
-            // Only reads need structured replies.
+            // Structured replies are required for reads only.
             Some((offset, length)) if self.structured => {
                 self.chunk(out, chunk::OFFSET_DATA, length + 8);
                 out.extend_from_slice(&offset.to_be_bytes());

@@ -1,4 +1,4 @@
-//! Where clients come in: Unix sockets and TCP ports of this machine.
+//! Listening sockets: Unix sockets and TCP ports of this machine.
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -13,42 +13,42 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Connections that wait to be accepted.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: i32 = 64;
 
-/// Where a server listens: a path, which has a `/`, or an address and a port.
+/// Address to listen on: a path (it contains a `/`), or an IP address and a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A Unix socket.
+    /// Path of a Unix socket.
     Unix(PathBuf),
-    /// A TCP port.
+    /// IP address and TCP port.
     Tcp(SocketAddr),
 }
 
-/// Why a server cannot listen.
+/// Error: the server cannot listen.
 #[derive(Debug, Error)]
 pub enum ListenError {
-    /// Neither path nor address.
+    /// The text is neither a path nor an address.
     #[error("{0} is no place to listen: give a path with a /, or an address like 127.0.0.1:10809")]
     Unreadable(String),
-    /// Not this machine alone.
+    /// The address can be reached from other machines.
     #[error(
         "{0} can be reached from other machines, and NBD is neither encrypted nor protected: listen on 127.0.0.1 or \
          a Unix socket, and go through ssh"
     )]
     Open(SocketAddr),
-    /// Another server is there.
+    /// Another server listens on the path.
     #[error("{0} is in use: another server listens there; stop it, or choose another path")]
     InUse(PathBuf),
-    /// Something else has the name.
+    /// The path exists and is not a socket.
     #[error("{0} is there already and no socket: choose another path")]
     NoSocket(PathBuf),
-    /// The system refuses.
+    /// The operating system refused.
     #[error("cannot listen on {address}: {error}")]
     System {
-        /// Where.
+        /// Address that was requested.
         address: Address,
-        /// Why.
+        /// Error of the operating system.
         error: io::Error,
     },
 }
@@ -78,7 +78,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// What a client is given to reach an export here.
+    /// Returns the URI under which a client reaches an export at this address.
     pub fn uri(&self, export: &str) -> String {
         match self {
             Address::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
@@ -87,16 +87,16 @@ impl Address {
     }
 }
 
-/// A socket that accepts.
+/// A listening socket.
 pub(crate) struct Listener {
     pub socket: OwnedFd,
     pub address: Address,
-    /// The inode of a Unix socket, which tells whether the name is still ours.
+    /// Inode of a Unix socket, by which the listener recognises its own file.
     inode: Option<u64>,
 }
 
 impl Listener {
-    /// Listens; a port 0 becomes one that is free.
+    /// Listens on an address; port 0 is replaced by a free port.
     pub fn new(address: &Address) -> Result<Listener, ListenError> {
         let failed = |error| ListenError::System {
             address: address.clone(),
@@ -125,7 +125,7 @@ impl Listener {
         }
     }
 
-    /// Makes a connection's socket fit: answers are written as a whole, so nothing is gained by waiting for more.
+    /// Sets the options of an accepted socket. `TCP_NODELAY` is on because each answer is written whole.
     pub fn prepare(&self, socket: &OwnedFd) -> io::Result<()> {
         match self.address {
             Address::Tcp(_) => Ok(sockopt::set_tcp_nodelay(socket, true)?),
@@ -140,13 +140,13 @@ impl Drop for Listener {
             return;
         };
         if fs::symlink_metadata(path).ok().map(|found| found.ino()) == self.inode {
-            // It may be gone, or not ours to remove; the next server clears it away.
+            // The file may be gone or not removable; the next server removes it.
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Removes what a server that was killed left behind.
+/// Removes the socket file of a killed server.
 fn clear(path: &Path) -> Result<(), ListenError> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => Err(ListenError::NoSocket(path.into())),
@@ -164,7 +164,7 @@ fn clear(path: &Path) -> Result<(), ListenError> {
     }
 }
 
-/// A socket for this user alone: its rights are set before anybody can connect.
+/// Creates a socket for this user alone; the mode is set before anyone can connect.
 fn unix(path: &Path) -> io::Result<(OwnedFd, u64)> {
     let address = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => io::Error::other("the path of a Unix socket has at most 107 bytes"),

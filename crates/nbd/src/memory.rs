@@ -1,4 +1,4 @@
-//! An export in memory, for tests and measurements.
+//! Export in memory, for tests and measurements.
 
 use crate::export::{Command, Completion, Export, Shape};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,15 +6,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes under one lock.
 const PART: u64 = 256 << 10;
 
-/// So many bytes of memory, zeroes at first. Room is taken when something is written.
+/// An export of zeroes in memory, whose space is allocated on the first write.
 pub struct Memory {
     shape: Shape,
-    /// Parts of [`PART`] bytes; an empty one has zeroes.
+    /// Parts of [`PART`] bytes; an empty part is all zeroes.
     parts: Vec<Mutex<Vec<u8>>>,
 }
 
 impl Memory {
-    /// With whole blocks of so many bytes: a power of two up to 64 KiB, of which `bytes` is a multiple.
+    /// Creates `bytes` bytes in blocks of `block`: a power of two up to 64 KiB that divides `bytes`.
     pub fn new(bytes: u64, block: u32) -> Memory {
         Memory {
             shape: Shape {
@@ -31,7 +31,7 @@ impl Memory {
         }
     }
 
-    /// The same, in another shape: without zeroing or trimming, or only to be read.
+    /// Changes the shape, for example to read-only or without trims.
     #[must_use]
     pub fn with(mut self, change: impl FnOnce(&mut Shape)) -> Memory {
         change(&mut self.shape);
@@ -44,7 +44,7 @@ impl Memory {
     }
 
     fn read(&self, offset: u64, length: u64, completion: Completion) {
-        // Copied, for an answer may lead to the next command, and that to the same locks.
+        // The bytes are copied first, because the completion may submit a command that needs the same locks.
         let mut bytes = Vec::with_capacity(length as usize);
         for (index, begin, end) in slices(offset, length) {
             let part = self.part(index);
@@ -80,7 +80,7 @@ impl Memory {
     }
 }
 
-/// A range by parts: index, and from where to where in it.
+/// Divides a range by parts: index of the part, and start and end within the part.
 fn slices(offset: u64, length: u64) -> impl Iterator<Item = (u64, usize, usize)> {
     let end = offset + length;
     (offset / PART..end.div_ceil(PART)).map(move |index| {

@@ -1,31 +1,31 @@
-//! Numbers of the protocol, named as in its specification
-//! (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>). Everything is big-endian.
+//! Constants of the protocol, named as in its specification
+//! (<https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>). All numbers are big-endian.
 
-/// First eight bytes of a server.
+/// First eight bytes from the server.
 pub const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
-/// Before every option.
+/// Magic number before every option.
 pub const IHAVEOPT: u64 = 0x4948_4156_454f_5054;
-/// Before every answer to an option.
+/// Magic number before every answer to an option.
 pub const REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
-/// Before every request.
+/// Magic number before every request.
 pub const REQUEST_MAGIC: u32 = 0x2560_9513;
-/// Before every simple reply.
+/// Magic number before every simple reply.
 pub const SIMPLE_REPLY_MAGIC: u32 = 0x6744_6698;
-/// Before every chunk of a structured reply.
+/// Magic number before every chunk of a structured reply.
 pub const STRUCTURED_REPLY_MAGIC: u32 = 0x668e_33ef;
 
 /// Bytes of a request without its data.
 pub const REQUEST_BYTES: usize = 28;
-/// The most bytes that a client may read or write at once: what clients that are not told assume.
+/// Maximum bytes of one read or write: the limit that clients assume by default.
 pub const LARGEST_PAYLOAD: u32 = 32 << 20;
 
-/// Flags of the handshake, of server and client.
+/// Handshake flags of server and client.
 pub mod handshake_flag {
     pub const FIXED_NEWSTYLE: u16 = 1;
     pub const NO_ZEROES: u16 = 1 << 1;
 }
 
-/// What clients ask for in the handshake.
+/// Options of the handshake.
 pub mod option {
     pub const EXPORT_NAME: u32 = 1;
     pub const ABORT: u32 = 2;
@@ -35,7 +35,7 @@ pub mod option {
     pub const STRUCTURED_REPLY: u32 = 8;
 }
 
-/// Answers to options.
+/// Types of answers to options.
 pub mod reply {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
@@ -46,7 +46,7 @@ pub mod reply {
     pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
 }
 
-/// What is told of an export.
+/// Types of information about an export.
 pub mod info {
     pub const EXPORT: u16 = 0;
     pub const NAME: u16 = 1;
@@ -54,7 +54,7 @@ pub mod info {
     pub const BLOCK_SIZE: u16 = 3;
 }
 
-/// What an export can do.
+/// Abilities of an export.
 pub mod transmission_flag {
     pub const HAS_FLAGS: u16 = 1;
     pub const READ_ONLY: u16 = 1 << 1;
@@ -67,7 +67,7 @@ pub mod transmission_flag {
     pub const SEND_FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Requests.
+/// Types of requests.
 pub mod command {
     pub const READ: u16 = 0;
     pub const WRITE: u16 = 1;
@@ -85,15 +85,15 @@ pub mod command_flag {
     pub const FAST_ZERO: u16 = 1 << 4;
 }
 
-/// Structured replies.
+/// Types and flags of the chunks of structured replies.
 pub mod chunk {
-    /// The flag of the last chunk.
+    /// Flag of the last chunk.
     pub const DONE: u16 = 1;
     pub const OFFSET_DATA: u16 = 1;
     pub const ERROR: u16 = (1 << 15) + 1;
 }
 
-/// The next `N` bytes, which the input must have.
+/// Takes the next `N` bytes off the input; `None` if there are fewer.
 pub fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, rest) = input.split_first_chunk()?;
     *input = rest;

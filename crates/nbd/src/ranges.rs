@@ -1,19 +1,19 @@
-//! Which blocks are being changed, so that nobody changes a part of a block that somebody else is about to write.
+//! Range locks: no part of a block is changed while another command changes the block.
 //!
-//! A change of whole blocks waits for changes of parts only, a change of parts for every other. Who waits keeps its turn:
-//! what comes later and overlaps waits behind it.
+//! Changes of whole blocks exclude only changes of parts; a change of parts excludes every other change. Waiting
+//! changes keep their order: a later change that overlaps a waiting one waits behind it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Blocks that are changed.
+/// Byte range of the blocks that a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub begin: u64,
-    /// The byte after the last.
+    /// Exclusive end.
     pub end: u64,
-    /// Whether parts of blocks are read and written again.
+    /// True if the command is a read-modify-write of parts of blocks.
     pub partial: bool,
 }
 
@@ -25,7 +25,7 @@ impl Span {
 
 type Job = Box<dyn FnOnce(Pass) + Send>;
 
-/// All changes under way, and those that wait.
+/// Active changes and waiting changes.
 #[derive(Default)]
 pub(crate) struct Ranges(Mutex<State>);
 
@@ -35,11 +35,11 @@ struct State {
     free: Vec<usize>,
     partial: usize,
     waiting: VecDeque<(Span, Job)>,
-    /// Somebody starts those that wait, and will look again.
+    /// True if a thread is starting waiting changes; it checks again before it stops.
     starting: bool,
 }
 
-/// The right to change blocks, until it is dropped.
+/// Right to change blocks, held until it is dropped.
 pub(crate) struct Pass {
     ranges: Arc<Ranges>,
     place: usize,
@@ -50,14 +50,14 @@ impl Ranges {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pass, unless one has to wait.
+    /// Returns a pass, or `None` if the change has to wait.
     pub fn try_enter(self: &Arc<Self>, span: Span) -> Option<Pass> {
         let mut state = self.state();
         let free = state.is_free(&span, state.waiting.len());
         free.then(|| self.pass(&mut state, span))
     }
 
-    /// Does something with a pass, now or later.
+    /// Runs `job` with a pass, now or when the range is free.
     pub fn enter(self: &Arc<Self>, span: Span, job: impl FnOnce(Pass) + Send + 'static) {
         let mut state = self.state();
         if state.is_free(&span, state.waiting.len()) {
@@ -79,7 +79,8 @@ impl Ranges {
     fn leave(self: &Arc<Self>, place: usize) {
         let mut state = self.state();
         state.remove(place);
-        // A job may end before it returns, and so come here again: one loop starts them all, or the stack would grow.
+        // A job may end before it returns and so re-enter this function. One loop starts all jobs; recursion would
+        // grow the stack.
         if state.waiting.is_empty() || std::mem::replace(&mut state.starting, true) {
             return;
         }
@@ -94,7 +95,7 @@ impl Ranges {
 }
 
 impl State {
-    /// Whether a span may go ahead of all but the first so many that wait.
+    /// Returns whether a span may start although the first `ahead` waiting changes have not.
     fn is_free(&self, span: &Span, ahead: usize) -> bool {
         if !span.partial && self.partial == 0 && ahead == 0 {
             return true;
@@ -173,7 +174,7 @@ mod tests {
                 order.lock().unwrap().push(name)
             });
         }
-        // Whole blocks overlap only with whole ones that are active, but a part waits before them.
+        // Whole blocks do not exclude the active whole ones, but a change of parts waits ahead of them.
         assert!(ranges.try_enter(span(0, 1, false)).is_none());
         assert!(order.lock().unwrap().is_empty());
         drop(first);

@@ -1,4 +1,4 @@
-//! The server: listeners, connections, and their end.
+//! NBD server: listeners, connections and shutdown.
 
 use crate::blockwise::Blockwise;
 use crate::connection::{self, Closed};
@@ -15,22 +15,21 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use tracing::{debug, info, warn};
 
-/// The longest name and description of an export.
+/// Maximum bytes of an export's name and description.
 const LONGEST_NAME: usize = 4096;
-/// How long accepting pauses when the system has no descriptors left.
+/// Pause after a failed accept, for example when the system has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What clients may take.
+/// Limits for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at once; one more is closed at once.
+    /// Maximum number of connections; further ones are closed at once.
     pub connections: usize,
-    /// Requests of a connection without an answer. Further ones wait in the socket.
+    /// Maximum unanswered requests of a connection. Further requests wait in the socket.
     pub requests: usize,
-    /// Bytes of a connection's reads and writes without an answer, and of answers not written. It is passed by one request
-    /// at most.
+    /// Maximum bytes of a connection's unanswered reads and writes and unwritten answers. One request may exceed it.
     pub bytes: usize,
-    /// How long a client may take to choose an export.
+    /// Maximum time for a client to choose an export.
     pub handshake: Duration,
 }
 
@@ -45,7 +44,7 @@ impl Default for Limits {
     }
 }
 
-/// An export under its name.
+/// An export with its name and description.
 pub struct Offer {
     pub(crate) name: String,
     pub(crate) description: String,
@@ -53,10 +52,10 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Offers an export.
+    /// Creates an offer.
     ///
     /// # Panics
-    /// If name or description have more than 4,096 bytes, or the export's shape is none (see [`Shape`]).
+    /// If the name or the description has more than 4,096 bytes, or the export's shape breaks a rule of [`Shape`].
     pub fn new(name: &str, description: &str, export: Arc<dyn Export>) -> Arc<Offer> {
         let shape = export.shape();
         assert!(
@@ -95,7 +94,7 @@ impl fmt::Debug for Offer {
     }
 }
 
-/// A running server. Dropped, it stops.
+/// A running server, which stops when it is dropped.
 pub struct Server {
     addresses: Vec<Address>,
     stop: Arc<OwnedFd>,
@@ -111,10 +110,10 @@ struct Acceptor {
 }
 
 impl Server {
-    /// Listens, and serves exports; a client that names none gets the first.
+    /// Listens on all addresses and serves the exports. A client that gives no name gets the first export.
     ///
     /// # Errors
-    /// Where it cannot listen, and why.
+    /// The address on which the server cannot listen, and the reason.
     pub fn start(
         offers: Vec<Arc<Offer>>,
         addresses: &[Address],
@@ -155,12 +154,12 @@ impl Server {
         })
     }
 
-    /// Where it listens, with ports as they are.
+    /// Returns the addresses, with the actual ports.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Takes no more requests, answers those that came, and ends all connections.
+    /// Stops the server: takes no more requests, answers those received, and closes all connections.
     pub fn stop(self) {
         drop(self);
     }
@@ -168,10 +167,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Only a counter that is full could refuse.
+        // The write fails only if the counter is full, and then the stop is pending already.
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
         if let Some(acceptor) = self.acceptor.take() {
-            // A thread that panicked has said so.
+            // A thread that panicked has printed its message.
             let _ = acceptor.join();
         }
     }
@@ -226,7 +225,7 @@ impl Acceptor {
             .name("seiner-nbd-conn".into())
             .spawn(move || {
                 let closed = connection::serve(&of_thread, session, handshake);
-                // The acceptor still has the socket; the client is told now.
+                // The acceptor keeps the socket open; the shutdown notifies the client now.
                 let _ = shutdown(&*of_thread, Shutdown::Both);
                 match closed {
                     Closed::Said(End::Disconnected | End::Aborted) | Closed::HungUp => {
@@ -239,11 +238,11 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Ends all connections; those that do not take their answers are cut off.
+    /// Closes all connections. After 5 s, clients that do not read their answers are cut off.
     fn end(mut self) {
         self.listeners.clear();
         for (socket, _) in &self.connections {
-            // Reading ends as if the client had gone; what came is answered.
+            // Reads end as if the client had disconnected; received requests are still answered.
             let _ = shutdown(&**socket, Shutdown::Read);
         }
         let patience = Instant::now() + Duration::from_secs(5);
@@ -252,7 +251,7 @@ impl Acceptor {
                 thread::sleep(Duration::from_millis(5));
             }
             let _ = shutdown(&*socket, Shutdown::Both);
-            // An export that never answers would hold us for ever: its connection's thread is left alone.
+            // A thread whose export never answers is not joined, because that would block the shutdown for ever.
             if thread.is_finished() {
                 let _ = thread.join();
             }

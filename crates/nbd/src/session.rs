@@ -1,4 +1,4 @@
-//! A conversation with a client, without its socket: bytes go in, commands go to the export, answers to the link.
+//! Protocol session without a socket: bytes in, commands to the export, answers to the link.
 
 use crate::export::{Command, Completion};
 use crate::handshake::{Chosen, Handshake, greeting};
@@ -9,33 +9,33 @@ use crate::transmission::{Request, Wish};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why a conversation ended.
+/// Reason why a session ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum End {
-    /// The client said good-bye.
+    /// The client disconnected.
     #[error("the client disconnected")]
     Disconnected,
-    /// The client said good-bye before it chose.
+    /// The client aborted the handshake.
     #[error("the client wanted no export")]
     Aborted,
-    /// What came is not NBD.
+    /// The bytes are not NBD.
     #[error("the client does not speak NBD, or lost its place: a magic number is wrong")]
     Magic,
-    /// Flags of the handshake that are not known.
+    /// The client set unknown handshake flags.
     #[error("the client wants flags {0:#x}, which are not known")]
     Flags(u32),
-    /// An option too long to be true.
+    /// An option is longer than any client sends.
     #[error("an option of {0} bytes")]
     LongOption(u32),
-    /// Options without end.
+    /// The client sent too many options.
     #[error("a client that does not come to choose an export")]
     ManyOptions,
-    /// An export that is not there, asked for in the way that knows no refusal.
+    /// `EXPORT_NAME` with an unknown name, which the protocol cannot refuse in another way.
     #[error("there is no export \"{0}\"")]
     Unknown(String),
 }
 
-/// A conversation.
+/// A protocol session with one client.
 pub struct Session {
     offers: Arc<[Arc<Offer>]>,
     limits: Limits,
@@ -48,16 +48,16 @@ enum Phase {
     Handshake(Handshake),
     Transmission {
         chosen: Chosen,
-        /// Bytes of a refused write that are still to be passed over.
+        /// Bytes of a refused write that are still to be skipped.
         pass_over: u32,
     },
 }
 
 impl Session {
-    /// With a client that just came.
+    /// Starts a session with a new client.
     ///
     /// # Errors
-    /// When the system has no descriptors left.
+    /// If the system has no file descriptors left.
     pub fn new(offers: Arc<[Arc<Offer>]>, limits: Limits) -> std::io::Result<Session> {
         let link = Link::new()?;
         link.say(greeting);
@@ -74,34 +74,34 @@ impl Session {
         &self.link
     }
 
-    /// Whether an export is chosen.
+    /// Returns whether an export is chosen.
     pub fn chosen(&self) -> bool {
         matches!(self.phase, Phase::Transmission { .. })
     }
 
-    /// What is to be sent now.
+    /// Returns the bytes to send now.
     pub fn take_output(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.link.take(&mut out);
         out
     }
 
-    /// Whether more may be taken in: not as long as too much is unanswered.
+    /// Returns whether more input may be taken: the unanswered requests and bytes are below the limits.
     pub(crate) fn has_room(&self) -> bool {
         self.has_room_beside(self.link.outstanding())
     }
 
-    /// Whether more may be taken in while so much is unanswered.
+    /// Returns whether more input may be taken while `outstanding` is unanswered.
     pub(crate) fn has_room_beside(&self, outstanding: Outstanding) -> bool {
         outstanding.requests < self.limits.requests && outstanding.bytes < self.limits.bytes
     }
 
-    /// Whether the last input was left for want of room.
+    /// Returns whether the last input was left because a limit was reached.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// How many bytes the next message has, as far as can be seen: what there must be room for.
+    /// Returns the length of the next message in bytes, as far as known, for the size of the input buffer.
     pub(crate) fn wants(&self, input: &[u8]) -> usize {
         match &self.phase {
             Phase::Transmission { pass_over: 0, .. } => match Request::next(&mut &input[..]) {
@@ -110,15 +110,15 @@ impl Session {
                 }
                 _ => REQUEST_BYTES,
             },
-            // The longest option that is looked at as a whole, and its head.
+            // Header and data of the longest option that is parsed.
             _ => 17 << 10,
         }
     }
 
-    /// Takes in what is complete, as far as there is room for answers; gives the number of bytes that were used.
+    /// Consumes the complete messages within the limits; returns the number of bytes consumed.
     ///
     /// # Errors
-    /// Why the conversation ends. What was submitted is still answered.
+    /// The reason why the session ends. Submitted requests are still answered.
     pub fn receive(&mut self, input: &[u8]) -> Result<usize, End> {
         let mut rest = input;
         while self.step(&mut rest)? {}

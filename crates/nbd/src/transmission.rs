@@ -1,10 +1,10 @@
-//! Requests: what they ask for, and whether it can be given.
+//! Requests of the transmission phase: parsing and checks.
 
 use crate::export::{Errno, Fault, Shape};
 use crate::protocol::{LARGEST_PAYLOAD, REQUEST_BYTES, REQUEST_MAGIC, command, command_flag, take};
 use crate::session::End;
 
-/// A request as it came, without its data.
+/// A parsed request without its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub flags: u16,
@@ -14,7 +14,7 @@ pub(crate) struct Request {
     pub length: u32,
 }
 
-/// What a request asks for, checked.
+/// Checked type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
     Read,
@@ -26,10 +26,10 @@ pub(crate) enum Wish {
 }
 
 impl Request {
-    /// The next request of the input, which is cut off if it is there.
+    /// Parses the next request and removes it from the input; `None` if the input is too short.
     ///
     /// # Errors
-    /// If it does not begin as a request does: then nothing that follows can be told apart.
+    /// A wrong magic number; message boundaries are then lost.
     pub fn next(input: &mut &[u8]) -> Result<Option<Request>, End> {
         let Some((mut bytes, rest)) = input.split_at_checked(REQUEST_BYTES) else {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Request {
         }))
     }
 
-    /// Bytes of data that follow, whether or not the request is served.
+    /// Returns the bytes of data that follow, whether or not the request is served.
     pub fn payload(&self) -> u32 {
         if self.kind == command::WRITE {
             self.length
@@ -71,13 +71,13 @@ impl Request {
         self.flags & command_flag::FUA != 0
     }
 
-    /// What is asked for.
+    /// Checks the request against the export's shape and returns its type.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// The reason for the refusal, with the error number of the protocol.
     pub fn wish(&self, shape: &Shape, structured: bool) -> Result<Wish, Fault> {
         use command_flag::{DF, FAST_ZERO, FUA, NO_HOLE};
-        // FUA may be set everywhere, and means nothing where nothing is written.
+        // FUA is permitted in every request and has no effect in those that do not write.
         let (wish, flags) = match self.kind {
             command::READ if structured => (Wish::Read, FUA | DF),
             command::READ => (Wish::Read, FUA),

@@ -1,9 +1,9 @@
-//! Zeroes for an export that has no command for them: written piece by piece, one after the other.
+//! Writing of zeroes, one piece after the other, for exports without a command for it.
 
 use crate::export::{Command, Completion, Export, Fault};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes that are written at once.
+/// Bytes written at once.
 const PIECE: u64 = 1 << 20;
 
 struct Zeroing {
@@ -16,15 +16,15 @@ struct Zeroing {
 
 struct State {
     next: u64,
-    /// A piece is being written.
+    /// True if a piece is being written.
     writing: bool,
-    /// Somebody is in `run`, and will look again.
+    /// True if a thread is in `run`; it checks again before it returns.
     running: bool,
     fault: Option<Fault>,
     completion: Option<Completion>,
 }
 
-/// Writes zeroes to whole blocks.
+/// Writes zeroes to a range of whole blocks.
 pub(crate) fn write(
     export: &Arc<dyn Export>,
     offset: u64,
@@ -53,8 +53,8 @@ impl Zeroing {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes pieces as long as each has ended when `submit` returns; otherwise its end comes here again. One loop
-    /// for all of them, or the stack would grow with every piece.
+    /// Writes pieces while each one completes before `submit` returns; otherwise the completion calls this function
+    /// again. One loop writes all pieces, because recursion would grow the stack with every piece.
     fn run(self: &Arc<Self>) {
         let mut state = self.state();
         if std::mem::replace(&mut state.running, true) {

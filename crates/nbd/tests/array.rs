@@ -1,4 +1,5 @@
-//! Arrays behind the server: every level and strategy, whole and with members lost, against a plain row of bytes.
+//! Arrays behind the server, of every level and strategy, whole and with members lost, compared with a plain byte
+//! vector.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -31,8 +32,8 @@ fn array(level: Level, members: usize, merging: Merging) -> Arc<Array> {
     Arc::new(Array::bare(geometry, devices.collect(), running).unwrap())
 }
 
-/// Writes and reads of all kinds from several clients at once, each in its own part of the volume, whose borders lie
-/// within blocks.
+/// Runs writes and reads of all kinds from several clients at once. Each client has its own part of the volume, with
+/// borders within blocks.
 fn load(folder: &Path, bytes: u64, seed: u64) {
     let clients = (0..4).map(|client| {
         let path = folder.join("socket");

@@ -1,4 +1,4 @@
-//! Conversations byte for byte, as clients of released versions have them.
+//! Conversations of released versions, byte for byte.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Lines of a conversation: whether the client speaks, and its bytes.
+/// Returns the lines of a conversation: whether the client sends, and the bytes.
 fn lines(name: &str) -> Vec<(bool, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/nbd/v1");
     let text = fs::read_to_string(folder.join(name)).unwrap();
@@ -28,7 +28,7 @@ fn session() -> Session {
     Session::new([offer].into(), Limits::default()).unwrap()
 }
 
-/// Plays it line by line; gives how it ended.
+/// Plays a conversation line by line; returns its end.
 fn play(name: &str) -> Option<End> {
     let mut session = session();
     let mut said = session.take_output();

@@ -38,7 +38,7 @@ fn request(flags: u16, kind: u16, offset: u64, length: u32) -> Vec<u8> {
     bytes
 }
 
-/// A session in which the client said its flags, and what the server answers to the bytes.
+/// Feeds bytes to a session whose client has sent its flags; returns the result, the output and the session.
 fn answer(bytes: &[u8]) -> (Result<usize, End>, Vec<u8>, Session) {
     let mut session = session();
     session.receive(&3u32.to_be_bytes()).unwrap();
@@ -48,7 +48,7 @@ fn answer(bytes: &[u8]) -> (Result<usize, End>, Vec<u8>, Session) {
     (received, output, session)
 }
 
-/// Type of the last answer to an option, and its data.
+/// Returns the type and the text of the last answer to an option.
 fn refusal(bytes: &[u8]) -> (u32, String) {
     let (received, output, session) = answer(bytes);
     assert_eq!(received, Ok(bytes.len()));
@@ -143,7 +143,8 @@ fn data_of_a_refused_write_is_passed_over() {
         let piece = request(0, 2, 0, 0).repeat(100);
         while left > 0 {
             let here = left.min(piece.len());
-            // Data that look like requests are none. A small write is only seen when all of it is there.
+            // Data that look like requests are not parsed. A small write is consumed only when all its data have
+            // arrived.
             let mut input = piece[..here].to_vec();
             if export == "rom" {
                 input = [request(0, 1, 0, length), input].concat();
@@ -176,7 +177,7 @@ fn a_client_that_asks_for_more_than_it_takes_has_to_wait() {
     assert_eq!(session.receive(&input[used..]), Ok(2 * 28));
 }
 
-/// What a client may send: honest messages, and others.
+/// Messages of a client, valid and invalid.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let offset = prop_oneof![0u64..70_000, any::<u64>()];
     let length = prop_oneof![0u32..9000, any::<u32>()];

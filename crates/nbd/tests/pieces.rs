@@ -1,5 +1,5 @@
-//! What the fuzz target `nbd` does with any bytes, done with conversations of today, cut short, turned and cut in pieces: no
-//! panic, and answers in proportion to requests.
+//! Recorded conversations that are truncated, altered and split: no panic, and output in proportion to the requests.
+//! The fuzz target `nbd` makes the same checks with arbitrary bytes.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,7 +10,7 @@ use std::path::Path;
 #[path = "../../../fuzz/fuzz_targets/client/mod.rs"]
 mod client;
 
-/// The bytes of a client, from a conversation.
+/// Returns the client's bytes of a conversation.
 fn spoken(path: &Path) -> Vec<u8> {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().filter_map(|line| line.strip_prefix("> "));

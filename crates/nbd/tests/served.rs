@@ -1,4 +1,4 @@
-//! A running server and clients over sockets; an export that answers late, in any order, and on another thread.
+//! A running server with clients over sockets, and an export that answers late, in any order, on another thread.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a thread does with a command whose turn has come.
+/// Delayed execution of a command.
 type Late = Box<dyn FnOnce(&Memory) + Send>;
 
-/// Memory whose commands wait until a few are there, and are then done in another order, by another thread. As with
-/// every export, a command may take effect any time before its answer.
+/// Memory whose commands are collected and then executed in another order by another thread. As with every export, a
+/// command may take effect at any time before its answer.
 struct Shuffled {
     shape: Shape,
     sender: Mutex<Sender<Late>>,
@@ -151,7 +151,7 @@ fn two_kinds_of_sockets_lead_to_the_same_bytes() {
     assert_eq!(near.socket.read(&mut [0]).unwrap(), 0);
 }
 
-/// Several clients write neighbouring bytes, whole blocks and zeroes with much under way; nobody may lose another's.
+/// Several clients write neighbouring bytes, whole blocks and zeroes concurrently; no write may be lost.
 #[test]
 fn parts_of_blocks_written_at_once_are_all_kept() {
     let folder = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn parts_of_blocks_written_at_once_are_all_kept() {
                 (dice >> 33) % sides
             };
             for round in 0..300u64 {
-                // A few writes at once that do not overlap each other.
+                // Some concurrent writes that do not overlap.
                 let width = slot_bytes / 4;
                 let mut open = HashMap::new();
                 for part in 0..4 {
@@ -223,7 +223,7 @@ fn zeroes_are_written_where_there_is_no_command_for_them() {
     server.stop();
 }
 
-/// An export that fails what lies in its second half, and forgets the answer to what lies in its last block.
+/// An export that fails commands in its second half and drops the completion of those in its last block.
 struct Broken(Memory);
 
 impl Export for Broken {
@@ -327,7 +327,7 @@ fn clients_that_hesitate_or_are_too_many_are_sent_away() {
     server.stop();
 }
 
-/// A client that sends and does not read keeps neither the server from stopping nor others from being served.
+/// A client that sends and never reads must not block the shutdown or other clients.
 #[test]
 fn a_client_that_takes_no_answers_harms_nobody() {
     let folder = tempfile::tempdir().unwrap();
@@ -391,7 +391,7 @@ proptest! {
                     prop_assert_eq!(client.answer(), (cookie, 0));
                     model[range(at, length)].fill(Some(0));
                 }
-                // What was trimmed may be anything; here it is what it was, or zeroes.
+                // Trimmed bytes may have any value; in this export they keep theirs or become zeroes.
                 Step::Trim(at, length) => {
                     let cookie = client.send(0, 4, at, length, &[]);
                     prop_assert_eq!(client.answer(), (cookie, 0));

@@ -1,4 +1,4 @@
-//! An array as a volume of blocks.
+//! Adapter: a RAID array as a volume of blocks.
 
 use crate::blocks::{BLOCK, Blocks, Shape};
 use seiner_raid::{Array, Command, Condition, Failure, Level, Page};
@@ -7,31 +7,31 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Bytes on their way to the members at most; beyond, whoever writes waits.
+/// Maximum bytes in flight to the members; beyond it, writers wait.
 const UNDER_WAY: usize = 32 << 20;
-/// How long it is believed that the array is as it was: so long after the loss of a member, a crash finds what one finds
-/// that comes at the same time.
+/// Maximum age of the cached state of the array. A crash within this time after the loss of a member has the same
+/// effect as a crash at the moment of the loss.
 const BELIEVED: Duration = Duration::from_millis(50);
 
-/// An array. Writes are handed over and not waited for, so that those of several files, and those that follow each other,
-/// meet in the array and can be merged.
+/// An array as a volume of blocks. Writes are submitted without waiting, so that the array can merge concurrent
+/// writes of several files and successive writes of one.
 pub struct ArrayBlocks {
     array: Arc<Array>,
     traffic: Arc<Traffic>,
-    /// What was seen when somebody last looked, and when that was.
+    /// Last state seen, with the time at which it was read.
     seen: Mutex<Option<(Instant, Seen)>>,
 }
 
-/// How the array is.
+/// State of the array.
 #[derive(Clone, Copy, Default)]
 struct Seen {
-    /// All members are there.
+    /// True if all members are present.
     whole: bool,
-    /// What is trimmed can be written again whatever others do.
+    /// True if trimmed blocks keep their space on every member, so that they can always be written again.
     keeps_room: bool,
 }
 
-/// What is under way.
+/// Writes in flight.
 #[derive(Default)]
 struct Traffic {
     state: Mutex<State>,
@@ -41,7 +41,7 @@ struct Traffic {
 #[derive(Default)]
 struct State {
     bytes: usize,
-    /// Writes that have not ended, by the number of flushes begun before them.
+    /// Unfinished writes, by the number of flushes begun before them.
     unfinished: BTreeMap<u64, usize>,
     flushes: u64,
     failure: Option<Failure>,
@@ -49,11 +49,11 @@ struct State {
 
 impl Traffic {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Every change is made in one go.
+        // A panic cannot leave a change half made: each change is a single step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until there is room for another write; answers its epoch.
+    /// Waits for space for another write; returns the write's epoch, which is the number of flushes begun so far.
     fn enter(&self, bytes: usize) -> io::Result<u64> {
         let full = |state: &mut State| state.bytes >= UNDER_WAY && state.failure.is_none();
         let waited = self.changed.wait_while(self.state(), full);
@@ -65,7 +65,7 @@ impl Traffic {
         Ok(epoch)
     }
 
-    /// A write has ended.
+    /// Notes that a write has ended.
     fn leave(&self, epoch: u64, bytes: usize, failure: Option<Failure>) {
         let mut state = self.state();
         state.bytes -= bytes;
@@ -79,7 +79,7 @@ impl Traffic {
         self.changed.notify_all();
     }
 
-    /// Waits for all writes that came before.
+    /// Waits for all writes of epochs before `epoch`.
     fn settle(&self, epoch: u64) -> io::Result<()> {
         let writes = |state: &mut State| {
             let oldest = state.unfinished.first_key_value();
@@ -101,7 +101,7 @@ fn failed(failure: Failure) -> io::Error {
 }
 
 impl ArrayBlocks {
-    /// Puts files on an array.
+    /// Creates a volume on an array.
     pub fn new(array: Arc<Array>) -> ArrayBlocks {
         let traffic = Arc::default();
         let seen = Mutex::default();
@@ -134,7 +134,7 @@ impl Blocks for ArrayBlocks {
         let geometry = self.array.geometry();
         Shape {
             blocks: geometry.blocks(),
-            // Where there are no syndromes, nothing is read for a write whatever its size.
+            // Levels without syndromes read nothing for a write of any size.
             stripe_blocks: match geometry.level() {
                 Level::Raid0 | Level::Raid1 => 1,
                 Level::Raid5 | Level::Raid6 => u64::from(geometry.stripe_blocks()),
@@ -176,7 +176,7 @@ impl Blocks for ArrayBlocks {
             state.flushes += 1;
             state.flushes
         };
-        // It lets go what is held, and waits for all writes that were handed over before.
+        // The flush releases held writes and waits for all writes submitted before it.
         self.array.flush().map_err(failed)?;
         self.traffic.settle(epoch)
     }
@@ -184,7 +184,7 @@ impl Blocks for ArrayBlocks {
     fn trim(&self, start: u64, blocks: u64) {
         let seen = self.look();
         if seen.whole && seen.keeps_room {
-            // Nobody needs these blocks, and a member that is lost by it shows when something is written.
+            // These blocks are not needed. A member that fails during the trim is detected at the next write.
             let _ = self.array.trim(start, blocks);
         }
     }

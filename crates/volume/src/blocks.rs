@@ -1,69 +1,70 @@
-//! A volume of blocks: what files are made on.
+//! Block storage on which files are made.
 
 use seiner_platform::File;
 use std::io;
 use std::sync::Arc;
 
-/// Bytes of a block: the unit of reads and writes.
+/// Bytes of a block, the unit of reads and writes.
 pub const BLOCK: usize = 4096;
 
-/// How large a volume is, and what is best written at once.
+/// Size of a volume, and the best size of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many blocks it has.
+    /// Number of blocks.
     pub blocks: u64,
-    /// A run of so many blocks, from a multiple of it on, is written without reading anything: a stripe.
+    /// Blocks of a stripe: a run of this many, aligned to this many, is written without reading anything.
     pub stripe_blocks: u64,
 }
 
-/// A volume of blocks. It belongs to one process.
+/// A volume of blocks, used by one process.
 ///
-/// A power cut leaves of every write that was not flushed any blocks or parts of them; while the volume is not whole, any
-/// of the stripes that these blocks are in.
+/// After a power cut, every write that was not flushed may have changed any of its blocks, or parts of them. If the
+/// volume is not whole, the stripes of these blocks may hold anything.
 pub trait Blocks: Send + Sync {
-    /// What it is like; stays the same.
+    /// Returns the size and the stripe of the volume; both are constant.
     fn shape(&self) -> Shape;
 
-    /// Whether blocks that are not being written stay as they are when a stripe is written in part and the power goes. It is
-    /// not so of an array without some of its members: what they had is computed from the rest of the stripe.
+    /// Returns whether blocks that are not being written keep their contents when the power fails during a write to a
+    /// part of their stripe. False for an array with missing members: their blocks are computed from the rest of the
+    /// stripe.
     fn is_whole(&self) -> bool {
         true
     }
 
-    /// Fills `buffer`, whole blocks of it, with what the latest writes gave.
+    /// Reads whole blocks into `buffer`, with the contents of the latest writes.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// If the blocks cannot be read.
     fn read(&self, start: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Takes whole blocks over: they are read from now on, and written now or later.
+    /// Accepts a write of whole blocks. Reads return the new bytes from now on; the volume may write them later.
     ///
     /// # Errors
-    /// What failed at once. What fails later, every flush tells from then on.
+    /// If the write fails at once. A later failure is returned by every flush from then on.
     fn write(&self, start: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes durable what was written before, on any thread.
+    /// Makes all earlier writes durable, on whichever thread they were made.
     ///
     /// # Errors
-    /// If that, or any write before it, failed.
+    /// If the flush or any earlier write failed.
     fn flush(&self) -> io::Result<()>;
 
-    /// What these blocks hold matters no more, and until they are written again they may hold anything: their room may be
-    /// given up, or nothing done. It is over when this returns.
+    /// Discards blocks: until they are written again they may hold anything. The volume may free their space or do
+    /// nothing. The trim has ended when this returns.
     fn trim(&self, _start: u64, _blocks: u64) {}
 }
 
-/// A file as a volume: for tests, and simulations of a volume that forgets what was not flushed.
+/// A file as a volume, for tests and for simulated volumes that lose unflushed writes.
 pub struct FileBlocks {
     file: Arc<dyn File>,
     shape: Shape,
 }
 
 impl FileBlocks {
-    /// A volume of this shape in a file, which is made as long as that where it is shorter.
+    /// Creates a volume of this shape in a file, and extends the file if it is shorter.
     ///
     /// # Errors
-    /// The file's.
+    /// Errors of the file.
     pub fn new(file: Arc<dyn File>, shape: Shape) -> io::Result<FileBlocks> {
         let bytes = shape.blocks * BLOCK as u64;
         if file.len()? < bytes {

@@ -1,4 +1,4 @@
-//! The directory of a volume: names, room, and the way of changes to the table.
+//! Directory of a volume: names, free space, and the path of changes to the table.
 
 use crate::blocks::{BLOCK, Blocks, Shape};
 use crate::file::{Inode, OpenFile};
@@ -12,31 +12,31 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
-/// Bytes at the beginning of a volume that must be zeroes for it to count as blank: file systems, partition tables and our
-/// own superblock have their marks there.
+/// Bytes at the start of a volume that must be zero for a blank volume. File systems, partition tables and our own
+/// superblock have their magic numbers there.
 const LOOKED_AT: usize = 128 << 10;
 
-/// Why a volume cannot be used. Nothing was written to it.
+/// Error: the volume cannot be used. Nothing was written to it.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The volume failed.
     #[error("the volume cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// It holds something else.
+    /// The volume holds other data.
     #[error(
         "the volume holds something that is no store: it is made one only if its first 128 KiB are zeroes; give another \
          array, or clear this one, which loses what it holds"
     )]
     Foreign,
-    /// It is a store's, but not as it must be.
+    /// The superblock is ours but damaged, of another version, or of another shape.
     #[error("the volume {0}")]
     Superblock(String),
-    /// It has no room for a single file.
+    /// The volume has no space for a single file.
     #[error(
         "the volume has {blocks} blocks of 4 KiB in stripes of {stripe_blocks}, too few for a store: take larger members"
     )]
     TooSmall {
-        /// Its blocks.
+        /// Blocks of the volume.
         blocks: u64,
         /// Blocks of a stripe.
         stripe_blocks: u64,
@@ -44,9 +44,9 @@ pub enum OpenError {
     /// The table of files is damaged.
     #[error("block {block} of the volume: {what}; restore the store from a copy")]
     Damage {
-        /// Where.
+        /// Block number of the damage.
         block: u64,
-        /// What.
+        /// Description of the damage.
         what: String,
     },
 }
@@ -65,45 +65,45 @@ pub struct VolumeDisk {
     shared: Arc<Shared>,
 }
 
-/// What all handles share. Locks are taken in this order: a file's, `journal`, `directory`.
+/// State that all handles share. Lock order: a file's lock, then `journal`, then `directory`.
 pub struct Shared {
-    /// The volume.
+    /// Volume of blocks.
     pub blocks: Arc<dyn Blocks>,
-    /// How it is divided.
+    /// Division of the volume.
     pub layout: Layout,
     journal: Mutex<Journal>,
     directory: Mutex<Directory>,
-    /// Units that were leaving are free.
+    /// Signalled when units that were leaving are free.
     freed: Condvar,
 }
 
-/// What is seen, and what the table on the volume does not have yet.
+/// Current files and names, and the changes that are not in the table on the volume yet.
 struct Directory {
     names: BTreeMap<String, FileId>,
     files: BTreeMap<FileId, Entry>,
     next: FileId,
     space: Space,
-    /// Changes that are not on the volume.
+    /// Changes that are not on the volume yet.
     pending: Vec<Change>,
-    /// Room of files that are gone: free when all of `pending` is durable.
+    /// Units of removed files; free once all of `pending` is durable.
     limbo: Vec<Extent>,
-    /// Units of which a record is being written that they are free, or that are being trimmed.
+    /// Number of units that a record in progress frees or that are being trimmed.
     leaving: u64,
-    /// Bytes of a snapshot, about.
+    /// Approximate size of a snapshot in bytes.
     weight: usize,
 }
 
-/// A file that has a name, or is open.
+/// A file that has a name or an open handle.
 struct Entry {
     inode: Arc<Inode>,
     name: Option<String>,
-    /// What the table on the volume says, or will with the record that is being written.
+    /// Contents of the file in the table on the volume, including the record in progress.
     durable: Option<Durable>,
     handles: usize,
 }
 
 impl Entry {
-    /// Bytes in a snapshot.
+    /// Returns the bytes that the file takes in a snapshot.
     fn weight(&self) -> usize {
         let name = self.name.as_ref().map_or(0, String::len);
         let extents = self.durable.as_ref().map_or(0, |body| body.extents.len());
@@ -112,10 +112,10 @@ impl Entry {
 }
 
 impl VolumeDisk {
-    /// Opens the files of a volume; a blank one is made a volume of files first, and gets this name.
+    /// Opens the files of a volume. A blank volume is formatted first and gets the name `name`.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The reason why the volume cannot be used.
     pub fn open(blocks: Arc<dyn Blocks>, name: [u8; 16]) -> Result<VolumeDisk, OpenError> {
         let shape = blocks.shape();
         let layout = Layout::new(name, shape).ok_or(OpenError::TooSmall {
@@ -134,7 +134,7 @@ impl VolumeDisk {
             block: layout.table(0),
             what,
         })?;
-        // Seen is not durable: a process that was killed may have written without flushing.
+        // The contents read may not be durable: a killed process may have written without flushing.
         blocks.flush()?;
         let mut files = BTreeMap::new();
         for (file, told) in table.files {
@@ -166,7 +166,7 @@ impl VolumeDisk {
         Ok(VolumeDisk { shared })
     }
 
-    /// Bytes that files can take together, in whole units.
+    /// Returns the bytes that all files together can use, in whole units.
     pub fn capacity(&self) -> u64 {
         (self.shared.layout.units - self.shared.layout.kept()) * self.shared.layout.unit_bytes()
     }
@@ -186,7 +186,7 @@ impl VolumeDisk {
     }
 }
 
-/// The layout that a volume says it has; none if it is blank.
+/// Reads the layout from a superblock; `None` if the volume is blank.
 fn read_layout(blocks: &dyn Blocks) -> Result<Option<Layout>, OpenError> {
     let shape = blocks.shape();
     let mut why = None;
@@ -208,7 +208,7 @@ fn read_layout(blocks: &dyn Blocks) -> Result<Option<Layout>, OpenError> {
     }
 }
 
-/// Makes a blank volume one of files: it is blank as long as no superblock is there.
+/// Formats a blank volume. The superblocks come last, so the volume counts as blank until then.
 fn make(blocks: &Arc<dyn Blocks>, layout: Layout) -> io::Result<()> {
     Journal::create(blocks.clone(), layout)?;
     for block in Layout::superblocks(layout.shape) {
@@ -218,10 +218,10 @@ fn make(blocks: &Arc<dyn Blocks>, layout: Layout) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a volume blank: whatever it held is lost.
+/// Makes a volume blank. All its files are lost.
 ///
 /// # Errors
-/// The volume's.
+/// Errors of the volume.
 pub fn clear(blocks: &dyn Blocks) -> io::Result<()> {
     let shape = blocks.shape();
     let all = (shape.blocks as usize).min((1 << 20) / BLOCK);
@@ -237,7 +237,7 @@ pub fn clear(blocks: &dyn Blocks) -> io::Result<()> {
 
 impl Shared {
     fn directory(&self) -> MutexGuard<'_, Directory> {
-        // Every change is made in one go.
+        // A panic cannot leave a change half made: each change is a single step.
         self.directory
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -247,12 +247,12 @@ impl Shared {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the table can still be written: if not, nothing counts as durable any more.
+    /// Fails if the table cannot be written any more; from then on nothing counts as durable.
     pub fn check(&self) -> io::Result<()> {
         self.journal().check()
     }
 
-    /// Takes units for a file to grow, behind those that it has if there is room.
+    /// Takes units for a growing file, directly behind its last extent if there is space.
     ///
     /// # Errors
     /// `StorageFull`.
@@ -261,7 +261,7 @@ impl Shared {
         self.take(near, units, self.layout.kept())
     }
 
-    /// Takes units for what may not be changed in place: also those that are kept for that.
+    /// Takes units for data that must not be changed in place. May use the units kept for that purpose.
     ///
     /// # Errors
     /// `StorageFull`.
@@ -279,9 +279,9 @@ impl Shared {
         if let Some(extents) = attempt() {
             return Ok(extents);
         }
-        // What files had that are gone is free when the table says that they are.
+        // Units of removed files become free when the table records the removal.
         self.commit(None, Vec::new())?;
-        // Others may not have done with what they free.
+        // Other threads may still be freeing units.
         let waits = |directory: &mut Directory| {
             directory.leaving > 0 && units.saturating_add(kept) > directory.space.free()
         };
@@ -295,7 +295,7 @@ impl Shared {
         })
     }
 
-    /// Gives back what no table ever knew.
+    /// Frees units that no table has listed.
     pub fn give_back(&self, extents: &[Extent]) {
         let mut directory = self.directory();
         extents
@@ -303,10 +303,11 @@ impl Shared {
             .for_each(|&extent| directory.space.give(extent));
     }
 
-    /// Puts all changes on the volume, durably, and with them what a file has. `loose` is trimmed then, and free.
+    /// Writes all pending changes durably to the table, with the new contents of one file. Then trims and frees
+    /// `loose` and the units of removed files.
     ///
     /// # Errors
-    /// The volume's; then nothing is written any more.
+    /// Errors of the volume. After an error nothing is written any more.
     pub fn commit(&self, body: Option<(FileId, Durable)>, loose: Vec<Extent>) -> io::Result<()> {
         let mut journal = self.journal();
         journal.check()?;
@@ -332,7 +333,7 @@ impl Shared {
                 false => journal.append(&record),
             }
         };
-        // Others need not wait for what the volume does with room.
+        // The lock is released first: other threads need not wait for the trim.
         drop(journal);
         if written.is_ok() {
             self.trim(&mut freed);
@@ -348,9 +349,9 @@ impl Shared {
         written
     }
 
-    /// Tells the volume that units are nobody's. They must not be given to anybody before this has ended.
+    /// Trims free units. No file may take them before this returns.
     fn trim(&self, units: &mut Vec<Extent>) {
-        // Side by side they may have whole stripes that neither has alone.
+        // Adjacent extents are joined: together they may contain whole stripes.
         units.sort_by_key(|extent| extent.start);
         units.dedup_by(|next, last| {
             let joined = last.start + last.units == next.start;
@@ -364,13 +365,13 @@ impl Shared {
         }
     }
 
-    /// Makes durable what was written to files. What fails once has failed for good.
+    /// Makes all bytes written to files durable. A failure is permanent.
     pub fn flush(&self) -> io::Result<()> {
         let flushed = self.blocks.flush();
         self.journal().note(flushed)
     }
 
-    /// A handle is closed.
+    /// Closes a handle.
     pub fn close(&self, file: FileId) {
         let mut directory = self.directory();
         let entry = directory
@@ -383,7 +384,7 @@ impl Shared {
 }
 
 impl Directory {
-    /// What a file has from the next record on; a file without a name is not worth one.
+    /// Sets the contents of a file for the next record and returns the change; `None` if the file has no name.
     fn note(&mut self, file: FileId, body: Durable) -> Option<Change> {
         let entry = self.files.get_mut(&file)?;
         entry.name.as_ref()?;
@@ -398,7 +399,7 @@ impl Directory {
         Some(change)
     }
 
-    /// All that is seen: the names as they are, and of files what is durable.
+    /// Returns a snapshot: the present names, and the durable contents of their files.
     fn snapshot(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (name, &file) in &self.names {
@@ -411,7 +412,7 @@ impl Directory {
         bytes
     }
 
-    /// A file has no name any more.
+    /// Takes the name from a file.
     fn unlink(&mut self, file: FileId) {
         let entry = self.files.get_mut(&file).expect("named files are listed");
         self.weight -= entry.weight();
@@ -420,20 +421,20 @@ impl Directory {
         self.forget(file);
     }
 
-    /// A file that has neither a name nor a handle is gone.
+    /// Removes a file that has neither a name nor a handle.
     fn forget(&mut self, file: FileId) {
         let entry = &self.files[&file];
         if entry.handles == 0 && entry.name.is_none() {
             let entry = self.files.remove(&file).expect("seen a moment ago");
             self.weight -= entry.weight();
-            // Nobody else has it, so nobody else can have its lock.
+            // No other thread has the inode, so its lock is free.
             self.limbo.extend(entry.inode.all_extents());
         }
     }
 }
 
 impl VolumeDisk {
-    /// Whether the table has room for another file.
+    /// Fails if the table has no space for another file.
     fn check_table(&self, directory: &Directory) -> io::Result<()> {
         let most = self.shared.layout.table_blocks as usize * BLOCK / 2;
         match directory.weight + 64 + LONGEST_NAME < most {
@@ -556,7 +557,7 @@ impl Disk for VolumeDisk {
     }
 }
 
-/// The shape is part of what is on the volume, so that it cannot be opened with another.
+/// Shows the shape. It is stored on the volume, so a volume cannot be opened with another shape.
 impl std::fmt::Debug for VolumeDisk {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Shape {

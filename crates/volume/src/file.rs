@@ -1,13 +1,13 @@
-//! A file of a volume: runs of units, and a *window* in memory on the unit that is being written.
+//! A file of a volume: runs of units, and a *window* in memory over the unit that is being written.
 //!
-//! Bytes are gathered in the window until the unit is full or the file is synced, so that a file that is written from one
-//! end to the other is written in whole stripes. A stripe of which nothing was written before, or of which a good part is
-//! new, is written whole even if it is not full: what is behind the end of the file is nobody's, and nothing has to be read
-//! for it. Anything smaller is left to the volume, which merges it with what comes beside it.
+//! The window collects bytes until the unit is full or the file is synced. So a file that is written from start to
+//! end is written in whole stripes. A stripe is also written whole if nothing was written to it before, or if a good
+//! part of it is new: the bytes behind the end of the file belong to no file, and nothing has to be read. Smaller
+//! writes go to the volume as they are, which merges them with neighbouring writes.
 //!
-//! While the volume is not whole, no stripe is written that holds anything: a unit of which something is on the volume is
-//! written anew in another place, and the table told of it. A write takes the units for that before it begins, so that it
-//! is the write that fails where there is no room, and not the sync.
+//! While the volume is not whole, no stripe that holds data is written. A unit with data on the volume is written to
+//! another place instead, and the table is updated. A write takes the units for this before it begins: if there is no
+//! space, the write fails and not the sync.
 
 use crate::blocks::BLOCK;
 use crate::disk::Shared;
@@ -18,46 +18,46 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A stripe is written whole if at least this part of it is new.
+/// Divisor: a stripe is written whole if at least one part in this many is new.
 const WORTH_A_STRIPE: usize = 4;
 
-/// A file, whatever its name.
+/// A file, independent of its name.
 pub struct Inode {
     id: FileId,
     body: Mutex<Body>,
-    /// Held while the file is synced, from the first write to the record in the table.
+    /// Held during a sync, from the first write to the record in the table.
     syncing: Mutex<()>,
 }
 
 struct Body {
     len: u64,
     extents: Vec<Extent>,
-    /// What the table on the volume still counts as the file's.
+    /// Units that the file no longer uses but that the table on the volume still lists.
     loose: Vec<Extent>,
-    /// Units for what the write under way may not change in place: it finds all of them before it begins.
+    /// Units for parts that the current write must not change in place, all taken before the write begins.
     spare: Vec<Extent>,
     window: Option<Window>,
-    /// The length that the table has, if it is more than the file's: what is before it counts.
+    /// Length in the table, if it is greater than the file's: the bytes before it still count.
     synced: u64,
-    /// Whether the file was cut to its length, and is not likely to be continued.
+    /// True if the file was cut to its length and is unlikely to be continued.
     ended: bool,
-    /// Whether the table has to be told of the length or the extents.
+    /// True if the table has another length or other extents than the file.
     is_news: bool,
 }
 
-/// The contents of a unit, in memory.
+/// Contents of a unit in memory.
 struct Window {
-    /// Where it begins in the file.
+    /// Offset of the unit in the file.
     start: u64,
     bytes: Vec<u8>,
-    /// What is not on the volume.
+    /// Range of the bytes that are not on the volume.
     dirty: Range<usize>,
-    /// From here on nothing was ever written to it.
+    /// Offset from which on nothing was ever written to the unit.
     fresh: usize,
 }
 
 impl Inode {
-    /// A file with what the table says that it has.
+    /// Creates a file with the contents recorded in the table.
     pub fn new(id: FileId, durable: Durable) -> Inode {
         let body = Body {
             len: durable.len,
@@ -76,28 +76,28 @@ impl Inode {
         }
     }
 
-    /// All units that are the file's, or were.
+    /// Returns all units that belong to the file, or did until the next sync.
     pub fn all_extents(&self) -> Vec<Extent> {
         let body = self.body();
         body.extents.iter().chain(&body.loose).copied().collect()
     }
 
     fn body(&self) -> MutexGuard<'_, Body> {
-        // What a panic leaves is not durable; the store refuses to go on with it.
+        // Changes that a panic leaves are not durable, and the store does not continue with them.
         self.body.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A handle.
+/// An open handle of a file.
 pub struct OpenFile {
     shared: Arc<Shared>,
     inode: Arc<Inode>,
-    /// What it was called when it was opened.
+    /// Name of the file when it was opened.
     name: String,
 }
 
 impl OpenFile {
-    /// A handle that the directory has counted.
+    /// Creates a handle. The directory has already counted it.
     pub fn new(shared: Arc<Shared>, inode: Arc<Inode>, name: String) -> OpenFile {
         OpenFile {
             shared,
@@ -123,7 +123,7 @@ impl Body {
         self.extents.iter().map(|extent| extent.units).sum()
     }
 
-    /// Gives the file units for so many bytes, all or none.
+    /// Takes units until the file has space for `bytes`, all or none.
     fn cover(&mut self, shared: &Shared, bytes: u64) -> io::Result<()> {
         let (wanted, units) = (bytes.div_ceil(shared.layout.unit_bytes()), self.units());
         if wanted <= units {
@@ -134,7 +134,7 @@ impl Body {
         Ok(())
     }
 
-    /// Finds room for a write, all or none, and writes.
+    /// Takes the units for a write, all or none, and writes.
     fn change(
         &mut self,
         shared: &Shared,
@@ -156,8 +156,8 @@ impl Body {
         written
     }
 
-    /// Ends the window unless it is on the unit at `start`, where a write begins: one further on would be written out in the
-    /// middle of the write, and need a unit that was not counted.
+    /// Writes out and drops the window, unless it is on the unit at `start`, in which a write begins. A later window
+    /// would be written out in the middle of that write and need a unit that was not counted.
     fn leave_window(&mut self, shared: &Shared, start: u64) -> io::Result<()> {
         if self
             .window
@@ -170,7 +170,8 @@ impl Body {
         Ok(())
     }
 
-    /// How many units a write is not to change in place. It begins at the end where it is beyond it.
+    /// Returns the number of units that a write must not change in place. A write beyond the end starts at the end of
+    /// the file.
     fn moved_by(&self, shared: &Shared, range: Range<u64>) -> u64 {
         let unit = shared.layout.unit_bytes();
         let from = range.start.min(self.len);
@@ -179,26 +180,26 @@ impl Body {
         starts.filter(is_moved).count() as u64
     }
 
-    /// Whether the volume has something of the unit at `start` in the stripe `inside` or behind.
+    /// Returns whether the volume has data of the unit at `start`, in the stripe of offset `inside` or behind it.
     fn holds(&self, shared: &Shared, start: u64, inside: u64) -> bool {
         let window = self.window.as_ref().filter(|window| window.start == start);
         let fresh = window.map_or_else(|| self.fresh(shared, start), |window| window.fresh);
         inside < fresh as u64
     }
 
-    /// From where on nothing was ever written to the unit at `start`, as far as the lengths tell.
+    /// Returns the offset in the unit at `start` from which on nothing was ever written, as far as the lengths show.
     fn fresh(&self, shared: &Shared, start: u64) -> usize {
         let there = self.counts().saturating_sub(start);
         let there = there.min(shared.layout.unit_bytes()) as usize;
         there.next_multiple_of(shared.layout.shape.stripe_blocks as usize * BLOCK)
     }
 
-    /// Bytes before this are the file's, or the table still says so.
+    /// Returns the end of the bytes that count: the length of the file, or that in the table if it is greater.
     fn counts(&self) -> u64 {
         self.len.max(self.synced)
     }
 
-    /// Where bytes of the file lie: runs of bytes on the volume, in order.
+    /// Returns the byte ranges on the volume (offset, length) that hold a range of the file, in order.
     fn places(&self, shared: &Shared, mut range: Range<u64>) -> Vec<(u64, u64)> {
         let unit = shared.layout.unit_bytes();
         let (mut places, mut before) = (Vec::new(), 0);
@@ -235,7 +236,7 @@ impl Body {
         )
     }
 
-    /// Writes out what the window has and the volume has not.
+    /// Writes the dirty bytes of the window to the volume.
     fn write_out(&mut self, shared: &Shared) -> io::Result<()> {
         let Some(mut window) = self.window.take() else {
             return Ok(());
@@ -243,7 +244,8 @@ impl Body {
         if !window.dirty.is_empty() {
             let stripe = shared.layout.shape.stripe_blocks as usize * BLOCK;
             let mut range = window.worth_writing(stripe);
-            // Only if a member was lost after the write; where there is no room, in place is better than not at all.
+            // Happens only if a member was lost after the write. If there is no free unit, writing in place is better
+            // than not writing.
             if range.start < window.fresh
                 && !shared.blocks.is_whole()
                 && let Ok(taken) = shared.replace(1)
@@ -264,12 +266,12 @@ impl Body {
         Ok(())
     }
 
-    /// Lets go of the window if the volume has what is in it.
+    /// Drops the window if the volume has all its bytes.
     fn forget_window(&mut self) {
         self.window.take_if(|window| window.dirty.is_empty());
     }
 
-    /// Gives the file another unit in the place of the one at `start`, whose bytes are all to be written.
+    /// Replaces the unit at `start` by the unit `new`. The caller writes all its bytes.
     fn relocate(&mut self, shared: &Shared, start: u64, new: Extent) {
         let index = start / shared.layout.unit_bytes();
         let mut before = 0;
@@ -298,7 +300,7 @@ impl Body {
         self.is_news = true;
     }
 
-    /// One of the units that were taken for this write.
+    /// Takes one of the units reserved for this write.
     fn take_spare(&mut self) -> Option<Extent> {
         let last = self.spare.last_mut()?;
         last.units -= 1;
@@ -307,7 +309,7 @@ impl Body {
         Some(Extent { start, units: 1 })
     }
 
-    /// Adds units at the end.
+    /// Appends units to the file.
     fn add(&mut self, extent: Extent) {
         match self.extents.last_mut() {
             _ if extent.units == 0 => {}
@@ -316,7 +318,7 @@ impl Body {
         }
     }
 
-    /// Brings the window to the unit that begins at `start`.
+    /// Moves the window to the unit that begins at `start`.
     fn look_at(&mut self, shared: &Shared, start: u64) -> io::Result<&mut Window> {
         if self
             .window
@@ -325,11 +327,12 @@ impl Body {
         {
             self.write_out(shared)?;
             let mut bytes = vec![0; shared.layout.unit_bytes() as usize];
-            // What was cut off stays as it is as long as the table has it: a block that is written again has it too.
+            // Bytes that were cut off must stay until the table has the new length: a rewritten block still contains
+            // them.
             let there = self.counts().saturating_sub(start).min(bytes.len() as u64) as usize;
             let read = there.next_multiple_of(BLOCK);
             self.read_blocks(shared, start, &mut bytes[..read])?;
-            // Whatever is behind that is not the file's.
+            // Bytes behind that do not belong to the file.
             bytes[there..].fill(0);
             self.window = Some(Window {
                 start,
@@ -341,7 +344,7 @@ impl Body {
         Ok(self.window.as_mut().expect("it was brought there"))
     }
 
-    /// Puts bytes into the file, for which it has units.
+    /// Writes bytes into the file, which has the units for them.
     fn put(&mut self, shared: &Shared, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let unit = shared.layout.unit_bytes();
         let (mut at, mut rest) = (offset, bytes);
@@ -375,7 +378,7 @@ impl Body {
         Ok(())
     }
 
-    /// Puts bytes into the unit that begins at `start`.
+    /// Writes bytes into the unit that begins at `start`.
     fn put_part(
         &mut self,
         shared: &Shared,
@@ -399,7 +402,7 @@ impl Body {
         }
     }
 
-    /// Lengthens the file with zeroes.
+    /// Extends the file with zeroes.
     fn lengthen(&mut self, shared: &Shared, len: u64) -> io::Result<()> {
         let zeroes = vec![0; shared.layout.unit_bytes() as usize];
         while self.len < len {
@@ -410,7 +413,7 @@ impl Body {
         Ok(())
     }
 
-    /// Shortens the file, and lets go of the units that it does not need.
+    /// Shortens the file and releases the units that it no longer needs.
     fn shorten(&mut self, shared: &Shared, len: u64) {
         let unit = shared.layout.unit_bytes();
         let mut left = len.div_ceil(unit);
@@ -450,19 +453,19 @@ impl Window {
         };
     }
 
-    /// All of it is to be written, where nothing is yet.
+    /// Marks all bytes as dirty, on a unit to which nothing was written.
     fn begin_anew(&mut self) {
         self.dirty = 0..self.bytes.len();
         self.fresh = 0;
     }
 
-    /// The file ends here now. What is behind stays: the table may still say that it is the file's.
+    /// Ends the file at `at`. The bytes behind stay, because the table may still count them.
     fn cut(&mut self, at: usize) {
         let at = at.min(self.bytes.len());
         self.dirty = self.dirty.start.min(at)..self.dirty.end.min(at);
     }
 
-    /// What is written for what is dirty: whole blocks, and whole stripes where that pays.
+    /// Returns the range to write for the dirty bytes: whole blocks, and whole stripes where that pays.
     fn worth_writing(&self, stripe: usize) -> Range<usize> {
         let dirty = self.dirty.start / BLOCK * BLOCK..self.dirty.end.next_multiple_of(BLOCK);
         let is_worth = |start: usize| {
@@ -491,7 +494,7 @@ fn read_places(shared: &Shared, places: &[(u64, u64)], buffer: &mut [u8]) -> io:
     Ok(())
 }
 
-/// Reads any bytes of the volume.
+/// Reads any byte range of the volume.
 fn read_bytes(shared: &Shared, at: u64, buffer: &mut [u8]) -> io::Result<()> {
     let block = BLOCK as u64;
     let (first, end) = (at / block, (at + buffer.len() as u64).div_ceil(block));
@@ -520,7 +523,7 @@ impl File for OpenFile {
             );
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         };
-        // What the window has is copied; the rest is read when nobody has to wait for it.
+        // Bytes in the window are copied now; the rest is read after the lock is released.
         let held = match &body.window {
             Some(window) => {
                 let there = window.start..window.start + window.bytes.len() as u64;
@@ -580,7 +583,7 @@ impl File for OpenFile {
                 body.synced = body.synced.max(body.len);
                 (news, std::mem::take(&mut body.loose))
             };
-            // What the length covers goes before the length.
+            // The bytes must be durable before the length that covers them.
             shared.flush()?;
             match news {
                 Some(durable) => {

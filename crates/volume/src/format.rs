@@ -1,61 +1,63 @@
-//! What stands on the volume beside the files' bytes: superblock, and records of the table. `docs/format/volume.md`.
+//! Metadata on the volume: superblock, and records of the table of files. Format: `docs/format/volume.md`.
 
 use crate::blocks::{BLOCK, Shape};
 use seiner_codec::checksum;
 
-/// What the first block of a volume begins with.
+/// Magic number of the superblock.
 pub const MAGIC: &[u8; 8] = b"SEINVOLM";
 const RECORD: &[u8; 8] = b"SEINTABL";
 const VERSION: u32 = 1;
-/// Bytes of a unit at the least.
+/// Least bytes of a unit.
 const LEAST_UNIT: u64 = 64 << 10;
-/// Bytes of a record before its changes.
+/// Bytes of a record's header.
 pub const HEADER_BYTES: usize = 64;
-/// The longest name.
+/// Maximum bytes of a name.
 pub const LONGEST_NAME: usize = 255;
-/// Blocks and units of a table at the least.
+/// Least number of blocks of a table.
 const LEAST_TABLE: u64 = 64;
+/// Least number of units of a table.
 const LEAST_TABLE_UNITS: u64 = 8;
-/// Bytes of table for each unit: more than a file of one unit takes.
+/// Bytes of table per unit of the volume; a file of one unit needs less.
 const TABLE_SHARE: u64 = 128;
-/// The part of the units that is kept for what may not be changed in place, and the most: about what is open at a time.
+/// Divisor: one unit in this many is kept for data that must not be changed in place.
 const KEPT_SHARE: u64 = 8;
+/// Maximum number of units kept for that, about the number of files open at a time.
 const MOST_KEPT: u64 = 8;
-/// The part of a large volume that a table takes.
+/// Divisor: the largest part of a large volume that a table takes.
 const LARGE_SHARE: u64 = 1024;
 
 /// A run of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The first.
+    /// First unit.
     pub start: u64,
-    /// How many.
+    /// Number of units.
     pub units: u64,
 }
 
-/// Where everything is. It is written when the volume is made and never again.
+/// Division of the volume, written when the volume is formatted and never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The volume's name.
+    /// Name of the volume.
     pub volume: [u8; 16],
-    /// Its size and stripes.
+    /// Size and stripe of the volume.
     pub shape: Shape,
     /// Blocks of a unit, a multiple of a stripe.
     pub unit_blocks: u64,
     /// Blocks of each of the two tables.
     pub table_blocks: u64,
-    /// Units for files.
+    /// Number of units for files.
     pub units: u64,
 }
 
-/// The least multiple of a stripe that is worth an entry in the table.
+/// Returns the blocks of a unit: the least multiple of a stripe with at least 64 KiB.
 fn unit_blocks(shape: Shape) -> u64 {
     let least = LEAST_UNIT / BLOCK as u64;
     shape.stripe_blocks * least.div_ceil(shape.stripe_blocks)
 }
 
 impl Layout {
-    /// How a volume is divided; none if there is no room for a file.
+    /// Computes the division of a volume; `None` if there is no space for a file.
     pub fn new(volume: [u8; 16], shape: Shape) -> Option<Layout> {
         let unit_blocks = unit_blocks(shape);
         let all = shape.blocks / unit_blocks;
@@ -79,38 +81,38 @@ impl Layout {
         Some(layout)
     }
 
-    /// Units that files do not grow into: a full volume without some of its members can still be written, which it takes to
-    /// remove anything from a store.
+    /// Returns the number of units that files may not grow into. With them, a full volume with missing members can
+    /// still be written, which is necessary to remove anything from a store.
     pub fn kept(&self) -> u64 {
         (self.units / KEPT_SHARE).min(MOST_KEPT)
     }
 
-    /// Bytes of a unit.
+    /// Returns the bytes of a unit.
     pub fn unit_bytes(&self) -> u64 {
         self.unit_blocks * BLOCK as u64
     }
 
-    /// Where the two copies of the superblock are, in blocks.
+    /// Returns the block numbers of the two superblocks.
     pub fn superblocks(shape: Shape) -> [u64; 2] {
         [0, unit_blocks(shape)]
     }
 
-    /// Where a table begins, in blocks.
+    /// Returns the first block of a table.
     pub fn table(&self, which: usize) -> u64 {
         2 * self.unit_blocks + which as u64 * self.table_blocks
     }
 
-    /// Units before those for files.
+    /// Returns the number of units before those for files.
     fn first_unit(&self) -> u64 {
         2 + 2 * self.table_blocks / self.unit_blocks
     }
 
-    /// Where a unit begins, in blocks.
+    /// Returns the first block of a unit.
     pub fn block(&self, unit: u64) -> u64 {
         (self.first_unit() + unit) * self.unit_blocks
     }
 
-    /// The superblock.
+    /// Encodes the superblock, one block.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -131,10 +133,10 @@ impl Layout {
         bytes
     }
 
-    /// Reads a superblock.
+    /// Decodes a superblock.
     ///
     /// # Errors
-    /// Why it is none that can be used on a volume of this shape.
+    /// The reason why it cannot be used on a volume of this shape.
     pub fn decode(bytes: &[u8], shape: Shape) -> Result<Layout, String> {
         let mut reader = Reader(bytes);
         if reader.take(8) != Some(MAGIC) {
@@ -177,21 +179,21 @@ impl Layout {
     }
 }
 
-/// What a record of the table begins with.
+/// Header of a record of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The snapshot that it belongs to.
+    /// Generation of the snapshot to which the record belongs.
     pub generation: u64,
-    /// 0 for the snapshot itself, then one more for each record of the log.
+    /// 0 for the snapshot itself, then one more with each record of the log.
     pub sequence: u64,
-    /// Bytes of changes that follow; of a snapshot, from the next stripe on.
+    /// Bytes of the changes that follow; those of a snapshot start at the next stripe.
     pub body_bytes: u32,
-    /// Their checksum.
+    /// Checksum of the changes.
     pub body_sum: u32,
 }
 
 impl Header {
-    /// The header of a record with these changes.
+    /// Creates the header of a record with the changes `body`.
     pub fn of(generation: u64, sequence: u64, body: &[u8]) -> Header {
         Header {
             generation,
@@ -201,7 +203,7 @@ impl Header {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the header.
     pub fn encode(&self, volume: &[u8; 16]) -> Vec<u8> {
         let mut bytes = RECORD.to_vec();
         bytes.extend_from_slice(volume);
@@ -214,7 +216,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header; none where there is none of this volume.
+    /// Decodes a header; `None` if the bytes are not a header of this volume.
     pub fn decode(bytes: &[u8], volume: &[u8; 16]) -> Option<Header> {
         let (body, sum) = bytes.get(..HEADER_BYTES)?.split_at(HEADER_BYTES - 4);
         let mut reader = Reader(body);
@@ -228,8 +230,8 @@ impl Header {
         (ours && sum == checksum(body).to_le_bytes()).then_some(header)
     }
 
-    /// Where its changes begin. Those of a snapshot have a stripe of their own, so that its header can be written when they
-    /// are durable, without touching them.
+    /// Returns the offset of the changes in the record, in bytes. Those of a snapshot start in the next stripe, so
+    /// that the header is written after they are durable, without touching them.
     pub fn body_at(&self, shape: Shape) -> usize {
         match self.sequence {
             0 => shape.stripe_blocks as usize * BLOCK,
@@ -237,7 +239,7 @@ impl Header {
         }
     }
 
-    /// Blocks of the record.
+    /// Returns the blocks of the record.
     pub fn blocks(&self, shape: Shape) -> u64 {
         (self.body_at(shape) + self.body_bytes as usize).div_ceil(BLOCK) as u64
     }
@@ -246,25 +248,25 @@ impl Header {
 /// A change of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A file has this name from now on, instead of any it had; any other file of this name is gone.
+    /// Gives a file this name in place of its former one. Another file with the name is removed.
     Name {
-        /// The file's number.
+        /// Number of the file.
         file: u64,
-        /// The name.
+        /// New name.
         name: String,
     },
-    /// A file is gone.
+    /// Removes a file.
     Gone {
-        /// Its number.
+        /// Number of the file.
         file: u64,
     },
-    /// What a file has.
+    /// Sets the contents of a file.
     Body {
-        /// Its number.
+        /// Number of the file.
         file: u64,
-        /// Its length in bytes.
+        /// Length in bytes.
         len: u64,
-        /// Its units, in order.
+        /// Units of the file, in order.
         extents: Vec<Extent>,
     },
 }
@@ -274,7 +276,7 @@ const GONE: u8 = 2;
 const BODY: u8 = 3;
 
 impl Change {
-    /// Appends its bytes.
+    /// Appends the encoded change.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Change::Name { file, name } => {
@@ -300,7 +302,7 @@ impl Change {
         }
     }
 
-    /// Reads all changes of a record; none if they are not what one writes.
+    /// Decodes all changes of a record; `None` if the bytes are invalid.
     pub fn decode_all(bytes: &[u8]) -> Option<Vec<Change>> {
         let mut reader = Reader(bytes);
         let mut changes = Vec::new();
@@ -336,7 +338,7 @@ impl Change {
     }
 }
 
-/// Takes bytes from the front, as far as there are any.
+/// Cursor that takes bytes off the front.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -394,7 +396,7 @@ mod tests {
         ]
     }
 
-    /// Files made from the page of the format, by another program.
+    /// Compares with golden files that another program made from the format page.
     #[test]
     fn bytes_are_those_of_the_golden_files() {
         let layout = Layout::new(volume(), SHAPE).unwrap();

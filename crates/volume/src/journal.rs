@@ -1,7 +1,8 @@
-//! The table on the volume: two places for it, a snapshot in one of them with a log behind it. When the log has filled its
-//! place, the next snapshot goes to the other.
+//! Table of files on the volume. There are two places for it. One of them has a snapshot and a log of the changes
+//! since. When the log has filled its place, the next snapshot goes to the other place.
 //!
-//! While the volume is not whole, a record has stripes of its own: what was durable before is not in a stripe that is written.
+//! While the volume is not whole, each record gets stripes of its own, so that no stripe with durable data is
+//! written.
 
 use crate::blocks::{BLOCK, Blocks};
 use crate::format::{Change, HEADER_BYTES, Header, Layout};
@@ -9,28 +10,28 @@ use crate::table::Table;
 use std::io;
 use std::sync::Arc;
 
-/// The writing end of the table.
+/// Writer of the table.
 pub struct Journal {
     blocks: Arc<dyn Blocks>,
     layout: Layout,
     place: usize,
     generation: u64,
     sequence: u64,
-    /// Where the next record goes, in blocks from the place's beginning.
+    /// Position of the next record, in blocks from the start of the place.
     at: u64,
-    /// Why nothing is written any more.
+    /// First write error; nothing is written after it.
     failed: Option<String>,
 }
 
-/// Why a table cannot be read.
+/// Error: the table cannot be read.
 pub enum Unreadable {
     /// The volume failed.
     Io(io::Error),
-    /// What is there is not what was written.
+    /// The contents are not what was written.
     Damage {
-        /// The block of the volume.
+        /// Block of the volume.
         block: u64,
-        /// What is wrong.
+        /// Description of the damage.
         what: String,
     },
 }
@@ -42,9 +43,9 @@ impl From<io::Error> for Unreadable {
 }
 
 impl Journal {
-    /// Begins the table of an empty volume; durable on return.
+    /// Creates the table of an empty volume; durable on return.
     pub fn create(blocks: Arc<dyn Blocks>, layout: Layout) -> io::Result<Journal> {
-        // Whatever stands in the other place must not be taken for a later one.
+        // Clears the other place, whose old contents could look like a later snapshot.
         blocks.write(layout.table(0), &[0; BLOCK])?;
         let mut journal = Journal {
             blocks,
@@ -59,7 +60,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Reads the table of the later snapshot.
+    /// Reads the table with the later snapshot.
     pub fn read(blocks: Arc<dyn Blocks>, layout: Layout) -> Result<(Journal, Table), Unreadable> {
         let mut found = None;
         for place in 0..2 {
@@ -96,7 +97,7 @@ impl Journal {
         Ok((journal, table))
     }
 
-    /// Does what the records of a place say, up to the end.
+    /// Applies the records of a place in order.
     fn replay(&mut self, bytes: &[u8]) -> Result<Table, Unreadable> {
         let mut table = Table::default();
         let stripe = self.layout.shape.stripe_blocks;
@@ -114,7 +115,7 @@ impl Journal {
             self.at = at + header.blocks(self.layout.shape);
             self.sequence += 1;
         }
-        // Each record was durable before the next was begun, and a snapshot's changes before its header.
+        // Each record was durable before the next was begun, and the changes of a snapshot before its header.
         let next = self.at.next_multiple_of(stripe);
         let behind = (self.at + 1..self.layout.table_blocks).filter(|&at| at != next);
         let later = behind
@@ -135,7 +136,7 @@ impl Journal {
         }
     }
 
-    /// The record that goes on where reading stopped, if it is there and whole.
+    /// Returns the record at `at` if it is whole and the next in sequence.
     fn record<'a>(&self, bytes: &'a [u8], at: u64) -> Option<(Header, &'a [u8])> {
         let header = self.header(bytes, at)?;
         let start = at as usize * BLOCK + header.body_at(self.layout.shape);
@@ -144,14 +145,14 @@ impl Journal {
         (header == expected).then_some((header, body))
     }
 
-    /// The header of a record of this log that may follow, where there is one.
+    /// Returns the header at `at` if it belongs to this log and is not before the next in sequence.
     fn header(&self, bytes: &[u8], at: u64) -> Option<Header> {
         let header = Header::decode(bytes.get(at as usize * BLOCK..)?, &self.layout.volume)?;
         let ours = header.generation == self.generation && header.sequence >= self.sequence;
         ours.then_some(header)
     }
 
-    /// Whether the table can be written.
+    /// Fails if a write of the table has failed before.
     pub fn check(&self) -> io::Result<()> {
         match &self.failed {
             None => Ok(()),
@@ -161,14 +162,15 @@ impl Journal {
         }
     }
 
-    /// Whether changes of so many bytes have room behind the others, whole or not.
+    /// Returns whether a record with `body` bytes of changes fits behind the others, even if it needs stripes of its
+    /// own.
     pub fn has_room(&self, body: usize) -> bool {
         let stripe = self.layout.shape.stripe_blocks;
         let blocks = ((HEADER_BYTES + body).div_ceil(BLOCK) as u64).next_multiple_of(stripe);
         self.at.next_multiple_of(stripe) + blocks <= self.layout.table_blocks
     }
 
-    /// Adds a record; durable on return.
+    /// Appends a record; durable on return.
     pub fn append(&mut self, body: &[u8]) -> io::Result<()> {
         let header = Header::of(self.generation, self.sequence, body);
         let mut bytes = header.encode(&self.layout.volume);
@@ -178,7 +180,7 @@ impl Journal {
             true => self.at,
             false => self.at.next_multiple_of(stripe),
         };
-        // A stripe in which nothing is yet is written whole, as in a file.
+        // A stripe without data is written whole, as in a file.
         let end = at + header.blocks(self.layout.shape);
         let last = (end - 1) / stripe * stripe;
         let end = if last >= at { last + stripe } else { end };
@@ -228,10 +230,11 @@ impl Journal {
         Ok(())
     }
 
-    /// What could not be written is not written later either: nobody knows what of it is there.
+    /// Remembers a failed write and passes the result on. After a failure nothing is written any more, because it is
+    /// unknown which bytes reached the volume.
     ///
     /// # Errors
-    /// The same.
+    /// The error of `written`.
     pub fn note(&mut self, written: io::Result<()>) -> io::Result<()> {
         if let Err(error) = &written {
             self.failed.get_or_insert(error.to_string());

@@ -1,12 +1,13 @@
-//! Files on a volume of blocks: a [`Disk`](seiner_platform::Disk) without a file system beneath it, for a store on an array.
+//! Files on a volume of blocks: a [`Disk`](seiner_platform::Disk) without a file system, for a store on an array.
 //!
-//! Few files, most of them large, each written by one: so room is given out in whole *units* of stripes, a file is a list of
-//! runs of them, and the *table* of all files is a snapshot with a log behind it. `docs/format/volume.md` has the bytes.
+//! The files are few, mostly large, and each is written by one thread. So space is allocated in *units* of whole
+//! stripes, and a file is a list of runs of units. The *table* of all files is a snapshot with a log. Format:
+//! `docs/format/volume.md`.
 //!
 //! Invariants:
-//! - What the table says after a power cut is what it said when it was last synced, or something of what was done since.
-//! - Room is given out again only when the table that no longer has it is durable, and nobody reads it any more.
-//! - A length counts only when what it covers is durable.
+//! - After a power cut the table is in its last synced state, or includes some of the later changes.
+//! - Units are reused only when the table without them is durable and no reader has them.
+//! - A length counts only when the bytes that it covers are durable.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 

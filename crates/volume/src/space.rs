@@ -1,18 +1,18 @@
-//! Which units of the volume are taken.
+//! Allocation of the units of the volume.
 
 use crate::format::Extent;
 
-/// A bit for each unit: 1 if it is taken.
+/// Bitmap of the units; a bit is 1 if the unit is taken.
 pub struct Space {
     taken: Vec<u64>,
     units: u64,
     free: u64,
-    /// Where the search for room goes on: what was freed last is written again last.
+    /// Position at which the next search starts, so that freed units are reused as late as possible.
     hand: u64,
 }
 
 impl Space {
-    /// So many units, all free.
+    /// Creates `units` free units.
     pub fn new(units: u64) -> Space {
         let mut taken = vec![0; units.div_ceil(64) as usize];
         if let (Some(last), rest @ 1..) = (taken.last_mut(), units % 64) {
@@ -26,12 +26,12 @@ impl Space {
         }
     }
 
-    /// Units that are free.
+    /// Returns the number of free units.
     pub fn free(&self) -> u64 {
         self.free
     }
 
-    /// Takes what a table says is taken; answers whether it is there and was free.
+    /// Takes the units that a table lists. Returns false if they are out of range or taken already.
     pub fn claim(&mut self, extent: Extent) -> bool {
         let end = extent.start.checked_add(extent.units);
         let inside = end.is_some_and(|end| end <= self.units);
@@ -42,12 +42,12 @@ impl Space {
         true
     }
 
-    /// Gives units back.
+    /// Frees units.
     pub fn give(&mut self, extent: Extent) {
         self.set(extent, false);
     }
 
-    /// Takes units, all or none: at `near` if there is room, else in one piece if there is one, else in pieces.
+    /// Takes units, all or none. Prefers units from `near` on, then a single run, then several runs.
     pub fn take(&mut self, near: Option<u64>, units: u64) -> Option<Vec<Extent>> {
         if units > self.free {
             return None;
@@ -70,7 +70,7 @@ impl Space {
         Some(found)
     }
 
-    /// Takes the free units from a place on, as many as are wanted.
+    /// Takes the free units from `start` on, at most `left`.
     fn take_run(&mut self, start: u64, left: &mut u64, found: &mut Vec<Extent>) {
         let units = self.run_at(start, *left);
         if units == 0 {
@@ -83,7 +83,7 @@ impl Space {
         found.push(extent);
     }
 
-    /// The first run of at least so many free units, from the hand on and round.
+    /// Returns the first run of at least `units` free units, searching from the hand and around.
     fn run_of(&self, units: u64) -> Option<u64> {
         let search = |from: u64, to: u64| {
             let mut at = from;
@@ -99,7 +99,7 @@ impl Space {
         search(self.hand, self.units).or_else(|| search(0, self.hand))
     }
 
-    /// Free units from a place on, as far as `most`.
+    /// Returns the number of free units from `start` on, at most `most`.
     fn run_at(&self, start: u64, most: u64) -> u64 {
         let end = self.units.min(start.saturating_add(most));
         let taken = (start..end).find(|&unit| self.is_taken(unit));

@@ -1,43 +1,43 @@
-//! Which files there are, as the table on the volume tells.
+//! Files and names according to the table on the volume.
 
 use crate::format::{Change, Extent, LONGEST_NAME, Layout};
 use crate::space::Space;
 use std::collections::BTreeMap;
 
-/// A file's number, given at its creation and never again.
+/// Number of a file, given when it is created and never reused.
 pub type FileId = u64;
 
-/// What a file has.
+/// Contents of a file in the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durable {
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Its units, in order.
+    /// Units of the file, in order.
     pub extents: Vec<Extent>,
 }
 
-/// A file that the table tells of.
+/// A file in the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Its name; none if it was synced before its name was.
+    /// Name of the file; `None` if the file was synced before its name was.
     pub name: Option<String>,
-    /// What it has.
+    /// Contents of the file.
     pub body: Durable,
 }
 
-/// What a snapshot and the log behind it come to.
+/// Result of a snapshot and the log behind it.
 #[derive(Debug, Default)]
 pub struct Table {
-    /// The files by their names.
+    /// File numbers by name.
     pub names: BTreeMap<String, FileId>,
-    /// The files.
+    /// Files by number.
     pub files: BTreeMap<FileId, Told>,
-    /// The number of the next file.
+    /// Number of the next file.
     pub next: FileId,
 }
 
 impl Table {
-    /// Does what a record says.
+    /// Applies a change.
     pub fn apply(&mut self, change: Change) {
         let (Change::Name { file, .. } | Change::Gone { file } | Change::Body { file, .. }) =
             &change;
@@ -73,10 +73,10 @@ impl Table {
         }
     }
 
-    /// Forgets files without names, and finds the units that are free.
+    /// Removes files without names, and returns the free space.
     ///
     /// # Errors
-    /// What cannot be.
+    /// A contradiction in the table: a bad name, units that do not exist or are used twice, or too few units.
     pub fn settle(&mut self, layout: &Layout) -> Result<Space, String> {
         self.files.retain(|_, told| told.name.is_some());
         let mut space = Space::new(layout.units);

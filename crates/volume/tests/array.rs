@@ -22,7 +22,7 @@ fn devices(count: usize, bytes: u64) -> Vec<Arc<dyn Member>> {
         .collect()
 }
 
-/// A RAID 6 of six members with 4 × 16 KiB of data in a stripe.
+/// Returns a RAID 6 of six members with 4 × 16 KiB of data per stripe.
 fn members(bytes: u64) -> Vec<Arc<dyn Member>> {
     let members = devices(6, bytes);
     create(&members, &creation()).unwrap();
@@ -60,7 +60,7 @@ fn open(array: &Arc<Array>) -> Arc<VolumeDisk> {
     Arc::new(VolumeDisk::open(blocks, [7; 16]).unwrap())
 }
 
-/// Waits until nothing is filled or made to fit any more.
+/// Waits until no task, such as a rebuild or a resync, is running.
 fn settle(array: &Array) {
     while array.status().unwrap().tasks.iter().any(|task| !task.over) {
         std::thread::sleep(Duration::from_millis(5));
@@ -73,7 +73,7 @@ fn a_file_that_is_written_from_one_end_to_the_other_makes_members_read_nothing()
     let array = assemble(&members);
     let disk = open(&array);
     let before = array.status().unwrap().counters;
-    // As segments are written: several at a time, in pieces of pages, with room taken ahead, and ends given back.
+    // Writes like segments: several at a time, in pieces of pages, with reserved space that is returned at the end.
     let files: Vec<Arc<dyn File>> = (0..4)
         .map(|at| disk.create(&format!("segment-{at}")).unwrap())
         .collect();
@@ -93,7 +93,7 @@ fn a_file_that_is_written_from_one_end_to_the_other_makes_members_read_nothing()
     }
     disk.sync_names().unwrap();
     let done = array.status().unwrap().counters.since(&before);
-    // Each sync adds a record to the table, of which the first in a stripe is written with the whole of it.
+    // Each sync adds a record to the table. The first record in a stripe is written with the whole stripe.
     assert!(done.partial <= 5, "{done:?}");
     assert!(done.blocks_read <= 5 * 6, "{done:?}");
     let bytes: u64 = files.iter().map(|file| file.len().unwrap()).sum();
@@ -101,7 +101,7 @@ fn a_file_that_is_written_from_one_end_to_the_other_makes_members_read_nothing()
     assert!((stripes..stripes + 10).contains(&done.full), "{done:?}");
 }
 
-/// Makes a file of so many bytes that is on the volume.
+/// Creates a synced file of `bytes` bytes.
 fn fill(disk: &VolumeDisk, name: &str, bytes: u64) {
     let file = disk.create(name).unwrap();
     file.write_at(0, &vec![1; bytes as usize]).unwrap();
@@ -131,11 +131,11 @@ fn what_a_file_had_that_is_gone_is_trimmed_when_that_is_durable() {
     file.set_len(STRIPE).unwrap();
     file.sync().unwrap();
     assert_eq!(trimmed(), 29 * STRIPE, "what was cut off");
-    // All of the room is there again.
+    // All space is free again.
     let free = disk.free().unwrap().unwrap();
     fill(&disk, "e", free);
     assert_eq!(disk.free().unwrap(), Some(0));
-    // Without a member, whoever reads where a file was may still get what it had.
+    // With a missing member, blocks are not trimmed: readers may still get the old bytes.
     disk.remove("e").unwrap();
     array.fail(3).unwrap();
     std::thread::sleep(Duration::from_millis(60));
@@ -228,7 +228,7 @@ fn append(engine: &Engine, from: i64) {
     assert_eq!(receipt.rejected_total, 0, "{:?}", receipt.rejected);
 }
 
-/// The times that the store has, each of which must be there with its value.
+/// Returns the times in the store, and checks the value of each.
 fn times(engine: &Engine) -> Vec<i64> {
     let query = Query {
         selector: Selector::all(),
@@ -279,12 +279,12 @@ fn a_store_loses_two_members_and_is_killed_again_and_again_and_loses_nothing() {
             engine.commit().unwrap();
             acknowledged += ROWS;
         }
-        // Something is under way when the process dies.
+        // A write is in progress when the process dies.
         let last = engine.clone();
         let from = acknowledged;
         let busy = std::thread::spawn(move || {
             append(&last, from);
-            // The array may be gone.
+            // The array may have halted.
             let _ = last.commit();
         });
         std::thread::sleep(Duration::from_micros(rng.below(3000)));
@@ -306,7 +306,7 @@ fn without(members: &[Arc<dyn Member>], lost: &[usize]) -> Vec<Arc<dyn Member>> 
     there.map(|(_, device)| device.clone()).collect()
 }
 
-/// New devices in the places of those that were lost, and filled.
+/// Replaces the lost members by new devices and rebuilds them.
 fn replace(members: &mut [Arc<dyn Member>], lost: &[usize]) {
     let array = assemble(&without(members, lost));
     for &member in lost {

@@ -1,5 +1,5 @@
-//! Files on a volume that forgets what was not flushed: operations from a seed, power cuts and kills at any of them, and
-//! everything that is found afterwards held against a model.
+//! Files on a volume that loses unflushed writes: random operations from a seed, with a power cut or a kill at any of
+//! them. The files found afterwards are compared with a model.
 #![allow(clippy::unwrap_used)]
 
 use seiner_platform::sim::{SimDisk, SimRng};
@@ -9,22 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 
-/// A file that was made, whatever its name.
+/// Number of a created file, independent of its name.
 type Id = usize;
 
-/// Bytes of files are less than this.
+/// Exclusive upper bound of the bytes that files contain.
 const VALUES: u8 = 32;
 
-/// What a file may hold after a crash.
+/// Contents that a file may have after a crash.
 #[derive(Clone, Default)]
 struct Model {
-    /// What is seen.
+    /// Contents seen by readers.
     live: Vec<u8>,
-    /// What was synced last.
+    /// Contents at the last sync.
     synced: Vec<u8>,
-    /// What the sync that was interrupted would have made durable.
+    /// Contents that an interrupted sync would have made durable.
     syncing: Option<Vec<u8>>,
-    /// A bit for each value that a byte had since the last sync, beside what is synced.
+    /// Set of the values of each byte since the last sync, one bit per value; the synced value comes in addition.
     since: Vec<u32>,
 }
 
@@ -82,20 +82,20 @@ impl Model {
     }
 }
 
-/// How the volume is.
+/// State and honesty of the simulated volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// As it should be.
+    /// All members are present.
     Whole,
-    /// Members are missing: a crash may leave anything of the stripes that were being written.
+    /// Members are missing: after a crash the stripes that were being written may hold anything.
     Degraded,
-    /// The same, and it does not say so.
+    /// Members are missing, but the volume reports that it is whole.
     Secretive,
-    /// It acknowledges flushes and does nothing.
+    /// Flushes are acknowledged without effect.
     Forgetful,
 }
 
-/// A volume, and the stripes that were written since it was last flushed.
+/// A volume, and the stripes that were written since the last flush.
 struct Volume {
     blocks: FileBlocks,
     kind: Kind,
@@ -135,7 +135,7 @@ impl Blocks for Volume {
     }
 
     fn trim(&self, start: u64, blocks: u64) {
-        // No file ever held that. If the power is cut here, the next operation tells.
+        // No file contains this byte. A failure of this write is noticed by the next operation.
         let _ = self.write(start, &vec![0xee; blocks as usize * BLOCK]);
     }
 }
@@ -149,7 +149,7 @@ struct World {
     disk: VolumeDisk,
     models: BTreeMap<Id, Model>,
     next: Id,
-    /// The names that files had since they were last synced, the present ones last.
+    /// Names of the files since they were last synced, the present state last.
     names: Vec<BTreeMap<String, Id>>,
     open: Vec<(Id, Arc<dyn File>)>,
     log: Vec<String>,
@@ -212,7 +212,7 @@ impl World {
         format!("file-{}", self.rng.below(6))
     }
 
-    /// Something is done; an error is the crash, or want of room.
+    /// Runs a random operation. An error means the crash, or a lack of space.
     fn step(&mut self) -> io::Result<()> {
         match self.rng.below(100) {
             0..14 => self.create(),
@@ -280,7 +280,7 @@ impl World {
         self.disk.rename(&from, &to)
     }
 
-    /// A file that is open, or has a name.
+    /// Returns a file that is open or has a name.
     fn some_file(&mut self) -> io::Result<Option<(Id, Arc<dyn File>)>> {
         if self.open.is_empty() || self.rng.chance(1, 4) {
             let names = self.seen();
@@ -322,7 +322,7 @@ impl World {
         )
     }
 
-    /// What fails may have been begun, but for want of room.
+    /// Applies a change to the model and the file. A failed change may be done in part, except for lack of space.
     fn change(
         &mut self,
         id: Id,
@@ -402,7 +402,7 @@ impl World {
         Ok(())
     }
 
-    /// Runs until the power goes, or the program is killed, and looks at what is left.
+    /// Runs operations until the crash, then checks the files that are found.
     fn cycle(&mut self, cut: u64, power: bool) -> Result<(), String> {
         self.sim.crash_after(Some(cut));
         while !self.sim.is_off() {
@@ -433,7 +433,7 @@ impl World {
         self.compare()
     }
 
-    /// Of the stripes that were being written, nobody knows what has become of some of their blocks.
+    /// Overwrites some blocks of the stripes that were being written with noise.
     fn shred(&mut self) {
         let file = self.sim.open("volume").unwrap();
         let stripe = self.shape.stripe_blocks;
@@ -485,7 +485,7 @@ impl World {
         Ok(())
     }
 
-    /// All room comes back when all files are gone.
+    /// Removes all files and checks that all space is free.
     fn finish(&mut self) -> Result<(), String> {
         for name in self.disk.list().unwrap() {
             self.disk.remove(&name).map_err(|error| error.to_string())?;
@@ -532,7 +532,7 @@ fn what_was_synced_survives_though_stripes_that_were_being_written_are_anything(
     }
 }
 
-/// Does something to the file "a", cuts the power at any operation of it, and gives back what is found.
+/// Applies `done` to the file "a" with a power cut at operation `cut`; returns the contents found afterwards.
 fn found_after(
     world: &mut World,
     cut: u64,
@@ -551,7 +551,7 @@ fn found_after(
     world.contents().unwrap().remove("a").unwrap()
 }
 
-/// Seed 181 found zeroes behind the cut, in the block that was written again, when the table still had the length from before.
+/// Regression, seed 181: zeroes behind the cut, in a rewritten block, while the table still had the old length.
 #[test]
 fn what_is_cut_off_stays_until_the_cut_is_durable() {
     let synced: Vec<u8> = (0..30_000).map(|at| 1 + (at / 997) as u8).collect();
@@ -573,7 +573,7 @@ fn what_is_cut_off_stays_until_the_cut_is_durable() {
     }
 }
 
-/// Seed 89 found an end written over in place where no unit was free.
+/// Regression, seed 89: the end of a file was overwritten in place when no unit was free.
 #[test]
 fn a_full_volume_without_some_members_is_written_elsewhere_or_not_at_all() {
     for seed in 0..60 {
@@ -598,7 +598,7 @@ fn a_full_volume_without_some_members_is_written_elsewhere_or_not_at_all() {
     }
 }
 
-/// A window on a unit that was moved already is written out in the middle of a write that begins before it.
+/// Regression: a window on a unit that was moved already was written out within a write that begins before it.
 #[test]
 fn a_write_around_the_window_moves_all_units_that_count() {
     for seed in 0..60 {
@@ -627,7 +627,7 @@ fn a_write_around_the_window_moves_all_units_that_count() {
 #[test]
 fn power_may_go_at_every_operation() {
     for seed in 0..6 {
-        // The same run again and again, a little longer each time.
+        // Repeats the same run with a later power cut each time.
         for cut in 1..100 {
             let kind = if seed % 2 == 0 {
                 Kind::Whole
@@ -675,7 +675,7 @@ fn the_power_may_go_while_a_volume_is_made() {
             let sim = sim.crash();
             match mount(&sim, shape) {
                 Ok(disk) => assert!(disk.list().unwrap().is_empty()),
-                // A first block of which some sectors are missing: nothing is lost, and it can be cleared.
+                // The first block lacks some sectors. Nothing is lost, and the volume can be cleared.
                 Err(OpenError::Superblock(_)) => assert!(!made, "seed {seed}, cut {cut}"),
                 Err(error) => panic!("seed {seed}, cut {cut}: {error}"),
             }

@@ -1,10 +1,12 @@
-//! The cost-benefit rule of log-structured file systems: old segments are worth cleaning sooner,
-//! as what is free in them stays free for longer.
+//! Cost-benefit rule of log-structured file systems: old segments are cleaned sooner, because the
+//! space freed in them stays free for longer.
 
 use super::{Deciding, Decision, Kind, Policy, View};
 
-/// Highest `(1 − u)·age/(1 + u)` first, u being the live share: the room gained, for as long as it
-/// was stable so far, over reading one segment and writing u of one.
+/// Takes the highest `(1 − u)·age/(1 + u)` first; u is the live share of the segment.
+///
+/// The numerator is the space freed times the age, which estimates how long the rest stays live.
+/// The denominator is the cost: one segment read and u of a segment written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CostBenefit;
 

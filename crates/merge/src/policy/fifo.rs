@@ -1,8 +1,8 @@
-//! Bitcask as the authors found it: rotated files are merged in the order of their age.
+//! Bitcask's rule, as the authors of *Riak* found it: rotated files are merged oldest first.
 
 use super::{Deciding, Decision, Kind, Policy, View};
 
-/// Oldest segment first, whatever is live in it.
+/// Takes the oldest segment first, without regard to its live share.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fifo;
 

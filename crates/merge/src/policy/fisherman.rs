@@ -1,18 +1,18 @@
-//! The fisherman of *Riak*: the hungrier, the smaller the fish that is not thrown back.
+//! The fisherman of *Riak* §3.0.4: with growing hunger it takes segments with a smaller dead share.
 
 use super::{Deciding, Decision, Kind, Memory, Policy, View};
 use crate::SegmentStat;
 
-/// Takes a segment when `D ≥ Dm`, where `Dm = min(1 − H, ewma(D))` while `H > 0`, else 1.
+/// Takes a segment when `D ≥ Dm`, with `Dm = min(1 − H, ewma(D))` while `H > 0` and 1 otherwise.
 ///
-/// The average runs over all segments eaten, wholly dead ones included.
+/// The average is over all segments eaten (merged or dropped), wholly dead ones included.
 #[derive(Clone, Copy, Debug)]
 pub struct Fisherman {
     memory: Memory,
     weight: f64,
 }
 
-/// Weight of the segment eaten last in the average.
+/// Weight of the latest eaten segment in the average.
 const WEIGHT: f64 = 0.1;
 
 impl Default for Fisherman {
@@ -22,7 +22,8 @@ impl Default for Fisherman {
 }
 
 impl Fisherman {
-    /// `weight`: that of the segment eaten last in the average, above 0 and up to 1.
+    /// Creates a fisherman. `weight` is that of the latest eaten segment in the average: above 0,
+    /// at most 1.
     pub fn new(weight: f64) -> Fisherman {
         Fisherman {
             memory: Memory::default(),
@@ -40,7 +41,7 @@ impl Fisherman {
         *eaten += 1;
     }
 
-    /// The least dead share worth taking at hunger `hunger`, the papers' Dm.
+    /// Returns the least dead share that is merged at `hunger`, the papers' Dm.
     pub fn least_dead_share(&self, hunger: f64) -> f64 {
         match hunger > 0.0 {
             true if self.memory.eaten == 0 => 1.0 - hunger,

@@ -1,9 +1,9 @@
-//! Victims by dead share, largest first (*Riak*, the merge).
+//! Victims by dead share, largest first (*Riak* §3.0.1, the merge queue).
 
 use super::{Deciding, Decision, Kind, Policy, View};
 use crate::SegmentStat;
 
-/// Largest D first.
+/// Takes the largest D first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Greedy;
 

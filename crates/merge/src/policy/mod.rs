@@ -1,7 +1,7 @@
-//! Policies: which segments to drop and which to merge, as pure functions of a [`View`].
+//! Merge policies: which segments to drop and which to merge, as pure functions of a [`View`].
 //!
-//! What all of them keep to: wholly dead segments are dropped, unread; no segment is named twice;
-//! what the victims keep fits into the room that is left, so that a merge can always be finished.
+//! All policies keep three rules. Wholly dead segments are dropped unread. No segment is named
+//! twice. The live bytes of the victims fit into the free space, so a merge can always be finished.
 
 mod cost_benefit;
 mod fifo;
@@ -19,122 +19,124 @@ use crate::{Fill, SegmentStat};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a policy sees.
+/// Input of a policy: the time, the fill of the store and the sealed segments.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The time, on the clock of the segments' `born`.
+    /// Present time, on the clock of the segments' `born`.
     pub now: i64,
-    /// How full the store is.
+    /// Fill of the store.
     pub fill: Fill,
-    /// Live bytes that one decision may rewrite at most, besides what fits into the room. A
-    /// segment or two: small enough that the next decision knows better.
+    /// Maximum live bytes that one decision may rewrite; the free space is a second limit. Set it
+    /// to a segment or two, so that the next decision soon sees newer figures.
     pub output_limit: u64,
-    /// Segments of which less is dead are left alone, 0 to 1, see [`least_dead_share`].
+    /// Least dead share of a victim, 0 to 1: see [`least_dead_share`].
     pub least_dead_share: f64,
-    /// The sealed segments that may be taken, in the order of their numbers; none that is being
-    /// merged already.
+    /// Sealed segments that may be taken, in the order of their numbers; without those that are
+    /// being merged already.
     pub segments: &'a [SegmentStat],
 }
 
-/// A segment to merge, with what was known of it.
+/// A segment to merge, with the figures that led to the choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Victim {
-    /// Its number.
+    /// Number of the segment.
     pub number: u64,
-    /// Its dead share, D.
+    /// Dead share of the segment, D.
     pub dead_share: f64,
-    /// Live bytes to be rewritten.
+    /// Live bytes to rewrite.
     pub live: u64,
-    /// Bytes that come back.
+    /// Bytes freed.
     pub gain: u64,
-    /// What the policy ranked it by; higher is taken sooner. Its unit is the policy's.
+    /// Score that the policy ranked the segment by; higher is taken sooner. The unit depends on the
+    /// policy.
     pub score: f64,
 }
 
-/// The inputs that decided, for whoever asks why.
+/// Inputs of a decision, for display.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Why {
-    /// The policy.
+    /// Policy that decided.
     pub policy: Kind,
-    /// Used share of the budget.
+    /// Used share of the budget, U.
     pub u: f64,
-    /// The fill at which merging begins.
+    /// Fill from which on segments are merged, Um.
     pub um: f64,
-    /// Live share of the budget.
+    /// Live share of the budget, V.
     pub v: f64,
-    /// Hunger after the drops; not above 0: nothing needs to be merged.
+    /// Hunger after the drops, H. At 0 or below nothing needs to be merged.
     pub hunger: f64,
-    /// The least dead share that was taken; none if the policy has no such bound.
+    /// Least dead share that was merged, Dm; `None` if the policy has no such bound.
     pub least_dead_share: Option<f64>,
-    /// The average that the bound came from; none if the policy has no memory.
+    /// Average dead share that Dm follows from; `None` if the policy has no memory.
     pub average_dead_share: Option<f64>,
-    /// Segments it could choose from.
+    /// Number of segments that could be chosen from.
     pub candidates: usize,
 }
 
-/// What to do.
+/// Segments to drop and to merge, with the inputs of the choice.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
-    /// Wholly dead segments, by number: to be dropped without being read.
+    /// Numbers of the wholly dead segments, to be dropped without being read.
     pub drop: Vec<u64>,
-    /// Segments whose live blocks are to be rewritten, best first, before they are dropped.
+    /// Segments to merge, best first: their live blocks are rewritten, then the segments are
+    /// dropped.
     pub merge: Vec<Victim>,
-    /// What decided.
+    /// Inputs of the decision.
     pub why: Why,
 }
 
 impl Decision {
-    /// Whether there is nothing to do.
+    /// Returns whether there is nothing to drop and nothing to merge.
     pub fn is_empty(&self) -> bool {
         self.drop.is_empty() && self.merge.is_empty()
     }
 }
 
-/// What a policy remembers from one decision to the next: all of it, to be saved and shown.
+/// State of a policy between decisions, complete, to be saved and shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Memory {
     /// Exponentially weighted average of D over the segments eaten; 0 before the first.
     pub average_dead_share: f64,
-    /// Segments eaten so far.
+    /// Number of segments eaten so far.
     pub eaten: u64,
 }
 
-/// Chooses victims.
+/// A rule that chooses the segments to drop and to merge.
 pub trait Policy: Send {
-    /// Which one it is.
+    /// Returns the kind of the policy.
     fn kind(&self) -> Kind;
 
-    /// What to do now. The decision is taken to be carried out: what the policy remembers, such
-    /// as the fisherman's average, already counts its victims.
+    /// Returns the segments to drop and to merge now. The policy assumes that the caller carries
+    /// the decision out: its memory, such as the fisherman's average, already includes the victims.
     fn choose(&mut self, view: &View) -> Decision;
 
-    /// What it remembers.
+    /// Returns the memory of the policy.
     fn memory(&self) -> Memory {
         Memory::default()
     }
 
-    /// Goes on with what it remembered before.
+    /// Restores a memory that [`Policy::memory`] returned earlier.
     fn recall(&mut self, _memory: Memory) {}
 }
 
-/// The policies there are.
+/// Name of a merge policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Oldest first, as Bitcask merges rotated files.
     Fifo,
     /// Largest D first.
     Greedy,
-    /// Free space times age over the cost of reading and writing.
+    /// Free space times age, divided by the cost of reading and writing.
     CostBenefit,
-    /// By hunger, no worse than what was eaten so far.
+    /// Fisherman: by hunger, and no worse than the average of the segments eaten so far.
     Fisherman,
-    /// What buys most room for longest per byte written; waits for what dies anyway.
+    /// Patient: most space for the longest time per byte written; waits for segments about to die.
     #[default]
     Patient,
 }
 
 impl Kind {
-    /// All, the papers' first.
+    /// All policies, the papers' first.
     pub const ALL: [Kind; 5] = [
         Kind::Fifo,
         Kind::Greedy,
@@ -143,7 +145,7 @@ impl Kind {
         Kind::Patient,
     ];
 
-    /// The name in settings and figures.
+    /// Returns the name used in settings and figures.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Fifo => "fifo",
@@ -154,7 +156,7 @@ impl Kind {
         }
     }
 
-    /// A policy that remembers nothing yet.
+    /// Creates the policy with an empty memory.
     pub fn policy(self) -> Box<dyn Policy> {
         match self {
             Kind::Fifo => Box::new(Fifo),
@@ -187,9 +189,11 @@ impl FromStr for Kind {
     }
 }
 
-/// The dead share from which a segment is worth a merge. A byte of room costs `(1 − D)/D` bytes
-/// written: up to 63 where the store would have to refuse writers otherwise, up to 7 where something
-/// `may_shed`, which is let go sooner than disks are worn and writers slowed for it.
+/// Returns the least dead share of a segment that is worth a merge.
+///
+/// A byte of space costs `(1 − D)/D` bytes written. The limit is 63 if the store would otherwise
+/// refuse writes. The limit is 7 if a class `may_shed`: the oldest blocks of that class are then
+/// shed sooner than disks are worn and writers slowed by costlier merges.
 pub fn least_dead_share(may_shed: bool) -> f64 {
     match may_shed {
         true => 1.0 / 8.0,
@@ -197,10 +201,11 @@ pub fn least_dead_share(may_shed: bool) -> f64 {
     }
 }
 
-/// A decision in the making: the drops are in it, and how full the store will be after each step.
+/// A decision in progress. The drops are already in it; used bytes and output limit follow each
+/// step.
 struct Deciding<'a> {
     view: &'a View<'a>,
-    /// Used bytes once everything decided so far is done.
+    /// Used bytes after all steps decided so far.
     used: u64,
     /// Live bytes that may still be rewritten.
     output: u64,
@@ -208,7 +213,7 @@ struct Deciding<'a> {
 }
 
 impl<'a> Deciding<'a> {
-    /// Drops what is dead.
+    /// Starts a decision with the dead segments dropped.
     fn new(view: &'a View<'a>, policy: Kind) -> Deciding<'a> {
         let fill = view.fill;
         let dead = view.segments.iter().filter(|segment| segment.is_dead());
@@ -235,13 +240,13 @@ impl<'a> Deciding<'a> {
         }
     }
 
-    /// Hunger after what was decided so far.
+    /// Returns the hunger after the steps decided so far.
     fn hunger(&self) -> f64 {
         self.view.fill.hunger_at(self.used)
     }
 
-    /// Segments with something live in them and something to gain, with their score, best first;
-    /// the older of equals first.
+    /// Returns the segments with live blocks and at least the least dead share, with their scores,
+    /// best first; of equal scores the older segment first.
     fn ranked(&self, score: impl Fn(&SegmentStat) -> f64) -> Vec<(f64, &'a SegmentStat)> {
         let living = |segment: &&SegmentStat| {
             !segment.is_dead() && segment.dead_share() >= self.view.least_dead_share
@@ -254,7 +259,8 @@ impl<'a> Deciding<'a> {
         ranked
     }
 
-    /// Takes a segment, unless what it keeps does not fit any more.
+    /// Adds a segment to the merge. Returns false if its live bytes exceed the rest of the output
+    /// limit.
     fn take(&mut self, score: f64, segment: &SegmentStat) -> bool {
         if segment.live > self.output {
             return false;
@@ -271,7 +277,7 @@ impl<'a> Deciding<'a> {
         true
     }
 
-    /// Takes the best until the store is no fuller than Um.
+    /// Takes the best segments until the fill is down to Um.
     fn take_until_sated(mut self, score: impl Fn(&SegmentStat) -> f64) -> Decision {
         if self.hunger() <= 0.0 {
             return self.decision;

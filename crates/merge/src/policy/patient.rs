@@ -1,14 +1,15 @@
-//! Ours: room is bought where it is cheapest, and not at all where it comes by itself.
+//! The default policy: it merges where a byte written frees the most space for the longest time,
+//! and leaves alone segments that will soon die whole.
 //!
-//! Rewriting the live bytes of a segment frees the rest of it now instead of when the last block
-//! dies. What is bought is `gain × wait`, room times the time for which it would still have been
-//! held; what is paid is `live` bytes written. A segment about to die whole is never worth it,
-//! however dead it is, which is where the greedy policy wastes its writes.
+//! A merge rewrites the live bytes of a segment and frees the rest now instead of at the death of
+//! the last block. The benefit is `gain × wait`: bytes freed times the time for which they would
+//! still have been held. The cost is `live` bytes written. A segment about to die whole has almost
+//! no benefit, however dead it is; the greedy policy wastes its writes there.
 
 use super::{Deciding, Decision, Kind, Policy, View};
 use crate::{Death, Fill, SegmentStat};
 
-/// Highest `gain × wait / live` first, no more than brings the store back to Um.
+/// Takes the highest `gain × wait / live` first, until the fill is down to Um.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Patient;
 
@@ -30,9 +31,12 @@ impl Policy for Patient {
     }
 }
 
-/// The fill that it is content with: Um, but at least half of what is not live may be dead. So
-/// there is something worth merging however full of live blocks the store is. A merge has to come
-/// before writers are slowed for want of room, though, and sooner in a small store with much reserved.
+/// Returns the fill up to which nothing is merged: Um, or higher if V is high.
+///
+/// At `(1 + V)/2`, half of the bytes that are not live are dead, so there are segments worth
+/// merging however full of live blocks the store is. The result stays below [`EARLY`] of the space
+/// without reserve and output, because merges must start before writers are slowed for lack of
+/// space; in a small store with a large reserve that is earlier.
 fn content(view: &View) -> f64 {
     let fill = &view.fill;
     let kept = (fill.reserved + view.output_limit) as f64 / fill.budget.max(1) as f64;
@@ -40,10 +44,10 @@ fn content(view: &View) -> f64 {
         .max(((1.0 + fill.v()) / 2.0).min(EARLY * (1.0 - kept)))
 }
 
-/// The part of what writers may use at which it is content at most.
+/// Largest share of the writers' space, less one merge output, at which nothing is merged yet.
 const EARLY: f64 = 0.97;
 
-/// How little predictions are to be trusted, 0 to 1: by the live bytes that outlived theirs.
+/// Returns the distrust in predictions, 0 to 1, from the share of live bytes that outlived theirs.
 fn doubt(view: &View) -> f64 {
     let (mut all, mut overdue) = (0, 0);
     for segment in view.segments {
@@ -55,22 +59,23 @@ fn doubt(view: &View) -> f64 {
     (OVERDUE_LIMIT * overdue as f64 / all.max(1) as f64).min(1.0)
 }
 
-/// One in so many live bytes overdue, and predictions are worth nothing.
+/// Factor of the overdue share: if 1/32 of the live bytes is overdue, predictions are not trusted at
+/// all.
 const OVERDUE_LIMIT: f64 = 32.0;
 
-/// Days for which a byte of room is bought, per byte written.
+/// Returns the score: days for which a byte is freed, per byte written.
 fn score(segment: &SegmentStat, now: i64, doubt: f64) -> f64 {
     segment.gain() as f64 / segment.live as f64 * wait(segment, now, doubt) / DAY
 }
 
-/// In nanoseconds.
+/// One day in nanoseconds.
 const DAY: f64 = 86_400e9;
 
-/// For how long the segment would still hold its room if it were left alone, in nanoseconds.
+/// Returns the time for which the segment would keep its space if left alone, in nanoseconds.
 ///
-/// What has outlived its prediction is expected to go on for as long as it is overdue; what
-/// nobody predicted, for as long as it lasted so far; what never dies, for ever. A share `doubt`
-/// of the time for which it was predicted to live is added to what is left of it at least.
+/// An overdue segment is expected to last as long again as it is overdue. A segment without a
+/// prediction is expected to last as long again as its age. A segment that never dies lasts for
+/// ever. With a prediction, the result is at least `doubt` times the predicted life.
 fn wait(segment: &SegmentStat, now: i64, doubt: f64) -> f64 {
     match segment.dies {
         Death::At(at) => {

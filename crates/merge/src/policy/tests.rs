@@ -2,10 +2,10 @@ use super::*;
 use crate::Death;
 use proptest::prelude::*;
 
-/// In nanoseconds.
+/// One day in nanoseconds.
 const DAY: f64 = 86_400e9;
 
-/// A segment of 100 bytes with so many dead, sealed at `born`.
+/// Returns a segment of 100 bytes with `dead` dead bytes, sealed at `born`.
 fn segment(number: u64, dead: u64, born: i64, dies: Death) -> SegmentStat {
     SegmentStat {
         number,
@@ -18,7 +18,7 @@ fn segment(number: u64, dead: u64, born: i64, dies: Death) -> SegmentStat {
     }
 }
 
-/// A store of ten segments, merging above 80 %.
+/// Returns the view of a store with space for ten segments that merges above 80 %.
 fn view(segments: &[SegmentStat], used: u64) -> View<'_> {
     View {
         now: 1000,
@@ -52,7 +52,7 @@ fn segments() -> Vec<SegmentStat> {
 fn nothing_is_merged_while_um_is_not_reached() {
     let segments = segments();
     for kind in Kind::ALL {
-        // 900 used, 100 of them wholly dead.
+        // 900 bytes are used, 100 of them in a wholly dead segment.
         let decision = kind.policy().choose(&view(&segments, 900));
         assert_eq!(decision.drop, [2], "{kind}");
         assert_eq!(merged(&decision), [], "{kind}");
@@ -64,7 +64,7 @@ fn nothing_is_merged_while_um_is_not_reached() {
 #[test]
 fn fifo_takes_the_oldest() {
     let segments = segments();
-    // 30 too many after the drop: 20 come back with segment 1, 60 with 3.
+    // 30 bytes too many after the drop: segment 1 frees 20, segment 3 frees 60.
     let decision = Fifo.choose(&view(&segments, 930));
     assert_eq!(
         (decision.drop.as_slice(), merged(&decision)),
@@ -86,8 +86,8 @@ fn greedy_takes_the_deadest() {
 fn cost_benefit_weighs_age() {
     let segments = segments();
     let decision = CostBenefit.choose(&view(&segments, 1000));
-    // (1 − u)·age/(1 + u): 0.6·700/1.4 = 300; 0.2·900/1.8 = 100; 0.5·100/1.5 = 33.3. What is live
-    // in the second, 80, does not fit into what the first leaves of the room, 60.
+    // (1 − u)·age/(1 + u): 0.6·700/1.4 = 300; 0.2·900/1.8 = 100; 0.5·100/1.5 = 33.3. The live bytes
+    // of the second, 80, do not fit into the 60 bytes of space that the first leaves.
     assert_eq!(merged(&decision), [3, 4]);
     assert!((decision.merge[0].score - 300.0).abs() < 1e-9);
     assert!((decision.merge[1].score - 100.0 / 3.0).abs() < 1e-9);
@@ -101,7 +101,8 @@ fn cost_benefit_weighs_age() {
 fn the_fisherman_follows_hunger_and_what_he_ate() {
     let segments = segments();
     let mut fisherman = Fisherman::new(0.5);
-    // 820 after the drop: H = 0.2. He ate one wholly dead: ewma = 1, Dm = min(0.8, 1).
+    // 820 bytes after the drop: H = 0.2. One wholly dead segment was eaten: ewma = 1, Dm = min(0.8,
+    // 1).
     let decision = fisherman.choose(&view(&segments, 920));
     assert!((decision.why.least_dead_share.unwrap() - 0.8).abs() < 1e-9);
     assert_eq!(decision.why.average_dead_share, Some(1.0));
@@ -109,7 +110,7 @@ fn the_fisherman_follows_hunger_and_what_he_ate() {
         (decision.drop.as_slice(), merged(&decision)),
         (&[2][..], vec![])
     );
-    // H = 0.52 without anything dead: Dm = 0.48, and all with D above it are taken.
+    // H = 0.52 without a dead segment: Dm = 0.48, and all segments with a larger D are taken.
     let living: Vec<SegmentStat> = segments
         .iter()
         .copied()
@@ -120,7 +121,7 @@ fn the_fisherman_follows_hunger_and_what_he_ate() {
     // ewma: 1 → 0.8 → 0.65; three eaten.
     assert!((fisherman.memory().average_dead_share - 0.65).abs() < 1e-9);
     assert_eq!(fisherman.memory().eaten, 3);
-    // Little hunger: the average decides. Dm = min(1 − 0.1, 0.65).
+    // With little hunger the average decides: Dm = min(1 − 0.1, 0.65).
     let decision = fisherman.choose(&view(&living, 810));
     assert!((decision.why.least_dead_share.unwrap() - 0.65).abs() < 1e-9);
     assert_eq!(merged(&decision), []);
@@ -128,7 +129,7 @@ fn the_fisherman_follows_hunger_and_what_he_ate() {
 
 #[test]
 fn the_fisherman_eats_what_there_is_when_writers_have_no_room() {
-    // Writers stop at 900. All that is dead is spread thinly.
+    // Writers stop at 900. The dead bytes are spread thinly over all segments.
     let segments: Vec<SegmentStat> = (1..=9)
         .map(|number| segment(number, 10, 100, Death::Never))
         .collect();
@@ -173,7 +174,7 @@ fn the_patient_leaves_what_dies_anyway() {
 
 #[test]
 fn the_patient_is_content_with_half_of_what_is_not_live() {
-    // V = 0.9: content at 0.95.
+    // V = 0.9: nothing is merged up to 0.95.
     let segments: Vec<SegmentStat> = (1..=10)
         .map(|n| segment(n, 10, 0, Death::At(2000)))
         .collect();
@@ -191,14 +192,14 @@ fn the_patient_doubts_predictions_that_failed() {
         segment(2, 40, 0, Death::At(1010)),
     ];
     let decision = Patient.choose(&view(&overdue, 880));
-    // Both are worth what their predicted lives say: 60·990/40 and 40·1010/60.
+    // Both scores follow from the predicted lives: 60·990/40 and 40·1010/60.
     assert_eq!(merged(&decision), [1, 2]);
     assert!((decision.merge[0].score - 60.0 * 990.0 / 40.0 / DAY).abs() < 1e-15);
 }
 
 #[test]
 fn what_gains_next_to_nothing_is_left_alone() {
-    // Full of live blocks, with an index: 8 bytes of a hundred are none of theirs.
+    // All blocks are live; 8 bytes of 108 are the segment's index.
     let full = SegmentStat {
         bytes: 108,
         ..segment(1, 0, 0, Death::Never)
@@ -208,7 +209,7 @@ fn what_gains_next_to_nothing_is_left_alone() {
     for kind in Kind::ALL {
         let mut view = view(&segments, 850);
         view.fill.um = 0.1;
-        // Hungry enough for the fisherman to take anything.
+        // Hungry enough for the fisherman to take any segment.
         for _ in 0..3 {
             assert!(!merged(&kind.policy().choose(&view)).contains(&1), "{kind}");
         }

@@ -1,5 +1,5 @@
-//! The same lanes and policies over a synthetic workload or a recorded trace, without any bytes:
-//! what a store would write, before it is tried.
+//! Simulation of lanes and policies over a synthetic workload or a recorded trace. Stores no bytes;
+//! predicts the write amplification of a store before it is built.
 
 mod random;
 mod store;
@@ -14,58 +14,58 @@ use crate::{
     least_dead_share,
 };
 
-/// What to simulate.
+/// Parameters of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Bytes of the store, C.
+    /// Budget of the store in bytes, C.
     pub budget: u64,
-    /// Where merging begins, Um.
+    /// Fill from which on segments are merged, Um.
     pub um: f64,
-    /// The largest segment, R.
+    /// Size of the largest segment in bytes, R.
     pub segment_bytes: u64,
-    /// The policy.
+    /// Merge policy.
     pub policy: Kind,
-    /// Lanes; none: one log for everything.
+    /// Lanes; `None` for a single log.
     pub lanes: Option<LaneSettings>,
-    /// When writers are delayed.
+    /// Delay of writers.
     pub throttle: Throttle,
-    /// Bytes that arrive before anything is counted.
+    /// Bytes that arrive before the measurement starts.
     pub warm_up: u64,
-    /// Bytes that arrive while it is counted.
+    /// Bytes that arrive during the measurement.
     pub measured: u64,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// What was counted while it was measured.
+    /// Counts of the measured part.
     pub counts: Counts,
-    /// Mean fill while it was measured, U.
+    /// Mean fill over the measured part, U.
     pub mean_u: f64,
-    /// The highest fill ever.
+    /// Highest fill over the whole run.
     pub peak_u: f64,
     /// Live share at the end, V.
     pub v: f64,
-    /// The segments at the end.
+    /// Segments at the end.
     pub segments: Vec<SegmentStat>,
-    /// What the lanes take at the end.
+    /// Lanes at the end.
     pub lanes: Vec<Lane>,
-    /// Bytes that had arrived, and the fill then.
+    /// Fill after each sealed segment, with the bytes that had arrived by then.
     pub fill: Vec<(u64, f64)>,
-    /// Why it ended early.
+    /// Reason for an early end; `None` if the run was complete.
     pub full: Option<Full>,
 }
 
 impl Outcome {
-    /// Bytes written to segments for each byte of blocks that arrived.
+    /// Returns the bytes written to segments per byte of blocks that arrived.
     pub fn written_per_byte(&self) -> f64 {
         (self.counts.arrived + self.counts.rewritten) as f64 / self.counts.arrived.max(1) as f64
     }
 }
 
-/// Runs `arrivals` through a store. Ends when they do, when all was measured, or when the store is
-/// full. Arrivals at negative times fill it beforehand, and are not counted. `progress` is told how
-/// many bytes have arrived whenever a segment was sealed.
+/// Runs `arrivals` through a store. The run ends with the last arrival, with the last byte to
+/// measure, or when the store is full. Arrivals at negative times fill the store beforehand and do
+/// not count. `progress` is called with the arrived bytes after each sealed segment.
 pub fn run(
     settings: &Settings,
     arrivals: impl Iterator<Item = Arrival>,
@@ -90,27 +90,27 @@ pub fn run(
     running.outcome(full)
 }
 
-/// A simulation on its way.
+/// State of a running simulation.
 struct Running<'a> {
     settings: &'a Settings,
     store: Store,
     policy: Box<dyn Policy>,
     stage: Stage,
-    /// What had been counted when measuring began.
+    /// Counts at the start of the measurement.
     before: Counts,
-    /// Fill at the segments sealed while measuring: the sum, and how many.
+    /// Sum of the fills after each measured segment, and their number.
     u_sum: (f64, u32),
     fill: Vec<(u64, f64)>,
 }
 
-/// How far a simulation has come.
+/// Stage of a simulation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Filling the store: nothing counts.
+    /// Fills the store; nothing counts.
     Filling,
-    /// Settling.
+    /// Runs until the store is in a steady state.
     WarmUp,
-    /// What is reported.
+    /// Counts for the result.
     Measuring,
 }
 
@@ -128,7 +128,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Bytes that arrived since the store was full.
+    /// Returns the bytes that arrived since the store was filled.
     fn arrived(&self) -> u64 {
         match self.stage {
             Stage::Filling => 0,
@@ -136,7 +136,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Goes on to the next stage if `arrival` is the first of it.
+    /// Enters the next stage if `arrival` is its first.
     fn begin(&mut self, arrival: &Arrival) {
         if self.stage == Stage::Filling && arrival.at >= 0 {
             self.stage = Stage::WarmUp;
@@ -160,7 +160,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Seals a lane's segment, merges, and opens the next one.
+    /// Seals the open segment of a lane, merges, and opens the next segment.
     fn turn_over(&mut self, lane: LaneId) -> Result<(), Full> {
         self.store.seal(lane);
         self.merge();
@@ -171,7 +171,7 @@ impl<'a> Running<'a> {
         self.store.open(lane)
     }
 
-    /// Decides and carries out until nothing is left to be done.
+    /// Decides and carries out until a decision is empty.
     fn merge(&mut self) {
         loop {
             let view = View {
@@ -210,7 +210,7 @@ impl<'a> Running<'a> {
 }
 
 impl Counts {
-    /// What was counted after `before`.
+    /// Returns the difference to the earlier counts `before`.
     pub fn since(&self, before: &Counts) -> Counts {
         Counts {
             arrived: self.arrived - before.arrived,

@@ -1,11 +1,11 @@
-//! Random numbers that are the same for the same seed, on every machine.
+//! Random numbers that depend on the seed alone, on every machine.
 
-/// A generator (splitmix64): small, and good enough for rates and gaps.
+/// SplitMix64 generator: small, and good enough for rates and gaps.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Its numbers follow from `seed` alone.
+    /// Creates a generator; all its numbers follow from `seed`.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
@@ -18,17 +18,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// Even in (0, 1].
+    /// Returns a uniform number in (0, 1].
     pub fn even(&mut self) -> f64 {
         ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// Exponential with mean 1: the gaps between events that do not know of each other.
+    /// Returns an exponential number with mean 1, such as the gap between independent events.
     pub fn exponential(&mut self) -> f64 {
         -self.even().ln()
     }
 
-    /// Normal with mean 0 and deviation 1 (Box and Muller).
+    /// Returns a normal number with mean 0 and deviation 1 (Box and Muller).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * self.even().ln()).sqrt();
         radius * (std::f64::consts::TAU * self.even()).cos()

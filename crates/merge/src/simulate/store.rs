@@ -1,24 +1,25 @@
-//! A store without bytes: blocks, segments and a budget, run by the same lanes and policies.
+//! A store without bytes: blocks, segments and a budget, driven by the same lanes and policies as
+//! the engine.
 
 use super::workload::{Arrival, Keep};
 use crate::{Death, Decision, Fill, LaneId, Lanes, Rate, SegmentStat};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// A block: where it is, and what can be said of its death.
+/// Position, size and retention of a block.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     segment: u64,
     bytes: u32,
     source: u32,
-    /// Its number within the source.
+    /// Number of the block within its source, from 1.
     number: u32,
     live: bool,
     born: i64,
     keep: Keep,
 }
 
-/// A source, as far as the store knows it.
+/// Ring and write rate of a source.
 #[derive(Clone, Debug, Default)]
 struct Source {
     ring: VecDeque<u32>,
@@ -26,17 +27,17 @@ struct Source {
     rate: Rate,
 }
 
-/// So many turns of a ring are looked back at for its rate.
+/// Number of ring lengths over which a ring's rate is averaged.
 const RATE_TURNS: f64 = 4.0;
 
-/// A segment and its blocks.
+/// Statistics and block ids of a segment.
 #[derive(Clone, Debug)]
 struct Segment {
     stat: SegmentStat,
     blocks: Vec<u32>,
 }
 
-/// Sealed segments in the order of their numbers, their statistics side by side for the policy.
+/// Sealed segments in the order of their numbers. The statistics are contiguous for the policy.
 #[derive(Clone, Debug, Default)]
 struct Sealed {
     stats: Vec<SegmentStat>,
@@ -56,7 +57,7 @@ impl Sealed {
         at.ok().map(|at| &mut self.stats[at])
     }
 
-    /// Takes out what `numbers` name, in the order of the store.
+    /// Removes the segments in `numbers` and returns them in the order of their numbers.
     fn remove(&mut self, mut numbers: Vec<u64>) -> Vec<Segment> {
         numbers.sort_unstable();
         let named = |stat: &mut SegmentStat| numbers.binary_search(&stat.number).is_ok();
@@ -72,12 +73,12 @@ impl Sealed {
     }
 }
 
-/// What was counted, in bytes and segments.
+/// Counts of bytes and segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
     /// Bytes of blocks that arrived.
     pub arrived: u64,
-    /// Bytes of blocks that merges wrote again.
+    /// Bytes of blocks that merges rewrote.
     pub rewritten: u64,
     /// Segments dropped unread.
     pub drops: u64,
@@ -85,13 +86,13 @@ pub struct Counts {
     pub merges: u64,
     /// Sum of D over the merged segments.
     pub merged_dead_share: f64,
-    /// Segments that merges wrote.
+    /// Segments written by merges.
     pub outputs: u64,
-    /// Seconds that writers were delayed, one delay a segment that they filled.
+    /// Seconds of writers' delay, one delay for each segment that writers filled.
     pub throttled_s: f64,
 }
 
-/// The store.
+/// Simulated store.
 pub struct Store {
     budget: u64,
     um: f64,
@@ -109,19 +110,19 @@ pub struct Store {
     live: u64,
     peak: u64,
     now: i64,
-    /// What was counted.
+    /// Counts since they were last reset.
     pub counts: Counts,
 }
 
-/// There was no room for another segment, and nothing that a merge could have done.
+/// Error: no space for another segment, and no merge could free any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Full {
-    /// The fill at that moment, U.
+    /// Fill at that time, U.
     pub u: f64,
 }
 
 impl Store {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new(budget: u64, um: f64, segment_bytes: u64, lanes: Option<Lanes>) -> Store {
         Store {
             budget,
@@ -144,12 +145,12 @@ impl Store {
         }
     }
 
-    /// The time of the latest arrival.
+    /// Returns the time of the latest arrival.
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// How full it is.
+    /// Returns the fill of the store.
     pub fn fill(&self) -> Fill {
         Fill {
             budget: self.budget,
@@ -160,22 +161,22 @@ impl Store {
         }
     }
 
-    /// The most that was ever used, in bytes.
+    /// Returns the largest number of bytes ever used.
     pub fn peak(&self) -> u64 {
         self.peak
     }
 
-    /// The lanes, if there are any.
+    /// Returns the lanes; `None` for a single log.
     pub fn lanes(&self) -> Option<&Lanes> {
         self.lanes.as_ref()
     }
 
-    /// The sealed segments, by number.
+    /// Returns the sealed segments in the order of their numbers.
     pub fn stats(&self) -> &[SegmentStat] {
         &self.sealed.stats
     }
 
-    /// The lane of a block that arrives now, which counts as flow.
+    /// Returns the lane of an arriving block and counts the block as flow.
     pub fn lane(&mut self, arrival: &Arrival) -> LaneId {
         self.now = arrival.at;
         let death = match arrival.keep {
@@ -193,20 +194,20 @@ impl Store {
         }
     }
 
-    /// The size of a lane's segments.
+    /// Returns the size of the lane's segments in bytes.
     pub fn segment_bytes(&self, lane: LaneId) -> u64 {
         let lanes = self.lanes.as_ref();
         lanes.map_or(self.largest, |lanes| lanes.segment_bytes(lane))
     }
 
-    /// Whether a block fits into the open segment of `lane`.
+    /// Returns whether a block fits into the open segment of `lane`.
     pub fn fits(&self, lane: LaneId, bytes: u32) -> bool {
         self.open.get(&lane).is_some_and(|open| {
             open.stat.live + open.stat.dead + u64::from(bytes) <= open.stat.bytes
         })
     }
 
-    /// Whether writers may take another segment of `lane`.
+    /// Returns whether writers may open another segment for `lane`.
     pub fn has_room(&self, lane: LaneId) -> bool {
         self.fill().room_for_writers() >= self.segment_bytes(lane)
     }
@@ -225,7 +226,8 @@ impl Store {
         }
     }
 
-    /// Opens a segment for `lane`: all its room is taken at once.
+    /// Opens a segment for `lane` and occupies all its space at once. Fails if writers have no
+    /// space.
     pub fn open(&mut self, lane: LaneId) -> Result<(), Full> {
         if !self.has_room(lane) {
             return Err(Full { u: self.fill().u() });
@@ -254,8 +256,8 @@ impl Store {
         }
     }
 
-    /// Writes a block into the open segment of `lane`, where it fits, and lets die what it
-    /// overwrites.
+    /// Writes a block into the open segment of `lane`, in which it must fit, and kills the blocks
+    /// that leave the source's ring.
     pub fn write(&mut self, arrival: &Arrival, lane: LaneId) {
         let bytes = u64::from(arrival.bytes);
         let source = arrival.source as usize;
@@ -312,7 +314,7 @@ impl Store {
         }
     }
 
-    /// Lets die what is older than its age.
+    /// Kills the blocks that are older than their age limit.
     pub fn expire(&mut self) {
         while let Some(&Reverse((at, id))) = self.dying.peek() {
             if at > self.now {
@@ -340,7 +342,7 @@ impl Store {
         self.free.push(id);
     }
 
-    /// When a block is expected to die, as of now.
+    /// Returns the expected death of a block at the present time.
     fn death(&self, block: &Block) -> Death {
         match block.keep {
             Keep::Age(age) => Death::by_age(block.born, age),
@@ -362,7 +364,8 @@ impl Store {
             .unwrap_or(Death::At(self.now))
     }
 
-    /// Drops and merges as decided. Room of the victims comes back when the outputs are written.
+    /// Drops and merges as decided. The space of the victims is freed after the outputs are
+    /// written.
     pub fn carry_out(&mut self, decision: &Decision) {
         for segment in self.sealed.remove(decision.drop.clone()) {
             assert_eq!(segment.stat.live, 0, "only dead segments are dropped");
@@ -393,7 +396,7 @@ impl Store {
         lanes.map_or(0, |lanes| lanes.place(self.death(block), self.now))
     }
 
-    /// Writes what a merge keeps: neighbouring lanes share a segment that would be too small.
+    /// Writes the blocks that a merge keeps. Neighbouring lanes with few bytes share a segment.
     fn write_again(&mut self, mut kept: Vec<(LaneId, u32)>) {
         kept.sort_by_key(|&(lane, _)| lane);
         let bytes = |store: &Store, id: u32| u64::from(store.blocks[id as usize].bytes);

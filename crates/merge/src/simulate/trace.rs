@@ -1,19 +1,19 @@
-//! Recorded workloads: the blocks that a store wrote, as text. `docs/format/merge-trace.md` has
-//! the format.
+//! Recorded workloads: the blocks that a store wrote, as text. Format:
+//! `docs/format/merge-trace.md`.
 
 use super::workload::{Arrival, Keep};
 use std::collections::HashMap;
 use std::fmt;
 
-/// The first line.
+/// First line of a trace.
 pub const HEAD: &str = "time,source,bytes,keep";
 
-/// A line that cannot be read.
+/// Error: a line that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Which one, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong, and what is expected.
+    /// Reason, and the expected form.
     pub reason: String,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for BadLine {
 
 impl std::error::Error for BadLine {}
 
-/// A block as a line of a trace, without the end of the line.
+/// Returns a block as a line of a trace, without the line end.
 pub fn line(arrival: &Arrival) -> String {
     let Arrival {
         at,
@@ -41,7 +41,7 @@ pub fn line(arrival: &Arrival) -> String {
     format!("{at},{source},{bytes},{keep}")
 }
 
-/// A whole trace.
+/// Returns a whole trace as text.
 pub fn text(arrivals: &[Arrival]) -> String {
     let mut text = format!("{HEAD}\n");
     for arrival in arrivals {
@@ -51,8 +51,9 @@ pub fn text(arrivals: &[Arrival]) -> String {
     text
 }
 
-/// The same again and again, so many times in all. The first time fills the store: it comes before
-/// time 0, and is not measured; once is as it was recorded.
+/// Returns `arrivals` repeated, `times` times in all. With more than one repetition, the first lies
+/// before time 0: it fills the store and is not measured. With `times ≤ 1`, returns the arrivals
+/// unchanged.
 pub fn repeat(arrivals: &[Arrival], times: u32) -> Vec<Arrival> {
     let (Some(first), Some(last)) = (arrivals.first(), arrivals.last()) else {
         return Vec::new();
@@ -60,7 +61,7 @@ pub fn repeat(arrivals: &[Arrival], times: u32) -> Vec<Arrival> {
     if times <= 1 {
         return arrivals.to_vec();
     }
-    // One time follows the other like a block the one before.
+    // The distance between two repetitions is the mean distance between two blocks.
     let span = last.at - first.at;
     let lap = span + (span / arrivals.len() as i64).max(1);
     let laps = -1..i64::from(times) - 1;
@@ -73,8 +74,7 @@ pub fn repeat(arrivals: &[Arrival], times: u32) -> Vec<Arrival> {
     shifted.collect()
 }
 
-/// Reads a trace. Sources are given numbers in the order in which they occur; times must not go
-/// back.
+/// Parses a trace. Sources are numbered in the order of their first line. Fails if times go back.
 pub fn parse(text: &str) -> Result<Vec<Arrival>, BadLine> {
     let mut sources: HashMap<&str, u32> = HashMap::new();
     let mut arrivals: Vec<Arrival> = Vec::new();

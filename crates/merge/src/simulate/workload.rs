@@ -1,80 +1,80 @@
-//! What arrives: a synthetic stream of blocks, from a state in which the store is already full.
+//! Synthetic stream of blocks. It starts in a state in which the store is already full.
 
 use super::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Nanoseconds a second.
+/// Nanoseconds per second.
 const SECOND: f64 = 1e9;
 
-/// How long a block is kept.
+/// Retention of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Until its source has written so many blocks more.
+    /// Until its source has written this many further blocks.
     Ring(u32),
-    /// For so many nanoseconds.
+    /// For this many nanoseconds.
     Age(i64),
     /// For ever.
     Forever,
 }
 
-/// When the blocks of a source arrive.
+/// Distribution of the arrival times of a source's blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrivals {
-    /// One a period, as a sensor's clock does it.
+    /// One block per period, like a sensor with a clock.
     #[default]
     Steady,
-    /// Independently of each other (a Poisson process): as irregular as it gets.
+    /// Independent arrivals (a Poisson process).
     Random,
 }
 
-/// Sources that are kept alike.
+/// Sources with the same retention.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Class {
-    /// How long.
+    /// Retention of the class.
     pub keep: ClassKeep,
-    /// How many of the sources, in proportion to the other classes.
+    /// Number of sources, relative to the other classes.
     pub sources: f64,
-    /// How many of the bytes that arrive, in proportion to the other classes.
+    /// Bytes that arrive, relative to the other classes.
     pub flow: f64,
 }
 
-/// How long the blocks of a class are kept. Ages are in proportion to each other: the simulation
-/// scales them to the size of the store.
+/// Retention of a class. Ages are relative to each other: the simulation scales them to the size of
+/// the store.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ClassKeep {
-    /// A ring of so many blocks a source.
+    /// Ring of this many blocks per source.
     Ring(u32),
-    /// An age, in proportion to those of the other classes.
+    /// Age, relative to the ages of the other classes.
     Age(f64),
 }
 
-/// A synthetic stream.
+/// Parameters of a synthetic stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Workload {
-    /// How many sources.
+    /// Number of sources.
     pub sources: u32,
-    /// Deviation of the logarithm of their rates: 0 all alike, 1 one in a hundred ten times as
-    /// fast as the one in the middle.
+    /// Standard deviation of the logarithm of the sources' rates. With 0 all rates are equal. With
+    /// 1, one source in a hundred is ten times as fast as the median.
     pub sigma: f64,
-    /// Blocks that are live on average.
+    /// Average number of live blocks.
     pub live_blocks: u64,
-    /// The classes; one at least.
+    /// Classes, at least one.
     pub classes: Vec<Class>,
-    /// When blocks arrive.
+    /// Distribution of the arrival times.
     pub arrivals: Arrivals,
-    /// Whether it begins with an empty store. Slow sources then take many times the capacity to
-    /// fill their rings, and V stays below what it is given as for as long. Otherwise it begins
-    /// with all live that will be, which is harder.
+    /// True if the stream begins with an empty store. If so, slow sources need many times the
+    /// capacity to fill their rings, and V stays below its target until then. If not, all data that
+    /// will be live is there from the start, which is harder for the policy.
     pub from_empty: bool,
-    /// Bytes a block, the papers' B.
+    /// Bytes per block, the papers' B.
     pub block_bytes: u32,
-    /// Everything random follows from it.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
 impl Workload {
-    /// `sources` with rings of `ring` blocks.
+    /// Returns a workload of `sources` with rings of `ring` blocks.
     pub fn rings(sources: u32, ring: u32, sigma: f64, seed: u64) -> Workload {
         Workload {
             sources,
@@ -92,8 +92,8 @@ impl Workload {
         }
     }
 
-    /// `live_blocks` kept by ages in proportion to `ages`, each class with the same flow and as
-    /// many sources as any other.
+    /// Returns a workload with `live_blocks` kept by ages in proportion to `ages`. All classes have
+    /// the same flow and the same number of sources.
     pub fn ages(sources: u32, ages: &[f64], live_blocks: u64, sigma: f64, seed: u64) -> Workload {
         let class = |&age: &f64| Class {
             keep: ClassKeep::Age(age),
@@ -111,13 +111,13 @@ impl Workload {
 /// A block that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, in nanoseconds.
+    /// Time of arrival in nanoseconds.
     pub at: i64,
-    /// Of which source.
+    /// Number of the source.
     pub source: u32,
-    /// Its bytes.
+    /// Bytes of the block.
     pub bytes: u32,
-    /// How long it is kept.
+    /// Retention of the block.
     pub keep: Keep,
 }
 
@@ -125,12 +125,12 @@ pub struct Arrival {
 #[derive(Clone, Debug)]
 struct Source {
     keep: Keep,
-    /// Nanoseconds between its blocks, on average.
+    /// Mean nanoseconds between the source's blocks.
     gap: f64,
 }
 
-/// The blocks of a workload in the order in which they arrive, without end. Those before time 0
-/// make the store full: everything that would be live at 0, as if it had run for ever.
+/// Endless iterator over the blocks of a workload, in the order of arrival. Blocks before time 0
+/// fill the store with everything that would be live at 0 if the stream had always run.
 pub struct Stream {
     sources: Vec<Source>,
     next: BinaryHeap<Reverse<(i64, u32)>>,
@@ -140,7 +140,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Starts with the oldest block that is live at time 0, or at 0 with nothing live.
+    /// Starts with the oldest block that is live at time 0; with `from_empty`, starts at 0.
     pub fn new(workload: &Workload) -> Stream {
         let mut random = Random::new(workload.seed);
         let sources = sources(workload, &mut random);
@@ -186,7 +186,7 @@ impl Iterator for Stream {
     }
 }
 
-/// Draws the sources' rates: a block a second in all.
+/// Draws the sources' rates, scaled to one block per second in all.
 fn sources(workload: &Workload, random: &mut Random) -> Vec<Source> {
     let all: f64 = workload.classes.iter().map(|class| class.sources).sum();
     let flows: f64 = workload.classes.iter().map(|class| class.flow).sum();
@@ -211,7 +211,8 @@ fn sources(workload: &Workload, random: &mut Random) -> Vec<Source> {
     sources
 }
 
-/// By what ages are multiplied, in seconds, so that `live_blocks` are live at a block a second.
+/// Returns the factor for ages, in seconds, at which `live_blocks` are live at one block per
+/// second.
 fn age_scale(workload: &Workload, flows: f64) -> f64 {
     let live: f64 = workload
         .classes

@@ -1,10 +1,10 @@
-//! A client for tests.
+//! Client for tests.
 
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 use std::io::{Read, Write};
 
-/// A client that checks what it is sent.
+/// A client that checks the replies it receives.
 pub struct Client<S> {
     pub socket: S,
     sent: u64,
@@ -27,7 +27,7 @@ impl<S: Read + Write> Client<S> {
         taken
     }
 
-    /// Sends a request; gives its cookie.
+    /// Sends a request; returns its cookie.
     pub fn send(&mut self, flags: u16, kind: u16, offset: u64, length: u32, data: &[u8]) -> u64 {
         self.sent += 1;
         let mut bytes = 0x2560_9513u32.to_be_bytes().to_vec();
@@ -41,7 +41,7 @@ impl<S: Read + Write> Client<S> {
         self.sent
     }
 
-    /// The next answer: cookie and error.
+    /// Reads the next simple reply: cookie and error.
     pub fn answer(&mut self) -> (u64, u32) {
         let head = self.take(16);
         assert_eq!(head[..4], 0x6744_6698u32.to_be_bytes());
