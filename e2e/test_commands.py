@@ -16,7 +16,6 @@ def test_a_second_process_is_told_who_has_the_directory(serve):
     server = serve()
     for arguments in (
         ["serve", "--listen", "127.0.0.1:0", "--host-sensors", "off", "--data", server.data],
-        ["query", "{}", "--data", server.data],
         ["write", "--data", server.data],
     ):
         done = run(*arguments, stdin="")
@@ -80,9 +79,14 @@ def test_write_and_query_a_directory(tmp_path):
     plain.write_text('cpu,host=a usage=1.5 1000\nlog,host=a text="two\nlines" 1000\n')
     done = run("write", "--data", data, "--precision", "ms", plain, packed)
     assert done.returncode == 0, done.stderr
-    done = run("write", "--data", data, stdin="cpu,host=a usage=3.5 3000000000\nbad\n")
+    done = run("write", "--data", data, "--allow-1970", stdin="cpu,host=a usage=3.5 3000000000\nbad\n")
     assert done.returncode == 1
     assert ":2: " in done.stderr
+    # A pipe may end within a line, when its writer dies.
+    done = run("write", "--data", data, stdin="half v=4.5 4\nhalf v=5.5 5000")
+    assert done.returncode == 1 and "standard input:2: the line has no newline" in done.stderr
+    half = json.loads(run("query", "half", "--data", data, "--from", "0", "--format", "json").stdout)
+    assert half["series"][0]["values"] == [4.5]
     ask = ["query", "cpu{}", "--data", data, "--from", "0", "--format"]
     answer = json.loads(run(*ask, "json").stdout)
     assert {series["tags"]["host"]: (series["times"], series["values"]) for series in answer["series"]} == {
@@ -163,7 +167,7 @@ def test_the_host_is_recorded_without_being_asked(serve):
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         measurements = set(server.ask("measurements").json())
-        if {"cpu", "mem"} <= measurements:
+        if {"host_cpu", "host_mem"} <= measurements:
             break
         time.sleep(0.1)
-    assert {"cpu", "mem"} <= measurements, measurements
+    assert {"host_cpu", "host_mem"} <= measurements, measurements

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import requests
 
 from load import Load, survivors
 from program import run
@@ -75,6 +76,30 @@ def test_damage_is_found_and_the_rest_serves(two_segments, place):
     assert server.write("two,s=0 v=1 99000000000").status_code == 204
     kept = {path.name.split(".")[0] for path in server.data.iterdir()}
     assert one.name.split(".")[0] in kept, "a damaged segment is evidence, and kept"
+
+
+def test_a_missing_segment_is_named_until_it_is_acknowledged(two_segments):
+    server, (one, _) = two_segments
+    one.unlink()
+    report = run("check", server.data)
+    assert report.returncode == 1 and one.name in report.stdout
+    server.start()
+    (loss,) = server.status()["losses"]
+    assert (loss["file"], loss["rows"], loss["at_most"]) == (one.name, ROWS, False)
+    assert any(one.name in warning for warning in server.status()["warnings"])
+    health = requests.get(server.url + "/health", timeout=60)
+    assert (health.status_code, health.json()["status"]) == (200, "warn")
+    answer = server.ask("query", select="two", from_=0)
+    assert answer.headers["seiner-losses"] == "1" and one.name in answer.json()["warnings"][0]
+    assert f"seiner_lost_rows {ROWS}" in requests.get(server.url + "/metrics", timeout=60).text
+    done = run("acknowledge", "--server", server.url)
+    assert done.returncode == 0 and one.name in done.stdout, done.stdout + done.stderr
+    assert server.status()["losses"] == []
+    assert requests.get(server.url + "/health", timeout=60).json()["status"] == "pass"
+    answer = server.ask("query", select="two", from_=0)
+    assert "seiner-losses" not in answer.headers
+    server.stop()
+    assert run("check", server.data).returncode == 0
 
 
 def test_a_torn_end_of_the_journal_costs_only_the_end(serve):

@@ -49,8 +49,10 @@ def nab_cloudwatch(dice):
     for series in ("ec2_cpu_utilization_24ae8d", "elb_request_count_8c0756"):
         ts = 1_392_388_200
         for _ in range(400):
-            yield [series, ts, dice.choice(["0.0", "0.132", "0.134", "1.73"])]
-            ts += dice.choice([300] * 30 + [0, 900])
+            row = [series, ts, dice.choice(["0.0", "0.132", "0.134", "1.73"])]
+            # A row may come twice.
+            yield from [row] * dice.choice([1] * 30 + [2])
+            ts += dice.choice([300] * 30 + [900])
 
 
 def live_collectd(dice):
@@ -59,8 +61,9 @@ def live_collectd(dice):
         ts, total = 1_795_238_428_644, 74_892.0
         for _ in range(400):
             total += dice.randrange(2_000)
-            yield [series, ts, total if counter else dice.random() * 4]
-            ts += dice.choice([1_000] * 5 + [987, 1_013, 0, 4_021])
+            row = [series, ts, total if counter else dice.random() * 4]
+            yield from [row] * dice.choice([1] * 9 + [2])
+            ts += dice.choice([1_000] * 5 + [987, 1_013, 4_021])
 
 
 def oxford_accel(dice):
@@ -234,3 +237,19 @@ def test_bad_rows_are_named(tmp_path):
     done = run("import", "csv", "--data", tmp_path / "data", "--time-column", "time", path)
     assert done.returncode == 2
     assert "time" in done.stderr and "ts" in done.stderr
+
+
+def test_a_forgotten_tag_stops_the_import(serve, tmp_path, dice):
+    """With the tag the file is imported through a server; twice, as that changes nothing."""
+    server = serve()
+    path = tmp_path / "live_collectd.csv"
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows(live_collectd(dice))
+    forgotten = run("import", "csv", "--to", server.url, "--time-unit", "ms", path)
+    assert forgotten.returncode == 1
+    assert "is \"series\" a tag? --tag-columns series" in forgotten.stderr
+    assert server.query("live_collectd") == {}
+    for note in (False, True):
+        done = run("import", "csv", "--to", server.url, "--time-unit", "ms", "--tag-columns", "series", path)
+        assert done.returncode == 0, done.stderr
+        assert ("samples of live_collectd in this time already" in done.stderr) == note

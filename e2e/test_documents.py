@@ -34,7 +34,7 @@ def test_commands_work_as_printed(serve, tmp_path):
             line
             for block in blocks(page, "sh")
             for line in block.splitlines()
-            if line.startswith("curl") and PORT in line or line.startswith("seiner query 'cpu")
+            if line.startswith("curl") and PORT in line or line.startswith("seiner query 'host_cpu")
         ]
         for line in shell:
             line = line.replace(PORT, server.address).replace("curl ", "curl -sSf ")

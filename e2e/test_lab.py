@@ -111,7 +111,7 @@ def test_the_highest_rate_is_searched(lab, tmp_path):
 def test_files_are_copied_and_the_papers_table_stands_beside(lab, tmp_path):
     done = lab("files", "disk", "--profile", "toy", "--system", "as mounted", "--system", "ufs", "--out", "f")
     assert done.returncode == 0, done.stderr
-    assert "not available here: ufs" in done.stdout
+    assert "not measured: ufs" in done.stdout
     results = check_report(tmp_path / "f")
     assert results["missing"][0]["name"] == "ufs"
     assert "paper: ReiserFS" in (tmp_path / "f/report.html").read_text()

@@ -1,11 +1,16 @@
 """Overload is refused with a word about when to come again, and memory stays where it was promised."""
 
+import errno
 import gzip
 import http.client
 import json
 import socket
+import subprocess
 import time
+from pathlib import Path
 
+import pytest
+import requests
 from program import SLOW
 
 MIB = 1 << 20
@@ -15,7 +20,7 @@ def slow_write(server):
     """A write that has begun and keeps its place until the rest of its body is sent."""
     host, port = server.address.rsplit(":", 1)
     held = socket.create_connection((host, int(port)))
-    held.sendall(b"POST /write HTTP/1.1\r\nHost: x\r\nContent-Length: 14\r\n\r\nheld ")
+    held.sendall(b"POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: 14\r\n\r\nheld ")
     return held
 
 
@@ -137,3 +142,124 @@ def test_names_that_do_not_fit_are_refused_and_the_rest_goes_on(serve):
     # Sources that were known before are still served.
     assert server.write("gauge,host=h0,sensor=s0,rack=r0 value=5 1800000000000000000").status_code == 204
     assert server.query('gauge{host="h0",sensor="s0"}')["gauge,host=h0,rack=r0,sensor=s0", "value"]["values"][-1] == 5
+
+
+def new_sources(server, first, count, tick):
+    """A row each of sources that have a host and a number of their own; answers how many were refused."""
+    body = "".join(
+        f"m,host=h{n:07x},id={n * 2654435761 % 2**32:08x},region=eu-west-{n % 7} v={n} {1_700_000_000_000_000_000 + tick}\n"
+        for n in range(first, first + count)
+    )
+    answer = server.write(body)
+    assert answer.status_code in (204, 400), answer.text[:500]
+    return 0 if answer.status_code == 204 else answer.json()["rejected"]
+
+
+def rss_bytes(server):
+    for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("the kernel does not say VmRSS")
+
+
+def test_ever_new_sources_stay_within_the_memory(serve):
+    """RSS from ingest to a restart: docs/config.md grants the process 40 MiB beside a small setting."""
+    mib, process = (256, 24) if SLOW else (24, 40)
+    server = serve(memory=f"{mib} MiB")
+
+    def check(phase, bound):
+        used = server.peak_rss_bytes() / MIB
+        status = server.status()["engine"]
+        print(f"{phase}: RSS {used:.0f} MiB at most, {status['memory_used'] / MIB:.0f} accounted for")
+        assert used <= bound * mib + process, phase
+        assert status["memory_used"] <= bound * status["memory_budget"], phase
+        # The kernel counts the peak anew.
+        Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")
+
+    sources = refused = 0
+    while not refused:
+        refused = new_sources(server, sources, 5000, 0)
+        sources += 5000
+    sources -= refused
+    check("new sources", 1.25)
+    assert server.status()["engine"]["sources"] == sources > mib * 2000
+    assert any("raise `memory`" in warning for warning in server.status()["warnings"])
+    for first in range(0, sources // 5000 * 5000, 5000):
+        assert new_sources(server, first, 5000, 1) == 0
+    check("known sources", 1.25)
+    server.settle()
+    check("settling", 1.25)
+    resident = rss_bytes(server) / MIB
+    assert resident <= mib + process, f"{resident:.0f} MiB after settling"
+    for first in range(0, sources // 5000 * 5000, 5000):
+        assert new_sources(server, first, 5000, 2) == 0
+    time.sleep(0.2)
+    server.kill()
+    server.start()
+    check("a start after a kill", 1)
+    assert len(server.ask("values", tag="id", limit=10**7).json()) == sources
+    assert server.ask("query", select="m", from_=0, to="now", step="365d", aggregate="count").status_code == 200
+    check("a query of everything", 1)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 24 MiB."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", place], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip("mounting needs root")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_a_full_disk_is_told_everywhere_and_passes(serve, small_disk):
+    server = serve(small_disk / "data", journal_bytes="1 MiB", segment_bytes="256 KiB", line_tcp="127.0.0.1:0")
+    assert server.write("m,a=b v=1 1").status_code == 204
+    healthy = requests.get(server.url + "/health").json()
+    assert healthy["status"] == "pass" and "but" not in healthy["message"]
+    # Somebody else fills the disk, up to the last byte.
+    filler = open(small_disk / "filler", "wb", buffering=0)
+    for size in (MIB, 4096):
+        try:
+            while filler.write(bytes(size)) == size:
+                pass
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+    tick = 0
+
+    def write(path="/write"):
+        nonlocal tick
+        tick += 1
+        lines = "".join(f"m,a={n} v={n * 7919 % 10007 / 3 + tick} {tick}\n" for n in range(2000))
+        return server.write(lines, path=path)
+
+    deadline = time.monotonic() + 10
+    answers = {}
+    while len(answers) < 2 and time.monotonic() < deadline:
+        for path in ("/write", "/api/v2/write"):
+            answer = write(path)
+            assert answer.status_code in (204, 507), (answer.status_code, answer.text)
+            if answer.status_code == 507:
+                answers[path] = answer.json()
+    assert len(answers) == 2
+    assert all(answer["code"] == "full" and answer["error"] for answer in answers.values())
+    for path, parameters in (("settle", {}), ("delete", {"select": "m{a=1}"})):
+        answer = requests.post(f"{server.url}/api/v1/{path}", params=parameters, timeout=60)
+        assert answer.status_code in (200, 204, 507), (path, answer.text)
+        assert answer.status_code != 507 or answer.json()["code"] == "full"
+    health = requests.get(server.url + "/health")
+    assert health.status_code == 503 and "room" in health.json()["message"], health.text
+    assert requests.get(server.url + "/ready").status_code == 503
+    assert any("room" in warning for warning in server.status()["warnings"])
+    assert "seiner_writes_refused 1.0" in requests.get(server.url + "/metrics").text
+    assert server.ask("measurements").json() == ["m"]
+    # It goes on by itself.
+    filler.close()
+    (small_disk / "filler").unlink()
+    wait_for(lambda: write().status_code == 204)
+    wait_for(lambda: requests.get(server.url + "/health").status_code == 200)
+    server.settle()
+    assert server.status()["warnings"] == []
+    assert "seiner_writes_refused 0.0" in requests.get(server.url + "/metrics").text

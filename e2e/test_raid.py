@@ -288,7 +288,7 @@ def test_small_writes_are_measured_modelled_in_memory_and_on_files(tmp_path):
     done = run("raid", "bench", "--csv", "--picture", tmp_path / "p.html", *quick)
     assert done.returncode == 0, done.stderr
     lines = [line.split(",") for line in done.stdout.splitlines()]
-    assert len(lines) == 1 + 2 * 2 * 5 and lines[0][:4] == ["pattern", "block_bytes", "depth", "merging"]
+    assert len(lines) == 1 + 2 * 2 * 6 and lines[0][:4] == ["pattern", "block_bytes", "depth", "merging"]
     alone = dict(zip(lines[0], lines[1]))
     assert float(alone["member_operations_per_write"]) == 6.0, "a lone block on RAID 6"
     assert "<svg" in (tmp_path / "p.html").read_text()

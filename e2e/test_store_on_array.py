@@ -1,10 +1,13 @@
 """`seiner serve --array`: a store on an array of files, which loses members and is killed, and loses nothing."""
 
 import json
+import re
 import time
+from pathlib import Path
 
 import numpy
 import pytest
+import requests
 from load import Load, survivors
 from program import Server, run
 
@@ -61,6 +64,19 @@ def check(server, acknowledged):
         assert len(found) >= acknowledged[number], f"writer {number}: {acknowledged[number]} acknowledged, {len(found)} there"
         assert (found == numpy.arange(len(found))).all(), f"writer {number}: rows are missing before the last"
     return [len(found) for found in rows]
+
+
+def test_metrics_are_those_that_the_documentation_names_and_tell_of_a_degraded_array(tmp_path):
+    page = (Path(__file__).parent.parent / "docs" / "metrics.md").read_text()
+    documented = set(re.findall(r"^\| `(seiner_\w+)` \|", page, re.MULTILINE))
+    with Store(tmp_path, durability="100ms") as server:
+        text = requests.get(server.url + "/metrics", timeout=60).text
+        there = {name + "_total" * (kind == "counter") for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)}
+        assert there == documented, there ^ documented
+        assert text.count("# EOF") == 1 and text.endswith("# EOF\n")
+        assert "\nseiner_array_degraded 0.0\n" in text
+        server.fail(1)
+        assert "\nseiner_array_degraded 1.0\n" in requests.get(server.url + "/metrics", timeout=60).text
 
 
 @pytest.mark.parametrize("durability", ["sync", "100ms"])

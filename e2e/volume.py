@@ -9,7 +9,7 @@ import pytest
 
 from program import PROGRAM, START_S, Daemon, environment, run
 
-STRATEGIES = ["never", "batch", "always", "paper", "default"]
+STRATEGIES = ["never", "batch", "always", "paper", "paper-batch", "default"]
 
 
 def need(*programs):

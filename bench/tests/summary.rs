@@ -63,7 +63,7 @@ fn a_modelled_array_gives_the_same_figures_every_time() {
         assert!(ran.status.success());
         let text = fs::read_to_string(folder.path().join("raid-matrix.json")).unwrap();
         let report: serde_json::Value = serde_json::from_str(&text).unwrap();
-        assert_eq!(report["checks"].as_array().unwrap().len(), 3);
+        assert_eq!(report["checks"].as_array().unwrap().len(), 5);
         report["measured"]["cells"].clone()
     };
     let first = cells();

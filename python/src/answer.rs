@@ -5,13 +5,14 @@ use crate::labels::{Label, labels};
 use crate::long_form;
 use crate::series::{Aggregate, Series, Values};
 use arrow_array::{Array, ArrayRef, LargeStringArray, StructArray};
-use arrow_schema::{DataType, Field};
+use arrow_schema::{DataType, Field, SchemaRef};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use pyo3_arrow::buffer::PyArrowBuffer;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
 use seiner_engine::{SeriesData, SeriesSummary};
+use seiner_model::FieldType;
 use std::sync::Arc;
 
 /// What `Store.query` answers.
@@ -50,7 +51,7 @@ impl Answer {
             .collect::<Result<Vec<_>, _>>()?;
         let types = aggregates
             .iter()
-            .map(|aggregate| aggregate.of(&[]).data_type());
+            .map(|aggregate| aggregate.of(FieldType::F64, &[]).data_type());
         Answer::of(
             names.into_iter().zip(types).collect(),
             aggregates,
@@ -82,6 +83,11 @@ impl Answer {
     pub fn push_summary(&mut self, series: SeriesSummary) {
         self.series
             .push(Series::of_aggregates(series, &self.aggregates));
+    }
+
+    fn schema(&self) -> Result<SchemaRef, Failure> {
+        let are_aggregates = !self.aggregates.is_empty();
+        long_form::schema(&self.series, &self.labels, &self.columns, are_aggregates)
     }
 
     fn at(&self, at: usize) -> Result<&Series, Failure> {
@@ -131,7 +137,7 @@ impl Answer {
     /// # Errors
     /// Where there is no long form, because the values have several types.
     fn labels(&self) -> PyResult<Vec<(String, Vec<Option<String>>)>> {
-        long_form::schema(&self.series, &self.labels, &self.columns)?;
+        self.schema()?;
         let texts = |label: &Label| self.series.iter().map(|one| label.text(one)).collect();
         Ok(self
             .labels
@@ -189,7 +195,7 @@ impl Answer {
         requested_schema: Option<Bound<'py, PyCapsule>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let (schema, batches) = py.detach(|| -> Result<_, Failure> {
-            let schema = long_form::schema(&self.series, &self.labels, &self.columns)?;
+            let schema = self.schema()?;
             let batches = long_form::batches(&self.series, &self.labels, &schema)
                 .or_else(|error| invalid(format!("the answer has no long form: {error}")))?;
             Ok((schema, batches))

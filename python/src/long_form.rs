@@ -9,6 +9,7 @@ use crate::labels::Label;
 use crate::series::{Series, times_array};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::ScalarBuffer;
+use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat;
 use std::sync::Arc;
@@ -21,12 +22,15 @@ const BATCH_ROWS: usize = 64 << 10;
 /// The columns of the long form: labels, `time`, and values, whose names come with the types
 /// that they have where there is no series to tell.
 ///
+/// Aggregates of several types share a column of floats.
+///
 /// # Errors
-/// Where a value column would need several types.
+/// Where a column of samples would need several types.
 pub fn schema(
     series: &[Series],
     labels: &[Label],
     values: &[(String, DataType)],
+    are_aggregates: bool,
 ) -> Result<SchemaRef, Failure> {
     let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     let label_field =
@@ -37,10 +41,14 @@ pub fn schema(
     for (at, (name, without_series)) in values.iter().enumerate() {
         let first = series.first().map(|first| first.columns[at].data_type());
         let data_type = first.unwrap_or_else(|| without_series.clone());
-        if let Some(other) = series
+        let other = series
             .iter()
-            .find(|one| one.columns[at].data_type() != data_type)
-        {
+            .find(|one| one.columns[at].data_type() != data_type);
+        if let Some(other) = other {
+            if are_aggregates {
+                fields.push(Field::new(name, DataType::Float64, false));
+                continue;
+            }
             return invalid(format!(
                 "one column cannot hold {} of field {:?} and {} of field {:?}; \
                  ask for fields of one type by fields=[...], or use by_series() or numpy()",
@@ -70,7 +78,8 @@ pub fn batches(
         }
         columns.push(times_of(run));
         for at in 0..run[0].columns.len() {
-            columns.push(values_of(run, at)?);
+            let field = schema.field(labels.len() + 1 + at);
+            columns.push(values_of(run, at, field.data_type())?);
         }
         RecordBatch::try_new(schema.clone(), columns)
     };
@@ -107,11 +116,15 @@ fn times_of(run: &[Series]) -> ArrayRef {
     Arc::new(times_array(times))
 }
 
-fn values_of(run: &[Series], column: usize) -> Result<ArrayRef, ArrowError> {
-    let arrays: Vec<ArrayRef> = run
-        .iter()
-        .map(|series| series.columns[column].array())
-        .collect();
+fn values_of(run: &[Series], column: usize, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
+    let array = |series: &Series| {
+        let array = series.columns[column].array();
+        match array.data_type() == data_type {
+            true => Ok(array),
+            false => cast(&array, data_type),
+        }
+    };
+    let arrays: Vec<ArrayRef> = run.iter().map(array).collect::<Result<_, _>>()?;
     match arrays.as_slice() {
         [array] => Ok(array.clone()),
         _ => concat(

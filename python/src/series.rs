@@ -7,7 +7,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
-use seiner_engine::{Bucket, SeriesData, SeriesSummary};
+use seiner_engine::{Bucket, Exact, SeriesData, SeriesSummary};
 use seiner_model::{Column, FieldType, SourceId, SourceKey, Strings};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl Series {
                 .into(),
             columns: aggregates
                 .iter()
-                .map(|aggregate| aggregate.of(buckets))
+                .map(|aggregate| aggregate.of(series.field_type, buckets))
                 .collect(),
             source: series.source,
             key: series.key,
@@ -128,20 +128,37 @@ impl Values {
 pub enum Aggregate {
     /// How many samples.
     Count,
-    /// A number about them.
-    Number(fn(&Bucket) -> f64),
+    /// A number about them: of integers exactly, by the second function.
+    Number(fn(&Bucket) -> f64, fn(&Exact) -> i128),
+    /// Their mean.
+    Mean,
     /// The time of one of them.
     Time(fn(&Bucket) -> i64),
 }
 
 const AGGREGATES: [(&str, Aggregate); 9] = [
     ("count", Aggregate::Count),
-    ("sum", Aggregate::Number(|bucket| bucket.sum)),
-    ("min", Aggregate::Number(|bucket| bucket.min)),
-    ("max", Aggregate::Number(|bucket| bucket.max)),
-    ("mean", Aggregate::Number(Bucket::mean)),
-    ("first", Aggregate::Number(|bucket| bucket.first.1)),
-    ("last", Aggregate::Number(|bucket| bucket.last.1)),
+    (
+        "sum",
+        Aggregate::Number(|bucket| bucket.sum, |exact| exact.sum),
+    ),
+    (
+        "min",
+        Aggregate::Number(|bucket| bucket.min, |exact| exact.min),
+    ),
+    (
+        "max",
+        Aggregate::Number(|bucket| bucket.max, |exact| exact.max),
+    ),
+    ("mean", Aggregate::Mean),
+    (
+        "first",
+        Aggregate::Number(|bucket| bucket.first.1, |exact| exact.first),
+    ),
+    (
+        "last",
+        Aggregate::Number(|bucket| bucket.last.1, |exact| exact.last),
+    ),
     ("first_time", Aggregate::Time(|bucket| bucket.first.0)),
     ("last_time", Aggregate::Time(|bucket| bucket.last.0)),
 ];
@@ -161,18 +178,47 @@ impl Aggregate {
         }
     }
 
-    /// The aggregate of each bucket.
-    pub fn of(self, buckets: &[Bucket]) -> Values {
+    /// The aggregate of each bucket of a field of a type. Integers of fields of integers, and floats if one
+    /// of them, such as a sum, is beyond the range of the type.
+    pub fn of(self, field_type: FieldType, buckets: &[Bucket]) -> Values {
         Values::Array(match self {
             Aggregate::Count => Arc::new(UInt64Array::from_iter_values(
                 buckets.iter().map(|bucket| bucket.count),
             )),
-            Aggregate::Number(number) => {
-                Arc::new(Float64Array::from_iter_values(buckets.iter().map(number)))
-            }
+            Aggregate::Number(number, exact) => integers(field_type, buckets, exact)
+                .unwrap_or_else(|| floats(buckets.iter().map(number))),
+            Aggregate::Mean => floats(buckets.iter().map(Bucket::mean)),
             Aggregate::Time(time) => Arc::new(times_array(
                 buckets.iter().map(time).collect::<Vec<i64>>().into(),
             )),
         })
+    }
+}
+
+fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter_values(values))
+}
+
+/// Exact figures of integers in their type, if they have one and all fit.
+fn integers(
+    field_type: FieldType,
+    buckets: &[Bucket],
+    figure: fn(&Exact) -> i128,
+) -> Option<ArrayRef> {
+    let figures = buckets
+        .iter()
+        .map(|bucket| bucket.exact.as_ref().map(figure));
+    match field_type {
+        FieldType::I64 => {
+            let values = figures.map(|value| i64::try_from(value?).ok());
+            let values: Vec<i64> = values.collect::<Option<_>>()?;
+            Some(Arc::new(Int64Array::from(values)))
+        }
+        FieldType::U64 => {
+            let values = figures.map(|value| u64::try_from(value?).ok());
+            let values: Vec<u64> = values.collect::<Option<_>>()?;
+            Some(Arc::new(UInt64Array::from(values)))
+        }
+        _ => None,
     }
 }

@@ -15,7 +15,9 @@ use arrow_schema::DataType;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use pyo3_arrow::input::AnyRecordBatch;
-use seiner_engine::{Durability, Engine, Error, MergePolicy, Options, Query, Status, Step};
+use seiner_engine::{
+    Durability, Engine, Error, Given, MergePolicy, Options, Query, Rule, Status, Step,
+};
 use seiner_model::{Interval, Selector, SourceId, SourceKey, parse_duration, parse_time};
 use seiner_wire::line::Precision;
 use std::path::PathBuf;
@@ -47,7 +49,7 @@ type Counts = (usize, usize, Vec<(u64, String)>, usize);
 #[pymethods]
 impl Store {
     #[new]
-    #[pyo3(signature = (path, *, durability, interval_ms, memory, block_bytes, segment_bytes, journal_bytes, idle_seal_s, disk, leave_free, merge_from, policy, extra_writes, lanes, classes))]
+    #[pyo3(signature = (path, *, durability, interval_ms, memory, block_bytes, segment_bytes, journal_bytes, idle_seal_s, disk, leave_free, merge_from, policy, extra_writes, lanes, classes, given, apply_retention))]
     #[expect(
         clippy::too_many_arguments,
         reason = "one for each setting, all of them named"
@@ -69,6 +71,8 @@ impl Store {
         extra_writes: f64,
         lanes: u32,
         classes: Vec<retention::Given>,
+        given: Vec<String>,
+        apply_retention: bool,
     ) -> PyResult<Store> {
         let durability = match durability {
             "sync" => Durability::Sync,
@@ -99,6 +103,12 @@ impl Store {
             extra_writes,
             lanes,
             classes: retention::classes(classes)?,
+            given: Given::these(
+                Rule::ALL
+                    .into_iter()
+                    .filter(|rule| given.iter().any(|name| name == rule.name())),
+            ),
+            apply_retention,
         };
         let engine = py
             .detach(|| Engine::open_directory(&path, options))
@@ -516,9 +526,9 @@ fn status_dict<'py>(
         sources series rows_accepted samples_accepted rows_rejected rows_too_old unsynced_samples unsynced_bytes unsynced_age_ns
         buffered_rows buffer_bytes dictionary_bytes memory_used memory_budget journal_bytes journal_files
         journal_written journal_syncs segments segment_bytes segment_written blocks_sealed block_bytes_sealed
-        samples_sealed damaged_segments segments_dropped segments_merged merge_written extra_written
+        samples_sealed damaged_segments losses lost_rows losses_unacknowledged segments_dropped segments_merged merge_written extra_written
         extra_left gathered_blocks overwritten_rows squeezed_bytes merge_read shed_bytes
-        disk_used disk_budget live_bytes poisoned
+        disk_used disk_budget live_bytes clock_held_ns clock_behind_ns poisoned
     );
     Ok(dict)
 }

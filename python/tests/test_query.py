@@ -154,6 +154,20 @@ def test_aggregates_by_step(filled: seiner.Store, step: seiner.Duration) -> None
     assert len(arrays) == 10 and arrays[1].tolist() == frame["count"].tolist()
 
 
+def test_aggregates_of_integers_are_exact(store: seiner.Store) -> None:
+    store.write_lines("m i=9007199254740993i,u=18446744073709551615u 1\nm i=9007199254740993i,u=1u 2\nm f=0.5 1")
+    names = ["min", "max", "first", "last", "sum"]
+    figures = {one.field: [array.tolist() for array in one.columns.values()] for one in store.query("m", aggregates=names)}
+    assert figures["i"] == [[2**53 + 1], [2**53 + 1], [2**53 + 1], [2**53 + 1], [2**54 + 2]]
+    assert figures["u"] == [[1], [2**64 - 1], [2**64 - 1], [1], [2.0**64]]
+    # The long form has one type a column.
+    frame = store.query("m", fields=["i"], aggregates=names).pandas()
+    assert str(frame["last"].dtype) == "int64" and frame["last"].tolist() == [2**53 + 1]
+    mixed = store.query("m", aggregates="last")
+    assert mixed.arrow().schema.field("last").type == pa.float64()
+    assert sorted(mixed.pandas()["last"].tolist()) == [0.5, 1.0, 2.0**53]
+
+
 def test_aggregates_of_the_whole_and_the_default(filled: seiner.Store) -> None:
     whole = filled.query('cpu{host="h050"}', aggregates="count").by_series()[0]
     assert (whole.times.view(np.int64).tolist(), whole.values.tolist()) == ([START], [10_000])

@@ -90,3 +90,23 @@ def test_a_full_store_refuses_or_sheds(tmp_path: Path, shed: bool) -> None:
 def test_settings_that_make_no_sense_are_refused(tmp_path: Path, settings: dict[str, object], tells: str) -> None:
     with pytest.raises(seiner.Invalid, match=tells):
         seiner.open(tmp_path, **settings)  # type: ignore[arg-type]
+
+
+def test_rules_are_stored_with_the_data(tmp_path: Path) -> None:
+    ring = [seiner.Class(name="ring", sources="a", rows=500)]
+    with seiner.open(tmp_path, classes=ring, block_bytes=512) as store:
+        noise(store, "b", 2000)
+    # A program that says nothing of rules changes none.
+    with seiner.open(tmp_path) as store:
+        noise(store, "a", 5000)
+        assert 500 <= rows(store, "a") < 700
+    shorter = [seiner.Class(name="ring", sources="{}", rows=100)]
+    with pytest.raises(seiner.Invalid, match="apply_retention"):
+        seiner.open(tmp_path, classes=shorter)
+    with seiner.open(tmp_path) as store:
+        assert rows(store, "b") == 2000
+    with seiner.open(tmp_path, classes=shorter, apply_retention=True) as store:
+        assert rows(store, "b") < 1000
+    with seiner.open(tmp_path, classes=[]) as store:
+        noise(store, "b", 3000, first=10_000)
+        assert rows(store, "b") >= 3000

@@ -24,6 +24,7 @@ export interface Stepped extends Omit<SeriesKey, 'type'> {
   min?: WireNumber[];
   max?: WireNumber[];
   count?: number[];
+  last?: WireNumber[];
 }
 
 export interface Raw extends SeriesKey {
@@ -45,6 +46,10 @@ export interface Answer<S> {
   levels?: Level[];
   series: S[];
   truncated: boolean;
+  /** Sentences for the reader: names that do not exist, and why there is nothing. */
+  hints?: string[];
+  /** Where there are samples, if the interval has none; ns. */
+  range?: { from: string; to: string };
 }
 
 export interface Status {
@@ -75,6 +80,8 @@ export type EngineFigure =
   | 'journal_files'
   | 'segments'
   | 'segment_bytes'
+  | 'open_segments'
+  | 'open_segment_bytes'
   | 'blocks_sealed'
   | 'block_bytes_sealed'
   | 'samples_sealed'
@@ -83,7 +90,10 @@ export type EngineFigure =
 /** How full the store is; shares are of the budget. */
 export interface Room {
   budget: number | null;
+  /** In files and allotted. */
   used: number;
+  files: number;
+  allotted: number;
   live: number;
   reserved: number;
   u: number;

@@ -46,7 +46,8 @@ export function sample(value: number | null | undefined): string {
   if (!Number.isFinite(value)) return value > 0 ? '+∞' : '−∞';
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e15)) return value.toExponential(4);
-  if (Number.isInteger(value)) return value.toLocaleString('en-US');
+  // A mean of large samples must not look smaller than the least of them.
+  if (Number.isInteger(value) || size >= 1e6) return Math.round(value).toLocaleString('en-US');
   return value.toLocaleString('en-US', { maximumSignificantDigits: 6 });
 }
 

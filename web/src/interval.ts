@@ -68,10 +68,11 @@ export function pan(window: Window, share: number): Window {
   return { from: window.from + by, to: window.to + by };
 }
 
-/** Milliseconds as the decimal nanoseconds that the server takes. */
+/** Milliseconds as the decimal nanoseconds that the server takes; with their unit where it would read seconds of today. */
 export function nanoseconds(ms: number): string {
   const whole = Math.floor(ms);
-  return (BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6))).toString();
+  const unit = whole >= 0 && whole < 50 * 86_400e3 ? 'ns' : '';
+  return (BigInt(whole) * 1_000_000n + BigInt(Math.round((ms - whole) * 1e6))).toString() + unit;
 }
 
 /** How often a followed interval is asked again, ms: a look-back of an hour needs no ten answers a second. */

@@ -22,6 +22,10 @@ export const OPERATORS: readonly Operator[] = ['=', '!=', '=~', '!~', '^='];
 const SPECIAL = /[\\.+*?()|[\]{}^$#&\-~]/g;
 const NAME_END = /[{}=!~^,"\s]/;
 
+/** What cannot be printed, as the server writes it. */
+const UNICODE = /^\\u\{([0-9a-fA-F]{1,6})\}/;
+const unprintable = (code: number): boolean => (code < 0x20 || code >= 0x7f) && code <= 0x10ffff;
+
 const quote = (text: string): string =>
   `"${text.replace(/\\/g, '\\\\').replace(/"/g, '\\"').replace(/\n/g, '\\n').replace(/\t/g, '\\t')}"`;
 const name = (text: string): string => (text === '' || NAME_END.test(text) ? quote(text) : text);
@@ -133,7 +137,11 @@ class Parser {
         return found;
       }
       const next = this.text[at + 1];
-      if (c === '\\' && next !== undefined && '"\\nt'.includes(next)) {
+      const unicode = c === '\\' ? UNICODE.exec(this.text.slice(at)) : null;
+      if (unicode !== null && unprintable(parseInt(unicode[1]!, 16))) {
+        found += String.fromCodePoint(parseInt(unicode[1]!, 16));
+        at += unicode[0].length - 1;
+      } else if (c === '\\' && next !== undefined && '"\\nt'.includes(next)) {
         found += next === 'n' ? '\n' : next === 't' ? '\t' : next;
         at += 1;
       } else {

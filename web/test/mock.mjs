@@ -28,7 +28,7 @@ const GIB = 2 ** 30;
 
 /** Measurements: sources (tags), distance of samples in ms, fields (type, value at a time). */
 const MEASUREMENTS = {
-  cpu: {
+  host_cpu: {
     every: 2000,
     sources: hosts.flatMap((host) => cores.map((core) => ({ core, host }))),
     fields: {
@@ -36,12 +36,12 @@ const MEASUREMENTS = {
       usage: ['f64', load],
     },
   },
-  mem: { every: 2000, sources: hosts.map((host) => ({ host })), fields: { available: ['u64', (ms, t) => 16 * GIB - used(ms, t)], used: ['u64', used], used_percent: ['f64', (ms, t) => (used(ms, t) / 16 / GIB) * 100] } },
-  net: { every: 2000, sources: [{ host: 'anchor', interface: 'eth0' }], fields: { rx_bytes: ['u64', (ms) => Math.floor(ms / 1000) * 910_000 + Math.floor(9e6 * (1 + wave(ms, 97)))], tx_bytes: ['u64', (ms) => Math.floor(ms / 1000) * 240_000 + Math.floor(2e6 * (1 + wave(ms, 61)))] } },
-  disk: { every: 2000, sources: [{ device: 'nvme0', host: 'anchor' }], fields: { read_bytes_per_s: ['f64', (ms) => 4e5 * noise('r', ms)], write_bytes_per_s: ['f64', (ms) => 21e6 + 4e6 * wave(ms, 45) + 2e6 * noise('w', ms)] } },
-  load: { every: 5000, sources: [{ host: 'anchor' }], fields: { load1: ['f64', (ms) => 1.3 + 0.5 * wave(ms, 290)], load15: ['f64', () => 1.21], load5: ['f64', (ms) => 1.25 + 0.2 * wave(ms, 700)] } },
+  host_mem: { every: 2000, sources: hosts.map((host) => ({ host })), fields: { available: ['u64', (ms, t) => 16 * GIB - used(ms, t)], used: ['u64', used], used_percent: ['f64', (ms, t) => (used(ms, t) / 16 / GIB) * 100] } },
+  host_net: { every: 2000, sources: [{ host: 'anchor', interface: 'eth0' }], fields: { rx_bytes: ['u64', (ms) => Math.floor(ms / 1000) * 910_000 + Math.floor(9e6 * (1 + wave(ms, 97)))], tx_bytes: ['u64', (ms) => Math.floor(ms / 1000) * 240_000 + Math.floor(2e6 * (1 + wave(ms, 61)))] } },
+  host_disk: { every: 2000, sources: [{ device: 'nvme0', host: 'anchor' }], fields: { read_bytes_per_s: ['f64', (ms) => 4e5 * noise('r', ms)], write_bytes_per_s: ['f64', (ms) => 21e6 + 4e6 * wave(ms, 45) + 2e6 * noise('w', ms)] } },
+  host_load: { every: 5000, sources: [{ host: 'anchor' }], fields: { load1: ['f64', (ms) => 1.3 + 0.5 * wave(ms, 290)], load15: ['f64', () => 1.21], load5: ['f64', (ms) => 1.25 + 0.2 * wave(ms, 700)] } },
   seiner: { every: 2000, sources: [{ host: 'anchor' }], fields: { journal_written_per_s: ['f64', (ms) => 3.4e6 + 4e5 * wave(ms, 70)], rows_per_s: ['f64', rowsPerSecond], samples_per_s: ['f64', (ms) => 6 * rowsPerSecond(ms)], segment_written_per_s: ['f64', (ms) => (noise('seg', Math.floor(ms / 20_000)) > 0.5 ? 2.4e6 : 1.9e6)] } },
-  temp: { every: 5000, sources: ['package', 'nvme'].map((sensor) => ({ host: 'anchor', sensor })), fields: { celsius: ['f64', (ms, t) => (t.sensor === 'nvme' ? 41 : 56) + 4 * wave(ms, 410) + noise(t.sensor, ms)] } },
+  host_temp: { every: 5000, sources: ['package', 'nvme'].map((sensor) => ({ host: 'anchor', sensor })), fields: { celsius: ['f64', (ms, t) => (t.sensor === 'nvme' ? 41 : 56) + 4 * wave(ms, 410) + noise(t.sensor, ms)] } },
   pump: {
     every: 30_000,
     sources: ['north', 'south'].map((station) => ({ station })),
@@ -172,6 +172,7 @@ function steppedSeries(key, from, to, every, at, step, aggregates) {
     const bucket = buckets.get(start) ?? { count: 0, sum: 0, min: Infinity, max: -Infinity };
     const number = typeof value === 'string' ? NaN : Number(value);
     bucket.count += 1;
+    bucket.last = number;
     bucket.sum += number;
     bucket.min = Math.min(bucket.min, number);
     bucket.max = Math.max(bucket.max, number);
@@ -197,7 +198,7 @@ function status() {
       unsynced_samples: Math.floor(rows * 0.36), unsynced_bytes: Math.floor(rows * 2.9), unsynced_age_ns: 61_000_000 + Math.floor(3e7 * noise('age', now)),
       buffered_rows: 1_204_511, buffer_bytes: 138 * 2 ** 20, dictionary_bytes: 31 * 2 ** 20, memory_used: (sick ? 250 : 171) * 2 ** 20, memory_budget: 256 * 2 ** 20,
       journal_bytes: 84 * 2 ** 20, journal_files: 3, journal_written: 9 * GIB, journal_syncs: 860_000,
-      segments: 612, segment_bytes: 612 * 64 * 2 ** 20, segment_written: 40 * GIB, blocks_sealed: 9_871_204, block_bytes_sealed: 38 * GIB, samples_sealed: 21_500_000_000,
+      segments: 612, segment_bytes: 612 * 64 * 2 ** 20, open_segments: 4, open_segment_bytes: 91 * 2 ** 20, segment_written: 40 * GIB, blocks_sealed: 9_871_204, block_bytes_sealed: 38 * GIB, samples_sealed: 21_500_000_000,
       damaged_segments: sick ? 2 : 0, poisoned: sick ? 'a sync of journal-00012 failed: Input/output error' : null,
     },
     ingest: { rows: scenario === 'young' ? 0 : Math.floor(accepted / 6), rows_per_s: rows, samples_per_s: rows * 6, rejected_lines: sick ? 218 : 0, requests_in_flight: 3 },
@@ -230,7 +231,7 @@ function log() {
   const rules = { age_ns: null, rows: null, bytes: null, priority: 100, when_full: 'refuse', hidden_before: null };
   return {
     now, planing: !sick, segment_bytes: size, planing_segment_bytes: Math.max(0, Math.round(budget * 0.95 - live)), policy: 'patient', average_dead_share: sick ? 0.41 : null,
-    room: { budget, used, live, reserved: 2 * size, u: used / budget, um: 0.95, v: live / budget, hunger: (used / budget - 0.95) / 0.05 },
+    room: { budget, used, files: used - 152 * 2 ** 20, allotted: 152 * 2 ** 20, live, reserved: 2 * size, u: used / budget, um: 0.95, v: live / budget, hunger: (used / budget - 0.95) / 0.05 },
     written: { hour: period(3600, sick ? 5e8 : 0), day: period(86_400, 9e7), start: period(200_000, 9e7) },
     device: { name: 'nvme0n1', written: 8.1e12, per_day: 9e5 * 86_400, tbw: 6e14, life_days: 6e14 / (9e5 * 86_400) },
     lanes: lives.map((from, id) => ({ id, from_ns: from, to_ns: from === null ? null : lives[id + 1] ?? null, flow_share: counts[id] / 463, segment_bytes: size })),

@@ -1,6 +1,6 @@
 //! A cell: a load on an array, and how it went under every strategy.
 
-use seiner_raid::simulate::{Address, Job, Load, Measured, Mix, Model, Phase, Run, run};
+use seiner_raid::simulate::{Address, Bursts, Job, Load, Measured, Mix, Model, Phase, Run, run};
 use seiner_raid::{Geometry, Level, Merging, Nanos};
 
 /// Members of the paper's array, and bytes of its strips: 64 KiB of data a stripe.
@@ -16,6 +16,8 @@ const LEAST_REQUESTS: u64 = 8000;
 const LONGEST_RUN: Nanos = 10_000_000_000;
 /// And goes on for this time at the least, however many were.
 const LEAST_TIME: Nanos = 50_000_000;
+/// Bursts that are measured of a load with pauses.
+const BURSTS: Nanos = 40;
 /// Not measured: how soon a strategy adapts is shown by `raid-phases`.
 const WARM_UP: Nanos = 50_000_000;
 
@@ -30,6 +32,8 @@ pub struct Cell {
     pub geometry: Geometry,
     /// The members.
     pub model: Model,
+    /// The longest time for which writes are held.
+    pub longest_hold: Nanos,
 }
 
 /// Some kind of write.
@@ -114,11 +118,37 @@ impl Cell {
             load: Load {
                 jobs,
                 submit: 1500,
-                jitter: 0,
+                ..Load::default()
             },
             geometry: papers_array(),
             model: Model::NVME,
+            longest_hold: LONGEST_HOLD,
         }
+    }
+
+    /// With clients that submit in bursts: so many milliseconds on and off.
+    pub fn bursts(mut self, on: u64, off: u64) -> Cell {
+        let (on, off) = (on * 1_000_000, off * 1_000_000);
+        self.load.bursts = Some(Bursts { on, off });
+        self
+    }
+
+    /// With sequential places that begin so many blocks after the begin of a stripe.
+    pub fn offset(mut self, blocks: u64) -> Cell {
+        self.load.offset = blocks;
+        self
+    }
+
+    /// With clients that need so many nanoseconds for a request.
+    pub fn submit(mut self, time: Nanos) -> Cell {
+        self.load.submit = time;
+        self
+    }
+
+    /// With writes that are held for so many microseconds at the most.
+    pub fn hold(mut self, micros: u64) -> Cell {
+        self.longest_hold = micros * 1000;
+        self
     }
 
     /// Threads and depth.
@@ -139,6 +169,14 @@ impl Cell {
             .iter()
             .map(|job| job.threads * job.depth)
             .sum();
+        // Loads with pauses are measured for a number of whole bursts.
+        let (most_requests, least_time) = match self.load.bursts {
+            Some(bursts) => (0, BURSTS * (bursts.on + bursts.off)),
+            None => (
+                (outstanding as u64 * ROUNDS).max(LEAST_REQUESTS),
+                LEAST_TIME,
+            ),
+        };
         run(&Run {
             geometry: self.geometry,
             model: self.model,
@@ -146,7 +184,9 @@ impl Cell {
                 load: self.load.clone(),
                 time: LONGEST_RUN,
             }],
-            most_requests: (outstanding as u64 * ROUNDS).max(LEAST_REQUESTS),
+            most_requests,
+            least_time,
+            longest_hold: self.longest_hold,
             ..base(merging)
         })
     }

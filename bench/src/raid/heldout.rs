@@ -49,6 +49,60 @@ pub fn cells() -> Vec<Cell> {
     cells.extend(members());
     cells.extend(shapes());
     cells.extend(beside());
+    cells.extend(pauses());
+    cells.extend(holds());
+    cells.extend(slow_clients());
+    cells
+}
+
+fn pauses() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (on, off) in [(3, 9), (7, 35)] {
+        for depth in [5, 17, 21, 36] {
+            for (threads, offset) in [(1, 0), (1, 6), (6, 0), (6, 11)] {
+                let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
+                let name = format!("bursts of {on} ms every {} ms", on + off);
+                cells.push(Cell::new(name, load).bursts(on, off).offset(offset));
+            }
+        }
+        let random = vec![job(vec![write(1, 1, Random)], 3, 11)];
+        let name = format!("bursts of {on} ms every {} ms, at random", on + off);
+        cells.push(Cell::new(name, random).bursts(on, off));
+        let mix = vec![write(2, 1, Sequential), read(1, 2, Random)];
+        let name = format!(
+            "bursts of {on} ms every {} ms, two thirds written",
+            on + off
+        );
+        cells.push(Cell::new(name, vec![job(mix, 3, 26)]).bursts(on, off));
+    }
+    cells
+}
+
+fn holds() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for hold in [80, 150, 250, 450] {
+        for (threads, offset) in [(1, 0), (1, 9), (7, 0), (7, 5)] {
+            for depth in [6, 17, 23, 38] {
+                let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
+                let name = format!("held for {hold} µs");
+                cells.push(Cell::new(name, load).hold(hold).offset(offset));
+            }
+        }
+    }
+    cells
+}
+
+fn slow_clients() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for submit in [4_000, 9_000, 24_000] {
+        for (threads, offset) in [(1, 0), (1, 10), (6, 0), (6, 2)] {
+            for depth in [3, 11, 18, 34] {
+                let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
+                let name = format!("{} µs a request of the client", submit / 1000);
+                cells.push(Cell::new(name, load).submit(submit).offset(offset));
+            }
+        }
+    }
     cells
 }
 

@@ -5,3 +5,4 @@ pub mod heldout;
 pub mod matrix;
 pub mod outcome;
 pub mod practice;
+pub mod published;

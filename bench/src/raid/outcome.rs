@@ -47,7 +47,8 @@ pub fn measure(cells: Vec<Cell>) -> Vec<Outcome> {
 }
 
 impl Outcome {
-    fn of(&self, merging: Merging) -> &Measured {
+    /// What a strategy made of it.
+    pub fn of(&self, merging: Merging) -> &Measured {
         let at = Merging::ALL
             .iter()
             .position(|&one| one == merging)
@@ -88,6 +89,7 @@ impl Outcome {
             "group": self.cell.group,
             "threads_x_depth": self.cell.name(),
             "default_over_best_static": self.of_best(Merging::Adaptive),
+            "paper_batch_over_best_static": self.of_best(Merging::PaperBatch),
             "strategies": arms.collect::<serde_json::Map<_, _>>(),
         })
     }
@@ -129,6 +131,8 @@ pub fn groups(title: &str, outcomes: &[Outcome]) -> Table {
             "cells",
             "default, worst",
             "default, mean",
+            "paper-batch, worst",
+            "paper-batch, mean",
             "paper, worst",
             "paper, mean",
         ],
@@ -151,6 +155,8 @@ pub fn groups(title: &str, outcomes: &[Outcome]) -> Table {
             of_group.len().to_string(),
             format!("{:.3}", worst(ratios(Merging::Adaptive))),
             format!("{:.3}", mean(ratios(Merging::Adaptive))),
+            format!("{:.3}", worst(ratios(Merging::PaperBatch))),
+            format!("{:.3}", mean(ratios(Merging::PaperBatch))),
             format!("{:.3}", worst(ratios(Merging::Paper))),
             format!("{:.3}", mean(ratios(Merging::Paper))),
         ]);
@@ -168,6 +174,7 @@ pub fn cells<'a>(title: &str, outcomes: impl Iterator<Item = &'a Outcome>) -> Ta
             "batch",
             "always",
             "paper",
+            "paper-batch",
             "default",
             "default/best",
             "ops a block, batch",
@@ -225,7 +232,23 @@ pub fn checks(cells: &str, outcomes: &[Outcome], least: Option<f64>) -> Vec<Chec
         let name = format!("{cells}: default over the best static strategy, {what}");
         Check::new(name, Some(value), Relation::AtLeast, Some(bound), "")
     };
+    let over = |merging: Merging| {
+        let ratio =
+            |outcome: &Outcome| outcome.of(Merging::Adaptive).rate() / outcome.of(merging).rate();
+        mean(outcomes.iter().map(ratio))
+    };
+    let published = [
+        (Merging::PaperBatch, "the published algorithm on batching"),
+        (
+            Merging::Paper,
+            "the published algorithm as it was published",
+        ),
+    ];
+    let published = published.map(|(merging, what)| {
+        let name = format!("{cells}: default over {what}, geometric mean");
+        Check::new(name, Some(over(merging)), Relation::AtLeast, Some(1.0), "")
+    });
     let single = least.map(|least| at_least("worst cell", worst(ratios()), least));
     let all = at_least("geometric mean", mean(ratios()), 1.0);
-    single.into_iter().chain([all]).collect()
+    single.into_iter().chain([all]).chain(published).collect()
 }

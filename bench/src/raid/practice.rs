@@ -116,6 +116,64 @@ pub fn cells() -> Vec<Cell> {
     ];
     cells.push(Cell::new("deep beside shallow", deep_and_shallow));
     cells.extend(shapes());
+    cells.extend(pauses());
+    cells.extend(holds());
+    cells.extend(slow_clients());
+    cells
+}
+
+/// Clients that pause, so that the array has idle time.
+fn pauses() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for (on, off) in [(5, 20), (1, 4)] {
+        for depth in [4, 16, 24, 32] {
+            for threads in [1, 8] {
+                let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
+                let name = format!("bursts of {on} ms every {} ms", on + off);
+                cells.push(Cell::new(&name, load.clone()).bursts(on, off));
+                let name = format!("{name}, begun within a stripe");
+                cells.push(Cell::new(&name, load).bursts(on, off).offset(7));
+            }
+        }
+        let mix = vec![write(1, 1, Sequential), read(1, 1, Random)];
+        let name = format!("bursts of {on} ms every {} ms, half read", on + off);
+        cells.push(Cell::new(&name, vec![job(mix, 4, 24)]).bursts(on, off));
+    }
+    cells
+}
+
+/// Short holds, and starts within a stripe.
+fn holds() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for hold in [100, 300, 1000] {
+        for offset in [0, 3, 7] {
+            for depth in [4, 16, 20, 32] {
+                for threads in [1, 8] {
+                    let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
+                    let name = format!("held for {hold} µs, begun {offset} blocks into a stripe");
+                    let cell = Cell::new(name, load).hold(hold).offset(offset);
+                    cells.push(cell);
+                }
+            }
+        }
+    }
+    cells
+}
+
+/// Clients that need longer for a request.
+fn slow_clients() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for submit in [6_000, 15_000] {
+        for offset in [0, 5] {
+            for depth in [2, 8, 16, 20, 32] {
+                for threads in [1, 8] {
+                    let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
+                    let name = format!("{} µs a request of the client", submit / 1000);
+                    cells.push(Cell::new(name, load).submit(submit).offset(offset));
+                }
+            }
+        }
+    }
     cells
 }
 

@@ -13,13 +13,14 @@ pub struct Settings {}
 
 const PURPOSE: &str = "As `raid-matrix`, with loads by which merging is judged and on which it is never tuned (tuning and judging cells are \
     separate: `matrix.rs` and `practice.rs` against `heldout.rs`): odd depths, 20 and 24 KiB, jittered arrivals, streams mixed in \
-    one area, holes, slower, faster and uneven members, other numbers of members and strips, different loads beside each other.";
+    one area, holes, slower, faster and uneven members, other numbers of members and strips, different loads beside each other, clients that pause, short holds, slow clients, starts \
+    within a stripe.";
 
 /// Runs it.
 pub fn run(_: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-heldout", PURPOSE);
     report.notes.push(format!(
-        "writes are held no longer than {} µs, whatever the strategy",
+        "writes are held no longer than {} µs, whatever the strategy, unless the group has another time in its name",
         cell::LONGEST_HOLD / 1000
     ));
     let outcomes = outcome::measure(heldout::cells());

@@ -3,7 +3,7 @@
 
 use crate::raid::cell::{self, Cell};
 use crate::raid::outcome::{self, Outcome};
-use crate::raid::{matrix, practice};
+use crate::raid::{matrix, practice, published};
 use crate::report::{Check, Places, Relation, Report, Table, short};
 use anyhow::Result;
 use clap::Args;
@@ -22,7 +22,8 @@ pub struct Settings {
 
 const PURPOSE: &str = "Writes to RAID 6 over six modelled NVMe members (strip 16 KiB, 64 KiB of data a stripe) on simulated time: \
     exact, and the same in every run. `never` writes every request by itself, `batch` writes together what queues behind a busy \
-    stripe, `always` holds until a stripe is full or the longest time is over, `paper` is the published algorithm, `default` is \
+    stripe, `always` holds until a stripe is full or the longest time is over, `paper` is the published algorithm (what it does not \
+    merge goes one request at a time), `paper-batch` the same on top of `batch`, against which ours is to be compared, `default` is \
     ours. The paper's matrix, and cells outside it: merging was tuned on all of these. The cells by which it is judged \
     are others, in a file of their own: see `raid-heldout`.";
 
@@ -30,7 +31,7 @@ const PURPOSE: &str = "Writes to RAID 6 over six modelled NVMe members (strip 16
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-matrix", PURPOSE);
     report.notes.push(format!(
-        "writes are held no longer than {} µs, whatever the strategy",
+        "writes are held no longer than {} µs, whatever the strategy, unless the group has another time in its name",
         cell::LONGEST_HOLD / 1000
     ));
     report
@@ -59,6 +60,15 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         let title = "in cells outside the matrix on which merging was tuned as well";
         report.tables.push(outcome::groups(title, &others));
         report.tables.push(outcome::worst_cells(&others, 8));
+    }
+    if let Some([never, always]) = published::spread(&outcomes) {
+        report.tables.push(published::beside(&outcomes));
+        let bounds = |(least, most): (f64, f64)| format!("{least:.2} to {most:.2}");
+        report.notes.push(format!(
+            "the model gives {} times the published figures without merging and {} times those with static merging",
+            bounds(never),
+            bounds(always)
+        ));
     }
     let parity = parity();
     report.tables.push(parity_table(&parity));

@@ -94,7 +94,7 @@ fn phases(time: Nanos) -> Vec<Phase> {
         load: Load {
             jobs: vec![job],
             submit: 1500,
-            jitter: 0,
+            ..Load::default()
         },
         time,
     };

@@ -3,20 +3,20 @@
 use crate::failure::Failure;
 use crate::progress;
 use clap::Args;
-use seiner_engine::{CheckReport, check};
-use seiner_platform::Directory;
+use seiner_engine::{CheckReport, check_directory};
 use serde_json::json;
-use std::io::{self, ErrorKind, Write, stdout};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write, stdout};
+use std::path::PathBuf;
 
 /// Prove that everything in a directory can be read.
 ///
 /// Reads every byte that a checksum covers, decodes every block and every journal record, and
-/// compares what is said twice. Changes nothing. The exit status is 0 when all is sound, 1 when
-/// something is damaged, 2 when it cannot be told, for example because a server has the directory.
+/// compares what is said twice. Changes nothing. A server may have the directory open: what changes while it
+/// is read is read again. The exit status is 0 when all is sound, 1 when something is damaged, 2 when it cannot
+/// be told, for example because there is no store.
 #[derive(Args)]
 pub struct Check {
-    /// The directory of the store; no server may have it open.
+    /// The directory of the store.
     directory: PathBuf,
     /// Report as JSON.
     #[arg(long)]
@@ -26,9 +26,8 @@ pub struct Check {
 impl Check {
     /// Checks and reports.
     pub fn run(self) -> Result<(), Failure> {
-        let disk = open_existing(&self.directory)?;
         let bar = progress::bytes(Some(0), "checking");
-        let checked = check(&disk, &mut |done, total| {
+        let checked = check_directory(&self.directory, &mut |done, total| {
             bar.set_length(total);
             bar.set_position(done);
         });
@@ -51,21 +50,6 @@ impl Check {
             Err(Failure::Refused)
         }
     }
-}
-
-/// Opens the directory of a store that no other process has. Its files are left as they are, but
-/// for the lock, which names this process.
-pub fn open_existing(directory: &Path) -> Result<Directory, Failure> {
-    Directory::open_existing(directory).map_err(|error| {
-        let name = directory.display();
-        Failure::Usage(match error.kind() {
-            ErrorKind::WouldBlock => error.to_string(),
-            ErrorKind::NotFound if directory.is_dir() => {
-                format!("{name} is no store: it has no file `lock`; make an empty one if this is a copy of a store")
-            }
-            _ => format!("{name} was not opened: {error}"),
-        })
-    })
 }
 
 fn write_report(report: &CheckReport, out: &mut impl Write) -> io::Result<()> {

@@ -3,7 +3,9 @@
 use crate::failure::Failure;
 use crate::flags::SettingFlags;
 use clap::Args;
-use seiner_server::{Effective, classes};
+use seiner_engine::Rule;
+
+use seiner_server::{Effective, Origin, classes};
 use std::io::Write;
 
 /// Print the settings that hold, as a TOML file, and where each comes from.
@@ -33,7 +35,12 @@ impl Config {
             let comes_to = settings.comes_to(setting.name);
             let comes_to = comes_to.map_or_else(String::new, |size| format!("; comes to {size}"));
             let line = format!("{} = {}", setting.name, quoted(text));
-            lines.push((line, format!("{origin}{comes_to}")));
+            let is_rule = Rule::ALL.iter().any(|rule| rule.name() == setting.name);
+            let stored = match is_rule && *origin == Origin::Default {
+                true => ", unless a rule is stored with the data",
+                false => "",
+            };
+            lines.push((line, format!("{origin}{stored}{comes_to}")));
         }
         for class in layers.classes() {
             let origin = class.origin.to_string();

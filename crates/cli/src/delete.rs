@@ -23,8 +23,7 @@ use std::io::{IsTerminal, Read, Write, stdin, stdout};
 pub struct Delete {
     /// Which sources, as in `seiner query`. `{}` is all.
     selector: String,
-    /// The earliest time: RFC 3339, now, an offset such as -1h, or integer nanoseconds. Left out:
-    /// the first there is.
+    /// The earliest time, as in `seiner query`. Left out: the first there is.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
     /// The latest time, included. Left out: the last there is.
@@ -61,6 +60,9 @@ impl Delete {
         parameters.extend(self.to.clone().map(|to| ("to", to)));
         let answer = remote.post("/api/v1/delete", &parameters)?;
         let answer: Value = serde_json::from_reader(answer).context("the answer broke off")?;
+        for hint in answer["hints"].as_array().into_iter().flatten() {
+            eprintln!("note: {}", hint.as_str().unwrap_or_default());
+        }
         writeln!(stdout(), "deleted of {} sources", answer["sources"])?;
         Ok(())
     }

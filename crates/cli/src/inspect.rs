@@ -1,11 +1,11 @@
 //! `seiner inspect`: what is in the files of a directory.
 
-use crate::check::open_existing;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 use seiner_engine::inspect::{self, BlockView, FileKind, SegmentView};
+use seiner_engine::{Error, Reading, read_directory};
 use seiner_model::{FieldType, Interval, Selector};
-use seiner_platform::Directory;
+use seiner_platform::Disk;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, Write, stdout};
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Args)]
 #[command(subcommand_value_name = "PART", subcommand_help_heading = "Parts")]
 pub struct Inspect {
-    /// The directory of the store; no server may have it open.
+    /// The directory of the store; a server may have it open.
     directory: PathBuf,
     #[command(subcommand)]
     part: Option<Part>,
@@ -69,22 +69,15 @@ type Rows = Vec<Vec<(&'static str, Value)>>;
 impl Inspect {
     /// Prints the table.
     pub fn run(self) -> Result<(), Failure> {
-        let disk = open_existing(&self.directory)?;
-        let rows = match &self.part {
-            None => kinds(&disk)?,
-            Some(Part::Files) => files(&disk)?,
-            Some(Part::Segments) => inspect::segments(&disk)?.iter().map(segment).collect(),
-            Some(Part::Segment { number }) => pages(&disk, *number)?,
-            Some(Part::Blocks {
-                number,
-                source,
-                limit,
-            }) => blocks(&disk, *number, &parse(source)?, *limit)?,
-            Some(Part::Journal) => journal(&disk)?,
-            Some(Part::Catalog) => frames(&disk)?,
-            Some(Part::Layouts) => layouts(&disk)?,
-            Some(Part::Sources { selector }) => sources(&disk, &parse(selector)?)?,
+        let selector = match &self.part {
+            Some(Part::Blocks { source, .. }) => parse(source)?,
+            Some(Part::Sources { selector }) => parse(selector)?,
+            _ => Selector::all(),
         };
+        let rows = read_directory(&self.directory, |disk| {
+            self.rows(&*disk, &selector).map(Reading::Done)
+        });
+        let rows = rows?;
         let mut out = stdout().lock();
         if self.json {
             write_json(rows, &mut out)?
@@ -95,13 +88,29 @@ impl Inspect {
     }
 }
 
+impl Inspect {
+    fn rows(&self, disk: &dyn Disk, selector: &Selector) -> Result<Rows, Error> {
+        match &self.part {
+            None => kinds(disk),
+            Some(Part::Files) => files(disk),
+            Some(Part::Segments) => Ok(inspect::segments(disk)?.iter().map(segment).collect()),
+            Some(Part::Segment { number }) => pages(disk, *number),
+            Some(Part::Blocks { number, limit, .. }) => blocks(disk, *number, selector, *limit),
+            Some(Part::Journal) => journal(disk),
+            Some(Part::Catalog) => frames(disk),
+            Some(Part::Layouts) => layouts(disk),
+            Some(Part::Sources { .. }) => sources(disk, selector),
+        }
+    }
+}
+
 fn parse(selector: &str) -> Result<Selector, Failure> {
     Selector::parse(selector).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 // ---- the parts
 
-fn kinds(disk: &Directory) -> Result<Rows, Failure> {
+fn kinds(disk: &dyn Disk) -> Result<Rows, Error> {
     let mut kinds: BTreeMap<FileKind, (u64, u64)> = BTreeMap::new();
     for file in inspect::files(disk)? {
         let (files, bytes) = kinds.entry(file.kind).or_default();
@@ -117,7 +126,7 @@ fn kinds(disk: &Directory) -> Result<Rows, Failure> {
     Ok(kinds.into_iter().map(row).collect())
 }
 
-fn files(disk: &Directory) -> Result<Rows, Failure> {
+fn files(disk: &dyn Disk) -> Result<Rows, Error> {
     let row = |file: inspect::FileView| {
         vec![
             ("file", json!(file.file)),
@@ -158,7 +167,7 @@ fn segment(segment: &SegmentView) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn pages(disk: &Directory, number: u64) -> Result<Rows, Failure> {
+fn pages(disk: &dyn Disk, number: u64) -> Result<Rows, Error> {
     let row = |page: inspect::PageView| {
         vec![
             ("offset", json!(page.offset)),
@@ -171,12 +180,7 @@ fn pages(disk: &Directory, number: u64) -> Result<Rows, Failure> {
     Ok(inspect::pages(disk, number)?.into_iter().map(row).collect())
 }
 
-fn blocks(
-    disk: &Directory,
-    number: u64,
-    selector: &Selector,
-    limit: usize,
-) -> Result<Rows, Failure> {
+fn blocks(disk: &dyn Disk, number: u64, selector: &Selector, limit: usize) -> Result<Rows, Error> {
     let mut rows = Rows::new();
     let mut more = 0_u64;
     inspect::blocks::<seiner_engine::Error>(disk, number, selector, &mut |view| {
@@ -221,7 +225,7 @@ fn block(block: BlockView) -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn journal(disk: &Directory) -> Result<Rows, Failure> {
+fn journal(disk: &dyn Disk) -> Result<Rows, Error> {
     let mut rows = Rows::new();
     for file in inspect::journal(disk)? {
         rows.extend(file.records.iter().map(|record| {
@@ -255,7 +259,7 @@ fn journal(disk: &Directory) -> Result<Rows, Failure> {
     Ok(rows)
 }
 
-fn frames(disk: &Directory) -> Result<Rows, Failure> {
+fn frames(disk: &dyn Disk) -> Result<Rows, Error> {
     let catalog = inspect::catalog(disk)?;
     for (file, offset, what) in &catalog.damage {
         eprintln!("seiner: {file}, offset {offset}: {what}");
@@ -274,7 +278,7 @@ fn frames(disk: &Directory) -> Result<Rows, Failure> {
     Ok(catalog.frames.iter().map(row).collect())
 }
 
-fn layouts(disk: &Directory) -> Result<Rows, Failure> {
+fn layouts(disk: &dyn Disk) -> Result<Rows, Error> {
     let row = |layout: inspect::LayoutView| {
         vec![
             ("layout", json!(layout.number)),
@@ -290,7 +294,7 @@ fn layouts(disk: &Directory) -> Result<Rows, Failure> {
         .collect())
 }
 
-fn sources(disk: &Directory, selector: &Selector) -> Result<Rows, Failure> {
+fn sources(disk: &dyn Disk, selector: &Selector) -> Result<Rows, Error> {
     let row = |source: inspect::SourceView| {
         vec![
             ("source", json!(source.id.0)),

@@ -1,12 +1,12 @@
 //! `seiner log`: how full a server's log is, what is in it, and why it was tidied as it was.
 
-use crate::check::open_existing;
 use crate::failure::Failure;
 use crate::remote::Remote;
 use crate::target::DEFAULT_SERVER;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
+use seiner_engine::{Reading, read_directory};
 use seiner_merge::simulate::{Arrival, trace};
 use seiner_server::log::{
     ClassReport, DecisionReport, DeviceReport, LaneReport, LogReport, Rewritten, SegmentReport,
@@ -54,7 +54,7 @@ enum Part {
     /// It tells of the blocks that are still there, and takes the latest time in each for the time at
     /// which it was written: docs/format/merge-trace.md.
     Trace {
-        /// Read this directory instead, which no server may have open.
+        /// Read this directory instead; a server may have it open.
         #[arg(long, value_name = "DIR", conflicts_with = "server")]
         data: Option<PathBuf>,
         /// Tell the same again and again, so many times in all; the first time fills the simulated
@@ -105,11 +105,11 @@ impl Log {
     }
 }
 
-/// The trace of a store that no server has open.
+/// The trace of a store in a directory, which stays as it is.
 fn of_directory(data: &Path) -> Result<Vec<Arrival>, Failure> {
-    let disk = open_existing(data)?;
     let context = || format!("the directory {} was not read", data.display());
-    Ok(seiner_engine::trace(&disk).with_context(context)?)
+    let read = read_directory(data, |disk| seiner_engine::trace(&*disk).map(Reading::Done));
+    Ok(read.with_context(context)?)
 }
 
 fn of_server(remote: &Remote) -> Result<Vec<Arrival>> {
@@ -158,6 +158,12 @@ fn room(report: &LogReport, out: &mut impl Write) -> io::Result<()> {
         }
         None => writeln!(out, "disk     {}, of as much as there is", size(room.used))?,
     }
+    writeln!(
+        out,
+        "used     {} in files, {} allotted to the journal and other files to come",
+        size(room.files),
+        size(room.allotted)
+    )?;
     writeln!(
         out,
         "fill     U {:.3} used, V {:.3} live ({}); merging from Um {:.3}; hunger H {:.2}{}",

@@ -4,8 +4,10 @@
 //! The exit status is 0 when all went well, 1 when something failed or was refused, and 2 when
 //! the command line or the settings make no sense.
 
+mod acknowledge;
 mod chart;
 mod check;
+mod clock;
 mod completions;
 mod config;
 mod delete;
@@ -25,6 +27,7 @@ mod remote;
 mod serve;
 mod sim;
 mod source;
+mod stray;
 mod target;
 mod write;
 
@@ -53,6 +56,8 @@ enum Command {
     Query(query::Query),
     /// Delete sources, or what they measured in an interval.
     Delete(delete::Delete),
+    /// Acknowledge the losses that a server shows.
+    Acknowledge(acknowledge::Acknowledge),
     /// Show how full a server's log is, and why it was tidied as it was.
     Log(log::Log),
     /// Bring in data from files of other kinds.
@@ -61,6 +66,8 @@ enum Command {
     Inspect(inspect::Inspect),
     /// Prove that everything in a directory can be read.
     Check(check::Check),
+    /// Show or confirm the time by which a store lets data go.
+    Clock(clock::Clock),
     /// Try settings on a simulated store.
     Sim(sim::Sim),
     /// Measure disks, file systems and stores the way the papers did.
@@ -76,16 +83,19 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    seiner_platform::memory::bound_allocator();
     let done = match Seiner::parse().command {
         Command::Serve(serve) => serve.run(),
         Command::Config(config) => config.run(),
         Command::Write(write) => write.run(),
         Command::Query(query) => query.run(),
         Command::Delete(delete) => delete.run(),
+        Command::Acknowledge(acknowledge) => acknowledge.run(),
         Command::Log(log) => log.run(),
         Command::Import(import) => import.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Check(check) => check.run(),
+        Command::Clock(clock) => clock.run(),
         Command::Sim(sim) => sim.run(),
         Command::Lab(lab) => lab.run(),
         Command::Plan(plan) => plan.run(),

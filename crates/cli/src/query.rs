@@ -3,26 +3,30 @@
 use crate::failure::Failure;
 use crate::log::instant;
 use crate::remote::Remote;
-use crate::target::{DEFAULT_SERVER, open_directory};
+use crate::target::{DEFAULT_SERVER, read_directory};
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use seiner_model::duration_text;
-use seiner_server::query::{LEVELS, Parameters, Plan, levels, write_answer};
+use seiner_model::{duration_text, rfc3339};
+use seiner_server::query::{
+    HINTS, LEVELS, Outcome, Parameters, Plan, TRUNCATED, levels, write_answer,
+};
 use seiner_wire::answer::{Level, read_levels};
 use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Ask a server or a directory for samples.
 ///
 /// Examples:
 ///
-///   seiner query 'cpu{core="all"}' --from -5m --fields usage
+///   seiner query 'host_cpu{core="all"}' --from -5m --fields usage
 ///
 ///   seiner query 'cpu{host=~"web.*"}' --from -1d --step 10m --aggregate mean,max --format csv
 ///
 /// Where samples were let go for their age, rows of coarser steps stand in their place, if the retention
 /// class has some (`seiner help serve`, `--class`): the mean of each step, at its beginning. A note tells
-/// where.
+/// where. Other notes tell of series that --limit left out, of names that do not exist, and of the times from which there
+/// are samples if the interval has none.
 #[derive(Args)]
 pub struct Query {
     /// Which sources: a measurement and conditions on tags, which are =, !=, =~ and !~ (regular
@@ -31,7 +35,8 @@ pub struct Query {
     /// Only these fields, separated by commas.
     #[arg(long, value_name = "NAMES")]
     fields: Option<String>,
-    /// The earliest time: RFC 3339, now, an offset such as -1h, or integer nanoseconds.
+    /// The earliest time: a date (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an offset such as -1h, or
+    /// a number since 1970: in s, ms, us or ns, whichever makes it a time from 1990 to 2100, else in ns.
     #[arg(
         long,
         value_name = "TIME",
@@ -65,7 +70,8 @@ pub struct Query {
     /// The server that is asked.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
-    /// Ask the store in this directory instead; no server may have it open.
+    /// Ask the store in this directory instead. Nothing in it changes, and a server may have it open: then
+    /// the answer has what that server wrote to the disk so far.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -97,12 +103,17 @@ impl Query {
             (Some(_), _) => self.ask_directory(&mut out)?,
             (None, format) => {
                 let path = "/api/v1/query";
-                let (levels, mut answer) = Remote::new(&self.server).get_with(
+                let headers = [LEVELS, TRUNCATED, HINTS];
+                let ([levels, truncated, hints], mut answer) = Remote::new(&self.server).get_with(
                     path,
                     &self.parameters().pairs(),
-                    LEVELS.as_str(),
+                    headers,
                 )?;
                 self.tell(&read_levels(&levels.unwrap_or_default()));
+                self.tell_outcome(&Outcome {
+                    truncated: truncated.is_some(),
+                    hints: serde_json::from_str(&hints.unwrap_or_default()).unwrap_or_default(),
+                });
                 match format {
                     Format::Table => table(answer, &mut out)?,
                     _ => {
@@ -131,6 +142,16 @@ impl Query {
         }
     }
 
+    fn tell_outcome(&self, outcome: &Outcome) {
+        if outcome.truncated {
+            let limit = self.limit.as_deref().unwrap_or_default();
+            eprintln!("note: only {limit} series are shown, there are more; raise --limit");
+        }
+        for hint in &outcome.hints {
+            eprintln!("note: {hint}");
+        }
+    }
+
     fn parameters(&self) -> Parameters {
         Parameters {
             select: Some(self.selector.clone()),
@@ -143,6 +164,8 @@ impl Query {
             limit: self.limit.clone(),
             format: Some(self.notation().to_string()),
             times: None,
+            // The note is enough.
+            marker: Some("false".to_string()),
         }
     }
 
@@ -158,30 +181,40 @@ impl Query {
     fn ask_directory(&self, out: &mut impl Write) -> Result<(), Failure> {
         let plan = Plan::read(&self.parameters(), seiner_server::ingest::now())
             .map_err(|refusal| Failure::Usage(refusal.to_string()))?;
-        let engine = open_directory(
+        let engine = read_directory(
             self.data
                 .as_deref()
                 .expect("a directory is asked only if one is given"),
         )?;
         self.tell(&levels(&engine, &plan));
-        write_answer(&engine, &plan, out)?;
-        engine.close()?;
+        let outcome = write_answer(&engine, &plan, out, Arc::new(|| false))?;
+        self.tell_outcome(&outcome);
         Ok(())
     }
 }
 
-/// Sets CSV in columns. Widths are those of the first rows, so that a long answer need not be
+/// Sets CSV in columns, with times as RFC 3339. Widths are those of the first rows, so that a long answer need not be
 /// held.
 fn table(csv: impl Read, out: &mut impl Write) -> anyhow::Result<()> {
     const ROWS_FOR_WIDTHS: usize = 1000;
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .from_reader(csv);
-    let mut records = reader.records();
+    let records = reader.records();
+    let mut time = None;
+    let mut records = records.map(|record| {
+        let record = record?;
+        let Some(time) = time else {
+            time = record.iter().position(|column| column == "time");
+            return Ok(record);
+        };
+        let cells = record.iter().enumerate();
+        Ok(cells.map(|(at, text)| cell(text, at == time)).collect())
+    });
     let first: Vec<csv::StringRecord> = records
         .by_ref()
         .take(ROWS_FOR_WIDTHS)
-        .collect::<Result<_, _>>()
+        .collect::<Result<_, csv::Error>>()
         .context("the answer broke off")?;
     let columns = first.iter().map(csv::StringRecord::len).max().unwrap_or(0);
     let width = |column| {
@@ -206,9 +239,28 @@ fn table(csv: impl Read, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn cell(text: &str, is_time: bool) -> String {
+    match text.parse() {
+        Ok(ns) if is_time => rfc3339(ns),
+        _ => text.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::table;
+
+    #[test]
+    fn times_in_tables_are_for_people() {
+        let mut out = Vec::new();
+        let csv = "measurement,field,time,value\nm,time,1795408380500000000,1795408380\n";
+        table(csv.as_bytes(), &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.ends_with("\nm            time   2026-11-23T04:33:00.5Z  1795408380\n"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn columns_are_aligned() {

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use seiner_wire::line::Precision;
 use std::io::Read;
 use std::time::Duration;
-use ureq::http::{Response, StatusCode};
+use ureq::http::{HeaderName, Response, StatusCode};
 use ureq::{Agent, Body};
 
 /// How often a server that is too busy is asked again, a second apart or as it says.
@@ -44,12 +44,15 @@ impl Remote {
         }
     }
 
-    /// Writes line protocol; comes again as long as the server is too busy.
+    /// Writes line protocol, of 1970 too if `allow_1970`; comes again as long as the server is too busy.
     ///
     /// # Errors
     /// If the server cannot be reached, or takes none of it.
-    pub fn write(&self, lines: &[u8], precision: Precision) -> Result<Written> {
-        let url = format!("{}/write?precision={precision}", self.address);
+    pub fn write(&self, lines: &[u8], precision: Precision, allow_1970: bool) -> Result<Written> {
+        let mut url = format!("{}/write?precision={precision}", self.address);
+        if allow_1970 {
+            url.push_str("&allow_1970=true");
+        }
         for _ in 0..ATTEMPTS {
             let sent = self
                 .agent
@@ -80,20 +83,22 @@ impl Remote {
             .into_reader())
     }
 
-    /// Asks for what `path` names; answers with a header's text, too, if it is there.
+    /// Asks for what `path` names; answers with the texts of some headers, too, where they are there.
     ///
     /// # Errors
     /// If the server cannot be reached, or refuses.
-    pub fn get_with(
+    pub fn get_with<const N: usize>(
         &self,
         path: &str,
         parameters: &[(&str, String)],
-        header: &str,
-    ) -> Result<(Option<String>, impl Read + use<>)> {
+        headers: [HeaderName; N],
+    ) -> Result<([Option<String>; N], impl Read + use<N>)> {
         let response = self.get_response(path, parameters)?;
-        let text = response.headers().get(header);
-        let text = text.and_then(|text| Some(text.to_str().ok()?.to_string()));
-        Ok((text, response.into_body().into_reader()))
+        let texts = headers.map(|header| {
+            let text = response.headers().get(header)?;
+            Some(text.to_str().ok()?.to_string())
+        });
+        Ok((texts, response.into_body().into_reader()))
     }
 
     fn get_response(&self, path: &str, parameters: &[(&str, String)]) -> Result<Response<Body>> {

@@ -17,16 +17,24 @@ use tracing_subscriber::EnvFilter;
 pub struct Serve {
     #[command(flatten)]
     settings: SettingFlags,
+    /// Let retention rules hold that drop data sooner than those that are stored with the data.
+    ///
+    /// Retention classes, `disk` and other rules are stored in the data directory, and hold where no
+    /// setting is given. A start with settings that would drop data sooner prints what would go, and does
+    /// not start without this flag.
+    #[arg(long)]
+    apply_retention: bool,
 }
 
 impl Serve {
     /// Runs until a signal comes.
     pub fn run(self) -> Result<(), Failure> {
-        let settings = self
+        let mut settings = self
             .settings
             .layers()?
             .settings()
             .map_err(|error| Failure::Usage(error.to_string()))?;
+        settings.apply_retention = self.apply_retention;
         settings.check_exposure().map_err(Failure::Usage)?;
         let filter = EnvFilter::builder().parse(&settings.log).map_err(|error| {
             Failure::Usage(format!("log: {:?} is no filter ({error}); write info, or a list such as info,seiner_server=debug", settings.log))

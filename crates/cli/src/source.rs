@@ -6,6 +6,7 @@ use flate2::bufread::MultiGzDecoder;
 use indicatif::ProgressBar;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, stdin};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// An open file: its name for messages, its contents, the bar that shows how far it is read.
@@ -14,14 +15,23 @@ pub struct Source {
     pub name: String,
     /// The contents, unpacked.
     pub reader: Box<dyn Read>,
+    /// Whether the contents end where they were meant to: a pipe ends as well when its writer dies.
+    pub is_whole: bool,
     /// The bar.
     pub bar: ProgressBar,
 }
 
 /// Opens a file; `-` is standard input. Packed contents are known by their first bytes.
 pub fn open(path: &Path) -> Result<Source> {
-    let (name, total, reader): (String, Option<u64>, Box<dyn Read>) = if path == Path::new("-") {
-        ("standard input".to_string(), None, Box::new(stdin().lock()))
+    type Opened = (String, Option<u64>, bool, Box<dyn Read>);
+    let (name, total, is_file, reader): Opened = if path == Path::new("-") {
+        let reader = Box::new(stdin().lock());
+        let is_file = stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .and_then(|input| File::from(input).metadata())
+            .is_ok_and(|metadata| metadata.is_file());
+        ("standard input".to_string(), None, is_file, reader)
     } else {
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| format!("{name} cannot be opened"))?;
@@ -30,7 +40,7 @@ pub fn open(path: &Path) -> Result<Source> {
             .ok()
             .filter(|metadata| metadata.is_file())
             .map(|metadata| metadata.len());
-        (name, length, Box::new(file))
+        (name, length, length.is_some(), Box::new(file))
     };
     let bar = progress::bytes(total, &name);
     let mut reader = BufReader::with_capacity(256 << 10, Watched::new(reader, bar.clone()));
@@ -43,7 +53,13 @@ pub fn open(path: &Path) -> Result<Source> {
     } else {
         Box::new(reader)
     };
-    Ok(Source { name, reader, bar })
+    Ok(Source {
+        name,
+        reader,
+        // The end of packed contents is checked when they are unpacked.
+        is_whole: is_file || packed,
+        bar,
+    })
 }
 
 /// The files named, or standard input where none is.

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::remote::Remote;
 use anyhow::Context;
 use clap::Args;
-use seiner_engine::Engine;
+use seiner_engine::{Engine, Given, Options};
 use seiner_server::Layers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub struct Target {
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     to: String,
     /// Write straight into this directory instead, which is made if it is missing. Faster, and no
-    /// server is needed; none may have the directory open. Settings are those that a server started
-    /// here would have: of ./seiner.toml and the environment.
+    /// server is needed; none may have the directory open. The rules are those that are stored with the
+    /// data: ./seiner.toml is not read.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -43,10 +43,32 @@ impl Target {
     }
 }
 
-/// Opens the store in a directory, with the budget and the classes that a server started here would
-/// have: with others it would keep more, or less.
+/// Opens the store in a directory under the rules that are stored there; a new one has the defaults.
 pub fn open_directory(directory: &Path) -> anyhow::Result<Arc<Engine>> {
-    let settings = Layers::gather(None, |_| None, &[])?.settings()?;
-    Engine::open_directory(directory, settings.options())
+    Engine::open_directory(directory, process_options()?)
         .with_context(|| format!("the directory {} was not opened", directory.display()))
+}
+
+/// Opens the store in a directory for reading: nothing in it changes, and a server may have it.
+pub fn read_directory(directory: &Path) -> anyhow::Result<Engine> {
+    let engine = Engine::open_to_read(directory, process_options()?)
+        .with_context(|| format!("the directory {} was not opened", directory.display()))?;
+    for (file, why) in &engine.recovery().set_aside {
+        eprintln!("warning: {file}: {why}");
+    }
+    Ok(engine)
+}
+
+/// Settings of this process, as far as the environment has them. None of them is a rule.
+fn process_options() -> anyhow::Result<Options> {
+    let mut layers = Layers::default();
+    layers.environment(|variable| std::env::var(variable).ok())?;
+    let settings = layers.settings()?;
+    Ok(Options {
+        durability: settings.durability,
+        memory: settings.memory,
+        idle_seal: settings.idle_seal,
+        given: Given::NONE,
+        ..Options::default()
+    })
 }

@@ -9,8 +9,8 @@ use clap::Args;
 use seiner_engine::Engine;
 use seiner_model::Batch;
 use seiner_server::ingest::Intake;
-use seiner_wire::line::{Arena, LineParser, Precision};
-use std::io::Read;
+use seiner_wire::line::{Arena, LineParser, LineReason, Precision};
+use std::io::{IsTerminal, Read, stderr};
 use std::path::PathBuf;
 
 /// Bytes of a request: large enough that what a request costs does not count, small enough to
@@ -23,7 +23,8 @@ const READ_BYTES: usize = 256 << 10;
 /// Write line protocol to a server or into a directory.
 ///
 /// Lines such as `cpu,host=a usage=12.5 1700000000000000000`. Lines that are refused are reported
-/// with file, line and reason, and the others are stored; the exit status is then 1.
+/// with file, line and reason, and the others are stored; the exit status is then 1. Of a pipe, the
+/// last line needs its newline, for a writer may have died within it.
 #[derive(Args)]
 pub struct Write {
     #[command(flatten)]
@@ -31,6 +32,9 @@ pub struct Write {
     /// The unit of the times: ns, us, ms, s, m or h.
     #[arg(long, default_value = "ns")]
     precision: Precision,
+    /// Store times in 1970 that would be between 1990 and 2100 in a coarser unit, instead of refusing them.
+    #[arg(long)]
+    allow_1970: bool,
     /// The files, packed by gzip or not; without any, or for `-`, standard input.
     files: Vec<PathBuf>,
 }
@@ -39,13 +43,18 @@ impl Write {
     /// Writes all files.
     pub fn run(self) -> Result<(), Failure> {
         let target = self.target.open()?;
-        let mut rejected = 0;
+        let (mut stored, mut rejected) = (0, 0);
         for path in source::or_standard_input(self.files) {
             let mut source = source::open(&path)?;
-            rejected += match &target {
-                Open::Store(engine) => into_store(engine, &mut source, self.precision)?,
-                Open::Server(remote) => to_server(remote, &mut source, self.precision)?,
+            let (accepted, refused) = match &target {
+                Open::Store(engine) => {
+                    into_store(engine, &mut source, self.precision, self.allow_1970)?
+                }
+                Open::Server(remote) => {
+                    to_server(remote, &mut source, self.precision, self.allow_1970)?
+                }
             };
+            (stored, rejected) = (stored + accepted, rejected + refused);
             source.bar.finish_and_clear();
         }
         if let Open::Store(engine) = &target {
@@ -55,13 +64,22 @@ impl Write {
             eprintln!("seiner: {rejected} lines were refused, the rest is stored");
             return Err(Failure::Refused);
         }
+        // In a script, success is silent.
+        if stderr().is_terminal() {
+            eprintln!("{stored} lines stored");
+        }
         Ok(())
     }
 }
 
-/// Answers how many lines were refused.
-fn into_store(engine: &Engine, source: &mut Source, precision: Precision) -> Result<u64, Failure> {
-    let mut intake = Intake::new(engine, None, precision);
+/// Answers how many lines were accepted and refused.
+fn into_store(
+    engine: &Engine,
+    source: &mut Source,
+    precision: Precision,
+    allow_1970: bool,
+) -> Result<(u64, u64), Failure> {
+    let mut intake = Intake::new(engine, None, precision).refuse_1970(!allow_1970);
     let mut bytes = vec![0; READ_BYTES];
     loop {
         let read = source
@@ -73,31 +91,36 @@ fn into_store(engine: &Engine, source: &mut Source, precision: Precision) -> Res
         }
         intake.take(&bytes[..read])?;
     }
-    let outcome = intake.finish()?;
+    let outcome = match source.is_whole {
+        true => intake.finish()?,
+        false => intake.finish_lines()?,
+    };
     for refused in &outcome.refused {
         source
             .bar
             .suspend(|| eprintln!("{}:{}: {}", source.name, refused.line, refused.reason));
     }
     tell_more(source, outcome.rejected, outcome.refused.len());
-    Ok(outcome.rejected)
+    Ok((outcome.accepted, outcome.rejected))
 }
 
-/// Answers how many lines were refused.
-fn to_server(remote: &Remote, source: &mut Source, precision: Precision) -> Result<u64, Failure> {
+/// Answers how many lines were accepted and refused.
+fn to_server(
+    remote: &Remote,
+    source: &mut Source,
+    precision: Precision,
+    allow_1970: bool,
+) -> Result<(u64, u64), Failure> {
     let mut lines = Vec::new();
-    let (mut rejected, mut listed, mut lines_before) = (0, 0, 0);
+    let (mut sent, mut rejected, mut listed, mut lines_before) = (0, 0, 0, 0);
     loop {
         let wanted = (REQUEST_BYTES.saturating_sub(lines.len()).max(READ_BYTES)) as u64;
         let read = source.reader.by_ref().take(wanted).read_to_end(&mut lines);
         let last = read.with_context(|| format!("{} cannot be read", source.name))? == 0;
-        let end = if last {
-            lines.len()
-        } else {
-            whole_lines(&lines)
-        };
+        let (end, count) = whole_lines(&lines, last && source.is_whole);
         if end > 0 {
-            let written = remote.write(&lines[..end], precision)?;
+            sent += count;
+            let written = remote.write(&lines[..end], precision, allow_1970)?;
             for refused in &written.refused {
                 let line = lines_before + refused.line;
                 source
@@ -109,8 +132,15 @@ fn to_server(remote: &Remote, source: &mut Source, precision: Precision) -> Resu
             lines.drain(..end);
         }
         if last {
+            if !is_nothing(&lines) {
+                let (line, reason) = (lines_before + 1, LineReason::NoNewline);
+                source
+                    .bar
+                    .suspend(|| eprintln!("{}:{line}: {reason}", source.name));
+                (rejected, listed) = (rejected + 1, listed + 1);
+            }
             tell_more(source, rejected, listed);
-            return Ok(rejected);
+            return Ok((sent.saturating_sub(rejected), rejected));
         }
     }
 }
@@ -124,27 +154,37 @@ fn tell_more(source: &Source, rejected: u64, listed: usize) {
     }
 }
 
-/// Where the last whole line ends. Texts may hold newlines, so only the parser knows.
-fn whole_lines(lines: &[u8]) -> usize {
+/// Whether what is left of a text is no line: space, or a comment.
+fn is_nothing(rest: &[u8]) -> bool {
+    let rest = rest.trim_ascii_start();
+    rest.is_empty() || rest.starts_with(b"#")
+}
+
+/// Where the last whole line ends, and the number of lines that are not empty. Texts may hold newlines, so only the
+/// parser knows.
+fn whole_lines(lines: &[u8], last: bool) -> (usize, u64) {
     let (arena, mut batch, mut errors) = (Arena::new(), Batch::new(), Vec::new());
-    LineParser::new(Precision::Ns).parse(
+    let end = LineParser::new(Precision::Ns).parse(
         lines,
-        false,
+        last,
         0,
         usize::MAX,
         &arena,
         &mut batch,
         &mut errors,
-    )
+    );
+    (end, (batch.rows.len() + errors.len()) as u64)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::whole_lines;
+    use super::{is_nothing, whole_lines};
 
     #[test]
     fn a_text_is_not_cut_at_its_newline() {
-        assert_eq!(whole_lines(b"a x=1\nb y=\"one\ntwo"), 6);
-        assert_eq!(whole_lines(b"a x=1\nb y=2"), 6);
+        assert_eq!(whole_lines(b"a x=1\nb y=\"one\ntwo", false), (6, 1));
+        assert_eq!(whole_lines(b"a x=1\nb y=2", false), (6, 1));
+        assert_eq!(whole_lines(b"a x=1\n\nb y=", true), (11, 2));
+        assert!(is_nothing(b" \n") && is_nothing(b"# end") && !is_nothing(b"b y=2"));
     }
 }

@@ -140,7 +140,7 @@ fn lines_into_a_directory_and_back() {
     let (_, table, _) = run(path, &[&query[..], &["table"]].concat());
     assert_eq!(
         table.lines().nth(1),
-        Some("m            k=v   x      1           1.5")
+        Some("m            k=v   x      1970-01-01T00:00:00.000000001Z  1.5")
     );
     let (_, json, _) = run(
         path,
@@ -174,6 +174,7 @@ fn csv_is_imported_exactly() {
         "single=f32",
         "--tag",
         "site=x",
+        "--allow-empty",
     ];
     let (status, _, err) = run(
         path,
@@ -181,8 +182,9 @@ fn csv_is_imported_exactly() {
     );
     assert_eq!(status, 1);
     assert!(
-        err.starts_with("kinds.csv:4: \"x\" is no time")
-            && err.contains("3 rows imported, 1 refused"),
+        err.contains("\nkinds.csv:4: \"x\" is no time")
+            && err.contains("note: kinds.csv: column \"s\" is text\n")
+            && err.contains("3 rows imported, 1 refused, 1 without values left out\n"),
         "{err}"
     );
     let (_, json, _) = run(
@@ -229,20 +231,15 @@ fn csv_is_imported_exactly() {
 }
 
 #[test]
-fn a_directory_is_opened_with_the_settings_of_a_server() {
+fn a_directory_is_opened_with_the_rules_that_are_stored_there() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let classes = "[[class]]\nname = \"young\"\nsources = \"m\"\nage = \"1h\"\n";
     fs::write(path.join("seiner.toml"), classes).unwrap();
-    fs::write(
-        path.join("a.lp"),
-        "m x=1 1000000000\nother x=1 1000000000\n",
-    )
-    .unwrap();
+    fs::write(path.join("a.lp"), "m x=1 1000\nother x=1 1000\n").unwrap();
     let (status, _, err) = run(path, &["write", "--data", "d", "a.lp"]);
-    // The row of 1970 is older than its class keeps: refused, once the store has told the disk how late
-    // it is, and hidden before.
-    assert!(status == 0 || err.contains("\"young\""), "{status}: {err}");
+    // No rule of the configuration holds: the row of 1970 stays.
+    assert_eq!(status, 0, "{err}");
     let (status, found, err) = run(
         path,
         &[
@@ -257,10 +254,13 @@ fn a_directory_is_opened_with_the_settings_of_a_server() {
         ],
     );
     assert_eq!(status, 0, "{err}");
-    assert!(found.contains("other") && !found.contains("m,"), "{found}");
+    assert!(
+        found.contains("other,") && found.contains("\nm,"),
+        "{found}"
+    );
     fs::write(path.join("seiner.toml"), "disk = \"1 KiB\"\n").unwrap();
     let (status, _, err) = run(path, &["write", "--data", "d", "a.lp"]);
-    assert!(status != 0 && err.contains("disk"), "{status}: {err}");
+    assert_eq!(status, 0, "{err}");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn a_trace_of_a_store_is_simulated() {
         })
         .collect();
     fs::write(path.join("a.lp"), lines).unwrap();
-    let (status, _, err) = run(path, &["write", "--data", "d", "a.lp"]);
+    let (status, _, err) = run(path, &["write", "--data", "d", "--allow-1970", "a.lp"]);
     assert_eq!(status, 0, "{err}");
     let (status, trace, err) = run(path, &["log", "trace", "--data", "d", "--repeat", "3"]);
     assert_eq!((status, err.as_str()), (0, ""));
@@ -312,7 +312,211 @@ fn a_trace_of_a_store_is_simulated() {
     assert_eq!(runs.as_array().unwrap().len(), 5, "a run for each policy");
 
     let (status, _, err) = run(path, &["log", "trace", "--data", "nowhere"]);
-    assert!(status == 2 && err.contains("nowhere"), "{err}");
+    assert!(status == 1 && err.contains("nowhere"), "{err}");
+}
+
+/// Rows of two sensors whose tag column is easily forgotten; one row has no value.
+const FORGOTTEN: &str =
+    "sensor,Time,temp\na,1700000000,1.5\nb,1700000000,2.5\na,1700000001,1.5\nb,1700000001,\n";
+
+#[test]
+fn an_import_stops_before_it_loses_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(path.join("two.csv"), FORGOTTEN).unwrap();
+    let import = |flags: &[&str]| {
+        let command = ["import", "csv", "--data", "d", "two.csv"];
+        run(path, &[&command[..], flags].concat())
+    };
+    let (status, _, err) = import(&["--field-columns", "temp"]);
+    assert_eq!(status, 1);
+    assert!(
+        err.contains(
+            "two.csv: 1 rows would replace earlier ones of the same source and time (line 3)"
+        ) && err.contains("two.csv: 1 rows have no value (line 5); --allow-empty")
+            && err.ends_with("nothing was imported\n"),
+        "{err}"
+    );
+    let (status, _, err) = import(&[]);
+    assert!(
+        status == 1 && err.contains("is \"sensor\" a tag? --tag-columns sensor"),
+        "{err}"
+    );
+    assert!(!path.join("d").exists(), "the directory was not even made");
+    let (status, _, err) = import(&["--tag-columns", "sensor"]);
+    assert!(status == 1 && err.contains("no value"), "{err}");
+    let tagged = ["--tag-columns", "sensor", "--allow-empty"];
+    for note in ["", "note: there are samples of two in this time already"] {
+        let (status, _, err) = import(&tagged);
+        assert_eq!(status, 0, "{err}");
+        assert!(
+            err.starts_with(note)
+                && err.ends_with("3 rows imported, 0 refused, 1 without values left out\n"),
+            "{err}"
+        );
+    }
+    let (status, _, err) = import(&["--field-columns", "temp", "--replace", "--allow-empty"]);
+    assert!(
+        status == 0 && err.contains("1 replaced earlier rows"),
+        "{err}"
+    );
+}
+
+#[test]
+fn rows_in_no_order_are_compared_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    fs::write(
+        path.join("m.csv"),
+        "ts,v\n1700000003,1\n1700000001,1\n1700000002,1\n1700000001,2\n1700000003,1\n",
+    )
+    .unwrap();
+    let (status, _, err) = run(path, &["import", "csv", "--data", "d", "m.csv"]);
+    assert_eq!(status, 1);
+    assert!(
+        err.contains("note: 1 rows are equal to earlier ones")
+            && err
+                .contains("1 rows would replace earlier ones of the same source and time (line 5)"),
+        "{err}"
+    );
+}
+
+#[test]
+fn odd_cells_are_refused_or_stop_the_import() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let mut rows = "ts,temp,n\n".to_string();
+    for row in 0..200 {
+        rows.push_str(&format!("{},{row}.5,{row}\n", 1_700_000_000 + row));
+    }
+    fs::write(path.join("few.csv"), rows + "1700000200,bad,7\n").unwrap();
+    let (status, _, err) = run(path, &["import", "csv", "--data", "d", "few.csv"]);
+    assert_eq!(status, 1);
+    assert!(
+        err.contains("few.csv:202: column \"temp\": \"bad\" is no f64")
+            && err.ends_with("201 rows imported, 0 refused, 1 cells refused\n"),
+        "{err}"
+    );
+    let query = [
+        "query",
+        "few",
+        "--data",
+        "d",
+        "--from",
+        "1700000200",
+        "--to",
+        "now",
+    ];
+    let (_, table, err) = run(path, &query);
+    assert!(
+        table.contains("few                n      2023-11-14T22:16:40Z  7\n"),
+        "{table}"
+    );
+    assert!(
+        !table.contains("temp"),
+        "the other cells of the row are stored: {table}"
+    );
+    assert!(
+        err.contains("note: from=1700000200 was read as seconds since 1970"),
+        "{err}"
+    );
+
+    fs::write(
+        path.join("mixed.csv"),
+        "ts,temp\n1700000000,1.5\n1700000001,bad\n1700000002,2\n",
+    )
+    .unwrap();
+    let import = ["import", "csv", "--data", "d", "mixed.csv"];
+    let (status, _, err) = run(path, &import);
+    assert_eq!(status, 1);
+    assert!(
+        err.contains("2 of the 3 cells of column \"temp\" are numbers")
+            && err.contains("line 3 \"bad\"")
+            && err.ends_with("nothing was imported\n"),
+        "{err}"
+    );
+    let decided = ["--types", "temp=string"];
+    assert_eq!(run(path, &[&import[..], &decided].concat()).0, 0);
+}
+
+#[test]
+fn a_dry_run_shows_dialect_columns_and_rows_and_stores_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let rows = "Timestamp;room;temp;open\n2014-01-01 00:00:00;hall;20,5;true\n2014-01-01 00:01:00;attic;-3,25;false\n";
+    fs::write(path.join("rooms.csv"), rows).unwrap();
+    let dry = [
+        "import",
+        "csv",
+        "--dry-run",
+        "--tag-columns",
+        "room",
+        "rooms.csv",
+    ];
+    let (status, out, err) = run(path, &dry);
+    assert_eq!((status, err.as_str()), (0, ""));
+    assert_eq!(
+        out,
+        "rooms.csv: 2 rows, separator ';', decimal comma, measurement rooms\n\
+         from 2014-01-01T00:00:00Z to 2014-01-01T00:01:00Z\n\
+         \n\
+         column     role   type\n\
+         Timestamp  time\n\
+         room       tag\n\
+         temp       field  f64\n\
+         open       field  bool\n\
+         \n\
+         2014-01-01T00:00:00Z  rooms,room=hall  temp=20.5 open=true\n\
+         2014-01-01T00:01:00Z  rooms,room=attic  temp=-3.25 open=false\n"
+    );
+    fs::write(path.join("ms.csv"), "ts,v\n1795238428644,1\n").unwrap();
+    let (status, out, err) = run(path, &["import", "csv", "--dry-run", "ms.csv"]);
+    assert!(status == 1 && out.contains("refused: "), "{out}");
+    assert!(err.contains("--time-unit ms would fit"), "{err}");
+    assert_eq!(fs::read_dir(path).unwrap().count(), 2, "only the two files");
+}
+
+#[test]
+fn queries_say_beside_their_answer_what_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let lines = "m,k=a x=1 1700000000\nm,k=b x=2 1700000000\n";
+    fs::write(path.join("a.lp"), lines).unwrap();
+    let (status, _, err) = run(path, &["write", "--data", "d", "a.lp"]);
+    assert!(status == 1 && err.contains("give precision=s"), "{err}");
+    let (status, _, err) = run(path, &["write", "--data", "d", "--precision", "s", "a.lp"]);
+    assert_eq!(
+        (status, err.as_str()),
+        (0, ""),
+        "success is silent in scripts"
+    );
+    let ask = |arguments: &[&str]| run(path, &[&["query", "--data", "d"], arguments].concat());
+    let since = ["--from", "2023-11-14", "--to", "2023-11-15"];
+    for format in ["csv", "table", "arrow"] {
+        let limited = ["m", "--limit", "1", "--format", format];
+        let mut command = seiner(path, &["query", "--data", "d"]);
+        let output = command
+            .args([&limited[..], &since].concat())
+            .output()
+            .unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            err, "note: only 1 series are shown, there are more; raise --limit\n",
+            "{format}"
+        );
+    }
+    let (_, out, _) = ask(&[&["m", "--limit", "1", "--format", "csv"][..], &since].concat());
+    assert!(!out.contains('#'), "the note is enough: {out}");
+    let (_, _, err) = ask(&[&["M"][..], &since].concat());
+    assert_eq!(
+        err,
+        "note: there is no measurement \"M\"; did you mean \"m\"?\n"
+    );
+    let (status, _, err) = ask(&["m"]);
+    assert!(
+        status == 0 && err.contains("there are some from 2023-11-14T22:13:20Z"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -353,7 +557,13 @@ fn a_server_takes_all_and_stops_without_loss() {
     assert!(err.contains("m.lp:200001: "), "{err}");
     fs::write(path.join("c.csv"), "ts,x,t\n1,0.1,\"a \"\"b\"\"\"\n2,2,c\n").unwrap();
     let (status, _, err) = run(path, &["import", "csv", "--to", address, "c.csv"]);
-    assert_eq!((status, err.as_str()), (0, "2 rows imported, 0 refused\n"));
+    assert_eq!(
+        (status, err.as_str()),
+        (
+            0,
+            "note: c.csv: column \"t\" is text\n2 rows imported, 0 refused\n"
+        )
+    );
     let query = ["query", "c", "--from", "0", "--format", "csv"];
     let (status, before, err) = run(path, &[&query[..], &["--server", address]].concat());
     assert_eq!((status, err.as_str()), (0, ""));
@@ -363,7 +573,7 @@ fn a_server_takes_all_and_stops_without_loss() {
     );
 
     let (status, _, err) = run(path, &[&query[..], &["--data", "seiner-data"]].concat());
-    assert_eq!(status, 1, "the server has the directory: {err}");
+    assert_eq!(status, 0, "the server has the directory: {err}");
     assert!(
         Command::new("kill")
             .args(["-TERM", &server.id().to_string()])

@@ -57,11 +57,11 @@ fn a_check_tells_sound_from_damaged_from_unknown() {
     );
     assert_eq!(report["damage"][0]["file"], "segment-00000001.log");
 
+    // Beside a process that has the store open.
     let engine = Engine::open_directory(&data, Options::default()).unwrap();
-    let (status, _, err) = seiner(&["check", name]);
-    assert_eq!(status, 2);
-    assert!(err.contains("in use by another process"), "{err}");
-    drop(engine);
+    let (status, out, err) = seiner(&["check", name]);
+    assert_eq!((status, err.as_str()), (1, ""), "{out}");
+    engine.close().unwrap();
 
     let (status, _, err) = seiner(&["check", directory.path().to_str().unwrap()]);
     assert_eq!(status, 2);
@@ -102,4 +102,79 @@ fn every_part_is_shown_as_table_and_as_json() {
         (1, "seiner: there is no sealed segment 77\n")
     );
     assert_eq!(fs::read(data.join("catalog")).unwrap(), before);
+}
+
+/// Names, bytes and times of the files of a directory.
+fn fingerprint(directory: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
+    let mut files: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let changed = fs::metadata(&path).unwrap().modified().unwrap();
+            let bytes = fs::read(&path).unwrap();
+            (path, bytes, changed)
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// A configuration in the current folder once emptied the store that was asked.
+#[test]
+fn reading_commands_change_nothing_whatever_configuration_is_near() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = copy(directory.path());
+    let run = |arguments: &[&str]| {
+        let program = Command::new(env!("CARGO_BIN_EXE_seiner"))
+            .current_dir(directory.path())
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output();
+        let output = program.unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        (
+            output.status.success(),
+            String::from_utf8(output.stdout).unwrap(),
+            told,
+        )
+    };
+    // A start brings the store of an older version up to date.
+    let engine = Engine::open_directory(&data, Options::default()).unwrap();
+    engine.close().unwrap();
+    drop(engine);
+    let file = directory.path().join("seiner.toml");
+    fs::write(file, "[[class]]\nname = \"short\"\nage = \"1s\"\n").unwrap();
+    let before = fingerprint(&data);
+    let commands: [&[&str]; 5] = [
+        &[
+            "query",
+            "{}",
+            "--from",
+            "1970-01-01",
+            "--format",
+            "csv",
+            "--data",
+            "data",
+        ],
+        &["check", "data"],
+        &["inspect", "data", "segments"],
+        &["log", "trace", "--data", "data"],
+        &["clock", "--data", "data"],
+    ];
+    for arguments in commands {
+        let (done, out, told) = run(arguments);
+        assert!(done, "{arguments:?}: {told}");
+        assert!(
+            fingerprint(&data) == before,
+            "{arguments:?} changed something"
+        );
+        assert!(
+            arguments[0] != "query" || out.lines().count() > 100,
+            "{out}"
+        );
+    }
+    let (done, _, told) = run(&["serve", "--data", "data", "--listen", "127.0.0.1:0"]);
+    assert!(!done && told.contains("--apply-retention"), "{told}");
+    let (done, _, _) = run(&["query", "{}", "--data", "missing"]);
+    assert!(!done && !directory.path().join("missing").exists());
 }

@@ -9,12 +9,12 @@
 //! fewer samples. So a round that a crash or a delete cuts off is begun again, and changes nothing where
 //! it had been.
 
-use crate::answer::Bucket;
+use crate::answer::{Bucket, is_integer};
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, Reason};
 use crate::levels::LevelField;
 use crate::options::Durability;
-use crate::retention::coarser::{FIELDS_A_PART, Figure, step_start};
+use crate::retention::coarser::{FIELDS_A_PART, Figure, exact_column, exact_text, step_start};
 use crate::room::ageing_room;
 use crate::state::State;
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
@@ -279,10 +279,13 @@ impl Engine {
         fields: Vec<LevelField>,
         step: u64,
     ) {
-        for field in fields {
-            let Some(column) = self.column_of(base, &field.field) else {
+        for mut field in fields {
+            let Some((column, field_type)) = self.column_of(base, &field.field) else {
                 continue;
             };
+            if is_integer(field_type) {
+                field.take_for_integers();
+            }
             match found.iter_mut().find(|(known, _)| *known == column) {
                 Some((_, known)) => known.extend(&field),
                 None => found.push((column, field)),
@@ -349,7 +352,7 @@ impl Engine {
             _ => self.write_journal(true)?,
         }
         self.lock().retention.note_made(round.class, round.to);
-        self.write_catalog(writing)?;
+        self.write_catalog()?;
         let mut state = self.lock();
         state.retention.let_go_of_made(round.class, round.to);
         let sealed = state.sealed.clone();
@@ -398,6 +401,9 @@ fn cells(fields: Vec<(usize, LevelField)>) -> BTreeMap<u32, Cells> {
                     _ => Owned::Figure(figure, *bucket),
                 };
                 row.push((figure.column(&field.field), value));
+            }
+            if let Some(text) = exact_text(bucket) {
+                row.push((exact_column(&field.field), Owned::Text(text)));
             }
         }
     }

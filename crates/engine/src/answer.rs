@@ -65,7 +65,7 @@ pub struct SeriesSummary {
 }
 
 /// Aggregates of the samples of one bucket. Numbers and booleans (0 and 1) are aggregated as
-/// f64; of texts only the count and the times of the first and last are told.
+/// f64, integers exactly as well; texts have only a count and the times of the first and last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bucket {
     /// The bucket's first time, ns.
@@ -82,12 +82,32 @@ pub struct Bucket {
     pub first: (i64, f64),
     /// Time and value of the latest.
     pub last: (i64, f64),
+    /// The same figures of integers, exactly. None for fields of other types, and for integers
+    /// whose coarser level holds only rounded figures.
+    pub exact: Option<Exact>,
+}
+
+/// Figures of integers, signed or unsigned, without rounding. The sum of 2^63 integers of 64 bits
+/// fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exact {
+    /// Their sum.
+    pub sum: i128,
+    /// The smallest.
+    pub min: i128,
+    /// The largest.
+    pub max: i128,
+    /// The earliest.
+    pub first: i128,
+    /// The latest.
+    pub last: i128,
 }
 
 impl Bucket {
     /// The arithmetic mean.
     pub fn mean(&self) -> f64 {
-        self.sum / self.count as f64
+        let sum = self.exact.map_or(self.sum, |exact| exact.sum as f64);
+        sum / self.count as f64
     }
 
     /// A bucket of one sample.
@@ -100,11 +120,59 @@ impl Bucket {
             max: value,
             first: (time, value),
             last: (time, value),
+            exact: None,
         }
+    }
+
+    /// A bucket of one integer.
+    pub fn of_integer(start: i64, time: i64, value: i128) -> Bucket {
+        let exact = Exact {
+            sum: value,
+            min: value,
+            max: value,
+            first: value,
+            last: value,
+        };
+        Bucket {
+            exact: Some(exact),
+            ..Bucket::of(start, time, value as f64)
+        }
+    }
+
+    /// Returns the bucket with the exact figures of integers of which only f64 figures were kept;
+    /// `None` if one of them may have been rounded.
+    pub(crate) fn of_integers(self) -> Option<Bucket> {
+        /// All integers below are f64 values.
+        const LIMIT: f64 = (1_u64 << 53) as f64;
+        // Below the limit no intermediate sum was rounded.
+        let largest = self.min.abs().max(self.max.abs());
+        (largest * (self.count as f64) < LIMIT).then_some(Bucket {
+            exact: Some(Exact {
+                sum: self.sum as i128,
+                min: self.min as i128,
+                max: self.max as i128,
+                first: self.first.1 as i128,
+                last: self.last.1 as i128,
+            }),
+            ..self
+        })
     }
 
     /// Takes in a later bucket's samples.
     pub fn absorb(&mut self, later: &Bucket) {
+        self.exact = match (self.exact, later.exact) {
+            (Some(own), Some(other)) => Some(Exact {
+                sum: own.sum + other.sum,
+                min: own.min.min(other.min),
+                max: own.max.max(other.max),
+                first: own.first,
+                last: match later.last.0 >= self.last.0 {
+                    true => other.last,
+                    false => own.last,
+                },
+            }),
+            _ => None,
+        };
         self.count += later.count;
         self.sum += later.sum;
         self.min = self.min.min(later.min);
@@ -113,6 +181,11 @@ impl Bucket {
             self.last = later.last;
         }
     }
+}
+
+/// Returns whether a field is aggregated exactly.
+pub(crate) fn is_integer(field_type: FieldType) -> bool {
+    matches!(field_type, FieldType::I64 | FieldType::U64)
 }
 
 /// A value as aggregates see it.

@@ -263,6 +263,7 @@ impl<'a> Block<'a> {
                         max,
                         first: (span.start, first),
                         last: (span.end, last),
+                        exact: None,
                     }))
             })
             .collect()

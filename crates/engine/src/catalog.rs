@@ -29,7 +29,7 @@ pub const FRAME_HEADER_BYTES: usize = 4 + 4 * 7 + 4;
 const FRAME_MAGIC: &[u8; 4] = b"FRAM";
 const FRAME_LIMIT: usize = 1 << 30;
 /// Frames are rare and read at every start: worth some time to be small.
-const LEVEL: i32 = 6;
+const LEVEL: i32 = 3;
 
 /// What a frame adds.
 #[derive(Default)]
@@ -278,7 +278,7 @@ impl Catalog {
 const SECTOR: usize = 512;
 
 /// The parts of sectors that a write from one offset to another has.
-fn sectors(from: usize, to: usize) -> impl Iterator<Item = Range<usize>> {
+pub(crate) fn sectors(from: usize, to: usize) -> impl Iterator<Item = Range<usize>> {
     let end = move |at: usize| (at + 1).next_multiple_of(SECTOR).min(to);
     let first = (from < to).then(|| from..end(from));
     std::iter::successors(first, move |part| {
@@ -286,7 +286,7 @@ fn sectors(from: usize, to: usize) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-fn is_blank(bytes: &[u8]) -> bool {
+pub(crate) fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0)
 }
 

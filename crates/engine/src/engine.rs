@@ -1,6 +1,7 @@
 //! The engine: one store, its doors, and the order in which things happen.
 //!
-//! Locks, always taken in this order: `writing` (segments), `journal` or `timekeeper`, `state`, the dictionary.
+//! Locks, always taken in this order: `writing` (segments), `journal` or `timekeeper`, `catalog` or `ledger`,
+//! `state`, the dictionary.
 //! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
 
 use crate::ageing::Round;
@@ -11,15 +12,20 @@ use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
 use crate::keeper::Keeper;
+use crate::ledger::Ledger;
+use crate::memory;
 use crate::merging::{Decisions, Eaten, Half, Record, Squeezes, Unfinished};
 use crate::options::{Durability, Options};
 use crate::recover;
+use crate::rules;
 use crate::segment::Entry;
 use crate::segment::files::Files;
+use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
-use crate::state::State;
-use crate::status::{ClassStatus, LogStatus, Recovery, SegmentInfo, Status};
+use crate::state::{State, TRIMS};
+use crate::status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status};
 use crate::timekeeper::Timekeeper;
+use crate::trouble::Path as Way;
 use crate::turns::Turns;
 use crate::upkeep::{Ended, IDLE_TICKS};
 use crate::volume::{SlotState, Volume};
@@ -28,14 +34,13 @@ use seiner_merge::Policy;
 use seiner_model::{
     Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
 };
+use seiner_platform::memory::trim_allocator;
 use seiner_platform::{Clock, Directory, Disk, SystemClock};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LockResult, Mutex, MutexGuard};
 
-/// Staged bytes at which a writer writes the journal itself instead of leaving it to the keeper.
-const STAGING_LIMIT: usize = 2 << 20;
 /// Rows a lock is held for at most, so that readers and the keeper get their turn.
 const ROWS_A_LOCK: usize = 1024;
 /// Why a lock is not poisoned.
@@ -49,6 +54,10 @@ const REFUSED: u32 = u32::MAX;
 pub struct Engine {
     pub(crate) state: Turns<State>,
     journal: Mutex<JournalWriter>,
+    catalog: Mutex<CatalogWriter>,
+    ledger: Mutex<Ledger>,
+    /// The store's identity.
+    pub(crate) store: u64,
     /// Taken step by step in the background, where who waits for it goes first.
     writing: Turns<Writing>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -66,6 +75,7 @@ pub struct Engine {
     recovery: Recovery,
     keeper: Mutex<Option<Keeper>>,
     timekeeper: Mutex<Timekeeper>,
+    rules_changed: Vec<String>,
 }
 
 /// What is known to be on disk, for those who ask without waiting for the disk.
@@ -83,14 +93,18 @@ struct Durable {
     syncs: AtomicU64,
 }
 
+/// The catalog, and the frame that is written to it next: it stays until it is written.
+struct CatalogWriter {
+    catalog: Catalog,
+    frame: Frame,
+}
+
 /// What belongs to whoever writes segments.
 pub(crate) struct Writing {
-    pub catalog: Catalog,
     pub disk: Arc<dyn Disk>,
     pub policy: Box<dyn Policy>,
-    /// Chapters that were ended, and what the catalog is to know, as long as they are not on disk.
+    /// Chapters that were ended, as long as they are not on disk.
     pub chapters: Vec<Ended>,
-    pub frame: Frame,
     pub idle_hand: u32,
     pub idle_tick: u16,
     pub idle_rows: u64,
@@ -141,6 +155,7 @@ pub(crate) struct Opened {
     pub state: State,
     pub journal: JournalWriter,
     pub catalog: Catalog,
+    pub ledger: Ledger,
     pub timekeeper: Timekeeper,
     pub recovery: Recovery,
     pub files: Arc<Files>,
@@ -182,6 +197,7 @@ impl Engine {
     pub fn start(disk: Arc<dyn Disk>, options: Options) -> Result<Arc<Engine>, Error> {
         let clock = Arc::new(SystemClock::new());
         let engine = Arc::new(Engine::open(disk, clock, options)?);
+        trim_allocator();
         let keeper = Keeper::start(&engine);
         *engine.keeper.lock().expect("nobody panics with the keeper") = Some(keeper);
         Ok(engine)
@@ -189,7 +205,45 @@ impl Engine {
 
     /// Opens a store without a thread of its own: the caller calls [`Engine::commit`] and
     /// [`Engine::step`].
+    ///
+    /// # Errors
+    /// As [`Engine::open_directory`]; and [`Error::Retention`] when the rules among the options let data go
+    /// sooner than those that are stored with the data, unless [`Options::apply_retention`] confirms them.
     pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Engine, Error> {
+        let settled = rules::settle(&disk, &clock, &options)?;
+        let mut engine = Engine::recovered(disk.clone(), clock, settled.options.clone())?;
+        if let Some(what) = settled.damage {
+            rules::set_aside(&*disk)?;
+            let what =
+                format!("{what}; the classes that the catalog knows hold, check the other rules");
+            let aside = (rules::NAME.to_string(), what);
+            engine.recovery.set_aside.push(aside);
+        }
+        // Before the catalog: a crash between the two leaves rules that the next start puts in force.
+        if settled.is_new {
+            rules::store(&*disk, &settled.options)?;
+            engine.rules_changed = settled.changes;
+        }
+        engine.begin()?;
+        Ok(engine)
+    }
+
+    /// Opens a store under given rules, whatever is stored.
+    pub(crate) fn open_under(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+    ) -> Result<Engine, Error> {
+        let engine = Engine::recovered(disk, clock, options)?;
+        engine.begin()?;
+        Ok(engine)
+    }
+
+    fn recovered(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         mut options: Options,
@@ -212,12 +266,16 @@ impl Engine {
             volume: opened.state.volume.clone(),
             state: Turns::new(opened.state),
             journal: Mutex::new(opened.journal),
-            writing: Turns::new(Writing {
+            store: opened.catalog.store,
+            catalog: Mutex::new(CatalogWriter {
                 catalog: opened.catalog,
+                frame: Frame::default(),
+            }),
+            ledger: Mutex::new(opened.ledger),
+            writing: Turns::new(Writing {
                 disk,
                 policy,
                 chapters: Vec::new(),
-                frame: Frame::default(),
                 idle_hand: 0,
                 idle_tick: 0,
                 idle_rows: 0,
@@ -247,17 +305,49 @@ impl Engine {
             recovery: opened.recovery,
             keeper: Mutex::new(None),
             timekeeper: Mutex::new(opened.timekeeper),
+            rules_changed: Vec::new(),
         };
-        if engine.recovery.needs_settling {
-            engine.settle()?;
-        }
-        engine.count_set_aside(&*engine.writing().disk)?;
-        // What new rules hide must stay hidden.
-        if engine.lock().retention.has_news() {
-            let _span = tracing::trace_span!("rules").entered();
-            engine.write_catalog(&mut engine.writing())?;
-        }
         Ok(engine)
+    }
+
+    /// Writes what a start has to write.
+    fn begin(&self) -> Result<(), Error> {
+        // A loss is on record before the file that shows it is removed.
+        self.put_on_record(!self.recovery.losses.is_empty())?;
+        if self.recovery.needs_settling {
+            self.settle()?;
+        }
+        self.count_set_aside(&*self.writing().disk)?;
+        // What new rules hide must stay hidden.
+        if self.lock().retention.has_news() {
+            let _span = tracing::trace_span!("rules").entered();
+            self.write_catalog()?;
+        }
+        Ok(())
+    }
+
+    /// Writes what recovery found: names that only the journal has, and the ledger. Unless there are
+    /// losses, it can wait for room.
+    fn put_on_record(&self, losses: bool) -> Result<(), Error> {
+        let new = self.lock().has_new_names();
+        let names = match new {
+            true => self.write_catalog(),
+            false => Ok(()),
+        };
+        match names.and_then(|()| self.write_ledger()) {
+            Err(error) if error.is_want_of_room() && !losses => Ok(()),
+            result => result,
+        }
+    }
+
+    /// Differences between the rules that this start brought and those that were stored, in words.
+    pub fn rules_changed(&self) -> &[String] {
+        &self.rules_changed
+    }
+
+    /// The settings that hold: the rules are those that are stored with the data.
+    pub fn options(&self) -> Options {
+        self.lock().options.clone()
     }
 
     /// What start-up found.
@@ -292,6 +382,89 @@ impl Engine {
         self.journal
             .lock()
             .expect("nobody panics while writing the journal")
+    }
+
+    // ---- what is on record
+
+    pub(crate) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger
+            .lock()
+            .expect("nobody panics while writing the ledger")
+    }
+
+    /// Makes the ledger durable.
+    pub(crate) fn write_ledger(&self) -> Result<(), Error> {
+        let mut ledger = self.ledger();
+        let result = ledger.write();
+        self.lock().ledger_bytes = ledger.room(self.unit);
+        result
+    }
+
+    /// Makes durable what the catalog does not have yet: names, layouts, what is dead.
+    pub(crate) fn write_catalog(&self) -> Result<(), Error> {
+        let mut writer = self
+            .catalog
+            .lock()
+            .expect("nobody panics while writing the catalog");
+        let CatalogWriter { catalog, frame } = &mut *writer;
+        loop {
+            if frame.is_empty() {
+                *frame = self.lock().take_catalog_frame();
+                if frame.is_empty() {
+                    return Ok(());
+                }
+            }
+            // It stays until it is written: there may be no room now.
+            catalog.add(frame)?;
+            *frame = Frame::default();
+            let mut state = self.lock();
+            state.catalog_bytes = catalog.room(self.unit);
+            state.frame_waits = false;
+        }
+    }
+
+    /// Data that was lost, and whose loss nobody acknowledged.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.ledger().contents().unacknowledged().to_vec()
+    }
+
+    /// Acknowledges all losses: they are counted still, and no longer shown. Durable on return; returns
+    /// their number.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn acknowledge_losses(&self) -> Result<u64, Error> {
+        self.lock().writable()?;
+        let losses = self.ledger().acknowledge();
+        let result = self.write_ledger();
+        if let Err(error) = &result {
+            self.poison(error);
+        }
+        result.map(|()| losses)
+    }
+
+    /// Notes a loss that was found while reading; the next step makes it durable.
+    pub(crate) fn note_loss(&self, mut loss: Loss) {
+        loss.found_at = self.clock.now();
+        let new = self.ledger().note_loss(&loss);
+        if new {
+            tracing::error!("{loss}");
+            self.lock().loss_waits = true;
+        }
+    }
+
+    /// Notes that a block cannot be read.
+    pub(crate) fn note_block(&self, error: &Error, entry: &Entry) {
+        if let Error::Damage { file, offset, what } = error {
+            self.note_loss(Loss {
+                file: file.clone(),
+                what: format!("offset {offset}: {what}"),
+                rows: Some(u64::from(entry.rows)),
+                at_most: false,
+                times: Some((entry.first, entry.last)),
+                found_at: 0,
+            });
+        }
     }
 
     // ---- appending
@@ -481,7 +654,7 @@ impl Engine {
     pub(crate) fn prepare(&self, state: &mut State) -> Result<(), Error> {
         state.writable()?;
         state.tick = self.tick();
-        state.advance(self.clock.now());
+        state.advance(&*self.clock);
         state.relieve_memory()?;
         state.relieve_journal()
     }
@@ -510,11 +683,12 @@ impl Engine {
 
     /// Lends a hand where the keeper does not keep up, so that nothing grows without bound.
     pub(crate) fn make_way(&self) -> Result<(), Error> {
-        let (staged, behind) = {
+        let (much_staged, behind) = {
             let state = self.lock_after_others();
-            (state.staging.bytes(), state.is_behind())
+            let limit = memory::staging_limit(&state.options);
+            (state.staging.bytes() > limit, state.is_behind())
         };
-        if staged > STAGING_LIMIT {
+        if much_staged {
             self.write_journal(false)?;
         }
         if behind {
@@ -543,8 +717,9 @@ impl Engine {
     /// When the disk fails. Then age hides nothing more.
     pub(crate) fn tell_time(&self, early: bool) -> Result<(), Error> {
         let due = || {
-            let state = self.lock();
-            let time = state.retention.promise_due(self.clock.now(), early);
+            let mut state = self.lock();
+            state.retention.judge(&*self.clock);
+            let time = state.retention.promise_due(early);
             time.filter(|_| state.writable().is_ok())
         };
         if due().is_none() {
@@ -567,6 +742,15 @@ impl Engine {
     /// shows, and the store says what it suffers from.
     pub(crate) fn look_at_the_clock(&self) {
         let _ = self.tell_time(false);
+    }
+
+    /// Confirms the host's clock after a jump that the store does not believe: what is too old by it goes.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn accept_clock(&self) -> Result<(), Error> {
+        self.lock().retention.accept_clock(&*self.clock);
+        self.tell_time(false)
     }
 
     fn timekeeper(&self) -> MutexGuard<'_, Timekeeper> {
@@ -612,7 +796,14 @@ impl Engine {
         if let Err(error) = &result {
             self.poison(error);
         }
+        self.note_trouble(Way::Journal, &result);
         result
+    }
+
+    /// Keeps why a path to the disk failed, or that it works.
+    pub(crate) fn note_trouble<T>(&self, path: Way, result: &Result<T, Error>) {
+        let mut state = self.lock();
+        state.troubles.note(path, result.as_ref().map(|_| ()));
     }
 
     fn write_record(&self, journal: &mut JournalWriter, sync: bool) -> Result<(), Error> {
@@ -641,6 +832,7 @@ impl Engine {
             let full = journal.is_full(file);
             let mut state = self.lock();
             state.pins.grow(file, bytes);
+            state.journal_memory = journal.memory();
             state.counters.journal_written += bytes;
             // Rows staged while the record was written may have begun blocks: they pin this file,
             // and are written to it, or to the next, which is replayed after it.
@@ -656,10 +848,34 @@ impl Engine {
             if journal.sync()? {
                 self.durable.syncs.fetch_add(1, Ordering::Relaxed);
             }
+            self.record_names_and_files(journal)?;
             self.durable.samples.store(samples, Ordering::Relaxed);
             self.durable.since.store(0, Ordering::Relaxed);
             self.durable.bytes.store(0, Ordering::Relaxed);
             self.durable.position.fetch_max(position, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Makes durable what the rows that are acknowledged next depend on, or later ones may: names and
+    /// layouts in the catalog, so that no record is needed to read another one's rows; and the file in
+    /// the ledger, so that it is missed when it is gone.
+    fn record_names_and_files(&self, journal: &mut JournalWriter) -> Result<(), Error> {
+        if self.lock().has_new_names() {
+            self.write_catalog()?;
+        }
+        if !journal.begun.is_empty() {
+            let mut ledger = self.ledger();
+            for (number, file) in journal.begun.drain(..) {
+                ledger.note_journal_file(number, file);
+            }
+            drop(ledger);
+            self.lock().loss_waits = true;
+        }
+        if std::mem::take(&mut self.lock().loss_waits) {
+            let result = self.write_ledger();
+            self.lock().loss_waits |= result.is_err();
+            result?;
         }
         Ok(())
     }
@@ -681,23 +897,47 @@ impl Engine {
     /// it gets, and can be copied.
     pub fn settle(&self) -> Result<(), Error> {
         self.commit()?;
-        {
-            let mut state = self.lock();
-            state.writable()?;
-            state.seal_all()?;
-            state.close_active();
+        // Some at a time: sealed all at once, they would take the memory that they have as rows again.
+        let mut hand = Some(0);
+        while let Some(from) = hand {
+            hand = {
+                let mut state = self.lock();
+                state.writable()?;
+                let next = state.seal_some(from)?;
+                state.release_idle_memory();
+                next
+            };
+            self.catch_up()?;
         }
+        self.lock().close_active();
         while self.lock().open.iter().any(|open| open.closed_at.is_some()) {
             self.step()?;
         }
-        let mut writing = self.writing();
+        let _writing = self.writing();
         let result = self
-            .write_catalog(&mut writing)
-            .and_then(|()| self.end_journal());
+            .write_catalog()
+            .and_then(|()| self.end_journal())
+            .and_then(|()| self.write_ledger());
         if let Err(error) = &result {
             self.poison(error);
         }
+        trim_allocator();
         result
+    }
+
+    /// Gives free memory back to the system, if the allocator may have much of it: the lists of segments
+    /// that were sealed, and what a query took.
+    pub(crate) fn trim_memory(&self) {
+        let mut state = self.lock();
+        let due = state.trims_due > 0;
+        state.trims_due = state.trims_due.saturating_sub(1);
+        if due && state.open.is_empty() {
+            state.release_idle_memory();
+        }
+        drop(state);
+        if due {
+            trim_allocator();
+        }
     }
 
     fn end_journal(&self) -> Result<(), Error> {
@@ -752,7 +992,9 @@ impl Engine {
 
     /// The first `limit` values of a tag among the selected sources, sorted.
     pub fn tag_values(&self, selector: &Selector, tag: &str, limit: usize) -> Vec<String> {
-        self.dictionary(|dictionary| dictionary.tag_values(selector, tag, limit))
+        let values = self.dictionary(|dictionary| dictionary.tag_values(selector, tag, limit));
+        self.lock().trims_due = TRIMS;
+        values
     }
 
     /// The selected sources, ascending.
@@ -810,7 +1052,7 @@ impl Engine {
         self.look_at_the_clock();
         let memory = self.decided().memory;
         let mut state = self.lock();
-        state.advance(self.clock.now());
+        state.advance(&*self.clock);
         LogStatus::of(&state, memory)
     }
 
@@ -818,7 +1060,7 @@ impl Engine {
     pub fn classes(&self) -> Vec<ClassStatus> {
         self.look_at_the_clock();
         let mut state = self.lock();
-        state.advance(self.clock.now());
+        state.advance(&*self.clock);
         state.class_status()
     }
 
@@ -830,9 +1072,17 @@ impl Engine {
     /// The state of the store.
     pub fn status(&self) -> Status {
         let now = self.clock.monotonic();
-        let state = self.lock();
+        let (losses, lost_rows, losses_unacknowledged) = {
+            let ledger = self.ledger();
+            let contents = ledger.contents();
+            let (losses, rows) = contents.lost();
+            (losses, rows, contents.unacknowledged().len() as u64)
+        };
+        let mut state = self.lock();
+        let trouble = state.trouble(now);
         let counters = &state.counters;
-        let fill = state.fill();
+        let (fill, files) = (state.fill(), state.used_by_files());
+        let (clock_held_ns, clock_behind_ns) = state.retention.clock_differences(self.clock.now());
         let memory = self.durability == Durability::Memory;
         let durable = &self.durable;
         let kept = if memory {
@@ -881,6 +1131,9 @@ impl Engine {
             block_bytes_sealed: counters.block_bytes,
             samples_sealed: counters.block_samples,
             damaged_segments: self.recovery.damaged_segments + counters.damaged_blocks,
+            losses,
+            lost_rows,
+            losses_unacknowledged,
             segments_dropped: counters.segments_dropped,
             segments_merged: counters.segments_merged,
             merge_written: counters.merge_written,
@@ -895,10 +1148,17 @@ impl Engine {
             aged_samples: counters.aged_samples,
             level_rows: counters.level_rows,
             ageing_waits: state.ageing_waits.clone(),
+            open_segments: state.open.len() as u64,
+            open_segment_bytes: state.open.iter().map(OpenSegment::len).sum(),
             disk_used: fill.used,
+            disk_files: files,
+            disk_allotted: fill.used - files,
             disk_budget: fill.budget,
-            live_bytes: fill.live,
+            live_bytes: state.live_on_disk().iter().sum(),
+            clock_held_ns,
+            clock_behind_ns,
             poisoned: state.poisoned.clone(),
+            trouble,
         }
     }
 }

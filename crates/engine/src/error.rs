@@ -1,5 +1,6 @@
 //! What can go wrong, in families: expected, and damage. Our own bugs are assertions.
 
+use crate::rules::Outlook;
 use seiner_model::{FieldType, KeyError, SelectorError, duration_text};
 use std::time::Duration;
 use std::{fmt, io};
@@ -47,6 +48,12 @@ pub enum Error {
     /// The settings contradict each other or what is on disk.
     #[error("{0}")]
     Options(String),
+    /// Rules were given that let data go sooner than the stored ones, and nobody confirmed that.
+    #[error("{0}")]
+    Retention(Box<Outlook>),
+    /// The store is open for reading only.
+    #[error("the store is open for reading only")]
+    ReadOnly,
     /// The selector cannot be read.
     #[error(transparent)]
     Selector(#[from] SelectorError),
@@ -56,6 +63,9 @@ pub enum Error {
     /// The query cannot be answered as asked.
     #[error("{0}")]
     Query(String),
+    /// Nobody wants the answer any more.
+    #[error("the query was given up by whoever asked it")]
+    Abandoned,
 }
 
 impl Error {
@@ -68,6 +78,36 @@ impl Error {
             _ => false,
         }
     }
+
+    /// Whether the process has as many files open as it may.
+    fn is_want_of_files(&self) -> bool {
+        // EMFILE and ENFILE, for which there is no kind.
+        const CODES: [i32; 2] = [24, 23];
+        match self {
+            Error::Io { error, .. } => error
+                .raw_os_error()
+                .or_else(|| os_error_within(error))
+                .is_some_and(|code| CODES.contains(&code)),
+            _ => false,
+        }
+    }
+
+    /// Whether a file that could not be begun for this reason can be begun later.
+    pub(crate) fn passes(&self) -> bool {
+        self.is_want_of_room() || self.is_want_of_files()
+    }
+}
+
+/// The code of the system's error that a disk has put a file's name in front of.
+fn os_error_within(error: &io::Error) -> Option<i32> {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(inner) = inner.downcast_ref::<io::Error>() {
+            return inner.raw_os_error().or_else(|| os_error_within(inner));
+        }
+        source = inner.source();
+    }
+    None
 }
 
 /// Whether it helps to wait where there is no room.

@@ -60,7 +60,7 @@ pub fn journal_header(bytes: &[u8]) {
 /// A record's body, down to its rows.
 pub fn record(body: &[u8]) {
     Header::read(body);
-    let Ok(record) = Record::decode(body) else {
+    let Ok(record) = Record::decode(body, 2) else {
         return;
     };
     if record.first_layout <= NUMBERS {
@@ -196,7 +196,7 @@ fn mend_record(bytes: &mut [u8], at: usize) -> Option<usize> {
     let header = Header::read(bytes.get(at..)?)?;
     let body = at + record::HEADER_BYTES;
     let end = body + header.body;
-    let read = Record::decode(bytes.get(body..end)?);
+    let read = Record::decode(bytes.get(body..end)?, 2);
     if read.is_ok_and(|read| read.first_source.max(read.first_layout) > NUMBERS) {
         return None;
     }

@@ -5,12 +5,15 @@ use crate::options::Durability;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often segments are looked after when the journal asks for nothing.
 const STEP_EVERY: Duration = Duration::from_millis(100);
 /// How soon after there was something to do: a small store is full again before long.
 const STEP_AGAIN: Duration = Duration::from_millis(10);
+
+/// How often memory that is free is given back to the system.
+const TRIM_EVERY: Duration = Duration::from_secs(5);
 
 /// A running keeper.
 pub struct Keeper {
@@ -47,10 +50,15 @@ impl Keeper {
                 .name("seiner-segments".to_string())
                 .spawn(move || {
                     let mut pause = STEP_EVERY;
+                    let mut trimmed = Instant::now();
                     every(&segments_stopped, &engine, |engine| {
                         pause = (2 * pause).min(STEP_EVERY);
                         while engine.step().unwrap_or(false) {
                             pause = STEP_AGAIN;
+                        }
+                        if trimmed.elapsed() >= TRIM_EVERY {
+                            engine.trim_memory();
+                            trimmed = Instant::now();
                         }
                         pause
                     });

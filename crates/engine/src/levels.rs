@@ -4,10 +4,10 @@
 //! level counts only where what is finer and left in its step tells of fewer samples, so that nothing
 //! is told twice and nothing left out, whatever the rules were when it was made.
 
-use crate::answer::{Bucket, LevelSpan, Query, SeriesData, Step};
+use crate::answer::{Bucket, LevelSpan, Query, SeriesData, Step, is_integer};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::retention::coarser::{Figure, push_stand_in, step_start};
+use crate::retention::coarser::{Figure, exact_column, push_stand_in, set_exact, step_start};
 use crate::select::{Rows, SourceReader, SourceView, add_bucket, bucket_start, within};
 use seiner_model::{Column, FieldType, Interval, LevelId, SourceId, Strings};
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,13 @@ impl LevelField {
         self.buckets.extend(&other.buckets);
         if let (Some(texts), Some(others)) = (&mut self.texts, &other.texts) {
             (0..others.len()).for_each(|at| texts.push(others.get(at)));
+        }
+    }
+
+    /// Takes the figures for those of integers, where none of them can be rounded.
+    pub fn take_for_integers(&mut self) {
+        for bucket in self.buckets.iter_mut().filter(|one| one.exact.is_none()) {
+            *bucket = bucket.of_integers().unwrap_or(*bucket);
         }
     }
 
@@ -118,7 +125,7 @@ impl Engine {
         let Interval { start, end } = query.interval;
         self.look_at_the_clock();
         let mut state = self.lock();
-        state.advance(self.clock.now());
+        state.advance(&*self.clock);
         let retention = &state.retention;
         let mut spans = BTreeSet::new();
         for (step, sources) in levels {
@@ -245,11 +252,12 @@ impl Engine {
             .times()
     }
 
-    /// The column of a source's field.
-    pub(crate) fn column_of(&self, source: u32, field: &str) -> Option<usize> {
+    /// The column of a source's field, and its type.
+    pub(crate) fn column_of(&self, source: u32, field: &str) -> Option<(usize, FieldType)> {
         let state = self.lock();
         let layout = state.layouts.get(state.buffers.line(source).layout)?;
-        layout.column(field.as_bytes(), 0)
+        let column = layout.column(field.as_bytes(), 0)?;
+        Some((column, layout.types()[column]))
     }
 }
 
@@ -454,11 +462,27 @@ impl SourceView<'_> {
                 }
             }
         }
+        self.set_exact_figures(rows, field, &mut buckets);
         Some(LevelField {
             field: field.into(),
             buckets,
             texts,
         })
+    }
+
+    /// Sets the exact figures of integers in the rows that have them.
+    fn set_exact_figures(&self, rows: &Rows, field: &str, buckets: &mut [Bucket]) {
+        let column = self.column_of(&exact_column(field));
+        let exact = column.and_then(|column| rows.fields[column].as_ref());
+        let found = exact.and_then(|exact| within(&rows.times, exact, self.interval));
+        let Some((times, Column::Str(texts))) = found else {
+            return;
+        };
+        for (at, time) in times.iter().enumerate() {
+            if let Ok(row) = buckets.binary_search_by_key(time, |bucket| bucket.start) {
+                set_exact(&mut buckets[row], texts.get(at));
+            }
+        }
     }
 
     /// What levels tell of a column, in the order of time, and what its samples tell.
@@ -527,6 +551,11 @@ impl SourceView<'_> {
             .collect();
         if all.is_empty() {
             return samples;
+        }
+        if is_integer(self.layout.types()[column]) {
+            for bucket in all.iter_mut().filter(|one| one.exact.is_none()) {
+                *bucket = bucket.of_integers().unwrap_or(*bucket);
+            }
         }
         all.extend(samples);
         all.sort_by_key(|bucket| bucket.first.0);

@@ -17,6 +17,7 @@ pub(crate) use rewriting::{Half, Squeezes, Unfinished};
 
 use crate::engine::{Engine, Writing};
 use crate::error::Error;
+use crate::recover::loss_of_page;
 use crate::retention::Tombstone;
 use crate::retention::coarser::step_start;
 use crate::segment::Entry;
@@ -24,11 +25,14 @@ use crate::segment::sealed::Segment;
 use crate::segment::tally::{Share, Tally};
 use crate::state::State;
 use crate::volume::SlotState;
+use roaring::RoaringBitmap;
 use seiner_merge::{Decision, Fill, Memory, SegmentStat, View};
 use seiner_model::{Interval, Selector};
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, MutexGuard};
 
+/// Sources sealed under one lock before a delete.
+const SOURCES_A_LOCK: usize = 1024;
 /// Segments surveyed at a time.
 const SURVEYS: usize = 8;
 /// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
@@ -126,7 +130,7 @@ impl Engine {
         let census = self.census(writing, SURVEYS)?;
         let done = self.drop_eaten(writing)?;
         self.empty_graveyard(writing)?;
-        self.bring_down_quotas(writing)?;
+        self.bring_down_quotas()?;
         if let Some(Unfinished { victims, extra }) = writing.unfinished.take() {
             self.merge(writing, &victims, extra)?;
             return Ok(true);
@@ -235,7 +239,7 @@ impl Engine {
         let eaten = writing.eaten.iter();
         let eaten: HashSet<u64> = eaten.map(|eaten| eaten.segment.trailer.number).collect();
         let mut state = self.lock();
-        state.advance(self.clock.now());
+        state.advance(&*self.clock);
         let moment = state.retention.moment();
         let due = state
             .tallies
@@ -273,7 +277,7 @@ impl Engine {
             if tally.stat.live == 0 {
                 state.retention.note_past(&entries);
             }
-            state.tallies.insert(trailer.number, tally);
+            state.put_tally(tally);
         }
         Ok(state)
     }
@@ -292,6 +296,7 @@ impl Engine {
                 Err(error @ Error::Damage { .. }) => {
                     let number = segment.trailer.number;
                     tracing::error!("{error}; the segment is neither dropped nor merged");
+                    self.note_loss(loss_of_page(segment, &error));
                     writing.unreadable.insert(number);
                     if let Some(tally) = self.lock().tallies.get_mut(&number) {
                         tally.give_up();
@@ -317,7 +322,15 @@ impl Engine {
         }
         let _span = tracing::trace_span!("drop").entered();
         // What lets rings forget must not go with the block that tells it.
-        self.write_catalog(writing)?;
+        self.write_catalog()?;
+        // Nor is it missed when it is gone.
+        {
+            let mut ledger = self.ledger();
+            for (segment, _) in &gone {
+                ledger.note_gone(segment.trailer.number);
+            }
+        }
+        self.write_ledger()?;
         for (segment, _) in &gone {
             let number = segment.trailer.number;
             if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
@@ -423,7 +436,7 @@ impl Engine {
     // ---- letting go
 
     /// Lets classes that have more than their quota go of their oldest blocks.
-    fn bring_down_quotas(&self, writing: &mut Writing) -> Result<(), Error> {
+    fn bring_down_quotas(&self) -> Result<(), Error> {
         let over: Vec<(u8, u64)> = {
             let state = self.lock();
             let classes = state.retention.classes();
@@ -439,7 +452,7 @@ impl Engine {
             over.collect()
         };
         for (class, bytes) in over {
-            self.let_go(writing, class, bytes)?;
+            self.let_go(class, bytes)?;
         }
         Ok(())
     }
@@ -469,12 +482,12 @@ impl Engine {
             self.survey_all(writing)?;
             return Ok(true);
         }
-        self.shed(writing)
+        self.shed()
     }
 
     /// Sheds the oldest blocks of the class of the lowest priority that may be shed; answers
     /// whether there were any.
-    pub(crate) fn shed(&self, writing: &mut Writing) -> Result<bool, Error> {
+    pub(crate) fn shed(&self) -> Result<bool, Error> {
         let (class, bytes) = {
             let mut state = self.lock();
             let Some(class) = state.first_to_shed() else {
@@ -483,14 +496,15 @@ impl Engine {
             let bytes = (state.budget() / STEP).max(2 * self.segment_bytes);
             // Counted first: if the disk fails now, they may be gone or not.
             state.counters.shed_bytes += bytes;
+            state.troubles.note_shed(self.clock.monotonic());
             (class, bytes)
         };
-        self.let_go(writing, class, bytes)?;
+        self.let_go(class, bytes)?;
         Ok(true)
     }
 
     /// Raises a class's floor so that about so many bytes die.
-    fn let_go(&self, writing: &mut Writing, class: u8, bytes: u64) -> Result<(), Error> {
+    fn let_go(&self, class: u8, bytes: u64) -> Result<(), Error> {
         let _span = tracing::trace_span!("let_go").entered();
         let floor = {
             let mut state = self.lock();
@@ -499,7 +513,7 @@ impl Engine {
             floor
         };
         // On disk before it counts.
-        self.write_catalog(writing)?;
+        self.write_catalog()?;
         let mut state = self.lock();
         state.retention.raise(class, floor);
         let touched = |share: &Share| share.class == class && share.first < floor;
@@ -530,6 +544,7 @@ impl Engine {
         if count == 0 || interval.is_empty() {
             return Ok(count);
         }
+        self.seal_ahead(&mut writing, &sources)?;
         {
             let mut state = self.lock();
             state.writable()?;
@@ -559,7 +574,7 @@ impl Engine {
             // And what it made of them is made anew.
             writing.round = None;
         }
-        let result = self.write_catalog(&mut writing);
+        let result = self.write_catalog();
         if let Err(error) = &result {
             self.poison(error);
         }
@@ -568,6 +583,23 @@ impl Engine {
             tally.ask();
         }
         Ok(count)
+    }
+
+    /// Seals what sources have in buffers, some at a time: all at once would take the memory again that
+    /// they have as rows.
+    fn seal_ahead(&self, writing: &mut Writing, sources: &RoaringBitmap) -> Result<(), Error> {
+        let mut sources = sources.iter().peekable();
+        while sources.peek().is_some() {
+            {
+                let mut state = self.lock();
+                state.writable()?;
+                for source in sources.by_ref().take(SOURCES_A_LOCK) {
+                    state.seal(source)?;
+                }
+            }
+            while self.lock().is_behind() && self.step_or_poison(writing)? {}
+        }
+        Ok(())
     }
 
     /// Counts everything anew, as after a delete.

@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::retention::class::Classes;
 use crate::room;
+use crate::rules::Given;
 use crate::segment::ALIGNMENT;
 use seiner_merge::Kind;
 use std::time::Duration;
@@ -21,13 +22,16 @@ pub enum Durability {
 }
 
 /// Settings of a store.
+///
+/// Durability, memory and the time to seal idle sources are those of this process. All others are rules: they
+/// are stored with the data, and a later start takes the stored ones where [`Options::given`] leaves them open.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// When an acknowledged row survives what.
     pub durability: Durability,
     /// The memory that the store may take, in bytes: buffers, dictionary, index and caches. When
-    /// it is reached, the fullest buffers are sealed early; when the dictionary alone would take
-    /// more than three quarters of it, new sources are refused.
+    /// it is reached, the fullest buffers are sealed early; when what each source takes for good would
+    /// be more than nine sixteenths of it, new sources are refused.
     pub memory: u64,
     /// B: the bytes that a source's buffer holds before it is sealed into a block. Larger blocks
     /// compress better and are cheaper to read, smaller ones need less memory a source.
@@ -57,6 +61,10 @@ pub struct Options {
     pub lanes: u32,
     /// Which sources are kept how long.
     pub classes: Classes,
+    /// Which rules of the above go before those that are stored with the data.
+    pub given: Given,
+    /// Whether rules may hold that let data go sooner than those that are stored with them.
+    pub apply_retention: bool,
 }
 
 impl Default for Options {
@@ -75,11 +83,16 @@ impl Default for Options {
             extra_writes: 0.2,
             lanes: 32,
             classes: Classes::default(),
+            given: Given::default(),
+            apply_retention: false,
         }
     }
 }
 
 impl Options {
+    /// The bytes that a block may have: [`Options::block_bytes`].
+    pub const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 256..=64 << 10;
+
     /// Whether a store can work with these settings in a directory.
     pub fn check(&self) -> Result<(), Error> {
         self.check_on(ALIGNMENT as u64)
@@ -88,10 +101,12 @@ impl Options {
     /// Whether it can on a disk that gives out units of so many bytes.
     pub(crate) fn check_on(&self, unit: u64) -> Result<(), Error> {
         let refuse = |text: String| Err(Error::Options(text));
-        if !(256..=65_536).contains(&self.block_bytes) {
+        if !Options::BLOCK_BYTES.contains(&self.block_bytes) {
             return refuse(format!(
-                "block_bytes = {} is not between 256 and 65536",
-                self.block_bytes
+                "block_bytes = {} is not between {} and {}",
+                self.block_bytes,
+                Options::BLOCK_BYTES.start(),
+                Options::BLOCK_BYTES.end()
             ));
         }
         if !(64 << 10..=2 << 30).contains(&self.segment_bytes) {
@@ -151,8 +166,10 @@ impl Options {
         (self.segment_bytes / 16).min(share)
     }
 
-    /// The bytes of a journal file: small against the bound, so that it is let go in small steps.
+    /// The bytes of a journal file: small against the bound, so that it is let go in small steps, and
+    /// against the memory, for a start reads a file at a time.
     pub(crate) fn journal_file_bytes(&self) -> u64 {
-        (self.journal_bytes / 16).clamp(16 << 10, 16 << 20)
+        let largest = (self.memory / 16).clamp(64 << 10, 16 << 20);
+        (self.journal_bytes / 16).clamp(16 << 10, largest)
     }
 }

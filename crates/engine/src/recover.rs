@@ -6,17 +6,22 @@
 //! 3. The journal is replayed: rows of blocks that a sealed segment holds are passed over, the
 //!    others are buffered again, exactly as they were.
 //!
-//! What is damaged is set aside and told; the rest serves.
+//! What is damaged is set aside; files that the ledger lists and that are missing are named. The rest
+//! serves. The ledger has every loss before any file is removed.
+
+mod missing;
 
 use crate::buffer::{row, slab};
 use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use crate::catalog::{self, Catalog, ReadFrame, get_key, get_layout};
 use crate::engine::Opened;
 use crate::error::{Error, io_error};
-use crate::journal::files::{self, FileReader, JournalWriter, Pins};
+use crate::journal::files::{self, FileHeader, FileReader, JournalWriter, Pins};
 use crate::journal::record::Record;
 use crate::journal::{DAMAGED, SPARE_PREFIX};
+use crate::ledger::{self, JournalFile, Ledger, SegmentNote};
 use crate::options::{Durability, Options};
+use crate::retention::counts::Counts;
 use crate::retention::pace::Begun;
 use crate::segment::Entry;
 use crate::segment::files::Files;
@@ -24,9 +29,11 @@ use crate::segment::open::{OpenSegment, Resumed};
 use crate::segment::sealed::{Segment, read_index, read_page};
 use crate::segment::tally::Survey;
 use crate::state::State;
-use crate::status::Recovery;
+use crate::status::{Loss, Recovery};
 use crate::timekeeper::{self, Timekeeper};
 use crate::volume::{DirectoryVolume, SlotState, Volume};
+use missing::Missing;
+use roaring::RoaringTreemap;
 use seiner_model::SourceKey;
 use seiner_platform::{Clock, Disk};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -35,9 +42,13 @@ use std::sync::Arc;
 
 /// The most bytes of rows that a block can bring: the largest slot, less the room that a replay asks
 /// for behind a row. More are damage.
-const BLOCK_LIMIT: usize = slab::LARGEST - 8;
+pub(crate) const BLOCK_LIMIT: usize = slab::LARGEST - 8;
+/// The loss of a segment whose index cannot be read.
+const ASIDE: &str = "the segment is damaged and was set aside";
+/// Stands for sources whose rows were counted.
+const NO_SOURCE: u32 = u32::MAX;
 /// The measurement under which sources stand whose names are lost.
-const LOST: &str = "seiner_lost_source";
+pub(crate) const LOST: &str = "seiner_lost_source";
 
 /// Opens a store, which is created where there is none.
 pub(crate) fn open(
@@ -64,19 +75,28 @@ pub(crate) fn open(
             .set_aside
             .push((timekeeper::NAME.to_string(), damage.to_string())),
     }
+    let mut ledger = open_ledger(disk.clone(), catalog.store, &mut state, &mut recovery)?;
     let mut found = Found::new(state.volume.clone(), catalog.store);
     found.open_segments(&mut state, &mut recovery)?;
+    found.compare(&mut ledger, &state, &mut recovery)?;
     let resumed = std::mem::take(&mut found.resumed);
-    let mut replay = Replay::new(&*disk, catalog.store, state, recovery, resumed);
+    let mut replay = Replay::new(&*disk, catalog.store, state, recovery, resumed, &ledger);
     replay.run()?;
     let Replay {
         mut state,
         mut recovery,
         spares,
         sequence,
+        rows,
         damaged,
         ..
     } = replay;
+    let now = clock.now();
+    recovery.losses.retain_mut(|loss| {
+        loss.found_at = now;
+        ledger.note_loss(loss)
+    });
+    recovery.rows_lost = recovery.losses.iter().filter_map(|loss| loss.rows).sum();
     state.sequence = sequence;
     let keys = state.dictionary.clone();
     let keys = keys
@@ -88,15 +108,20 @@ pub(crate) fn open(
     }
     state.seal_buried()?;
     let next_block = state.next_block;
-    state.retention.advance(clock.now(), next_block);
+    state.retention.advance(clock, next_block);
     state.retention.change_rules(
         |source| keys.key(source).expect("numbers are dense"),
         next_block,
     );
     drop(keys);
-    recovery.needs_settling = !damaged.is_empty() || memory && state.pins.files() > 0;
+    state.release_idle_memory();
+    // Less memory than the store had before is too little for rows that it had in there.
+    let too_much = state.memory() as u64 > state.options.memory;
+    let losses = !recovery.losses.is_empty();
+    recovery.needs_settling =
+        losses || !damaged.is_empty() || memory && state.pins.files() > 0 || too_much;
     recovery.took_ns = clock.monotonic() - began;
-    let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, sequence, spares);
+    let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, (sequence, rows), spares);
     journal.damaged = damaged;
     let Found {
         files,
@@ -108,12 +133,49 @@ pub(crate) fn open(
         state,
         journal,
         catalog,
+        ledger,
         timekeeper,
         recovery,
         files,
         merging,
         copied,
     })
+}
+
+// ---- the ledger
+
+fn open_ledger(
+    disk: Arc<dyn Disk>,
+    store: u64,
+    state: &mut State,
+    recovery: &mut Recovery,
+) -> Result<Ledger, Error> {
+    let (ledger, found) = Ledger::open(disk, store)?;
+    let what = match found {
+        ledger::Found::Damaged(offset, what) => {
+            let aside = format!("{}{DAMAGED}", ledger::NAME);
+            recovery.set_aside.push((aside, what.clone()));
+            format!("offset {offset}: {what}; files that went missing before cannot be named")
+        }
+        ledger::Found::Missing if state.retention.has_ledger() => {
+            "it is missing; files that went missing before cannot be named".to_string()
+        }
+        ledger::Found::Missing | ledger::Found::Torn | ledger::Found::Whole => return Ok(ledger),
+    };
+    recovery.losses.push(unknown_loss(ledger::NAME, what));
+    Ok(ledger)
+}
+
+/// A loss of an unknown number of rows at unknown times.
+fn unknown_loss(file: impl Into<String>, what: String) -> Loss {
+    Loss {
+        file: file.into(),
+        what,
+        rows: None,
+        at_most: false,
+        times: None,
+        found_at: 0,
+    }
 }
 
 // ---- the catalog
@@ -157,7 +219,7 @@ fn read_catalog(
         let result = frame.and_then(|frame| {
             lose_sources(state, frame.first_source);
             state.layouts.lose(frame.first_layout);
-            add_frame(state, &frame).map_err(|Short| "a frame is malformed".to_string())
+            add_frame(state, &frame)
         });
         if let Err(what) = result {
             recovery
@@ -172,17 +234,30 @@ fn read_catalog(
     Ok(open)
 }
 
-fn add_frame(state: &mut State, frame: &catalog::Frame) -> Result<(), Short> {
+fn add_frame(state: &mut State, frame: &catalog::Frame) -> Result<(), String> {
+    let malformed = |Short| "a frame is malformed".to_string();
     let mut names = Cursor(&frame.names);
     for _ in 0..frame.sources {
-        let key = get_key(&mut names)?;
-        add_source(state, &key);
+        let key = get_key(&mut names).map_err(malformed)?;
+        add_source(state, &key)?;
     }
     let mut layouts = Cursor(&frame.layouts);
     for _ in 0..frame.new_layouts {
-        get_layout(&mut layouts, &mut state.layouts)?;
+        let before = state.layouts.len();
+        get_layout(&mut layouts, &mut state.layouts).map_err(malformed)?;
+        if state.layouts.len() == before {
+            return Err("a frame repeats a layout".to_string());
+        }
     }
-    let mut links = Cursor(&frame.links);
+    if !names.is_empty() || !layouts.is_empty() {
+        return Err(malformed(Short));
+    }
+    add_links(state, &frame.links).map_err(malformed)?;
+    state.retention.recall_news(&frame.dead).map_err(malformed)
+}
+
+fn add_links(state: &mut State, links: &[u8]) -> Result<(), Short> {
+    let mut links = Cursor(links);
     while !links.is_empty() {
         let source = links.count(u32::MAX as usize)? as u32;
         let layout = links.count(state.layouts.len() - 1)? as u32;
@@ -196,29 +271,44 @@ fn add_frame(state: &mut State, frame: &catalog::Frame) -> Result<(), Short> {
             .is_none_or(|layout| layout.is_lost());
         state.relink(source, if lost { 0 } else { layout });
     }
-    state.retention.recall(&frame.dead)
+    Ok(())
 }
 
-fn add_source(state: &mut State, key: &SourceKey) {
+/// Adds a source under the next number. A key that has a number already would move all that follow.
+fn add_source(state: &mut State, key: &SourceKey) -> Result<(), String> {
     let dictionary = state.dictionary.clone();
-    let (_, new) = dictionary
+    let (number, new) = dictionary
         .write()
         .expect("no panic while the dictionary is locked")
         .intern(&mut state.names, key);
-    if new {
-        state.buffers.add_source();
-        state
-            .retention
-            .add_source(key.level_id().is_some(), || key.clone());
+    if !new {
+        return Err(format!(
+            "{key} is registered twice, first as source {number}"
+        ));
     }
+    state.buffers.add_source();
+    state
+        .retention
+        .add_source(key.level_id().is_some(), || key.clone());
+    Ok(())
 }
 
 /// Gives sources up to a number a name that tells that theirs is lost.
 fn lose_sources(state: &mut State, up_to: u32) {
     for number in state.buffers.sources() as u32..up_to {
-        let key = SourceKey::new(LOST, [("number", number.to_string())]).expect("a good name");
-        add_source(state, &key);
+        let key = lost_key(number);
+        // Somebody may have sent the name: then it is another that nobody has.
+        if add_source(state, &key).is_err() {
+            let tags = [("number", number.to_string()), ("of", "this".to_string())];
+            let key = SourceKey::new(LOST, tags).expect("a good name");
+            let _ = add_source(state, &key);
+        }
     }
+}
+
+/// The key under which a source stands whose name is lost.
+fn lost_key(number: u32) -> SourceKey {
+    SourceKey::new(LOST, [("number", number.to_string())]).expect("a good name")
 }
 
 // ---- segments
@@ -236,6 +326,8 @@ struct Found {
     copied: HashSet<(u64, u64)>,
     /// Segments that were being written.
     resumed: Vec<Resumed>,
+    /// Segments that were set aside at this start.
+    aside: Vec<u64>,
 }
 
 impl Found {
@@ -248,6 +340,7 @@ impl Found {
             victims: BTreeMap::new(),
             copied: HashSet::new(),
             resumed: Vec::new(),
+            aside: Vec::new(),
         }
     }
 
@@ -279,6 +372,7 @@ impl Found {
                 Err(error @ Error::Damage { .. }) => {
                     self.volume.turn(number, slot, SlotState::Damaged)?;
                     self.volume.sync()?;
+                    self.aside.push(number);
                     recovery.damaged_segments += 1;
                     recovery
                         .set_aside
@@ -289,6 +383,46 @@ impl Found {
         }
         recovery.segments = sealed.len() as u64;
         self.count(state, recovery, sealed, open)
+    }
+
+    /// Compares the segments with those in the ledger: one that is missing or was set aside is a loss, one
+    /// that is new is listed from now on.
+    fn compare(
+        &self,
+        ledger: &mut Ledger,
+        state: &State,
+        recovery: &mut Recovery,
+    ) -> Result<(), Error> {
+        let slots: BTreeMap<u64, SlotState> = self.volume.list()?.into_iter().collect();
+        let listed = ledger.contents().segments.clone();
+        for &number in self
+            .aside
+            .iter()
+            .filter(|number| !listed.contains_key(number))
+        {
+            let (name, what) = (self.volume.name(number), ASIDE.to_string());
+            recovery.losses.push(unknown_loss(name, what));
+        }
+        for (number, note) in listed {
+            let what = match slots.get(&number) {
+                None | Some(SlotState::Open(0)) => "the segment is missing",
+                Some(SlotState::Damaged) => ASIDE,
+                Some(_) => continue,
+            };
+            ledger.note_gone(number);
+            recovery.losses.push(Loss {
+                rows: Some(note.rows),
+                times: Some((note.first, note.last)),
+                ..unknown_loss(self.volume.name(number), what.to_string())
+            });
+        }
+        for segment in state.sealed.values() {
+            ledger.note_segment(segment.trailer.number, segment.note());
+        }
+        for resumed in &self.resumed {
+            ledger.note_segment(resumed.segment.number, note_of(&resumed.entries));
+        }
+        Ok(())
     }
 
     /// The blocks in a segment's chapters: the latest chapter knows where the one before ends.
@@ -341,7 +475,7 @@ impl Found {
             let merging = self.merging.contains(&segment.trailer.number);
             let mut survey = Survey::new(segment.trailer.number);
             state.next_block = state.next_block.max(segment.trailer.last_block + 1);
-            state.retention.recall_time(segment.trailer.born);
+            state.retention.recall_born(segment.trailer.born);
             for page in segment.blocks() {
                 match page {
                     Ok(entries) => {
@@ -360,16 +494,18 @@ impl Found {
                         }
                     }
                     // What the page holds is not read, and neither dropped nor merged.
-                    Err(error @ Error::Damage { .. }) => recovery
-                        .set_aside
-                        .push((segment.name().to_string(), error.to_string())),
+                    Err(error @ Error::Damage { .. }) => {
+                        let name = segment.name().to_string();
+                        recovery.losses.push(loss_of_page(&segment, &error));
+                        recovery.set_aside.push((name, error.to_string()));
+                    }
                     Err(error) => return Err(error),
                 }
             }
             all.push((segment, survey));
         }
         for resumed in &open {
-            state.retention.recall_time(resumed.born);
+            state.retention.recall_born(resumed.born);
             for entry in &resumed.entries {
                 state.retention.found(entry);
                 state.next_block = state.next_block.max(entry.number + 1);
@@ -435,6 +571,27 @@ impl Found {
     }
 }
 
+/// The loss of a page of a segment's index, which says neither how many blocks it lists nor of when.
+pub(crate) fn loss_of_page(segment: &Segment, error: &Error) -> Loss {
+    let span = segment.trailer.span;
+    Loss {
+        times: Some((span.start, span.end)),
+        rows: Some(segment.trailer.rows),
+        at_most: true,
+        ..unknown_loss(segment.name(), error.to_string())
+    }
+}
+
+/// What the ledger says of a segment that is being written.
+pub(crate) fn note_of(entries: &[Entry]) -> SegmentNote {
+    SegmentNote {
+        blocks: entries.len() as u64,
+        rows: entries.iter().map(|entry| u64::from(entry.rows)).sum(),
+        first: entries.iter().map(|entry| entry.first).min().unwrap_or(0),
+        last: entries.iter().map(|entry| entry.last).max().unwrap_or(0),
+    }
+}
+
 // ---- the journal
 
 /// What replaying has come to.
@@ -448,17 +605,37 @@ struct Replay<'a> {
     /// The sequence of the next record.
     sequence: u64,
     /// Blocks that sealed segments hold.
-    sealed_blocks: HashSet<u64>,
+    sealed_blocks: RoaringTreemap,
     /// Of blocks that were gathered, by source: the numbers of the first and of the last.
     gathered: HashMap<u32, Vec<(u64, u64)>>,
     /// The layouts that sources have according to the catalog.
     linked: Vec<u32>,
     /// Sources whose rows are buffered; the others' wait for the next block to begin.
     follows: Vec<bool>,
-    /// Rows of the sources whose blocks were replayed, as far as they are on disk.
-    rows: HashMap<u32, u64>,
+    /// Rows of the sources whose blocks were replayed, as far as they are on disk, and one more; 0 of
+    /// others.
+    recounted: Counts,
     /// Segments that were being written; they go on when all their sources are known.
     resumed: Vec<Resumed>,
+    /// The files that the ledger lists, and the lowest that may be needed.
+    listed: BTreeMap<u32, JournalFile>,
+    lowest: u32,
+    missing: Missing,
+    /// Rows of the file at hand that need records which are missing.
+    unreadable: u64,
+    /// Rows in all records, ever.
+    rows: u64,
+    /// Sources whose open blocks have a layout that is lost, and how many rows those have.
+    without_layout: HashMap<u32, u64>,
+}
+
+/// A file of the journal.
+enum Source {
+    Reader(FileReader),
+    /// Nothing was written to it.
+    Blank,
+    /// It was written to, and nothing of it can be read.
+    Lost(String),
 }
 
 impl<'a> Replay<'a> {
@@ -468,7 +645,10 @@ impl<'a> Replay<'a> {
         state: State,
         recovery: Recovery,
         resumed: Vec<Resumed>,
+        ledger: &Ledger,
     ) -> Replay<'a> {
+        let listed = ledger.contents().journal.clone();
+        let lowest = ledger.contents().lowest;
         let linked = (0..state.buffers.sources() as u32)
             .map(|source| state.buffers.line(source).layout)
             .collect();
@@ -480,42 +660,66 @@ impl<'a> Replay<'a> {
             spares: Vec::new(),
             damaged: Vec::new(),
             sequence: 1,
-            sealed_blocks: HashSet::new(),
+            sealed_blocks: RoaringTreemap::new(),
             gathered: HashMap::new(),
             linked,
             follows: Vec::new(),
-            rows: HashMap::new(),
+            recounted: Counts::default(),
             resumed,
+            rows: listed.values().map(|file| file.rows).max().unwrap_or(0),
+            listed,
+            lowest,
+            missing: Missing::default(),
+            unreadable: 0,
+            without_layout: HashMap::new(),
         }
     }
 
     fn run(&mut self) -> Result<(), Error> {
         let numbers = self.find_files()?;
-        let mut readers = Vec::new();
+        let listed = self.listed.first_key_value().map(|(_, file)| *file);
+        let mut first = listed.map(|file| file.sequence);
         for &number in &numbers {
-            readers.push((number, self.open_file(number)?));
+            let read = self.first_sequence(number)?;
+            first = first.into_iter().chain(read).min();
         }
-        let first = readers
-            .iter()
-            .find_map(|(_, reader)| reader.as_ref().map(|reader| reader.sequence));
         self.note_sealed_blocks(first.unwrap_or(u64::MAX))?;
-        // Blocks that are begun anew belong to files after all that there are.
+        // Blocks that are begun anew belong to files after all that there are, or were.
         let last = numbers.last().copied();
-        self.state.pins = Pins::new(numbers.first().copied().unwrap_or(1));
+        self.state.pins = Pins::new(numbers.first().copied().unwrap_or(self.lowest.max(1)));
         self.sequence = first.unwrap_or_else(|| self.sequence_of_segments());
         self.state.sequence = self.sequence;
-        for (number, reader) in readers {
+        self.missing.start(
+            listed
+                .filter(|file| Some(file.sequence) == first)
+                .map(|file| file.rows),
+        );
+        for &number in &numbers {
+            // One at a time: the journal may be larger than the memory.
+            let source = self.open_file(number)?;
+            self.miss_files(number);
             self.state.pins.advance(number);
-            match reader {
-                Some(reader) => self.replay_file(number, reader)?,
-                None => self.state.pins.grow(number, files::FILE_HEADER_BYTES),
+            self.listed.remove(&number);
+            match source {
+                Source::Reader(reader) => self.replay_file(number, reader)?,
+                Source::Blank => self.state.pins.grow(number, files::FILE_HEADER_BYTES),
+                Source::Lost(why) => {
+                    self.state.pins.grow(number, files::FILE_HEADER_BYTES);
+                    self.lose_the_thread(number, why)?;
+                }
             }
         }
-        if let Some(last) = last {
-            self.state.pins.advance(last + 1);
+        let end = self.listed.last_key_value().map(|(number, _)| *number);
+        if let Some(end) = end.max(last) {
+            self.miss_files(end + 1);
+            self.state.pins.advance(end + 1);
         }
+        self.count_losses()?;
         self.lose_unnamed();
-        for (source, rows) in self.rows.drain() {
+        for source in 0..self.state.buffers.sources() as u32 {
+            let Some(rows) = self.recounted.get(source).checked_sub(1) else {
+                continue;
+            };
             let buffered = u64::from(self.state.buffers.line(source).rows);
             // A file that had been let go came back, and what a ring had let go of with it: it is no
             // beginning for the rows that are to come.
@@ -527,6 +731,66 @@ impl<'a> Replay<'a> {
         let resumed = std::mem::take(&mut self.resumed);
         self.state.resume(resumed);
         self.widen()
+    }
+
+    /// Files that the ledger lists before a number are missing.
+    fn miss_files(&mut self, before: u32) {
+        let rest = self.listed.split_off(&before);
+        let gone = std::mem::replace(&mut self.listed, rest);
+        let (Some((&first, file)), Some((&last, _))) =
+            (gone.first_key_value(), gone.last_key_value())
+        else {
+            return;
+        };
+        let what = match last - first {
+            0 => "the journal file is missing".to_string(),
+            _ => format!("the journal files up to {} are missing", files::name(last)),
+        };
+        self.missing.gap(files::name(first), what, file.sequence);
+    }
+
+    /// What is missing is a loss, unless segments have it.
+    fn count_losses(&mut self) -> Result<(), Error> {
+        let mut lost = std::mem::take(&mut self.missing);
+        self.rows = self.rows.max(lost.rows().unwrap_or(0));
+        let unread: u64 = self.without_layout.values().sum();
+        if unread > 0 {
+            self.recovery.losses.push(Loss {
+                rows: Some(unread),
+                ..unknown_loss(
+                    catalog::NAME,
+                    "layouts of rows in the journal are lost".to_string(),
+                )
+            });
+        }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let sources = self.state.buffers.sources() as u32;
+        lost.end(sources, |source| self.ordinal(source));
+        let mut entries = Vec::new();
+        for resumed in &self.resumed {
+            entries.extend(resumed.entries.iter().copied());
+        }
+        for segment in self.state.sealed.clone().values() {
+            if segment.trailer.sequence >= lost.first() {
+                // Damage to a page was noted before.
+                segment
+                    .blocks()
+                    .flatten()
+                    .for_each(|page| entries.extend(page));
+            }
+        }
+        let (losses, found) = lost.settle(entries.iter(), 0);
+        self.recovery.losses.extend(losses);
+        self.recovery.rows_skipped += found;
+        Ok(())
+    }
+
+    /// The ordinal of the last row of a source that was replayed, if any was.
+    fn ordinal(&self, source: u32) -> Option<u64> {
+        let buffered = u64::from(self.state.buffers.line(source).rows);
+        (self.recounted.get(source) != 0).then(|| self.state.retention.rows(source) + buffered)
     }
 
     /// Blocks that were replayed may have older layouts than the source has got since.
@@ -557,8 +821,8 @@ impl<'a> Replay<'a> {
             .unwrap_or(1)
     }
 
-    /// The numbers of the journal's files, without gaps up to the last; files before a gap were let
-    /// go, and only their names came back.
+    /// The numbers of the journal's files. Those below the lowest that may be needed were let go, and only
+    /// their names came back after a power cut.
     fn find_files(&mut self) -> Result<Vec<u32>, Error> {
         // Seen is not durable: a process that was killed may have created files without syncing.
         self.disk
@@ -573,11 +837,8 @@ impl<'a> Replay<'a> {
             .filter_map(|name| files::number(name))
             .collect();
         numbers.sort_unstable();
-        let gap = numbers
-            .windows(2)
-            .rposition(|pair| pair[1] != pair[0] + 1)
-            .map_or(0, |at| at + 1);
-        for number in numbers.drain(..gap) {
+        let needed = numbers.partition_point(|&number| number < self.lowest);
+        for number in numbers.drain(..needed) {
             self.remove(&files::name(number))?;
         }
         for spare in names.iter().filter(|name| name.starts_with(SPARE_PREFIX)) {
@@ -592,28 +853,56 @@ impl<'a> Replay<'a> {
             .map_err(io_error(|| format!("removing {name}")))
     }
 
-    fn open_file(&mut self, number: u32) -> Result<Option<FileReader>, Error> {
+    /// Returns the sequence of the first record of a file, if the file has a header of this store.
+    fn first_sequence(&self, number: u32) -> Result<Option<u64>, Error> {
         let name = files::name(number);
+        let context = || format!("reading {name}");
+        let file = self
+            .disk
+            .open(&name)
+            .map_err(io_error(|| format!("opening {name}")))?;
+        let len = file.len().map_err(io_error(context))?;
+        let mut bytes = vec![0; len.min(files::FILE_HEADER_BYTES) as usize];
+        file.read_at(0, &mut bytes).map_err(io_error(context))?;
+        let header = FileHeader::decode(&bytes)
+            .filter(|header| header.number == number && header.store == self.store);
+        Ok(header.map(|header| header.first_sequence))
+    }
+
+    fn open_file(&mut self, number: u32) -> Result<Source, Error> {
+        let name = files::name(number);
+        let context = || format!("reading {name}");
         let file = self
             .disk
             .open(&name)
             .map_err(io_error(|| format!("opening {name}")))?;
         file.sync()
             .map_err(io_error(|| format!("syncing {name}")))?;
-        let reader = FileReader::open(&*file, number, self.store)
-            .map_err(io_error(|| format!("reading {name}")))?;
+        let len = file.len().map_err(io_error(context))?;
+        let mut bytes = vec![0; len as usize];
+        file.read_at(0, &mut bytes).map_err(io_error(context))?;
         self.recovery.journal_files += 1;
-        if reader.is_none() {
-            let len = file.len().map_err(io_error(|| format!("reading {name}")))?;
-            let mut bytes = vec![0; len as usize];
-            file.read_at(0, &mut bytes)
-                .map_err(io_error(|| format!("reading {name}")))?;
+        let bytes = match FileReader::new(bytes, number, self.store) {
+            Ok(reader) => return Ok(Source::Reader(reader)),
+            Err(bytes) => bytes,
+        };
+        let Some(listed) = self.listed.get(&number) else {
             // A file whose header never reached the disk holds nothing that was acknowledged.
-            if !files::never_begun(&bytes, number) {
-                self.set_aside(number, "its header is damaged".to_string());
-            }
+            return Ok(match files::never_begun(&bytes, number) {
+                true => Source::Blank,
+                false => Source::Lost("its header is damaged".to_string()),
+            });
+        };
+        // The records may be whole.
+        let reader = FileReader::without_header(bytes, number, listed.sequence);
+        if reader.is_readable() {
+            self.set_aside(
+                number,
+                "its header is damaged; its records are read".to_string(),
+            );
+            return Ok(Source::Reader(reader));
         }
-        Ok(reader)
+        Ok(Source::Lost("nothing of it can be read".to_string()))
     }
 
     fn set_aside(&mut self, number: u32, why: String) {
@@ -664,7 +953,7 @@ impl<'a> Replay<'a> {
 
     fn is_sealed(&self, source: u32, block: u64) -> bool {
         let within = |&(since, number): &(u64, u64)| (since..=number).contains(&block);
-        self.sealed_blocks.contains(&block)
+        self.sealed_blocks.contains(block)
             || self
                 .gathered
                 .get(&source)
@@ -673,7 +962,7 @@ impl<'a> Replay<'a> {
 
     fn replay_file(&mut self, number: u32, mut reader: FileReader) -> Result<(), Error> {
         if reader.sequence != self.sequence {
-            // The file before ended early; this one is whole.
+            // The file before is missing, or it ended early; this one is whole.
             let before = number.wrapping_sub(1);
             let why = format!(
                 "records {} to {} are missing",
@@ -685,17 +974,18 @@ impl<'a> Replay<'a> {
         loop {
             // A segment that is closed from here on says that it may have blocks of these records.
             self.state.sequence = reader.sequence;
-            while let Some((at, body)) = reader.next_body() {
+            while let Some((at, record)) = reader.next_record() {
                 self.state.sequence += 1;
-                let record = Record::decode(body);
-                if record
-                    .and_then(|record| self.replay_record(&record))
-                    .is_err()
-                {
-                    self.lose_the_thread(
-                        number,
-                        format!("the record at offset {at} is malformed"),
-                    )?;
+                self.sequence = reader.sequence;
+                let why = || format!("the record at offset {at} is malformed");
+                match record.map(|record| self.replay_record(&record)) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(Short)) => self.lose_context(number, why())?,
+                    Err(Short) => {
+                        let file = files::name(number);
+                        self.missing.gap(file, why(), reader.sequence - 1);
+                        self.lose_context(number, why())?;
+                    }
                 }
             }
             let Some(later) = reader.later_record() else {
@@ -705,6 +995,7 @@ impl<'a> Replay<'a> {
             reader.skip_to(later);
             self.lose_the_thread(number, format!("bytes {from} to {later} are damaged"))?;
         }
+        self.keep_unreadable(number);
         self.sequence = reader.sequence;
         self.recovery.torn_bytes = reader.torn_bytes();
         self.recovery.journal_bytes += reader.at();
@@ -712,15 +1003,47 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
+    /// A file with rows that cannot be read without missing records is kept: they can be read when the
+    /// missing file is put back.
+    fn keep_unreadable(&mut self, number: u32) {
+        let unreadable = std::mem::take(&mut self.unreadable);
+        if unreadable > 0 && !self.damaged.contains(&number) {
+            let why = format!("{unreadable} rows in it need records that are missing");
+            self.set_aside(number, why);
+        }
+    }
+
     /// Records are missing: what was buffered is sealed as it is, and rows count again from the
     /// next block of their source on.
     fn lose_the_thread(&mut self, damaged: u32, why: String) -> Result<(), Error> {
-        self.set_aside(damaged, why);
+        let file = files::name(damaged);
+        self.missing.gap(file, why.clone(), self.sequence);
+        self.lose_context(damaged, why)
+    }
+
+    /// Rows that follow cannot be set in relation to what was before.
+    fn lose_context(&mut self, damaged: u32, why: String) -> Result<(), Error> {
+        if self.disk.open(&files::name(damaged)).is_ok() {
+            self.set_aside(damaged, why);
+        }
         self.follows.fill(false);
         self.state.seal_all()
     }
 
     fn replay_record(&mut self, record: &Record) -> Result<(), Short> {
+        self.missing.record(record.rows_before, record.rows);
+        let mut done = 0;
+        let result = self.replay_streams(record, &mut done);
+        if result.is_err() {
+            let (number, left) = (self.state.pins.current(), record.rows - done);
+            let what = format!("record {} is malformed", self.sequence - 1);
+            let name = files::name(number);
+            self.missing.malformed(name, what, self.sequence - 1, left);
+        }
+        result
+    }
+
+    fn replay_streams(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
         let [names, layouts, widths, sources, starts, codes, payload] =
             record.streams.each_ref().map(|stream| Cursor(stream));
         self.replay_names(record, names)?;
@@ -735,7 +1058,7 @@ impl<'a> Replay<'a> {
             next_source: 0,
             next_block: 0,
         }
-        .replay(record.rows, self)
+        .replay(record.rows, self, done)
     }
 
     fn replay_names(&mut self, record: &Record, mut names: Cursor<'_>) -> Result<(), Short> {
@@ -748,10 +1071,10 @@ impl<'a> Replay<'a> {
         for number in record.first_source..record.first_source.saturating_add(record.new_sources) {
             let key = get_key(&mut names)?;
             if number >= self.state.buffers.sources() as u64 {
-                add_source(&mut self.state, &key);
+                add_source(&mut self.state, &key).map_err(|_| Short)?;
             }
         }
-        Ok(())
+        names.is_empty().then_some(()).ok_or(Short)
     }
 
     fn replay_layouts(&mut self, record: &Record, mut layouts: Cursor<'_>) -> Result<(), Short> {
@@ -764,7 +1087,7 @@ impl<'a> Replay<'a> {
             // Known ones are found again under their number.
             get_layout(&mut layouts, &mut self.state.layouts)?;
         }
-        Ok(())
+        layouts.is_empty().then_some(()).ok_or(Short)
     }
 
     /// Segments may know of more sources than the catalog and the journal, if those are damaged.
@@ -812,7 +1135,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn replay(mut self, rows: u64, replay: &mut Replay<'_>) -> Result<(), Short> {
+    fn replay(mut self, rows: u64, replay: &mut Replay<'_>, done: &mut u64) -> Result<(), Short> {
         let mut left = 0;
         let mut columns = 0;
         for _ in 0..rows {
@@ -822,8 +1145,17 @@ impl Rows<'_> {
             }
             left = left.checked_sub(1).ok_or(Short)?;
             self.replay_row(columns, replay)?;
+            *done += 1;
         }
-        Ok(())
+        let streams = [
+            &self.widths,
+            &self.sources,
+            &self.starts,
+            &self.codes,
+            &self.payload,
+        ];
+        let at_end = left == 0 && streams.iter().all(|stream| stream.is_empty());
+        at_end.then_some(()).ok_or(Short)
     }
 
     fn replay_row(&mut self, columns: usize, replay: &mut Replay<'_>) -> Result<(), Short> {
@@ -865,7 +1197,7 @@ impl Rows<'_> {
                 .map_err(|_| Short)?;
         }
         if !follows {
-            replay.recovery.rows_skipped += 1;
+            replay.pass_row(source);
             return Ok(());
         }
         let state = &mut replay.state;
@@ -898,6 +1230,8 @@ impl Replay<'_> {
         before: u64,
     ) -> Result<bool, Error> {
         let sealed = self.is_sealed(source, block);
+        let replayed = self.ordinal(source);
+        self.missing.begin(source, before, replayed, sealed);
         let state = &mut self.state;
         // The block before was sealed at this point, into a segment that is lost.
         state.seal(source)?;
@@ -909,6 +1243,15 @@ impl Replay<'_> {
             .is_none_or(|layout| layout.is_lost());
         let follows = !lost && !sealed;
         self.follows[source as usize] = follows;
+        match lost && !sealed {
+            true => drop(self.without_layout.entry(source).or_default()),
+            // The rows of an earlier block stay counted, under no source.
+            false => {
+                if let Some(rows) = self.without_layout.remove(&source) {
+                    *self.without_layout.entry(NO_SOURCE).or_default() += rows;
+                }
+            }
+        }
         if follows {
             if state.buffers.line(source).layout != layout {
                 state.relink(source, layout);
@@ -920,9 +1263,22 @@ impl Replay<'_> {
             line.journal_file = file;
             // Of a source's blocks, a later one may be on disk already.
             let rows = state.retention.recount(source, before);
-            self.rows.entry(source).or_insert(rows);
+            let first = self.recounted.of(source);
+            if *first == 0 {
+                *first = rows + 1;
+            }
         }
         Ok(follows)
+    }
+
+    /// A row whose block is not buffered: a segment has it, or it is lost.
+    fn pass_row(&mut self, source: u32) {
+        let rows = self.without_layout.get_mut(&source);
+        match rows {
+            Some(rows) => *rows += 1,
+            None if self.missing.pass(source) => self.recovery.rows_skipped += 1,
+            None => self.unreadable += 1,
+        }
     }
 }
 
@@ -938,12 +1294,12 @@ mod tests {
     use seiner_platform::sim::{SimClock, SimDisk};
 
     /// The rows replayed, and the places set aside, of a journal of one record, which registers a
-    /// source and a layout with one text, and has what is staged besides.
+    /// source and a layout with one text, and has what is staged besides. A check must say the same.
     fn replay(stage: impl FnOnce(&mut Staging)) -> (u64, usize) {
         let disk = SimDisk::new(1);
         let store = Catalog::create(&disk, 7).unwrap().store;
         let disk: Arc<dyn Disk> = Arc::new(disk);
-        let mut journal = JournalWriter::new(disk.clone(), store, 64 << 10, 1, Vec::new());
+        let mut journal = JournalWriter::new(disk.clone(), store, 64 << 10, (1, 0), Vec::new());
         let staging = &mut journal.staging;
         let tags = [(&b"tag"[..], &b"value"[..])];
         put_key((b"m", tags.into_iter()), &mut staging.names);
@@ -954,8 +1310,14 @@ mod tests {
         stage(staging);
         journal.write(1).unwrap();
         journal.sync().unwrap();
+        let report = crate::check(&*disk, &mut |_, _| {}).unwrap();
         let engine = Engine::open(disk, Arc::new(SimClock::new(0)), Options::default()).unwrap();
         let recovery = engine.recovery();
+        assert_eq!(
+            report.is_sound(),
+            recovery.set_aside.is_empty(),
+            "{report:?}"
+        );
         (recovery.rows_replayed, recovery.set_aside.len())
     }
 
@@ -978,6 +1340,46 @@ mod tests {
             staging.payload.extend(bytes.to_le_bytes());
             staging.payload.extend(vec![b'x'; bytes.into()]);
         }
+    }
+
+    #[test]
+    fn a_name_that_the_catalog_has_twice_moves_no_other() {
+        let disk = SimDisk::new(1);
+        let mut catalog = Catalog::create(&disk, 7).unwrap();
+        let mut frame = catalog::Frame::default();
+        for name in [&b"a"[..], b"b", b"a", b"c"] {
+            put_key((name, [].into_iter()), &mut frame.names);
+            frame.sources += 1;
+        }
+        frame.first_layout = 1;
+        catalog.add(&frame).unwrap();
+        let mut frame = catalog::Frame {
+            first_source: 4,
+            first_layout: 1,
+            sources: 1,
+            ..catalog::Frame::default()
+        };
+        put_key((b"d", [].into_iter()), &mut frame.names);
+        catalog.add(&frame).unwrap();
+        let report = crate::check(&disk, &mut |_, _| {}).unwrap();
+        assert_eq!(report.damaged, 1, "{report:?}");
+        let clock = Arc::new(SimClock::new(0));
+        let engine = Engine::open(Arc::new(disk), clock, Options::default()).unwrap();
+        assert_eq!(engine.recovery().set_aside.len(), 1);
+        let name = |id| engine.source_key(seiner_model::SourceId(id)).unwrap();
+        let names: Vec<String> = (0..5)
+            .map(|id| name(id).measurement().to_string())
+            .collect();
+        assert_eq!(names, ["a", "b", LOST, LOST, "d"]);
+    }
+
+    #[test]
+    fn a_record_with_bytes_behind_its_rows_is_damage() {
+        let (rows, damaged) = replay(|staging| {
+            texts(staging, 0, 0, 3, 5);
+            staging.payload.push(0);
+        });
+        assert_eq!((rows, damaged), (3, 1));
     }
 
     #[test]

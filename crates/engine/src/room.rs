@@ -8,6 +8,7 @@
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, Relief, io_error};
 use crate::journal::DAMAGED;
+use crate::ledger;
 use crate::options::{Durability, Options};
 use crate::retention::class::{Class, WhenFull};
 use crate::segment::open::{Horizon, OpenSegment};
@@ -16,6 +17,7 @@ use crate::segment::tally::{Share, Tally};
 use crate::segment::{ALIGNMENT, Entry};
 use crate::state::State;
 use crate::status::ClassStatus;
+use crate::trouble::Path;
 use seiner_merge::{Fill, Throttle};
 use seiner_platform::Disk;
 use std::collections::BTreeMap;
@@ -30,7 +32,7 @@ const BLOCK_HEAD: u64 = 96;
 const JOURNAL_FILES: u64 = 4;
 /// Writers are slowed from here on, and wait a second for every [`THROTTLE_BYTES`] when the store is
 /// full: the papers' Ul, further up than theirs for merging begins at 0.95.
-const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
+pub const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
 const THROTTLE_BYTES: f64 = (1 << 20) as f64;
 /// Merging begins at this part of what writers may take at the latest: before they are slowed.
 const LATEST_UM: f64 = 0.975;
@@ -87,8 +89,9 @@ pub fn ageing_room(options: &Options) -> u64 {
     }
 }
 
-/// Files besides segments of which the last unit may be next to empty: the journal's, the catalogs, the clock.
-const OTHER_FILES: u64 = 24;
+/// Files besides segments of which the last unit may be next to empty: the journal's, the catalogs, the clock,
+/// the rules.
+const OTHER_FILES: u64 = 26;
 
 /// What those leave empty where the disk gives out more than pages.
 fn unit_room(unit: u64) -> u64 {
@@ -107,7 +110,7 @@ pub fn thrifty_segment(options: &Options, unit: u64) -> u64 {
 /// would be too many for, and as many again to be dead.
 pub fn least_budget(options: &Options, unit: u64) -> u64 {
     let levels = ageing_room(options);
-    let others = SUNDRY + unit_room(unit) + journal_room(options);
+    let others = SUNDRY + unit_room(unit) + journal_room(options) + ledger::LEAST_ROOM;
     others + merge_room(options) + levels + 8 * options.segment_bytes
 }
 
@@ -142,16 +145,49 @@ impl State {
 
     /// What the store takes, everything counted before it is there.
     pub fn used(&self) -> u64 {
+        SUNDRY + unit_room(self.unit) + self.journal_charge() + self.file_bytes()
+    }
+
+    /// Bytes of the files that are counted as they are: catalogs, and segments with the room that is
+    /// reserved for those being written.
+    fn file_bytes(&self) -> u64 {
         let open = self.open.iter();
         let open = open.map(|open| on_disk(open.reserved.max(open.len()), self.unit));
-        SUNDRY
-            + unit_room(self.unit)
-            + self.journal_charge()
-            + self.catalog_bytes
+        self.catalog_bytes
+            + self.ledger_bytes
             + self.sealed_bytes
             + self.graveyard_bytes
             + self.aside_bytes
             + open.sum::<u64>()
+    }
+
+    /// The part of [`State::used`] that lies in files, with the room that they were given ahead. The rest is allotted to the journal, which is
+    /// counted at its bound, and to small files.
+    pub fn used_by_files(&self) -> u64 {
+        // A journal file is given its room as it is begun.
+        let given = self.pins.files() as u64 * self.options.journal_file_bytes();
+        self.file_bytes() + given.max(self.pins.bytes()).min(self.journal_charge())
+    }
+
+    /// Bytes of live blocks by class: of sealed segments as found and foretold, and in segments that are
+    /// being written.
+    pub fn live_on_disk(&self) -> Vec<u64> {
+        let mut live = vec![0; self.retention.classes().len()];
+        let moment = self.retention.moment();
+        for tally in self.tallies.values() {
+            // The foretold deaths are not known by class.
+            let (mut left, mut found) = (tally.stat_at(&moment).live, tally.stat.live);
+            for share in &tally.shares {
+                let part = u128::from(left) * u128::from(share.live) / u128::from(found.max(1));
+                live[share.class as usize] += part as u64;
+                (left, found) = (left - part as u64, found.saturating_sub(share.live));
+            }
+        }
+        let open = self.open.iter().flat_map(OpenSegment::blocks);
+        for entry in open.filter(|entry| !self.retention.may_drop(entry)) {
+            live[self.retention.class_of(entry.source) as usize] += u64::from(entry.len);
+        }
+        live
     }
 
     /// What the journal may take before writers look again: a record may be longer than a file.
@@ -255,7 +291,7 @@ impl State {
 
     /// The classes and what they have.
     pub fn class_status(&self) -> Vec<ClassStatus> {
-        let live: BTreeMap<u8, u64> = self.live_by_class().into_iter().collect();
+        let live = self.live_on_disk();
         let sources = self.retention.sources_by_class();
         let classes = self.retention.classes().iter().enumerate();
         classes
@@ -263,7 +299,7 @@ impl State {
                 class: class.clone(),
                 step_ns: self.retention.rules().level(number as u8).map(|of| of.step),
                 sources: sources[number],
-                live: live.get(&(number as u8)).copied().unwrap_or(0),
+                live: live[number],
                 hidden_before: self.retention.hidden_before(number as u8),
             })
             .collect()
@@ -287,13 +323,12 @@ impl State {
 
     /// Segments serve.
     pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, Tally)>) {
-        // Readers keep the list that they began with.
-        let sealed = Arc::make_mut(&mut self.sealed);
         for (segment, tally) in segments {
             self.fence_bytes += segment.memory();
             self.sealed_bytes += segment.room(self.unit);
-            self.tallies.insert(tally.stat.number, tally);
-            sealed.insert(segment.trailer.number, segment);
+            self.put_tally(tally);
+            // Readers keep the list that they began with.
+            Arc::make_mut(&mut self.sealed).insert(segment.trailer.number, segment);
         }
     }
 
@@ -301,7 +336,8 @@ impl State {
     pub fn remove_sealed(&mut self, segment: &Segment) {
         let number = segment.trailer.number;
         Arc::make_mut(&mut self.sealed).remove(&number);
-        self.tallies.remove(&number);
+        let tally = self.tallies.remove(&number);
+        self.tally_bytes -= tally.map_or(0, |tally| tally.memory());
         self.fence_bytes -= segment.memory();
         let room = segment.room(self.unit);
         self.sealed_bytes -= room;
@@ -352,6 +388,7 @@ impl Engine {
         self.lock().counters.waited_ns += self.clock.monotonic() - began;
         if let Err(error) = &result {
             self.poison(error);
+            self.note_trouble(Path::Segments, &result);
         }
         result
     }
@@ -369,6 +406,9 @@ impl Engine {
             false => 0.0,
         };
         let room = used < limit;
+        if room {
+            state.troubles.note_room();
+        }
         (room, Duration::from_secs_f64(state.owed.min(1.0)))
     }
 
@@ -391,7 +431,7 @@ impl Engine {
             if more {
                 continue;
             }
-            if self.lock().is_crowded() || !self.shed(writing)? {
+            if self.lock().is_crowded() || !self.shed()? {
                 break;
             }
         }

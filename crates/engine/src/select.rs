@@ -7,7 +7,7 @@
 //! A damaged block or footer page takes nothing else with it: it is told as an error of its own,
 //! and what can be read follows.
 
-use crate::answer::{Bucket, Query, SeriesData, SeriesSummary, Step, number};
+use crate::answer::{Bucket, Query, SeriesData, SeriesSummary, Step, is_integer, number};
 use crate::block::{self, Block, present_rows};
 use crate::buffer::OpenBlock;
 use crate::buffer::row;
@@ -29,6 +29,9 @@ use std::sync::Arc;
 
 /// Footer pages that a query keeps at most: some megabytes.
 const PAGES_KEPT: usize = 1024;
+
+/// Asked between two blocks whether nobody wants the answer any more.
+pub type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The series of a query, source by source, field by field.
 pub struct Select<'a> {
@@ -70,6 +73,46 @@ impl Engine {
             step,
             ready: VecDeque::new(),
         })
+    }
+}
+
+impl Engine {
+    /// First and last time of the samples that a query selects, for people: of the query's first `sources`
+    /// sources with any field, which bounds the cost. Damaged blocks are left out.
+    pub fn time_range(&self, query: &Query, sources: usize) -> Option<Interval> {
+        let ids = self.sources(&query.selector);
+        let ids = ids.into_iter().take(sources).collect();
+        let reader = SourceReader {
+            fields: query.fields.clone(),
+            ..SourceReader::of(self, ids, query.interval)
+        };
+        let summaries = Aggregates {
+            reader,
+            step: Step::Whole,
+            ready: VecDeque::new(),
+        };
+        let buckets = summaries.flatten().flat_map(|summary| summary.buckets);
+        buckets
+            .map(|bucket| Interval::new(bucket.first.0, bucket.last.0))
+            .reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)))
+    }
+}
+
+impl Select<'_> {
+    /// The same, which ends early when `is_over` says so: without another item, or with
+    /// [`Error::Abandoned`].
+    pub fn until(mut self, is_over: IsOver) -> Self {
+        self.reader.is_over = Some(is_over);
+        self
+    }
+}
+
+impl Aggregates<'_> {
+    /// The same, which ends early when `is_over` says so: without another item, or with
+    /// [`Error::Abandoned`].
+    pub fn until(mut self, is_over: IsOver) -> Self {
+        self.reader.is_over = Some(is_over);
+        self
     }
 }
 
@@ -131,6 +174,7 @@ pub(crate) struct SourceReader<'a> {
     /// The footer pages read last, by the segment's number. Sources come in order, and so do their
     /// levels of each rank, so that each page is read once.
     pages: HashMap<(usize, u64), LastPage>,
+    is_over: Option<IsOver>,
 }
 
 /// Where a block's bytes are.
@@ -158,6 +202,7 @@ pub(crate) struct SourceView<'a> {
     pub open: Option<OpenBlock>,
     /// What could not be read.
     pub damage: RefCell<Vec<Error>>,
+    is_over: Option<IsOver>,
 }
 
 impl<'a> SourceReader<'a> {
@@ -182,10 +227,14 @@ impl<'a> SourceReader<'a> {
             fields: None,
             interval,
             pages: HashMap::new(),
+            is_over: None,
         }
     }
 
     fn next_source(&mut self) -> Option<Result<SourceView<'a>, Error>> {
+        if self.is_over.as_ref().is_some_and(|is_over| is_over()) {
+            return None;
+        }
         self.sources.next().map(|source| self.view(source))
     }
 
@@ -202,7 +251,7 @@ impl<'a> SourceReader<'a> {
     ) -> Result<SourceView<'a>, Error> {
         let (layout, open, blocks, sealed, veil, is_level) = {
             let mut state = self.engine.lock();
-            state.advance(self.engine.clock.now());
+            state.advance(&*self.engine.clock);
             let line = state.buffers.line(source.0);
             let layout = state
                 .layouts
@@ -286,6 +335,7 @@ impl<'a> SourceReader<'a> {
             blocks: older,
             open,
             damage: RefCell::new(damage),
+            is_over: self.is_over.clone(),
         })
     }
 }
@@ -358,6 +408,13 @@ impl SourceView<'_> {
             .collect())
     }
 
+    fn go_on(&self) -> Result<(), Error> {
+        match &self.is_over {
+            Some(is_over) if is_over() => Err(Error::Abandoned),
+            _ => Ok(()),
+        }
+    }
+
     pub fn wanted_columns(&self) -> impl Iterator<Item = usize> + '_ {
         self.wanted
             .iter()
@@ -383,10 +440,12 @@ impl SourceView<'_> {
     pub fn rows(&self, blocks: &[(Entry, Place)], open: bool) -> Result<Rows, Error> {
         let mut runs = Vec::with_capacity(blocks.len() + 1);
         for (entry, place) in blocks {
-            runs.extend(note(
-                &mut self.damage.borrow_mut(),
-                self.read(entry, place),
-            )?);
+            self.go_on()?;
+            let read = self.read(entry, place);
+            if let Err(error) = &read {
+                self.engine.note_block(error, entry);
+            }
+            runs.extend(note(&mut self.damage.borrow_mut(), read)?);
         }
         if let Some(open) = self.open.as_ref().filter(|_| open) {
             runs.push(self.decode_open(open));
@@ -480,6 +539,7 @@ impl SourceView<'_> {
     pub fn summaries(&self, step: Step, levels: &[LevelRows]) -> Result<Vec<SeriesSummary>, Error> {
         let mut buckets: Vec<Vec<Bucket>> = vec![Vec::new(); self.layout.columns()];
         for cluster in self.clusters() {
+            self.go_on()?;
             let blocks = &self.blocks[cluster.range];
             if !cluster.open
                 && let [(entry, place)] = blocks
@@ -490,6 +550,9 @@ impl SourceView<'_> {
             {
                 let taken = self.take_summaries(entry, place, start, step, &mut buckets);
                 // A damaged block is told of once, here.
+                if let Err(error) = &taken {
+                    self.engine.note_block(error, entry);
+                }
                 if note(&mut self.damage.borrow_mut(), taken)?.unwrap_or(true) {
                     continue;
                 }
@@ -581,7 +644,8 @@ impl SourceView<'_> {
         (inside && start == bucket_start(entry.last, step)).then_some(start)
     }
 
-    /// Takes a block's own aggregates; answers whether it has all that are wanted.
+    /// Takes a block's own aggregates; answers whether it has all that are wanted. Those of integers are
+    /// kept as f64, and taken only if no figure of them was rounded.
     fn take_summaries(
         &self,
         entry: &Entry,
@@ -606,6 +670,10 @@ impl SourceView<'_> {
                 .filter(|&place| self.wanted[place])
             else {
                 continue;
+            };
+            let summary = match is_integer(layout.types()[column]) {
+                true => summary.and_then(Bucket::of_integers),
+                false => summary,
             };
             match summary {
                 Some(bucket) => taken.push((place, bucket)),
@@ -638,27 +706,39 @@ pub(crate) fn bucket_start(time: i64, step: Step) -> i64 {
 }
 
 fn add_samples(series: &SeriesData, step: Step, buckets: &mut Vec<Bucket>) {
+    let times = &series.times;
     match &series.values {
-        Column::F64(values) => add_numbers(&series.times, values.iter().copied(), step, buckets),
+        Column::F64(values) => {
+            add_values(times, values.iter().copied(), Bucket::of, step, buckets);
+        }
+        Column::I64(values) => {
+            let values = values.iter().map(|&value| i128::from(value));
+            add_values(times, values, Bucket::of_integer, step, buckets);
+        }
+        Column::U64(values) => {
+            let values = values.iter().map(|&value| i128::from(value));
+            add_values(times, values, Bucket::of_integer, step, buckets);
+        }
         values => {
             let numbers = (0..values.len()).map(|index| number(values.get(index)));
-            add_numbers(&series.times, numbers, step, buckets);
+            add_values(times, numbers, Bucket::of, step, buckets);
         }
     }
 }
 
-fn add_numbers(
+fn add_values<T>(
     times: &[i64],
-    numbers: impl Iterator<Item = f64>,
+    values: impl Iterator<Item = T>,
+    bucket_of: impl Fn(i64, i64, T) -> Bucket,
     step: Step,
     buckets: &mut Vec<Bucket>,
 ) {
     // The bucket that is being filled, and the last time in it: most samples need no division.
     let mut open: Option<(Bucket, i64)> = None;
-    for (&time, value) in times.iter().zip(numbers) {
+    for (&time, value) in times.iter().zip(values) {
         match &mut open {
             Some((bucket, end)) if time <= *end => {
-                bucket.absorb(&Bucket::of(bucket.start, time, value))
+                bucket.absorb(&bucket_of(bucket.start, time, value))
             }
             _ => {
                 if let Some((bucket, _)) = open.take() {
@@ -674,7 +754,7 @@ fn add_numbers(
                         )
                     }
                 };
-                open = Some((Bucket::of(start, time, value), end));
+                open = Some((bucket_of(start, time, value), end));
             }
         }
     }

@@ -15,6 +15,7 @@ use crate::dictionary::names::{NameHash, Names};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
+use crate::memory;
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
 use crate::room;
@@ -22,12 +23,13 @@ use crate::segment::Entry;
 use crate::segment::open::{OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
+use crate::trouble::{Path, Troubles};
 use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use seiner_codec::{Effort, varint};
 use seiner_merge::{LaneId, LaneSettings, Lanes};
 use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value, duration_text};
-use seiner_platform::File;
+use seiner_platform::{Clock, File};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, RwLock};
 
@@ -40,8 +42,11 @@ const BUFFER_LIMIT: usize = 256 << 10;
 const ROW_TEXT_LIMIT: usize = 1 << 20;
 /// The smallest segment is this part of R.
 const LEAST_SHARE: u64 = 16;
-/// The list of an open segment's blocks takes no more than this part of the memory.
-const LIST_SHARE: u64 = 16;
+/// Free memory is given back so often after something large was freed: with the second time, what its
+/// user took with it is free, too.
+pub const TRIMS: u8 = 2;
+/// Sources that are sealed, at most, before it is asked whether much waits to be written.
+const SOURCES_A_LOOK: u32 = 1024;
 /// Room that footer and trailer may need beside the blocks of a segment.
 const FOOTER_SHARE: u64 = 16;
 
@@ -122,9 +127,15 @@ pub struct State {
     pub sealed: Arc<BTreeMap<u64, Arc<Segment>>>,
     /// Memory of their fences.
     pub fence_bytes: usize,
-    /// Whether the dictionary takes its share of the memory, and takes no more sources. As of the
-    /// beginning of a batch: a batch is small against the share.
-    dictionary_full: bool,
+    /// Memory of what is known of sealed segments.
+    pub tally_bytes: usize,
+    /// Memory of the journal's record, as of the last one.
+    pub journal_memory: usize,
+    /// How many times free memory is to be given back yet, because something large was freed or will be.
+    pub trims_due: u8,
+    /// Whether the registry takes its share of the memory, and takes no more sources. As of the
+    /// beginning of a batch.
+    pub registry_full: bool,
     pub counters: Counters,
     /// Counts what was accepted, rows and registrations; tells what is durable.
     pub position: u64,
@@ -141,7 +152,7 @@ pub struct State {
     /// Sources in the catalog whose layout changed since.
     relinked: Vec<u32>,
     pub tick: u16,
-    fullest_hand: u32,
+    pub fullest_hand: u32,
     journal_hand: u32,
     journal_target: Option<u32>,
     row: Row,
@@ -149,7 +160,10 @@ pub struct State {
     decimals: Decimals,
     pub series: u64,
     pub poisoned: Option<String>,
+    /// What is in the way of writing.
+    pub troubles: Troubles,
     pub closed: bool,
+    pub read_only: bool,
     /// Why coarser levels cannot be made.
     pub ageing_waits: Option<String>,
     /// What is known of sealed segments, by number.
@@ -159,6 +173,12 @@ pub struct State {
     pub graveyard_bytes: u64,
     pub aside_bytes: u64,
     pub catalog_bytes: u64,
+    /// What the ledger takes, its successor included.
+    pub ledger_bytes: u64,
+    /// Whether a frame was taken that the catalog does not have yet.
+    pub frame_waits: bool,
+    /// Whether the ledger has entries that should be durable soon.
+    pub loss_waits: bool,
     /// What the store could take if the file system were its own.
     pub room_on_disk: u64,
     /// Seconds that writers owe to the throttle, and the bytes that they paid for.
@@ -190,7 +210,10 @@ impl State {
             chapter_due: false,
             sealed: Arc::default(),
             fence_bytes: 0,
-            dictionary_full: false,
+            tally_bytes: 0,
+            journal_memory: 0,
+            trims_due: 0,
+            registry_full: false,
             counters: Counters::default(),
             position: 0,
             next_block: 1,
@@ -209,13 +232,18 @@ impl State {
             decimals: Decimals::default(),
             series: 0,
             poisoned: None,
+            troubles: Troubles::default(),
             closed: false,
+            read_only: false,
             ageing_waits: None,
             tallies: BTreeMap::new(),
             sealed_bytes: 0,
             graveyard_bytes: 0,
             aside_bytes: 0,
             catalog_bytes: 0,
+            ledger_bytes: 0,
+            frame_waits: false,
+            loss_waits: false,
             room_on_disk: u64::MAX,
             owed: 0.0,
             paid: 0,
@@ -228,6 +256,7 @@ impl State {
         match &self.poisoned {
             Some(why) => Err(Error::Poisoned(why.clone())),
             None if self.closed => Err(Error::Closed),
+            None if self.read_only => Err(Error::ReadOnly),
             None => Ok(()),
         }
     }
@@ -240,7 +269,7 @@ impl State {
         dictionary: &mut Dictionary,
         key: &SourceKey,
     ) -> Result<u32, Reason> {
-        if self.dictionary_full {
+        if self.registry_full {
             let known = dictionary.find(&self.names, key);
             return known.ok_or(Reason::TooManySources);
         }
@@ -260,7 +289,7 @@ impl State {
         hash: NameHash,
     ) -> Result<u32, Reason> {
         if notation.id() == SourceKey::NOTATION
-            && !self.dictionary_full
+            && !self.registry_full
             && let Some((source, new)) = dictionary.intern_name(&mut self.names, name, hash)
         {
             if new {
@@ -607,8 +636,8 @@ impl State {
     }
 
     /// The time goes on.
-    pub fn advance(&mut self, now: i64) {
-        self.retention.advance(now, self.next_block);
+    pub fn advance(&mut self, clock: &dyn Clock) {
+        self.retention.advance(clock, self.next_block);
     }
 
     // ---- sealing
@@ -620,6 +649,8 @@ impl State {
             return Ok(());
         }
         let (number, journal_file) = (line.block, line.journal_file);
+        self.have_slot()?;
+        let line = self.buffers.line(source);
         let bytes = u64::from(line.bytes);
         let layout = self
             .layouts
@@ -666,6 +697,7 @@ impl State {
             true => block::encode_decimals(head, decimals, out),
             false => block::encode(head, &columns, Effort::Fast, out),
         });
+        self.open[at].replayable += memory::replay_cost(bytes);
         let samples = match decimal {
             true => rows as usize,
             false => columns.fields.iter().map(|field| field.values.len()).sum(),
@@ -693,26 +725,36 @@ impl State {
             let bytes = self.lanes.segment_bytes(lane);
             let full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
             // Of very small blocks, the list alone takes memory that their buffers need.
-            let long = self.open[at].list_bytes() as u64 >= self.options.memory / LIST_SHARE;
-            if !full && !long {
+            if !full && !self.is_list_long(at) {
                 return Ok(at);
             }
             self.open[at].close(self.sequence);
         }
-        let (number, file) = match self.ready.pop_front() {
-            Some(slot) => slot,
-            None => {
-                let number = self.number_segment();
-                let file = self.volume.claim(number).inspect_err(|error| {
-                    self.poisoned = Some(error.to_string());
-                })?;
-                (number, file)
-            }
-        };
+        self.have_slot()?;
+        let slot = self.ready.pop_front();
+        let (number, file) = slot.expect("there is a slot");
         self.taken += 1;
         let bytes = self.options.piece_bytes();
         self.open.push(OpenSegment::new(number, lane, file, bytes));
         Ok(self.open.len() - 1)
+    }
+
+    /// Makes sure that a segment can be begun. Where none can, for want of room, nothing has been taken
+    /// out of a buffer yet, and the store goes on when there is some.
+    fn have_slot(&mut self) -> Result<(), Error> {
+        if !self.ready.is_empty() {
+            return Ok(());
+        }
+        let number = self.number_segment();
+        let claimed = self.volume.claim(number);
+        let file = claimed.inspect_err(|error| {
+            self.troubles.note(Path::Segments, Err(error));
+            if !error.passes() {
+                self.poisoned = Some(error.to_string());
+            }
+        })?;
+        self.ready.push_back((number, file));
+        Ok(())
     }
 
     /// The number of the next segment.
@@ -757,8 +799,21 @@ impl State {
 
     /// Takes a segment off the list of those that are being written.
     pub fn take_open(&mut self, number: u64) -> OpenSegment {
+        self.trims_due = TRIMS;
         let at = self.open.iter().position(|open| open.number == number);
         self.open.remove(at.expect("a segment is sealed once"))
+    }
+
+    /// Seals open blocks of sources from `hand` on until much waits to be written; answers where to go
+    /// on, if not all were seen.
+    pub fn seal_some(&mut self, hand: u32) -> Result<Option<u32>, Error> {
+        for source in hand..self.buffers.sources() as u32 {
+            if source > hand && source % SOURCES_A_LOOK == 0 && self.is_much_sealed() {
+                return Ok(Some(source));
+            }
+            self.seal(source)?;
+        }
+        Ok(None)
     }
 
     /// Seals every open block.
@@ -798,39 +853,6 @@ impl State {
 
     // ---- making room
 
-    /// Seals the fullest buffers while memory is short, about as much at a call as a batch brings,
-    /// so that no writer waits for all of it.
-    pub fn relieve_memory(&mut self) -> Result<(), Error> {
-        const AT_ONCE: usize = 1 << 20;
-        self.dictionary_full = self.dictionary_bytes() > self.options.memory as usize / 4 * 3;
-        let others = self.memory() - self.buffers.slab().page_bytes();
-        let limit = (self.options.memory as usize)
-            .saturating_sub(others)
-            .max(AT_ONCE);
-        if self.buffers.slab().page_bytes() <= limit {
-            return Ok(());
-        }
-        self.buffers.release_idle();
-        let slab = self.buffers.slab();
-        let pages = slab.page_bytes();
-        // Pages serve one size; when sizes change, only sealing more of them sets pages free.
-        let target = if pages > limit / 8 * 9 {
-            limit / 2
-        } else {
-            limit / 8 * 7
-        };
-        let goal = target.max(slab.live_bytes().saturating_sub(AT_ONCE));
-        while self.buffers.slab().live_bytes() > goal && self.buffers.open_blocks() > 0 {
-            let mean = (self.buffers.row_bytes() / self.buffers.open_blocks()) as u32;
-            self.fullest_hand = (self.fullest_hand + 1) % self.buffers.sources() as u32;
-            let line = self.buffers.line(self.fullest_hand);
-            if line.rows != 0 && line.bytes >= mean {
-                self.seal(self.fullest_hand)?;
-            }
-        }
-        Ok(())
-    }
-
     /// Seals what begins in the oldest journal files when the journal nears its bound: some
     /// sources at a call, all where it has reached it.
     pub fn relieve_journal(&mut self) -> Result<(), Error> {
@@ -859,6 +881,11 @@ impl State {
             sources.min(self.journal_hand + AT_ONCE)
         };
         for source in self.journal_hand..end {
+            // The rest when what waits is written.
+            if source % SOURCES_A_LOOK == 0 && self.is_much_sealed() {
+                self.journal_hand = source;
+                return Ok(());
+            }
             let line = self.buffers.line(source);
             if line.rows != 0 && line.journal_file <= target {
                 self.seal(source)?;
@@ -885,7 +912,8 @@ impl State {
 
     // ---- the catalog
 
-    /// What the catalog does not know yet, for it to know; if it cannot be written, nothing can.
+    /// What the catalog does not know yet, for it to know, as far as a frame may be long; if it cannot
+    /// be written, nothing can.
     pub fn take_catalog_frame(&mut self) -> Frame {
         let dictionary = self
             .dictionary
@@ -897,11 +925,16 @@ impl State {
             first_layout: layouts,
             ..Frame::default()
         };
+        let limit = memory::frame_limit(&self.options);
         for source in sources..dictionary.len() as u32 {
+            if frame.names.len() >= limit {
+                break;
+            }
             put_key(dictionary.texts(source), &mut frame.names);
             frame.sources += 1;
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
+        let is_last = frame.first_source + frame.sources == dictionary.len() as u32;
         for number in layouts..self.layouts.len() as u32 {
             put_layout(
                 self.layouts.get(number).expect("numbers are dense"),
@@ -915,33 +948,28 @@ impl State {
         for source in relinked {
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
-        frame.dead = self.retention.take_news();
+        let adds = frame.sources > 0 || frame.new_layouts > 0;
+        if adds || self.retention.has_news() {
+            self.retention.note_ledger();
+        }
+        // Which may be of sources that the next frame brings.
+        if is_last {
+            frame.dead = self.retention.take_news();
+        }
         self.catalogued = (
             frame.first_source + frame.sources,
             frame.first_layout + frame.new_layouts,
         );
+        self.frame_waits = !frame.is_empty();
         frame
     }
 
-    // ---- accounting
-
-    /// Memory of names, tags and layouts.
-    pub fn dictionary_bytes(&self) -> usize {
-        let dictionary = self
-            .dictionary
-            .try_read()
-            .map_or(0, |dictionary| dictionary.memory());
-        dictionary + self.names.memory() + self.layouts.memory()
-    }
-
-    /// Memory accounted for.
-    pub fn memory(&self) -> usize {
-        self.dictionary_bytes()
-            + self.buffers.memory()
-            + self.staging.bytes()
-            + self.open.iter().map(OpenSegment::memory).sum::<usize>()
-            + self.fence_bytes
-            + self.retention.memory()
+    /// Whether there are names or layouts that the catalog does not have.
+    pub fn has_new_names(&self) -> bool {
+        let (sources, layouts) = self.catalogued;
+        self.frame_waits
+            || (sources as usize) < self.buffers.sources()
+            || (layouts as usize) < self.layouts.len()
     }
 }
 

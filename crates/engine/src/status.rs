@@ -2,6 +2,7 @@
 
 use crate::retention::class::Class;
 use crate::state::State;
+use crate::trouble::Trouble;
 use seiner_merge::{Death, Fill, Kind as MergePolicy, Lane, Memory, SegmentStat};
 
 /// The state of a store at one moment. Bytes and counts since it was opened, unless said otherwise.
@@ -59,6 +60,12 @@ pub struct Status {
     pub samples_sealed: u64,
     /// Segments set aside because they are damaged, and damaged blocks that merges found.
     pub damaged_segments: u64,
+    /// Losses ever, acknowledged ones included.
+    pub losses: u64,
+    /// Rows in them, as far as their number is known.
+    pub lost_rows: u64,
+    /// Losses that nobody acknowledged.
+    pub losses_unacknowledged: u64,
     /// Segments dropped, merged ones included.
     pub segments_dropped: u64,
     /// Segments merged.
@@ -88,14 +95,30 @@ pub struct Status {
     pub level_rows: u64,
     /// Why samples stay beyond their age, if coarser levels cannot be made of them.
     pub ageing_waits: Option<String>,
-    /// What the store takes on the disk now, reserves included.
+    /// Segments that are being written.
+    pub open_segments: u64,
+    /// Bytes in them so far, those included that wait in memory to be written.
+    pub open_segment_bytes: u64,
+    /// What the store counts as taken on the disk now: `disk_files` and `disk_allotted`.
     pub disk_used: u64,
+    /// Bytes of its files, with the room that the journal and open segments were given ahead.
+    pub disk_files: u64,
+    /// Bytes allotted to files to come, mostly to the journal up to its bound.
+    pub disk_allotted: u64,
     /// What it may take; [`u64::MAX`] if nobody knows.
     pub disk_budget: u64,
-    /// Bytes of live blocks, as of the last surveys.
+    /// Bytes of live blocks on the disk: of sealed segments as of the last surveys, and in segments that
+    /// are being written.
     pub live_bytes: u64,
-    /// Why the store refuses writes, if it does.
+    /// How far the host's clock is ahead of the time that passed while the store ran, ns, when it jumped so far
+    /// that the store does not believe it; 0 when it does.
+    pub clock_held_ns: u64,
+    /// How far the time that the store has seen is ahead of the host's clock, ns; 0 in a store without ages.
+    pub clock_behind_ns: u64,
+    /// Why the store refuses writes until it is opened again, if it does.
     pub poisoned: Option<String>,
+    /// What else is in the way of writing.
+    pub trouble: Trouble,
 }
 
 /// A segment, as the merge sees it.
@@ -116,7 +139,7 @@ pub struct ClassStatus {
     pub step_ns: Option<u64>,
     /// Its sources.
     pub sources: u64,
-    /// Bytes of its live blocks in sealed segments.
+    /// Bytes of its live blocks on the disk. All classes together have what the store has.
     pub live: u64,
     /// Rows before this time are hidden, ns; `i64::MIN` if none are.
     pub hidden_before: i64,
@@ -129,6 +152,8 @@ pub struct LogStatus {
     pub now: i64,
     /// Room: U, Um, V, H follow from it.
     pub fill: Fill,
+    /// The part of the used room that lies in files; the rest is allotted to files to come.
+    pub files: u64,
     /// R.
     pub segment_bytes: u64,
     /// The policy.
@@ -178,15 +203,21 @@ impl LogStatus {
         });
         let mut segments: Vec<SegmentStatus> = sealed.chain(open).collect();
         segments.sort_by_key(|segment| segment.stat.number);
+        let classes = state.class_status();
+        let live = classes.iter().map(|class| class.live).sum();
         LogStatus {
             now: state.retention.now(),
-            fill: state.fill(),
+            fill: Fill {
+                live,
+                ..state.fill()
+            },
+            files: state.used_by_files(),
             segment_bytes: state.options.segment_bytes,
             policy: state.options.policy,
             memory,
             lanes: state.lanes.lanes(),
             segments,
-            classes: state.class_status(),
+            classes,
             sealed: state.counters.block_bytes,
             merged: state.counters.merge_written,
             extra_written: state.counters.extra_written,
@@ -227,6 +258,43 @@ pub struct SegmentInfo {
     pub last_time: i64,
 }
 
+/// Data that was accepted and cannot be read any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// The file that is missing or damaged.
+    pub file: String,
+    /// The damage.
+    pub what: String,
+    /// Rows lost; `None` where nothing says how many.
+    pub rows: Option<u64>,
+    /// Whether `rows` is a bound: some of the rows may be in segments.
+    pub at_most: bool,
+    /// First and last time of the rows, ns, if they are known.
+    pub times: Option<(i64, i64)>,
+    /// Wall time at which it was found, ns.
+    pub found_at: i64,
+}
+
+impl Loss {
+    /// Returns whether an answer about these times may lack rows. Times that are unknown may be any.
+    pub fn concerns(&self, interval: &seiner_model::Interval) -> bool {
+        self.times
+            .is_none_or(|(first, last)| interval.start <= last && first <= interval.end)
+    }
+}
+
+impl std::fmt::Display for Loss {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}; ", self.file, self.what)?;
+        match (self.rows, self.at_most) {
+            (Some(1), false) => write!(f, "1 row is lost"),
+            (Some(rows), false) => write!(f, "{rows} rows are lost"),
+            (Some(rows), true) => write!(f, "at most {rows} rows are lost"),
+            (None, _) => write!(f, "an unknown number of rows is lost"),
+        }
+    }
+}
+
 /// What start-up found.
 #[derive(Clone, Debug, Default)]
 pub struct Recovery {
@@ -242,6 +310,10 @@ pub struct Recovery {
     pub rows_replayed: u64,
     /// Rows in the journal that sealed segments hold already.
     pub rows_skipped: u64,
+    /// Rows in the losses that this start found, as far as their number is known.
+    pub rows_lost: u64,
+    /// Losses that this start found.
+    pub losses: Vec<Loss>,
     /// Bytes of a last journal record that cannot be read: torn while the power went, and then never
     /// acknowledged as durable, or damaged since.
     pub torn_bytes: u64,
@@ -257,11 +329,12 @@ impl std::fmt::Display for Recovery {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} segments, {} rows replayed from {} journal bytes ({} already in segments) in {} ms",
+            "{} segments, {} rows replayed from {} journal bytes ({} already in segments, {} lost) in {} ms",
             self.segments,
             self.rows_replayed,
             self.journal_bytes,
             self.rows_skipped,
+            self.rows_lost,
             self.took_ns / 1_000_000
         )?;
         if self.torn_bytes > 0 {
@@ -273,6 +346,9 @@ impl std::fmt::Display for Recovery {
         }
         for (file, why) in &self.set_aside {
             write!(f, "; {file} set aside: {why}")?;
+        }
+        for loss in &self.losses {
+            write!(f, "; {loss}")?;
         }
         Ok(())
     }

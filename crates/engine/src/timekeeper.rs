@@ -102,6 +102,35 @@ impl Timekeeper {
     }
 }
 
+/// The time that a store has seen, as its disk tells it, ns; `None` where it tells none.
+///
+/// # Errors
+/// When there is no store, the file is damaged, or the disk fails.
+pub fn stored_time(disk: &dyn Disk) -> Result<Option<i64>, Error> {
+    let store = store_of(disk)?;
+    match disk.open(NAME) {
+        Ok(file) => Ok(read(&*file, store)?.map(|told| told.time)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error(|| format!("reading {NAME}"))(error)),
+    }
+}
+
+/// Sets the time that a store has seen, forward or back. What was dropped for its age does not come back.
+///
+/// # Errors
+/// As [`stored_time`].
+pub fn set_stored_time(disk: Arc<dyn Disk>, time: i64) -> Result<(), Error> {
+    let store = store_of(&*disk)?;
+    let (mut keeper, _) = Timekeeper::open(disk, store)?;
+    keeper.tell(time)
+}
+
+fn store_of(disk: &dyn Disk) -> Result<u64, Error> {
+    let read = crate::catalog::read(disk)?;
+    read.map(|catalog| catalog.store)
+        .ok_or_else(|| Error::Options("there is no store here: it has no catalog".to_string()))
+}
+
 /// Proves that the file can be read, if there is one.
 ///
 /// # Errors

@@ -3,9 +3,10 @@
 //! All of it happens under the `writing` lock, step by step, in a thread of its own in production
 //! and by hand in the simulator.
 
-use crate::catalog::Frame;
 use crate::engine::{Engine, Writing};
 use crate::error::{Error, io_error, sync_error};
+use crate::options::Durability;
+use crate::recover::note_of;
 use crate::retention::expected::Moment;
 use crate::segment::Entry;
 use crate::segment::footer::{self, Page, Trailer};
@@ -13,6 +14,7 @@ use crate::segment::open::{Horizon, OpenSegment, Piece};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Survey;
 use crate::state::State;
+use crate::trouble::Path;
 use crate::volume::SlotState;
 use seiner_platform::File;
 use std::sync::{Arc, MutexGuard};
@@ -99,17 +101,21 @@ pub(crate) struct Ended {
     end: u64,
     pins: Vec<(u32, u64)>,
     entries: Vec<Entry>,
-    born: i64,
 }
 
 impl State {
     /// Whether writers fill memory or journal faster than upkeep empties them.
     pub fn is_behind(&self) -> bool {
-        let waiting = self.open.iter().map(OpenSegment::waiting).sum::<usize>() as u64;
         let closed = |open: &OpenSegment| open.closed_at.is_some();
         let journal_full = self.pins.bytes() >= self.options.journal_bytes
             && (self.chapter_due || self.open.iter().any(closed));
-        journal_full || waiting > self.options.memory / WAITING_SHARE
+        journal_full || self.is_much_sealed()
+    }
+
+    /// Whether as much was sealed and is not written as memory may hold.
+    pub fn is_much_sealed(&self) -> bool {
+        let waiting = self.open.iter().map(OpenSegment::waiting).sum::<usize>();
+        waiting as u64 > self.options.memory / WAITING_SHARE || self.is_short_of_memory()
     }
 
     /// Pieces that wait to be written, of segments that are closed first, as many as are written at once.
@@ -148,6 +154,7 @@ impl Engine {
         if let Err(error) = &result {
             self.poison(error);
         }
+        self.note_trouble(Path::Segments, &result);
         result
     }
 
@@ -164,6 +171,11 @@ impl Engine {
     }
 
     fn take_step(&self, writing: &mut Writing) -> Result<bool, Error> {
+        if std::mem::take(&mut self.lock().loss_waits) {
+            let result = self.write_ledger();
+            self.lock().loss_waits |= result.is_err();
+            result?;
+        }
         let look = self.look(writing)?;
         if look.is_time_due {
             match self.tell_time(true) {
@@ -211,7 +223,6 @@ impl Engine {
         if let Some(why) = &state.poisoned {
             return Err(Error::Poisoned(why.clone()));
         }
-        let now = self.clock.now();
         let waiting: usize = state.open.iter().map(OpenSegment::waiting).sum();
         let closed = state.open.iter().filter(|open| open.closed_at.is_some());
         let closed = closed.count();
@@ -221,6 +232,7 @@ impl Engine {
         // be closed.
         let at_once = state.pins.bytes() >= state.options.journal_bytes
             || is_round_due
+            || state.is_short_of_memory()
             || closed == state.open.len();
         let next = if waiting as u64 >= WORTH_WRITING.min(self.segment_bytes / 2) {
             Next::Write(state.waiting_pieces(|_| true))
@@ -229,12 +241,13 @@ impl Engine {
         } else if state.chapter_due {
             Next::Chapter
         } else {
-            state.advance(now);
+            state.advance(&*self.clock);
             Next::Idle
         };
+        state.retention.judge(&*self.clock);
         Ok(Look {
             next,
-            is_time_due: state.retention.promise_due(now, true).is_some(),
+            is_time_due: state.retention.promise_due(true).is_some(),
             is_short_of_slots: state.taken > 0,
             is_round_due,
             is_late: state.retention.has_late(),
@@ -311,11 +324,11 @@ impl Engine {
         if !writing.chapters.is_empty() {
             self.end_chapters(writing, |_| false)?;
         }
-        let closed = self.closed(writing.catalog.store);
+        let closed = self.closed(self.store);
         // Blocks may hold rows that the journal does not have on disk yet; what it has must not be
         // less than what segments have, or a crash would keep later rows and lose earlier ones.
         self.write_journal(true)?;
-        self.write_catalog(writing)?;
+        self.write_catalog()?;
         let mut ended = Vec::with_capacity(closed.len());
         for closed in closed {
             ended.push(self.end_segment(closed)?);
@@ -340,6 +353,10 @@ impl Engine {
         self.volume.sync()?;
         self.serve(named);
         result?;
+        // What no journal file can bring back is missed at once when it is gone.
+        if self.durability() == Durability::Memory {
+            self.write_ledger()?;
+        }
         {
             let mut state = self.lock();
             state.retention.look_again();
@@ -349,7 +366,7 @@ impl Engine {
         self.release_journal(true)
     }
 
-    /// The closed segments, all of whose blocks are written.
+    /// The closed segments, all of whose blocks are written, as many as are sealed at once.
     fn closed(&self, store: u64) -> Vec<Closed> {
         let state = self.lock();
         let horizon = state.horizon(store);
@@ -357,7 +374,13 @@ impl Engine {
             .open
             .iter()
             .filter(|open| open.closed_at.is_some() && open.pieces.is_empty());
+        let mut lists = 0;
         closed
+            .take_while(|open| {
+                let first = lists == 0;
+                lists += open.list_bytes();
+                first || state.is_sealed_at_once(lists)
+            })
             .map(|open| Closed {
                 number: open.number,
                 lane: open.lane,
@@ -413,17 +436,17 @@ impl Engine {
             let files = self.files.clone();
             let segment = Segment::new(end.trailer, end.fence, files, end.name, end.total);
             let tally = survey.tally(closed.lane, segment.room(self.unit), born, &moment);
+            self.ledger().note_segment(closed.number, segment.note());
             sealed.push((Arc::new(segment), tally));
-            durable.push((closed.number, closed.entries, born, end.index));
+            durable.push((closed.number, closed.entries, end.index));
         }
         // Given back when nobody waits for the lock.
         let mut taken = Vec::with_capacity(durable.len());
         let mut state = self.lock();
         state.add_sealed(sealed);
-        for (number, entries, born, index) in &durable {
+        for (number, entries, index) in &durable {
             let open = state.take_open(*number);
             state.counters.segment_written += index;
-            state.retention.vouch(*born);
             state.note_durable(&open.pins, entries);
             taken.push(open);
         }
@@ -449,7 +472,7 @@ impl Engine {
         which: impl Fn(u64) -> bool,
     ) -> Result<(), Error> {
         // What could not be written for want of room is written first.
-        let ended = self.close_chapters(writing, which);
+        let ended = self.close_chapters(which);
         writing.chapters.extend(ended);
         if writing.chapters.is_empty() {
             return Ok(());
@@ -457,7 +480,7 @@ impl Engine {
         let _span = tracing::trace_span!("chapter").entered();
         // As before sealing.
         self.write_journal(true)?;
-        self.write_catalog(writing)?;
+        self.write_catalog()?;
         let ended = |number| writing.chapters.iter().any(|one| one.number == number);
         while self.write_pieces(ended)? {}
         let mut marked = Vec::with_capacity(writing.chapters.len());
@@ -469,10 +492,11 @@ impl Engine {
         result?;
         self.volume.sync()?;
         {
+            let mut ledger = self.ledger();
             let mut state = self.lock();
             for chapter in writing.chapters.drain(..) {
+                ledger.add_blocks(chapter.number, note_of(&chapter.entries));
                 state.note_durable(&chapter.pins, &chapter.entries);
-                state.retention.vouch(chapter.born);
             }
         }
         self.release_journal(true)
@@ -499,10 +523,10 @@ impl Engine {
         }
     }
 
-    fn close_chapters(&self, writing: &Writing, which: impl Fn(u64) -> bool) -> Vec<Ended> {
+    fn close_chapters(&self, which: impl Fn(u64) -> bool) -> Vec<Ended> {
         let mut state = self.lock();
         state.chapter_due = false;
-        let horizon = state.horizon(writing.catalog.store);
+        let horizon = state.horizon(self.store);
         state
             .open
             .iter_mut()
@@ -517,7 +541,6 @@ impl Engine {
                     end: open.chapter_end(),
                     pins,
                     entries,
-                    born: horizon.now,
                 }
             })
             .collect()
@@ -545,26 +568,17 @@ impl Engine {
         (state, survey)
     }
 
-    pub(crate) fn write_catalog(&self, writing: &mut Writing) -> Result<(), Error> {
-        loop {
-            if writing.frame.is_empty() {
-                writing.frame = self.lock().take_catalog_frame();
-                if writing.frame.is_empty() {
-                    return Ok(());
-                }
-            }
-            // It stays until it is written: there may be no room now.
-            writing.catalog.add(&writing.frame)?;
-            writing.frame = Frame::default();
-            self.lock().catalog_bytes = writing.catalog.room(self.unit);
-        }
-    }
-
-    /// Lets journal files go that nothing holds. The catalog has all that they registered.
+    /// Lets journal files go that nothing holds. The catalog has all that they registered; the ledger has
+    /// the segments, and says that the files are not needed, before they go.
     pub(crate) fn release_journal(&self, keep: bool) -> Result<(), Error> {
         let mut journal = self.journal();
+        let Some(last) = self.lock().pins.last_free() else {
+            return Ok(());
+        };
+        self.ledger().note_released(last + 1);
+        self.write_ledger()?;
         loop {
-            let Some(number) = self.lock().pins.take_free() else {
+            let Some(number) = self.lock().pins.take_free(last) else {
                 return Ok(());
             };
             journal.release(number, keep)?;

@@ -78,6 +78,11 @@ fn file_name(number: u64, state: SlotState) -> String {
     format!("{PREFIX}{number:08x}{suffix}")
 }
 
+/// The name of a sealed segment.
+pub fn sealed_name(number: u64) -> String {
+    file_name(number, SlotState::Sealed)
+}
+
 /// The segment's number and the slot's state that a file's name tells.
 pub fn parse(name: &str) -> Option<(u64, SlotState)> {
     let rest = name.strip_prefix(PREFIX)?;

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
-    Bucket, Class, Classes, Durability, Engine, Keep, LevelSpan, Options, Query, Reason, Step,
-    parse_levels,
+    Bucket, Class, Classes, Durability, Engine, Given, Keep, LevelSpan, Options, Query, Reason,
+    Step, parse_levels,
 };
 use seiner_model::{Column, FieldType, Interval, Selector, SourceId, SourceKey, Value};
 use seiner_model::{Columns, FieldColumn};
@@ -15,6 +15,8 @@ use std::time::Duration;
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;
+/// Integers of the sources are this and a little more: f64 has room for none, some and all digits.
+const BASES: [i64; 3] = [0, 1 << 60, (1 << 48) - 50];
 const FIELDS: [&str; 4] = ["temp", "count", "ok", "state"];
 
 /// 1 s for 10 min, 10 s for an hour, a minute for two hours.
@@ -44,6 +46,8 @@ fn options(durability: Durability, classes: Classes) -> Options {
         idle_seal: Duration::from_secs(60),
         lanes: 4,
         classes,
+        given: Given::All,
+        apply_retention: true,
         ..Options::default()
     }
 }
@@ -115,7 +119,7 @@ impl Store {
         let sample = Sample {
             time,
             temp: self.rng.below(1000) as f64 / 8.0,
-            count: self.rng.below(100) as i64,
+            count: self.rng.below(100) as i64 + BASES[n],
             ok: self.rng.chance(1, 2),
             state: format!("s{}", self.rng.below(5)),
         };
@@ -191,7 +195,10 @@ impl Store {
                 _ => f64::NAN,
             };
             let start = sample.time - sample.time.rem_euclid(step);
-            let bucket = Bucket::of(start, sample.time, value);
+            let bucket = match field {
+                "count" => Bucket::of_integer(start, sample.time, i128::from(sample.count)),
+                _ => Bucket::of(start, sample.time, value),
+            };
             buckets
                 .entry(start)
                 .and_modify(|known| known.absorb(&bucket))
@@ -254,9 +261,11 @@ fn same(found: &[Bucket], expected: &[Bucket], what: &str) {
     let starts = |buckets: &[Bucket]| buckets.iter().map(|b| b.start).collect::<Vec<_>>();
     assert_eq!(starts(found), starts(expected), "{what}");
     for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found.exact, expected.exact, "{what}");
         // Sums of eighths are exact in any order.
         let figures = |b: &Bucket| {
-            [b.count as f64, b.sum, b.min, b.max, b.first.1, b.last.1].map(f64::to_bits)
+            let sum = b.exact.map_or(b.sum, |exact| exact.sum as f64);
+            [b.count as f64, sum, b.min, b.max, b.first.1, b.last.1].map(f64::to_bits)
         };
         assert_eq!(
             figures(found),

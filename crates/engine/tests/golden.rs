@@ -1,9 +1,10 @@
 //! Stores that released versions wrote must always be read, and what is written today must be
 //! what the format pages say.
 //!
-//! `golden/engine/v1/` is added to and never edited. `store/` is a store with something of
+//! `golden/engine/` is added to and never edited. `v1/` has stores without the file `rules`, `rules-1/` one with it,
+//! and `v2/` stores with the second version of the journal. `store/` is a store with something of
 //! everything, `store.txt` beside it every sample that it must answer. `morsel/` is as little as a
-//! store can hold and still have one of each: its bytes are what is written today, too.
+//! store can hold and still have one of each: the bytes of version 2 are what is written today, too.
 //! `SEINER_BLESS=1` writes what is missing.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -21,7 +22,7 @@ type Files = BTreeMap<String, Vec<u8>>;
 
 fn golden(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../golden/engine/v1")
+        .join("../../golden/engine")
         .join(name)
 }
 
@@ -82,13 +83,24 @@ fn is_read_as_listed(name: &str, story: &Story) {
 
 #[test]
 fn stores_of_version_1_are_read() {
-    is_read_as_listed("store", &story());
-    is_read_as_listed("morsel", &morsel());
+    is_read_as_listed("v1/store", &story());
+    is_read_as_listed("v1/morsel", &morsel());
 }
 
 #[test]
-fn the_bytes_written_are_those_of_version_1() {
-    let (kept, today) = (kept("morsel", &morsel()), written(&morsel()));
+fn stores_with_rules_are_read() {
+    is_read_as_listed("rules-1/morsel", &morsel());
+}
+
+#[test]
+fn stores_of_version_2_are_read() {
+    is_read_as_listed("v2/store", &story());
+    is_read_as_listed("v2/morsel", &morsel());
+}
+
+#[test]
+fn the_bytes_written_are_those_of_version_2() {
+    let (kept, today) = (kept("v2/morsel", &morsel()), written(&morsel()));
     assert!(
         kept.keys().eq(today.keys()),
         "files are named otherwise today: {:?}, {:?}",
@@ -136,7 +148,7 @@ fn crc(bytes: &[u8]) -> u64 {
 
 #[test]
 fn the_format_pages_tell_where_things_are() {
-    let files = kept("morsel", &morsel());
+    let files = kept("v2/morsel", &morsel());
     let catalog = &files["catalog"];
     assert_eq!(files["catalog.copy"], *catalog);
     assert_eq!(
@@ -196,7 +208,7 @@ fn the_format_pages_tell_where_things_are() {
     let journal = &files["journal-00000002"];
     assert_eq!(
         (&journal[..8], at(journal, 8, 4), at(journal, 32, 4)),
-        (&b"SEINJRNL"[..], 1, crc(&journal[..32]))
+        (&b"SEINJRNL"[..], 2, crc(&journal[..32]))
     );
     assert_eq!(
         (at(journal, 12, 4), at(journal, 16, 8), at(journal, 24, 8)),
@@ -215,17 +227,30 @@ fn the_format_pages_tell_where_things_are() {
         "sequence, next to be synced"
     );
     assert_eq!(
-        record[28..33],
-        [0, 0, 0, 0, 2],
-        "no names, no layouts, two rows"
+        record[28..34],
+        [0, 0, 0, 0, 2, 4],
+        "no names, no layouts, two rows, four before"
     );
     // Names and layouts are empty; two columns, two rows; source 0 twice; block 2 of layout 2.
     assert_eq!(
-        record[33..49],
+        record[34..50],
         [0, 0, 0, 0, 2, 0, 2, 2, 2, 0, 0, 1, 3, 0, 4, 2],
         "streams"
     );
     assert_eq!(mark, [0; 28], "the end mark");
+
+    let ledger = &files["ledger"];
+    assert_eq!(
+        (&ledger[..8], at(ledger, 8, 4), at(ledger, 12, 8)),
+        (&b"SEINLEDG"[..], 1, store)
+    );
+    assert_eq!(at(ledger, 20, 4), crc(&ledger[..20]));
+    let record = &ledger[24..];
+    let body = &record[16..16 + at(record, 0, 4) as usize];
+    assert_eq!(
+        (at(record, 4, 8), at(record, 12, 4)),
+        (1, crc(&[&record[..12], body].concat()))
+    );
 }
 
 #[test]

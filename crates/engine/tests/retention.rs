@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{
-    Class, Classes, Durability, Engine, Error, Keep, MergePolicy, Options, Query, Relief, Step,
-    WhenFull,
+    Class, Classes, Durability, Engine, Error, Given, Keep, MergePolicy, Options, Query, Relief,
+    Step, WhenFull,
 };
 use seiner_model::{Interval, Selector, SourceId, SourceKey};
 use seiner_platform::Disk;
@@ -39,6 +39,8 @@ fn options(classes: Classes) -> Options {
         journal_bytes: 64 << 10,
         lanes: 8,
         classes,
+        given: Given::All,
+        apply_retention: true,
         ..Options::default()
     }
 }
@@ -672,7 +674,7 @@ fn a_merge_that_was_cut_off_loses_nothing_when_it_is_taken_up_again() {
     assert!(merged > 0, "nothing was merged");
 }
 
-/// A removal that was not synced is undone by a power cut.
+/// A removal that was not synced is undone by a power cut: the ledger says that the file is not needed.
 #[test]
 fn what_a_ring_let_go_of_stays_gone_when_a_journal_file_comes_back() {
     let options = Options {
@@ -705,7 +707,8 @@ fn what_a_ring_let_go_of_stays_gone_when_a_journal_file_comes_back() {
     file.write_at(0, &bytes).unwrap();
     file.sync().unwrap();
     let store = store.reopen(options);
-    assert_eq!(store.engine.recovery().rows_replayed, 10);
+    assert_eq!(store.engine.recovery().rows_replayed, 0);
+    assert!(!store.disk.list().unwrap().contains(&journal.to_string()));
     assert_eq!(store.times(source), shown);
     store.tick(&[source]).unwrap();
     let shown = [&shown[..], &[store.now()]].concat();
@@ -731,4 +734,128 @@ fn nothing_is_shed_in_vain_where_others_filled_the_disk() {
     store.disk.set_capacity(None);
     store.clock.advance(2 * SECOND as u64);
     store.tick(&store.ids).unwrap();
+}
+
+// ---- a clock that jumps
+
+const DAY: u64 = 86_400;
+
+/// A store whose rows of now and of five days ago are kept for ten days.
+fn ten_days() -> (Store, Options) {
+    let keep = Keep {
+        age: Some(Duration::from_secs(10 * DAY)),
+        ..Keep::default()
+    };
+    let rules = options(Classes::new(vec![class("days", "m", keep)]).unwrap());
+    let clock = SimClock::new(1_700_000_000 * SECOND);
+    let store = Store::on(Arc::new(SimDisk::new(1)), clock, rules.clone());
+    let id = store.ids[0];
+    let old = store.now() - 5 * DAY as i64 * SECOND;
+    store
+        .engine
+        .append_samples("value", &[id], &[old], &[1.0])
+        .unwrap();
+    store.tick(&[id]).unwrap();
+    (store, rules)
+}
+
+fn rows_of(store: &Store) -> usize {
+    let series = store.engine.select(&store.query(store.ids[0])).unwrap();
+    series.map(|series| series.unwrap().times.len()).sum()
+}
+
+fn jump(store: &Store, days: i64) {
+    store
+        .clock
+        .set_wall(store.now() + days * DAY as i64 * SECOND);
+}
+
+#[test]
+fn one_start_with_a_clock_far_ahead_lets_nothing_go() {
+    let (store, rules) = ten_days();
+    let clock = store.clock.clone();
+    jump(&store, 400);
+    let store = store.reopen(rules.clone());
+    assert_eq!(
+        rows_of(&store),
+        2,
+        "a clock that is a year ahead empties the class"
+    );
+    let held = store.engine.status().clock_held_ns;
+    assert_eq!(held / DAY / SECOND as u64, 400);
+    store.settle_steps();
+    clock.advance(60 * SECOND as u64);
+    store.settle_steps();
+    // A time server mends it while the store runs, or before the next start.
+    jump(&store, -400);
+    assert_eq!(rows_of(&store), 2);
+    assert_eq!(store.engine.status().clock_held_ns, 0);
+    let store = store.reopen(rules);
+    store.tick(&[store.ids[0]]).unwrap();
+    assert_eq!(
+        (rows_of(&store), store.engine.status().clock_behind_ns),
+        (3, 0)
+    );
+}
+
+#[test]
+fn a_clock_that_jumps_while_the_store_runs_is_not_believed_either() {
+    let (store, _) = ten_days();
+    jump(&store, 11);
+    assert_eq!(rows_of(&store), 2);
+    assert!(store.engine.status().clock_held_ns > 0);
+    store.engine.accept_clock().unwrap();
+    assert_eq!(
+        (rows_of(&store), store.engine.status().clock_held_ns),
+        (0, 0)
+    );
+}
+
+#[test]
+fn a_host_that_was_off_for_a_year_lets_go_after_a_lifetime_or_at_once_if_confirmed() {
+    let (store, rules) = ten_days();
+    jump(&store, 365);
+    let store = store.reopen(rules);
+    let id = store.ids[0];
+    store.tick(&[id]).unwrap();
+    assert_eq!(rows_of(&store), 3);
+    // Five days later the older row has had its ten days.
+    store.clock.advance(5 * DAY * SECOND as u64);
+    assert_eq!(rows_of(&store), 2);
+    store.clock.advance(5 * DAY * SECOND as u64 - SECOND as u64);
+    assert_eq!(
+        (rows_of(&store), store.engine.status().clock_held_ns),
+        (1, 0)
+    );
+    // By now the clock is believed, and what came after the jump goes in its time.
+    store.clock.advance(5 * DAY * SECOND as u64);
+    assert_eq!(rows_of(&store), 0);
+}
+
+#[test]
+fn an_operator_sets_the_stored_time_back() {
+    let (store, rules) = ten_days();
+    jump(&store, 400);
+    store.engine.accept_clock().unwrap();
+    store.tick(&[store.ids[0]]).unwrap();
+    jump(&store, -400);
+    let Store {
+        disk,
+        clock,
+        engine,
+        ..
+    } = store.reopen(rules.clone());
+    let (behind, now) = (engine.status().clock_behind_ns, clock.clone());
+    assert_eq!(behind / DAY / SECOND as u64, 400);
+    engine.close().unwrap();
+    drop(engine);
+    use seiner_platform::Clock;
+    let told = seiner_engine::stored_time(&*disk).unwrap().unwrap();
+    assert!(told > now.now());
+    seiner_engine::set_stored_time(disk.clone(), now.now()).unwrap();
+    let store = Store::on(disk, clock, rules);
+    assert_eq!(store.engine.status().clock_behind_ns, 0);
+    store.tick(&[store.ids[0]]).unwrap();
+    // Rows of now are taken, and nothing that was not dropped is hidden.
+    assert!(rows_of(&store) >= 2);
 }

@@ -1,7 +1,7 @@
 //! A store on a real directory, seen from outside.
 #![allow(clippy::unwrap_used)]
 
-use seiner_engine::{Durability, Engine, Error, Options, Query, Reason, Step};
+use seiner_engine::{Durability, Engine, Error, Exact, Options, Query, Reason, Step};
 use seiner_model::{
     Batch, Bitmap, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation,
     Selector, SourceKey, Value,
@@ -308,6 +308,118 @@ fn bad_rows_are_refused_one_by_one() {
     assert_eq!(engine.status().rows_rejected, 5);
 }
 
+/// Used was 160 MiB where the files took 8, and what was live was in no class as long as no segment
+/// was sealed.
+#[test]
+fn the_figures_of_a_young_store_agree() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    write(&engine, "m,s=1", walk(5000));
+    engine.commit().unwrap();
+    while engine.step().unwrap() {}
+    let (status, classes) = (engine.status(), engine.classes());
+    assert_eq!((status.segments, status.open_segments), (0, 1));
+    assert!(status.blocks_sealed > 0 && status.open_segment_bytes >= status.live_bytes);
+    assert_eq!(status.live_bytes, status.block_bytes_sealed);
+    assert_eq!(
+        status.live_bytes,
+        classes.iter().map(|class| class.live).sum()
+    );
+    let log = engine.log();
+    assert_eq!(
+        (log.fill.live, log.files),
+        (status.live_bytes, status.disk_files)
+    );
+    assert_eq!(status.disk_used, status.disk_files + status.disk_allotted);
+    let files = std::fs::read_dir(dir.path()).unwrap();
+    let taken: u64 = files
+        .map(|file| file.unwrap().metadata().unwrap().blocks() * 512)
+        .sum();
+    let difference = status.disk_files.abs_diff(taken);
+    assert!(
+        difference <= 64 << 10,
+        "{} told, {taken} taken",
+        status.disk_files
+    );
+}
+
+/// Blocks keep aggregates as f64, which rounds integers from 2^53 on, and sums of smaller ones.
+#[test]
+fn aggregates_of_integers_are_exact() {
+    let dir = tempfile::tempdir().unwrap();
+    // Blocks with aggregates of their own have 256 rows at least.
+    let options = Options {
+        block_bytes: 32 << 10,
+        ..small()
+    };
+    let engine = Engine::open_directory(dir.path(), options).unwrap();
+    let source = SourceKey::new("m", [("s", "1")]).unwrap();
+    let source = engine.register(&source).unwrap().unwrap();
+    let rows = 3000_i64;
+    // Around 2^53, in the range of sums that are rounded, far below it, and the ends of the types.
+    let signed = |row: i64| match row / 500 {
+        0 => (1 << 53) + row,
+        1 => -(1 << 53) - row,
+        2 => (1 << 45) + row,
+        3 => row,
+        4 => i64::MAX - row % 3,
+        _ => i64::MIN + row % 3,
+    };
+    let unsigned = |row: i64| match row / 1000 {
+        0 => u64::MAX - row as u64,
+        1 => row as u64,
+        _ => 1 << 63 | row as u64,
+    };
+    for part in 0..6 {
+        let own: Vec<i64> = (part * 500..(part + 1) * 500).collect();
+        let field = |values| FieldColumn {
+            present: None,
+            values,
+        };
+        let columns = Columns {
+            fields: vec![
+                field(Column::I64(own.iter().map(|&row| signed(row)).collect())),
+                field(Column::U64(own.iter().map(|&row| unsigned(row)).collect())),
+            ],
+            times: own,
+        };
+        let receipt = engine.append_columns(source, &["i", "u"], &columns);
+        assert_eq!(receipt.unwrap().rows, 500);
+        // The last part stays in a buffer.
+        if part < 5 {
+            engine.settle().unwrap();
+        }
+    }
+    for step in [500, 1000, 7, rows] {
+        let found = engine.aggregate(&all("m"), Step::Every(step)).unwrap();
+        for series in found {
+            let series = series.unwrap();
+            let value = |row: i64| match &*series.field {
+                "i" => i128::from(signed(row)),
+                _ => i128::from(unsigned(row)),
+            };
+            let mut starts = 0;
+            for bucket in &series.buckets {
+                let inside = bucket.start..rows.min(bucket.start + step);
+                let values: Vec<i128> = inside.map(value).collect();
+                let expected = Exact {
+                    sum: values.iter().sum(),
+                    min: *values.iter().min().unwrap(),
+                    max: *values.iter().max().unwrap(),
+                    first: values[0],
+                    last: values[values.len() - 1],
+                };
+                assert_eq!(bucket.exact, Some(expected), "{} {step}", series.field);
+                let mean = expected.sum as f64 / values.len() as f64;
+                assert_eq!(bucket.mean(), mean);
+                starts += 1;
+            }
+            assert_eq!(starts, (rows + step - 1) / step);
+        }
+    }
+}
+
 #[test]
 fn aggregates_agree_with_the_samples() {
     let dir = tempfile::tempdir().unwrap();
@@ -392,6 +504,37 @@ fn aggregates_agree_with_the_samples() {
         (11, 100_000_000_000)
     );
     assert!(engine.aggregate(&all("m"), Step::Every(0)).is_err());
+}
+
+#[test]
+fn the_time_range_of_a_query_covers_sealed_and_open_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = open(dir.path());
+    write(&engine, "m,s=1", (5..300).map(|time| (time, 1.0)));
+    engine.settle().unwrap();
+    write(&engine, "m,s=1", [(-7, 1.0)].into_iter());
+    write(&engine, "m,s=2", [(900, 1.0)].into_iter());
+    let range = |text: &str, sources| engine.time_range(&all(text), sources);
+    assert_eq!(range("m", 16), Some(Interval::new(-7, 900)));
+    assert_eq!(
+        range("m", 1),
+        Some(Interval::new(-7, 299)),
+        "a bounded number of sources"
+    );
+    assert_eq!(range("m{s=2}", 16), Some(Interval::new(900, 900)));
+    assert_eq!(range("nothing", 16), None);
+    let unknown = Query {
+        fields: Some(vec!["none".to_string()]),
+        ..all("m")
+    };
+    assert_eq!(engine.time_range(&unknown, 16), None);
+    let selector = Selector::parse("m{s=2}").unwrap();
+    engine.delete(&selector, Interval::ALL).unwrap();
+    assert_eq!(
+        range("m", 16),
+        Some(Interval::new(-7, 299)),
+        "the other source was deleted"
+    );
 }
 
 #[test]
@@ -490,4 +633,42 @@ fn the_directory_is_locked_and_a_closed_store_refuses() {
         }],
     );
     assert!(matches!(engine.append(&Plain, &batch), Err(Error::Closed)));
+}
+
+#[test]
+fn a_query_that_nobody_waits_for_ends_between_two_blocks() {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    let directory = tempfile::tempdir().unwrap();
+    let engine = open(directory.path());
+    for source in ["m,a=1", "m,a=2"] {
+        for round in 0..20 {
+            let times = round * 1000..(round + 1) * 1000;
+            write(
+                &engine,
+                source,
+                times.map(|time| (time, time as f64 * 0.37)),
+            );
+        }
+    }
+    engine.settle().unwrap();
+    let asked = Arc::new(AtomicU64::new(0));
+    let until = |times: u64| -> seiner_engine::IsOver {
+        let asked = asked.clone();
+        asked.store(0, Relaxed);
+        Arc::new(move || asked.fetch_add(1, Relaxed) >= times)
+    };
+    // Wanted to the end.
+    let found = engine.select(&all("m")).unwrap().until(until(u64::MAX));
+    assert_eq!(found.filter(Result::is_ok).count(), 2);
+    assert!(asked.load(Relaxed) > 40, "asked before each block");
+    // Given up before the first source, and within it.
+    let mut none = engine.select(&all("m")).unwrap().until(until(0));
+    assert!(none.next().is_none());
+    let mut half = engine.select(&all("m")).unwrap().until(until(3));
+    assert!(matches!(half.next(), Some(Err(Error::Abandoned))));
+    assert_eq!(asked.load(Relaxed), 4);
+    let steps = engine.aggregate(&all("m"), Step::Every(7)).unwrap();
+    let mut steps = steps.until(until(3));
+    assert!(matches!(steps.next(), Some(Err(Error::Abandoned))));
+    assert!(steps.next().is_none());
 }

@@ -1,40 +1,40 @@
-//! `lab check`: what a disk is and how it is used, told without rights and without writing.
+//! `lab check`: properties of a disk and of its mount, found without root and without writing.
 
 use crate::place::{Device, Mount, Place, SECTOR};
 use crate::report::figure::{bytes, plain};
 use serde::Serialize;
 
-/// A partition that begins at a multiple of this suits every disk and array in use.
+/// Alignment of a partition's start that suits all common disks and arrays, bytes.
 const GOOD_START: u64 = 1 << 20;
-/// A turning disk that syncs faster than this did not wait for its platter, ms.
+/// Shortest plausible sync of a rotating disk, ms: a faster sync did not wait for the platter.
 const HALF_TURN_MS: f64 = 2.0;
-/// A disk without a battery or capacitors hardly syncs faster than this, ms.
+/// Shortest plausible sync of flash without a battery or capacitors, ms.
 const FLASH_MS: f64 = 0.03;
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
-    /// As it should be.
+    /// No action is needed.
     Good,
-    /// Worth knowing.
+    /// Information.
     Note,
-    /// Costs speed or safety.
+    /// Costs speed or endangers data.
     Warn,
 }
 
-/// Something about a disk.
+/// One statement about a disk or a mount.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How much it matters.
+    /// Severity.
     pub level: Level,
-    /// What it is about.
+    /// Subject of the text: a device name, a mount point or `device`.
     pub subject: String,
-    /// What was found, and what to do about it.
+    /// Observation, with a remedy if one is needed.
     pub text: String,
 }
 
-/// Everything about a place.
+/// Returns all findings about a place: the mount first, then the device and the devices below it.
 pub fn findings(place: &Place, is_virtual: bool) -> Vec<Finding> {
     let mut list = List(Vec::new());
     if let Some(mount) = &place.mount {
@@ -233,7 +233,7 @@ fn scheduler(device: &Device, list: &mut List) {
     }
 }
 
-/// Whether it may lie about flushes, as far as one can tell from outside.
+/// Adds findings on the write cache. From outside it cannot be proven that flushes are honest.
 fn cache(device: &Device, is_virtual: bool, list: &mut List) {
     let text = match device.write_cache.as_str() {
         "write back" => "has a write cache, which the kernel flushes at each sync",
@@ -259,7 +259,7 @@ fn cache(device: &Device, is_virtual: bool, list: &mut List) {
     }
 }
 
-/// What the time of a small synced write says about the honesty of a disk.
+/// Assesses whether a disk is honest about syncs, from the median time of a synced write of 4 KiB.
 pub fn judge_sync(p50_ms: f64, device: Option<&Device>, is_virtual: bool) -> String {
     let text = format!("A synced write of 4 KiB takes {} ms", plain(p50_ms));
     match device {

@@ -1,23 +1,24 @@
-//! How an experiment ends early.
+//! Errors of an experiment.
 
 use std::fmt;
 use std::io;
 
-/// Why an experiment ends early.
+/// Reason for which an experiment ends early.
 #[derive(Debug)]
 pub enum Error {
-    /// What was asked for cannot be done, or is not done; nothing was created. Names the remedy.
+    /// The request cannot be carried out or is not allowed. Nothing was created. The text names the
+    /// remedy.
     Refused(String),
-    /// The user ended it. What was created is gone, what was measured is kept.
+    /// The user stopped the run. Resources were removed; measured cells are kept.
     Interrupted,
-    /// It did not work.
+    /// An operation failed.
     Failed(anyhow::Error),
 }
 
-/// What an experiment answers.
+/// Result of an operation of the lab.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Shorthand for a refusal.
+/// Returns [`Error::Refused`] with this reason.
 pub fn refuse<T>(reason: impl Into<String>) -> Result<T> {
     Err(Error::Refused(reason.into()))
 }

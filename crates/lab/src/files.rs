@@ -1,5 +1,7 @@
-//! `lab files`: what people do with files, by file system and mount options. Each operation ends
-//! with unmounting, which counts: nothing is left in memory that was not paid for.
+//! `lab files`: common file operations, by file system and mount options.
+//!
+//! Each operation is timed together with the unmounting after it, so no cost is left in the page
+//! cache.
 
 use crate::error::{Result, refuse};
 use crate::guest::Needs;
@@ -19,10 +21,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The name of the file system that is there anyway.
+/// Name of the case that uses the directory's own file system instead of a new one.
 const AS_MOUNTED: &str = "as mounted";
 
-/// Every file system that is known, some with options.
+/// Cases of a run as root and of a run in guests; mount options follow a colon.
 const SYSTEMS: [&str; 12] = [
     "ext2",
     "ext3",
@@ -41,28 +43,30 @@ const SYSTEMS: [&str; 12] = [
 /// Settings of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Files {
-    /// Where inputs and images go.
+    /// Directory of inputs and images.
     pub directory: PathBuf,
-    /// File systems, each with mount options behind a colon or none; `as mounted` is the directory's.
+    /// File systems, optionally with mount options after a colon. `as mounted` is the directory's
+    /// own.
     pub systems: Vec<String>,
     /// Bytes of mixed data.
     pub mixed_bytes: u64,
-    /// Bytes of very many small files.
+    /// Bytes of the small files.
     pub small_bytes: u64,
     /// Bytes of the large file.
     pub large_bytes: u64,
-    /// How often everything is done.
+    /// Number of runs to average.
     pub runs: u64,
-    /// By what means: this kernel, or another in an emulated machine.
+    /// Kernel that is measured: this one, or one in an emulated machine.
     #[serde(default, skip_serializing_if = "Backend::is_native")]
     pub backend: Backend,
-    /// A tree of the user's own instead of the mixed data.
+    /// Directory of the user to copy instead of generated mixed data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<PathBuf>,
 }
 
 impl Files {
-    /// The settings of a profile: with root every file system that is known, else the one that is there.
+    /// Returns the settings of a profile: all of the lab's file systems for root, otherwise `as
+    /// mounted` only.
     pub fn new(directory: PathBuf, profile: Profile) -> Files {
         let (mixed_bytes, small_bytes, large_bytes, runs) = match profile {
             Profile::Toy => (2 << 20, 256 << 10, 2 << 20, 1),
@@ -85,14 +89,15 @@ impl Files {
         }
     }
 
-    /// The same in guests: every file system that is known, whoever asks.
+    /// Returns these settings for guests, with all of the lab's file systems.
     pub fn in_guests(mut self) -> Files {
         self.backend = Backend::Guest;
         self.systems = SYSTEMS.map(String::from).into();
         self
     }
 
-    /// The bytes of an image in which everything fits twice over.
+    /// Bytes of an image: twice the largest input plus 64 MiB, and at least 512 MiB. Small files
+    /// count 8 times, for the space that they waste and for their copy.
     fn image_bytes(&self) -> u64 {
         let data = self
             .mixed_bytes
@@ -102,7 +107,7 @@ impl Files {
     }
 }
 
-/// The parts of `kind:options`.
+/// Splits `kind:options`.
 fn system(name: &str) -> (&str, &str) {
     name.split_once(':').unwrap_or((name, ""))
 }
@@ -112,7 +117,8 @@ impl Experiment for Files {
         let place = Place::find(&self.directory)?;
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         let needed = match self.backend {
-            // All of it is in the guest's memory; its archive has programs only.
+            // A guest keeps its files in memory; its archive, which is on disk, contains programs
+            // only.
             Backend::Guest => 512 << 20,
             _ => {
                 self.image_bytes()
@@ -193,7 +199,8 @@ impl Experiment for Files {
         Some(Needs {
             directory: self.directory.clone(),
             medium_bytes: self.image_bytes(),
-            // Inputs lie in memory there; archives take more than what is in them.
+            // The guest's inputs are in memory. An archive is larger than the contents of its small
+            // files.
             memory_bytes: self.mixed_bytes + self.large_bytes + self.small_bytes * 4,
             inside: |work, directory| match work {
                 Work::Files(files) => Work::Files(Files {
@@ -242,7 +249,7 @@ impl Experiment for Files {
     }
 }
 
-/// What is copied and unpacked.
+/// Files that the operations copy and unpack.
 struct Input {
     mixed: PathBuf,
     archive: PathBuf,
@@ -289,11 +296,11 @@ struct Run {
     _claim: Claim,
 }
 
-/// A file system under test.
+/// File system under test.
 enum Ground {
     /// Made for this cell.
     Fresh(Box<Fresh>),
-    /// A directory of the one that is there.
+    /// Directory on the existing file system.
     There(PathBuf, #[allow(dead_code)] Claim),
 }
 
@@ -305,7 +312,7 @@ impl Ground {
         }
     }
 
-    /// Brings everything to the device.
+    /// Writes everything to the device: unmounts a new file system, syncs an existing one.
     fn settle(&mut self) -> Result<()> {
         match self {
             Ground::Fresh(fresh) => fresh.mounted.unmount(),
@@ -375,7 +382,8 @@ impl Run {
         )?)))
     }
 
-    /// Each operation with the unmounting behind it, seconds; in the papers' order.
+    /// Returns the seconds of each operation, in the order of [`papers::FILE_OPERATIONS`]. The time
+    /// includes the unmounting or the sync after the operation.
     fn operations(&self, ground: &mut Ground, interrupt: &Interrupt) -> Result<Vec<f64>> {
         let root = ground.root();
         let at = |name: &str| root.join(name);

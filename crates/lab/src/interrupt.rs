@@ -17,9 +17,12 @@ const SAME_WISH: Duration = Duration::from_secs(1);
 /// The status of a process that was told to stop.
 const STOPPED: i32 = 130;
 
-/// Whether the user wants to stop. Cheap to clone and to ask.
+/// Whether the user wants to stop, or the time is up. Cheap to clone and to ask.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt(Arc<AtomicBool>);
+pub struct Interrupt {
+    wish: Arc<AtomicBool>,
+    deadline: Option<Instant>,
+}
 
 impl Interrupt {
     /// Listens to signals from now on.
@@ -42,9 +45,29 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// The same wish, and a time after which to stop anyway.
+    pub fn until(&self, deadline: Option<Instant>) -> Interrupt {
+        Interrupt {
+            wish: self.wish.clone(),
+            deadline,
+        }
+    }
+
     /// Whether to stop.
     pub fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.wish.load(Ordering::Relaxed) || self.is_late()
+    }
+
+    /// Whether to stop for the time alone.
+    pub fn is_late(&self) -> bool {
+        let passed = self.deadline.is_some_and(|end| Instant::now() >= end);
+        passed && !self.wish.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much time is left.
+    pub fn has(&self, time: Duration) -> bool {
+        let end = Instant::now() + time;
+        self.deadline.is_none_or(|deadline| end <= deadline)
     }
 
     /// An error if it is time to stop.
@@ -58,6 +81,6 @@ impl Interrupt {
 
     /// What a signal does.
     pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.wish.store(true, Ordering::Relaxed);
     }
 }

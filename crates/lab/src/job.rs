@@ -1,5 +1,5 @@
-//! The description of a run: which experiment, with what settings, from which seed. Saved beside the
-//! results, so that the run can be repeated and continued.
+//! Description of a run: experiment, settings and seed. It is saved beside the results, so that the
+//! run can be repeated and continued.
 
 use crate::align::Align;
 use crate::disk::Disk;
@@ -17,27 +17,27 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// How much of an experiment is run.
+/// Size of an experiment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// Seconds: proves that the experiment runs; its figures mean nothing.
+    /// Seconds. Shows that the experiment runs; its figures mean nothing.
     Toy,
     /// Minutes, and a few GiB at most.
     #[default]
     Safe,
-    /// What the papers ran: hours.
+    /// Grid of the papers: hours.
     Full,
 }
 
-/// The description of a run.
+/// Description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// What all randomness comes from.
+    /// Seed of all pseudo-random numbers.
     pub seed: u64,
-    /// How much is run.
+    /// Size of the experiment.
     pub profile: Profile,
-    /// What is run.
+    /// Experiment and its settings.
     #[serde(flatten)]
     pub work: Work,
 }
@@ -46,54 +46,55 @@ pub struct Job {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "experiment", content = "settings")]
 pub enum Work {
-    /// A profile of a disk.
+    /// Profile of a disk.
     Disk(Disk),
-    /// Very many sensors written, by several stores.
+    /// Writing for very many sensors, by several stores.
     Write(Write),
     /// Operations on files, by file system.
     Files(Files),
-    /// Aligned against unaligned, by file system.
+    /// Aligned against unaligned partitions, by file system.
     Align(Align),
-    /// What merging writes.
+    /// Bytes that merging writes.
     Merge(Merge),
     /// Block operations of a command.
     Trace(Trace),
 }
 
-/// A piece of a run: one cell of its results.
+/// One cell to measure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// The name of the cell.
+    /// Name of the cell.
     pub name: String,
-    /// Its settings.
+    /// Settings of the cell.
     pub settings: Settings,
-    /// How long it should take, s.
+    /// Expected duration, s.
     pub estimate_s: f64,
 }
 
-/// An experiment that is being run: what it created lives as long as it.
+/// Running experiment. Owns the resources of the experiment; dropping the session removes them.
 pub trait Session {
     /// Measures one cell. The runner fills in name, settings and time.
     ///
     /// # Errors
-    /// When it was interrupted or something failed.
+    /// [`Error::Interrupted`](crate::Error::Interrupted), or the error of the operation that
+    /// failed.
     fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell>;
 }
 
-/// What an experiment can do on this machine.
+/// Cells that an experiment can and cannot measure on this machine.
 pub struct Plan {
-    /// The cells to measure, in this order.
+    /// Cells to measure, in this order.
     pub tasks: Vec<Task>,
-    /// Those that were asked for and cannot be measured here.
+    /// Requested cells that cannot be measured here.
     pub missing: Vec<Missing>,
-    /// By what means.
+    /// Method of measurement.
     pub backend: Backend,
-    /// The disk under test.
+    /// Disk under test.
     pub place: Option<Place>,
 }
 
 impl Plan {
-    /// The same with estimates for its backend, where they were made for this computer.
+    /// Returns this plan with all estimates multiplied by [`Backend::pace`].
     pub fn paced(mut self) -> Plan {
         for task in &mut self.tasks {
             task.estimate_s *= self.backend.pace();
@@ -102,34 +103,34 @@ impl Plan {
     }
 }
 
-/// What every experiment can do.
+/// Operations that all experiments share.
 pub trait Experiment {
-    /// Looks at settings and machine before anything is created.
+    /// Checks the settings and the machine. Creates nothing.
     ///
     /// # Errors
-    /// A refusal, when something that was asked for cannot be done at all.
+    /// [`Error::Refused`](crate::Error::Refused) if a request cannot be carried out at all.
     fn plan(&self, job: &Job) -> Result<Plan>;
 
-    /// Creates what all cells need.
+    /// Creates the resources that all cells share.
     ///
     /// # Errors
-    /// When that fails.
+    /// A resource cannot be created, or the user stopped the run.
     fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>>;
 
-    /// What a guest needs to run it, where it can be run in one.
+    /// Returns the requirements for running in a guest; `None` if the experiment cannot run there.
     fn guest_needs(&self) -> Option<Needs> {
         None
     }
 
-    /// The pictures of a report.
+    /// Returns the figures of a report.
     fn figures(&self, results: &Results) -> Vec<Figure>;
 
-    /// What the figures say, and what they cannot say.
+    /// Returns sentences that summarize the results and state their limits.
     fn remarks(&self, results: &Results) -> Vec<String>;
 }
 
 impl Work {
-    /// The name of the experiment, as on the command line.
+    /// Returns the name of the experiment on the command line.
     pub fn name(&self) -> &'static str {
         match self {
             Work::Disk(_) => "disk",
@@ -141,7 +142,7 @@ impl Work {
         }
     }
 
-    /// The experiment.
+    /// Returns the experiment.
     pub fn experiment(&self) -> &dyn Experiment {
         match self {
             Work::Disk(disk) => disk,
@@ -155,10 +156,11 @@ impl Work {
 }
 
 impl Job {
-    /// Reads a description: TOML, or JSON where the name ends in it.
+    /// Reads a description: JSON if the file name ends in `.json`, otherwise TOML.
     ///
     /// # Errors
-    /// When it is none; with the place of the fault.
+    /// The file cannot be read or is not a description. The error names the position of the
+    /// mistake.
     pub fn read(path: &Path) -> anyhow::Result<Job> {
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("{} was not read", path.display()))?;
@@ -173,7 +175,7 @@ impl Job {
         job.with_context(|| format!("{} describes no run", path.display()))
     }
 
-    /// The description as TOML.
+    /// Returns the description as TOML.
     pub fn to_toml(&self) -> String {
         toml::to_string_pretty(self).expect("settings are plain values with texts as keys")
     }

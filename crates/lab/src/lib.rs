@@ -1,15 +1,20 @@
-//! The lab: the papers' experiments on the user's own disks.
+//! Experiments of the papers on the user's own disks.
 //!
-//! An experiment is a job (a saved description with a seed), cut into cells that are measured one
-//! after the other and kept at once, so that a run can be interrupted and continued. What a run
-//! creates outside its own directory stands in the registry before it exists, and is gone when the
-//! run ends, however it ends. Every run answers `results.json`, CSV and a page of pictures.
+//! A [`job::Job`] is a saved description of an experiment, with a seed. An experiment consists of
+//! cells. A run
 //!
-//! Nothing here listens to sockets, and the engine knows nothing of it.
+//! 1. records each resource outside its own directory in the [`registry`], then creates it;
+//! 2. measures one cell after the other and appends each to `cells.jsonl` at once, so that an
+//!    interrupted run continues after the last cell;
+//! 3. removes its resources. If the process is killed, the next run removes them;
+//! 4. writes `results.json`, two CSV files and `report.html`.
+//!
+//! This crate opens no sockets, and the engine does not depend on it.
 
 pub mod align;
 pub mod blocks;
 pub mod check;
+mod course;
 pub mod disk;
 mod error;
 pub mod files;

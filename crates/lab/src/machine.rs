@@ -1,29 +1,29 @@
-//! The machine of a run, as far as it explains figures. Nothing that names its owner.
+//! Properties of the machine that help to explain figures. Nothing here identifies the owner.
 
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-/// The machine of a run.
+/// Properties of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// What its processors call themselves.
+    /// Model name of the processor, from `/proc/cpuinfo`.
     pub processor: String,
-    /// How many this process may use.
+    /// Number of processors that this process may use.
     pub processors: u64,
-    /// Memory, bytes.
+    /// Bytes of memory.
     pub memory: u64,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// The system's own name.
+    /// Name of the distribution.
     pub system: String,
-    /// Whether it runs in a virtual machine: its disk is then a file or a share of something.
+    /// True in a virtual machine. Its disk is then a file or a share of another device.
     pub is_virtual: bool,
-    /// Whether the run had the administrator's rights.
+    /// True if the run had root's rights.
     pub is_root: bool,
 }
 
 impl Machine {
-    /// This one.
+    /// Reads the properties of this machine. A property that cannot be read is empty or 0.
     pub fn this() -> Machine {
         let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let value = |text: &str, name: &str| -> Option<String> {
@@ -59,7 +59,7 @@ impl Machine {
     }
 }
 
-/// The mean number of processes that wanted to run in the last minute.
+/// Load average of the last minute; 0 if it cannot be read.
 pub fn load() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ')

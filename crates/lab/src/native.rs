@@ -1,4 +1,4 @@
-//! File systems made for a run: an image file, a loop device on it, a fresh file system, mounted.
+//! File systems made for a run: an image file, a loop device on it, a new file system, mounted.
 
 use crate::error::{Result, refuse};
 use crate::place::Device;
@@ -10,16 +10,17 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file systems of the papers, and what is known of making them.
+/// File systems that the lab can make, and `ufs`, which the papers have.
 pub const KINDS: [&str; 10] = [
     "ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "jfs", "reiserfs", "nilfs2", "ufs",
 ];
 
-/// Why nobody has UFS.
+/// Reason why UFS is not available.
 const NO_UFS: &str =
     "Linux only reads it: there is no writable driver, and SoftUpdates exist in BSD alone";
 
-/// Why a file system can be had nowhere; nothing if it can.
+/// Returns the reason why a file system is available with no backend; `None` if it is available
+/// with some.
 pub fn obstacle_everywhere(kind: &str) -> Option<String> {
     if !KINDS.contains(&kind) {
         return Some(format!(
@@ -30,7 +31,8 @@ pub fn obstacle_everywhere(kind: &str) -> Option<String> {
     (kind == "ufs").then(|| NO_UFS.to_string())
 }
 
-/// Why a file system cannot be made and mounted here; nothing if it can.
+/// Returns the reason why a file system cannot be made and mounted on this machine; `None` if it
+/// can.
 pub fn obstacle(kind: &str) -> Option<String> {
     if let Some(why) = obstacle_everywhere(kind) {
         return Some(why);
@@ -72,29 +74,29 @@ fn kernel_has(kind: &str) -> bool {
     })
 }
 
-/// What a file system is made like.
+/// Parameters of a new file system.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// One of [`KINDS`].
+    /// Type: one of [`KINDS`].
     pub kind: String,
-    /// Options of the mount, apart by commas; may be empty.
+    /// Mount options, separated by commas; may be empty.
     pub options: String,
-    /// The bytes of the image.
+    /// Bytes of the file system.
     pub bytes: u64,
-    /// Files that must fit, where the file system has a fixed number.
+    /// Number of files that must fit, for file systems with a fixed number of inodes.
     pub inodes: u64,
-    /// Where in the image it begins, bytes.
+    /// Offset of the file system in the image, bytes.
     pub offset: u64,
 }
 
-/// A loop device on an image of the lab's own.
+/// A loop device on an image file. Dropping it detaches the device.
 pub struct LoopDevice {
-    /// What the kernel says of it.
+    /// Properties of the device.
     pub device: Device,
     _claims: Claims,
 }
 
-/// Undone from the last to the first.
+/// Claims that are released in reverse order.
 #[derive(Default)]
 pub struct Claims(pub Vec<Claim>);
 
@@ -105,17 +107,17 @@ impl Drop for Claims {
 }
 
 impl LoopDevice {
-    /// Puts a loop device on a file.
+    /// Attaches a loop device to a file.
     ///
     /// # Errors
-    /// When the system refuses, for example in a container.
+    /// The system refuses, for example in a container.
     pub fn attach(file: &Path, offset: u64, registry: &Arc<Registry>) -> Result<LoopDevice> {
         let resource = Resource::Loop {
             file: file.to_owned(),
         };
         let (claim, node) = registry.create(resource, || {
             let offset = offset.to_string();
-            // A disk in memory cannot be had around the page cache, and need not be.
+            // A disk in memory does not support direct I/O and does not need it.
             let direct = match registry.medium() {
                 Some(_) => "--direct-io=off",
                 None => "--direct-io=on",
@@ -130,7 +132,7 @@ impl LoopDevice {
         })
     }
 
-    /// Its node.
+    /// Path of the device node.
     pub fn node(&self) -> PathBuf {
         Path::new("/dev").join(&self.device.name)
     }
@@ -139,7 +141,7 @@ impl LoopDevice {
 /// Makes a file system on a device.
 ///
 /// # Errors
-/// When its program fails.
+/// The `mkfs` program is missing or fails.
 pub fn make(node: &Path, recipe: &Recipe) -> Result<()> {
     let inodes = recipe.inodes.to_string();
     let arguments: Vec<&str> = match recipe.kind.as_str() {
@@ -173,10 +175,10 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts what is on a device.
+    /// Mounts the file system of a device.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The system refuses.
     pub fn mount(
         node: &Path,
         point: &Path,
@@ -194,10 +196,10 @@ impl Mounted {
         Ok(mounted)
     }
 
-    /// Mounts it again.
+    /// Mounts the file system again.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The system refuses.
     pub fn mount_again(&mut self) -> Result<()> {
         let resource = Resource::Mount {
             path: self.point.clone(),
@@ -219,34 +221,34 @@ impl Mounted {
         Ok(())
     }
 
-    /// Unmounts it: everything is on the device then.
+    /// Unmounts the file system. All its data is then on the device.
     ///
     /// # Errors
-    /// When it stays busy.
+    /// The file system stays busy.
     pub fn unmount(&mut self) -> Result<()> {
         self.claim.take().map_or(Ok(()), Claim::release)
     }
 
-    /// Where it is mounted.
+    /// Mount point.
     pub fn point(&self) -> &Path {
         &self.point
     }
 }
 
-/// A fresh file system on an image of the lab's own. Everything goes when it is dropped.
+/// A new file system on an image file. Dropping it removes everything.
 pub struct Fresh {
-    /// The file system; unmounted first.
+    /// The mounted file system. As the first field it is dropped first, which unmounts it.
     pub mounted: Mounted,
-    /// The device below.
+    /// Device below the file system.
     pub disk: LoopDevice,
     _claims: Claims,
 }
 
 impl Fresh {
-    /// Makes and mounts one, with its image in `directory`.
+    /// Makes and mounts a file system, with its image in `directory`.
     ///
     /// # Errors
-    /// When there is no room, or the system refuses.
+    /// There is not enough space, or the system refuses.
     pub fn make(recipe: &Recipe, directory: &Path, registry: &Arc<Registry>) -> Result<Fresh> {
         let (claim, tree) = registry.tree(directory)?;
         let claims = Claims(vec![claim]);
@@ -264,7 +266,10 @@ impl Fresh {
     }
 }
 
-/// An image whose room is reserved; or the disk that the run was given for it.
+/// Makes an image file with reserved space, or returns the registry's medium if there is one.
+///
+/// # Errors
+/// There is not enough space, or the file cannot be made.
 pub fn image(tree: &Path, bytes: u64, registry: &Registry) -> Result<PathBuf> {
     if let Some(medium) = registry.medium() {
         return Ok(medium.to_owned());
@@ -285,10 +290,10 @@ pub fn image(tree: &Path, bytes: u64, registry: &Registry) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Brings everything on the file system of a path to its device.
+/// Syncs the file system that contains a path.
 ///
 /// # Errors
-/// When that fails.
+/// The sync fails.
 pub fn sync_file_system(path: &Path) -> Result<()> {
     let directory = File::open(path)?;
     rustix::fs::syncfs(&directory).with_context(|| format!("{} was not synced", path.display()))?;

@@ -1,32 +1,34 @@
-//! What the papers published, as data. Drawn beside our own figures, never mixed with them.
+//! Published figures of the papers. Reports draw them beside measured figures and never mix the
+//! two.
 
 const BLOCKS: &str = include_str!("../../../lab/papers/blocks.csv");
 const FILES: &str = include_str!("../../../lab/papers/files.csv");
 const ALIGNMENT: &str = include_str!("../../../lab/papers/alignment.csv");
 
-/// The types of block operations in the papers' tables, in their order.
+/// Types of block operations in the papers' tables, in their order.
 pub const KINDS: [&str; 8] = ["R", "RM", "RS", "RSM", "W", "WM", "WS", "WSM"];
 
-/// A row of the first paper's tables 3 to 5.
+/// A row of tables 3 to 5 of *FS*.
 #[derive(Clone, Debug)]
 pub struct BlockRow {
-    /// `HDD` or `SSD`.
+    /// Type of disk: `HDD` or `SSD`.
     pub disk: &'static str,
-    /// The file system.
+    /// File system.
     pub file_system: &'static str,
-    /// F.
+    /// Number of files written at the same time, F.
     pub files: f64,
-    /// B, KiB.
+    /// Bytes of a buffer, B, in KiB.
     pub buffer_kib: f64,
-    /// Share (percent) and mean size (KiB) of each of [`KINDS`], where the paper tells.
+    /// Share of all bytes (percent) and mean size (KiB) of each of [`KINDS`]; `None` where the
+    /// table has no value.
     pub kinds: Vec<(Option<f64>, Option<f64>)>,
-    /// v, MB/s.
+    /// Throughput, v, in MB/s.
     pub mb_s: f64,
-    /// K_wa.
+    /// Write amplification, K_wa: bytes to the device ÷ bytes of the application.
     pub kwa: f64,
 }
 
-/// Rows of a file of ours: comments and the head are left out.
+/// Returns the rows of a CSV file of this repository, without comments and the header.
 fn rows(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.skip(1).map(|line| line.split(',').collect())
@@ -36,7 +38,7 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// The first paper's block statistics.
+/// Returns the block statistics of *FS*, tables 3 to 5.
 pub fn blocks() -> Vec<BlockRow> {
     rows(BLOCKS)
         .map(|row| BlockRow {
@@ -54,7 +56,7 @@ pub fn blocks() -> Vec<BlockRow> {
         .collect()
 }
 
-/// The columns of the table of operations on files.
+/// Columns of the table of file operations.
 pub const FILE_OPERATIONS: [&str; 6] = [
     "copy mixed",
     "delete mixed",
@@ -64,7 +66,8 @@ pub const FILE_OPERATIONS: [&str; 6] = [
     "copy large",
 ];
 
-/// The table of operations on files: file system, and seconds of each of [`FILE_OPERATIONS`].
+/// Returns the table of file operations: file system, and the seconds of each of
+/// [`FILE_OPERATIONS`].
 pub fn files() -> Vec<(&'static str, Vec<f64>)> {
     rows(FILES)
         .map(|row| {
@@ -76,18 +79,18 @@ pub fn files() -> Vec<(&'static str, Vec<f64>)> {
         .collect()
 }
 
-/// The penalty of an operation on one of the papers' disks.
+/// Penalty of an operation on an unaligned partition: time unaligned ÷ time aligned.
 #[derive(Clone, Debug)]
 pub struct Penalty {
-    /// The disk and its year.
+    /// Disk, with its year in parentheses.
     pub disk: String,
-    /// The operation.
+    /// Name of the operation.
     pub operation: &'static str,
-    /// Least, mean and greatest over the file systems, where the paper tells.
+    /// Least, mean and greatest penalty over the file systems; `None` where the paper has no value.
     pub values: [Option<f64>; 3],
 }
 
-/// The penalties of unaligned partitions.
+/// Returns the published penalties of unaligned partitions.
 pub fn alignment() -> Vec<Penalty> {
     rows(ALIGNMENT)
         .map(|row| Penalty {
@@ -102,13 +105,14 @@ pub fn alignment() -> Vec<Penalty> {
 mod tests {
     use super::*;
 
-    /// Nothing of the lab measures arrays; the table stands beside for those who do (docs/raid.md).
+    /// The lab measures no arrays. The table is a reference for docs/raid.md.
     const ARRAY: &str = include_str!("../../../lab/papers/raid.csv");
 
     #[test]
     fn the_table_of_the_array_is_complete_and_says_what_the_paper_claims() {
         let cells: Vec<_> = rows(ARRAY).collect();
-        // Two patterns, three strategies, three numbers of threads, six depths; nine mixed patterns.
+        // Two patterns × three strategies × three numbers of threads × six depths, and nine mixed
+        // patterns × three strategies.
         assert_eq!(cells.len(), 2 * 3 * 3 * 6 + 9 * 3);
         let rate = |cell: &[&str], strategy: &str| {
             let other = cells.iter().find(|other| {

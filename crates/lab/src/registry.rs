@@ -1,8 +1,14 @@
-//! What an experiment created, so that it goes again whatever happens.
+//! Record of everything that a run created outside its own directory, so that all of it is removed
+//! even if the run is killed.
 //!
-//! Invariant: a line that names a thing is on disk before the thing exists. Each run has a file of
-//! such lines, locked while the run lives. Whoever finds a file without its lock undoes what is in
-//! it, last line first: at the next start of any experiment, or when asked to by `lab tidy`.
+//! Invariant: a line that names a resource is on disk before the resource exists. Each run has one
+//! file of such lines.
+//!
+//! 1. The run locks its file and keeps the lock while it lives.
+//! 2. Before it creates a resource it appends a `create` line and syncs the file.
+//! 3. After it removed the resource it appends a `gone` line and syncs the file.
+//! 4. The next run, or `lab tidy`, looks for files without a lock. It removes the resources without
+//!    a `gone` line, the last first, and then deletes the file.
 
 use crate::error::{Result, refuse};
 use crate::place;
@@ -15,52 +21,53 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Names of trees and cgroups that the lab makes begin with this; it never removes others.
+/// Prefix of the names of directories and cgroups that the lab makes. Directories with other names
+/// are never removed.
 pub const PREFIX: &str = "seiner-lab-";
-/// Tries to unmount what is still busy, 200 ms apart.
+/// Number of attempts to unmount a busy file system, 200 ms apart, before a lazy unmount.
 const UNMOUNT_TRIES: usize = 25;
 
-/// A thing that was created or changed.
+/// A resource that was created, or a setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Resource {
-    /// A directory with all that is in it.
+    /// A directory with its contents.
     Tree {
-        /// Where; the last name begins with [`PREFIX`].
+        /// Path; the last component begins with [`PREFIX`].
         path: PathBuf,
     },
     /// The loop devices on a file.
     Loop {
-        /// The file behind them.
+        /// Backing file.
         file: PathBuf,
     },
     /// A mounted file system.
     Mount {
-        /// Where it is mounted.
+        /// Mount point.
         path: PathBuf,
     },
-    /// A cgroup; its processes go home before it is removed.
+    /// A cgroup. Its processes move to `home` before it is removed.
     Group {
-        /// Its directory.
+        /// Directory of the cgroup.
         path: PathBuf,
-        /// The directory of the cgroup they came from.
+        /// Directory of the cgroup in which the processes were before.
         home: PathBuf,
     },
     /// An instance of the kernel's tracer.
     Trace {
-        /// Its directory.
+        /// Directory of the instance.
         path: PathBuf,
     },
     /// An emulated machine.
     Guest {
-        /// What it was named when it was started; no other process has an argument like it.
+        /// Name in the command line of the emulator; no other process has such an argument.
         name: String,
     },
-    /// A setting of the system, to be set back.
+    /// A setting of the system, to be restored.
     Setting {
-        /// Its file.
+        /// File of the setting.
         path: PathBuf,
-        /// What it was.
+        /// Value before the change.
         value: String,
     },
 }
@@ -72,7 +79,7 @@ enum Line {
     Gone { number: usize },
 }
 
-/// The list of one run.
+/// Record of one run.
 #[derive(Debug)]
 pub struct Registry {
     path: PathBuf,
@@ -86,7 +93,7 @@ struct Lines {
     next: usize,
 }
 
-/// A thing of this run; dropping it undoes it.
+/// A resource of this run. Dropping the claim removes the resource.
 #[derive(Debug)]
 pub struct Claim {
     number: usize,
@@ -95,10 +102,11 @@ pub struct Claim {
     is_tried: bool,
 }
 
-/// The directory of all lists: `SEINER_LAB_STATE`, or one of the user's own.
+/// Returns the directory of all records: `SEINER_LAB_STATE`, otherwise `seiner/lab` in
+/// `XDG_STATE_HOME` or in `~/.local/state`.
 ///
 /// # Errors
-/// When no home directory is known.
+/// None of `SEINER_LAB_STATE`, `XDG_STATE_HOME` and `HOME` is set.
 pub fn state_directory() -> Result<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = from("SEINER_LAB_STATE") {
@@ -109,7 +117,8 @@ pub fn state_directory() -> Result<PathBuf> {
         (None, Some(home)) => PathBuf::from(home).join(".local/state"),
         (None, None) => {
             return refuse(
-                "neither HOME nor SEINER_LAB_STATE is set: the lab keeps there what it has to remove",
+                "neither HOME nor SEINER_LAB_STATE is set: the lab lists there what it has to remove; set SEINER_LAB_STATE to a \
+                 directory that can be written",
             );
         }
     };
@@ -117,31 +126,36 @@ pub fn state_directory() -> Result<PathBuf> {
 }
 
 impl Registry {
-    /// Starts the list of this run, once what dead runs left is gone.
+    /// Removes the resources of dead runs, then starts the record of this run.
     ///
     /// # Errors
-    /// When the list cannot be written, or something left behind does not go.
+    /// The record cannot be written, or a resource of a dead run cannot be removed.
     pub fn open(directory: &Path) -> Result<Arc<Registry>> {
         Registry::start(directory, None)
     }
 
-    /// The same where images are made on a disk that is the lab's own, as in a guest.
+    /// Does the same as [`Registry::open`] for a run that uses `medium` in place of image files, as
+    /// in a guest.
     ///
     /// # Errors
-    /// When the list cannot be written.
+    /// Those of [`Registry::open`].
     pub fn on_medium(directory: &Path, medium: &Path) -> Result<Arc<Registry>> {
         Registry::start(directory, Some(medium.to_owned()))
     }
 
-    /// The disk on which images are made, if it is not a file.
+    /// Returns the disk that takes the place of image files; `None` if images are files.
     pub fn medium(&self) -> Option<&Path> {
         self.medium.as_deref()
     }
 
     fn start(directory: &Path, medium: Option<PathBuf>) -> Result<Arc<Registry>> {
         tidy(directory)?;
-        fs::create_dir_all(directory)
-            .with_context(|| format!("{} was not made", directory.display()))?;
+        fs::create_dir_all(directory).with_context(|| {
+            format!(
+                "{} was not made; set SEINER_LAB_STATE to a directory that can be written",
+                directory.display()
+            )
+        })?;
         let path = directory.join(format!("{}.jsonl", std::process::id()));
         let file = OpenOptions::new()
             .create(true)
@@ -157,10 +171,11 @@ impl Registry {
         }))
     }
 
-    /// Writes down what is about to be created, then creates it.
+    /// Records a resource, then creates it by `make`.
     ///
     /// # Errors
-    /// Those of `make`; what it had done by then is undone.
+    /// Those of `make`, after a partly created resource was removed; or the record cannot be
+    /// written.
     pub fn create<T>(
         self: &Arc<Registry>,
         resource: Resource,
@@ -190,7 +205,7 @@ impl Registry {
     /// Changes a setting of the system until the claim is dropped.
     ///
     /// # Errors
-    /// When it cannot be read or written.
+    /// The setting cannot be read or written.
     pub fn set(self: &Arc<Registry>, path: &Path, value: &str) -> Result<Claim> {
         let before =
             fs::read_to_string(path).with_context(|| format!("{} was not read", path.display()))?;
@@ -202,10 +217,10 @@ impl Registry {
         Ok(self.create(resource, write)?.0)
     }
 
-    /// Makes a directory of the lab's own in `parent`, on the disk that is measured.
+    /// Makes a directory of this run in `parent`.
     ///
     /// # Errors
-    /// When it cannot be made.
+    /// `parent` does not exist, or the directory cannot be made.
     pub fn tree(self: &Arc<Registry>, parent: &Path) -> Result<(Claim, PathBuf)> {
         let parent = fs::canonicalize(parent)
             .with_context(|| format!("{} is not there", parent.display()))?;
@@ -228,7 +243,7 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // Every claim holds the registry, so nothing is left when the last one goes.
+        // Every claim holds the registry, so no claim is left when the registry is dropped.
         if unfinished(&self.path).is_ok_and(|left| left.is_empty()) {
             let _ = fs::remove_file(&self.path);
         }
@@ -236,10 +251,10 @@ impl Drop for Registry {
 }
 
 impl Claim {
-    /// Undoes it now and says whether that worked.
+    /// Removes the resource now.
     ///
     /// # Errors
-    /// When the thing does not go; it stays in the list.
+    /// The resource cannot be removed. Its line stays in the record.
     pub fn release(mut self) -> Result<()> {
         self.is_tried = true;
         self.undo()
@@ -280,10 +295,10 @@ fn append(file: &mut File, line: &Line) -> Result<()> {
     Ok(())
 }
 
-/// Undoes what dead runs left. Answers what that was.
+/// Removes the resources of dead runs and returns them.
 ///
 /// # Errors
-/// When something does not go; its list stays.
+/// A resource cannot be removed. Its record is kept.
 pub fn tidy(directory: &Path) -> Result<Vec<Resource>> {
     let mut gone = Vec::new();
     let Ok(entries) = fs::read_dir(directory) else {
@@ -312,7 +327,8 @@ pub fn tidy(directory: &Path) -> Result<Vec<Resource>> {
     Ok(gone)
 }
 
-/// What a list says was created and not undone. A torn last line names nothing that exists.
+/// Returns the resources that a record lists as created and not as gone. A torn last line is
+/// skipped: its resource was not created yet.
 fn unfinished(path: &Path) -> io::Result<Vec<Resource>> {
     let mut left: Vec<Option<Resource>> = Vec::new();
     for line in fs::read_to_string(path)?.lines() {
@@ -407,7 +423,7 @@ fn dissolve(path: &Path, home: &Path) -> anyhow::Result<()> {
         return Ok(());
     };
     for process in processes.lines() {
-        // A process that ended meanwhile needs no home.
+        // The write fails for a process that ended meanwhile, which need not be moved.
         let _ = fs::write(home.join("cgroup.procs"), process);
     }
     gone_is_fine(fs::remove_dir(path))
@@ -422,7 +438,7 @@ fn stop_tracing(path: &Path) -> anyhow::Result<()> {
     gone_is_fine(fs::remove_dir(path))
 }
 
-/// Ends the emulated machine with this name; one that has ended is fine.
+/// Kills the emulated machine with this name, if it runs.
 fn end_guest(name: &str) -> anyhow::Result<()> {
     for entry in fs::read_dir("/proc")?.flatten() {
         let number = entry

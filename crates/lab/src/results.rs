@@ -1,4 +1,4 @@
-//! What a run answers: settings, machine, every cell with every sample; as JSON and as CSV.
+//! Results of a run: settings, machine and all cells with their samples, as JSON and CSV.
 
 use crate::blocks::Statistics;
 use crate::job::Job;
@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The version of the layout of `results.json`; another one is refused.
+/// Version of the format of `results.json`. Other versions are refused.
 pub const VERSION: u32 = 1;
 
 /// Settings of a cell, by name.
 pub type Settings = BTreeMap<String, serde_json::Value>;
 
-/// By what means a run came to its figures.
+/// Method of measurement of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
@@ -25,18 +25,19 @@ pub enum Backend {
     Native,
     /// Another kernel in an emulated machine.
     Guest,
-    /// Counts from an emulated disk; seconds are computed.
+    /// Requests counted on an emulated disk; seconds are computed.
     Model,
 }
 
 impl Backend {
-    /// Whether it is the usual one.
+    /// Returns true for [`Backend::Native`].
     pub fn is_native(&self) -> bool {
         *self == Backend::Native
     }
 
-    /// How many times as long as this computer a run by these means takes. A guest's instructions are
-    /// emulated one by one: copying files took it 8 times as long, beside other work 12 times.
+    /// Returns the factor by which a run takes longer than a native one, for estimates. A guest's
+    /// instructions are emulated one by one: copying files took 8 times as long, and 12 times as
+    /// long beside other work.
     pub fn pace(self) -> f64 {
         match self {
             Backend::Guest => 10.0,
@@ -44,7 +45,7 @@ impl Backend {
         }
     }
 
-    /// Why a file system cannot be had by these means; nothing if it can.
+    /// Returns the reason why a file system is not available with this backend; `None` if it is.
     pub fn obstacle(self, kind: &str) -> Option<String> {
         match self {
             Backend::Guest => crate::guest::obstacle(kind),
@@ -63,88 +64,89 @@ impl std::fmt::Display for Backend {
     }
 }
 
-/// A run.
+/// Results of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// [`VERSION`].
+    /// Version of the format: [`VERSION`].
     pub version: u32,
-    /// What was to be done.
+    /// Description of the run.
     pub job: Job,
-    /// By what means.
+    /// Method of measurement.
     pub backend: Backend,
-    /// By what.
+    /// Name and version of the program that measured.
     pub program: String,
-    /// Where.
+    /// Machine that measured.
     pub machine: Machine,
-    /// On what disk, where one was measured.
+    /// Disk under test, if there is one.
     pub place: Option<Place>,
-    /// When it began, RFC 3339.
+    /// Start of the run, RFC 3339.
     pub started: String,
-    /// What was measured, in the order of measuring.
+    /// Measured cells, in the order of measurement.
     pub cells: Vec<Cell>,
-    /// What could not be measured, and why; in the order of asking.
+    /// Cells that were not measured, in the order of the settings.
     pub missing: Vec<Missing>,
 }
 
-/// A cell that this machine could not measure.
+/// A cell that could not be measured on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// Its name.
+    /// Name of the cell.
     pub name: String,
-    /// Why not, and what would help.
+    /// Reason, with a remedy if there is one.
     pub why: String,
 }
 
 /// One measurement of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Cell {
-    /// Its name, which no other cell of the run has.
+    /// Name, unique in the run.
     pub name: String,
-    /// What was set.
+    /// Settings of the measurement.
     pub settings: Settings,
-    /// What came out; the unit stands in the name.
+    /// Measured figures by name; the name contains the unit.
     pub figures: BTreeMap<String, f64>,
-    /// What came out over time.
+    /// Figures over time.
     pub lines: Vec<Line>,
-    /// The block operations meanwhile.
+    /// Block operations during the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks: Option<Statistics>,
-    /// What a reader must know to read the figures right.
+    /// Notes that a reader needs to interpret the figures.
     pub notes: Vec<String>,
-    /// When it began, RFC 3339.
+    /// Start of the measurement, RFC 3339.
     pub started: String,
-    /// How long it took with everything around it, s.
+    /// Duration with preparation, s.
     pub took_s: f64,
-    /// Processes that wanted to run in the minute before.
+    /// Load average of the machine in the minute before.
     pub load: f64,
 }
 
 /// A figure over time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// What it is, with its unit.
+    /// Name with the unit.
     pub name: String,
-    /// Seconds since the beginning of the cell, and the figure.
+    /// Pairs of x and value. x is seconds since the load began, except for two lines: percent of
+    /// the segments in `live share by segment`, and the rate in `passed at MB/s`.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Cell {
-    /// A figure by name.
+    /// Returns a figure by name.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.get(name).copied()
     }
 
-    /// A setting as a number.
+    /// Returns a setting by name, as a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.settings.get(name)?.as_f64()
     }
 
-    /// A setting as text.
+    /// Returns a setting by name, as text.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.settings.get(name)?.as_str()
     }
 
-    /// Notes a figure; one that is no number is left out.
+    /// Stores a figure. Values that are not finite are left out.
     pub fn tell(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.figures.insert(name.to_string(), value);
@@ -153,15 +155,15 @@ impl Cell {
 }
 
 impl Results {
-    /// The name of the experiment.
+    /// Returns the name of the experiment.
     pub fn experiment(&self) -> &'static str {
         self.job.work.name()
     }
 
-    /// Reads a run: its directory, or its `results.json`.
+    /// Reads the results of a run from its directory or from its `results.json`.
     ///
     /// # Errors
-    /// When there is none, or one that this program cannot read.
+    /// The file is missing, is not a result of the lab, or has another [`VERSION`].
     pub fn read(path: &Path) -> anyhow::Result<Results> {
         let file = if path.is_dir() {
             path.join("results.json")
@@ -189,7 +191,7 @@ impl Results {
     /// Writes `results.json`, `results.csv`, `lines.csv` and `report.html` into a directory.
     ///
     /// # Errors
-    /// When the directory cannot be written.
+    /// A file cannot be written.
     pub fn write(&self, directory: &Path) -> anyhow::Result<()> {
         let put = |name: &str, text: String| {
             let path = directory.join(name);
@@ -201,7 +203,7 @@ impl Results {
         put("report.html", crate::report::page(self))
     }
 
-    /// One line a cell: name, settings, figures.
+    /// Returns CSV with one line per cell: name, settings, figures.
     fn figures_csv(&self) -> String {
         let names = |of: fn(&Cell) -> Vec<String>| -> Vec<String> {
             let mut names: Vec<String> = self.cells.iter().flat_map(of).collect();
@@ -241,7 +243,7 @@ impl Results {
         text
     }
 
-    /// One line a sample.
+    /// Returns CSV with one line per sample.
     fn lines_csv(&self) -> String {
         let mut text = row(["cell", "line", "second", "value"].map(String::from));
         for cell in &self.cells {
@@ -261,7 +263,7 @@ impl Results {
     }
 }
 
-/// A line of CSV; what needs quotes gets them.
+/// Returns a line of CSV. Fields with commas, quotes or line breaks are quoted.
 fn row(fields: impl IntoIterator<Item = String>) -> String {
     let quoted: Vec<String> = fields
         .into_iter()

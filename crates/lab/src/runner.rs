@@ -1,15 +1,17 @@
-//! Runs a job: cell by cell, with a progress bar, into a directory where it can be continued.
+//! Runs a job cell by cell, with a progress bar, into a directory in which the run can be
+//! continued.
 //!
-//! Invariant: a cell is in `cells.jsonl` as soon as it is measured. A run that was interrupted, killed
-//! or cut off continues behind the last cell when the same job is run into the same directory.
+//! Invariant: a cell is in `cells.jsonl` as soon as it is measured. If the run is interrupted or
+//! killed, the same job in the same directory continues after the last cell.
 
+use crate::course::{self, Course};
 use crate::error::{Error, Result, refuse};
 use crate::guest;
 use crate::interrupt::Interrupt;
 use crate::job::{Job, Plan, Session, Task};
 use crate::machine::{self, Machine};
 use crate::registry::{Registry, state_directory};
-use crate::results::{Backend, Cell, Results, VERSION};
+use crate::results::{Backend, Cell, Missing, Results, VERSION};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::{self, File, OpenOptions};
@@ -18,34 +20,41 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Ticks of the progress bar in an estimated second.
+/// Ticks of the progress bar per estimated second.
 const TICKS: f64 = 10.0;
 
-/// What an experiment needs from outside.
+/// Services that an experiment uses while it runs.
 pub struct Bench {
-    /// Where it writes down what it creates.
+    /// Record of created resources.
     pub registry: Arc<Registry>,
-    /// Whether the user wants to stop.
+    /// Flag that the user sets to stop the run.
     pub interrupt: Interrupt,
     bar: ProgressBar,
+    /// Lines of progress in place of the bar.
+    course: Option<Course>,
 }
 
 impl Bench {
-    /// A bench that shows no progress.
+    /// Returns a bench without a progress bar.
     pub fn silent(registry: Arc<Registry>, interrupt: Interrupt) -> Bench {
         Bench {
             registry,
             interrupt,
             bar: ProgressBar::hidden(),
+            course: None,
         }
     }
 
-    /// Says what is being done now.
+    /// Shows the current activity in the progress bar.
     pub fn say(&self, what: impl Into<String>) {
-        self.bar.set_message(what.into());
+        let what = what.into();
+        if let Some(course) = &self.course {
+            course.say(&what);
+        }
+        self.bar.set_message(what);
     }
 
-    /// Tells something that the user should read even after the bar is gone.
+    /// Prints a line that stays visible after the progress bar is gone.
     pub fn tell(&self, what: &str) {
         if self.bar.is_hidden() {
             eprintln!("{what}");
@@ -54,7 +63,7 @@ impl Bench {
         }
     }
 
-    /// Waits, unless it is time to stop.
+    /// Sleeps for a duration, or until the user stops the run.
     ///
     /// # Errors
     /// [`Error::Interrupted`].
@@ -71,27 +80,54 @@ impl Bench {
     }
 }
 
-/// Runs a job into a directory, which must be empty, missing, or hold a part of the same run.
+/// Runs a job into a directory. The directory must be missing, empty, or contain a part of the same
+/// run.
 ///
 /// # Errors
-/// A refusal before anything is created, an interruption, or what failed. Cells that were measured
-/// are kept in any case.
+/// [`Error::Refused`] before anything is created, [`Error::Interrupted`], or the error of the
+/// operation that failed. Measured cells are kept in all cases.
 pub fn run(job: &Job, directory: &Path, interrupt: &Interrupt) -> Result<Results> {
+    run_within(job, directory, interrupt, None)
+}
+
+/// Estimate of what a job takes, seconds.
+///
+/// # Errors
+/// A refusal.
+pub fn estimate(job: &Job) -> Result<f64> {
     let plan = job.work.experiment().plan(job)?.paced();
+    Ok(plan.tasks.iter().map(|task| task.estimate_s).sum())
+}
+
+/// Runs a job as [`run`] does, for no longer than `limit`. Cells for which there is no time are among the missing
+/// ones of the results; the same job run into the same directory measures them.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_within(
+    job: &Job,
+    directory: &Path,
+    interrupt: &Interrupt,
+    limit: Option<Duration>,
+) -> Result<Results> {
+    let mut plan = job.work.experiment().plan(job)?.paced();
     let done = begin(job, directory)?;
     let registry = Registry::open(&state_directory()?)?;
     let bench = Bench {
         registry,
-        interrupt: interrupt.clone(),
+        interrupt: interrupt.until(limit.map(|limit| Instant::now() + limit)),
         bar: bar(&plan.tasks),
+        course: course(&plan.tasks),
     };
     let started = match done.first() {
         Some(cell) => cell.started.clone(),
         None => jiff::Timestamp::now().to_string(),
     };
-    let ended = measure(job, &plan, done, directory, &bench);
+    let mut late = Vec::new();
+    let ended = measure(job, &plan, done, directory, &bench, &mut late);
     bench.bar.finish_and_clear();
     let (cells, ending) = ended?;
+    plan.missing.extend(late);
     let results = Results {
         version: VERSION,
         job: job.clone(),
@@ -107,13 +143,15 @@ pub fn run(job: &Job, directory: &Path, interrupt: &Interrupt) -> Result<Results
     ending.map(|()| results)
 }
 
-/// Measures what is not done yet. Answers all cells, and how it ended.
+/// Measures the cells that are not in `done`. Returns all cells, and the error that ended the run
+/// early, if any.
 fn measure(
     job: &Job,
     plan: &Plan,
     done: Vec<Cell>,
     directory: &Path,
     bench: &Bench,
+    late: &mut Vec<Missing>,
 ) -> Result<(Vec<Cell>, Result<()>)> {
     let left: Vec<&Task> = plan
         .tasks
@@ -136,24 +174,54 @@ fn measure(
         .create(true)
         .append(true)
         .open(directory.join("cells.jsonl"))?;
-    let mut session: Box<dyn Session> = match plan.backend {
-        Backend::Guest => Box::new(guest::Session::open(job, bench)?),
-        _ => job.work.experiment().open(job, bench)?,
+    let opened: Result<Box<dyn Session>> = match plan.backend {
+        Backend::Guest => guest::Session::open(job, bench).map(|session| Box::new(session) as _),
+        _ => job.work.experiment().open(job, bench),
     };
+    let mut session = match opened {
+        Err(Error::Interrupted) if bench.interrupt.is_late() => {
+            late.extend(left.iter().map(|task| left_out(task, directory)));
+            return Ok((cells, Ok(())));
+        }
+        opened => opened?,
+    };
+    let clock = Instant::now();
+    let mut estimated = 0.0;
     let skipped: f64 = plan.tasks.iter().map(|task| task.estimate_s).sum::<f64>() - seconds;
     let mut passed = skipped;
     bench.bar.reset_eta();
     for task in left {
+        // As slow as it was so far; the first cell shows how slow that is.
+        let pace = (clock.elapsed().as_secs_f64() / f64::max(estimated, 1e-3)).max(1.0);
+        let wanted = Duration::from_secs_f64(task.estimate_s * pace);
+        if estimated > 0.0 && !bench.interrupt.has(wanted) {
+            late.push(left_out(task, directory));
+            continue;
+        }
         match measure_one(task, &mut *session, bench, passed) {
             Ok(cell) => {
                 keep(&mut file, &cell)?;
                 cells.push(cell);
             }
+            Err(Error::Interrupted) if bench.interrupt.is_late() => {
+                late.push(left_out(task, directory));
+            }
             Err(error) => return Ok((cells, Err(error))),
         }
         passed += task.estimate_s;
+        estimated += task.estimate_s;
     }
     Ok((cells, Ok(())))
+}
+
+fn left_out(task: &Task, directory: &Path) -> Missing {
+    Missing {
+        name: task.name.clone(),
+        why: format!(
+            "left out, as the machine is slower than estimated and the time was up; `seiner lab run {}` measures it",
+            directory.display()
+        ),
+    }
 }
 
 fn measure_one(task: &Task, session: &mut dyn Session, bench: &Bench, passed: f64) -> Result<Cell> {
@@ -182,7 +250,7 @@ fn keep(file: &mut File, cell: &Cell) -> Result<()> {
     Ok(())
 }
 
-/// Makes the directory, or reads what a part of the same run left there.
+/// Makes the directory, or reads the cells that a part of the same run left in it.
 fn begin(job: &Job, directory: &Path) -> Result<Vec<Cell>> {
     let described = directory.join("job.toml");
     if described.exists() {
@@ -194,7 +262,7 @@ fn begin(job: &Job, directory: &Path) -> Result<Vec<Cell>> {
             ));
         }
         let text = fs::read_to_string(directory.join("cells.jsonl")).unwrap_or_default();
-        // A torn last line is a cell to be measured again.
+        // A torn last line is left out, so its cell is measured again.
         return Ok(text
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
@@ -213,6 +281,13 @@ fn begin(job: &Job, directory: &Path) -> Result<Vec<Cell>> {
     Ok(Vec::new())
 }
 
+/// Lines where there is no bar.
+fn course(tasks: &[Task]) -> Option<Course> {
+    let seconds = tasks.iter().map(|task| task.estimate_s).sum();
+    let write = |line: &str| eprintln!("{line}");
+    (!stderr().is_terminal()).then(|| Course::begin(seconds, course::EVERY, write))
+}
+
 fn bar(tasks: &[Task]) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -226,7 +301,7 @@ fn bar(tasks: &[Task]) -> ProgressBar {
     bar
 }
 
-/// A duration for people.
+/// Returns a duration as text for people.
 pub fn about(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),
@@ -238,6 +313,40 @@ pub fn about(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::Disk;
+    use crate::job::{Profile, Work};
+
+    /// A part of a tour took as long as the machine was slow: four times its estimate.
+    #[test]
+    fn cells_for_which_there_is_no_time_are_left_out_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let job = Job {
+            seed: 1,
+            profile: Profile::Toy,
+            work: Work::Disk(Disk::new(dir.path().to_owned(), Profile::Toy)),
+        };
+        let plan = job.work.experiment().plan(&job).unwrap();
+        let registry = Registry::open(&dir.path().join("state")).unwrap();
+        let bench = Bench::silent(registry, Interrupt::default().until(Some(Instant::now())));
+        let out = dir.path().join("out");
+        fs::create_dir(&out).unwrap();
+        let mut late = Vec::new();
+        let (cells, ended) = measure(&job, &plan, Vec::new(), &out, &bench, &mut late).unwrap();
+        assert!(ended.is_ok() && cells.is_empty());
+        assert_eq!(late.len(), plan.tasks.len());
+        assert!(late[0].why.contains("the time was up"), "{}", late[0].why);
+        // A signal ends the run as ever.
+        bench.interrupt.set();
+        let ended = measure(&job, &plan, Vec::new(), &out, &bench, &mut late);
+        assert!(matches!(
+            ended,
+            Err(Error::Interrupted) | Ok((_, Err(Error::Interrupted)))
+        ));
+        // One who has time enough is not late.
+        let ample = Interrupt::default().until(Some(Instant::now() + Duration::from_secs(600)));
+        assert!(ample.has(Duration::from_secs(60)) && !ample.has(Duration::from_secs(6000)));
+        assert!(!ample.is_set());
+    }
 
     #[test]
     fn durations_for_people() {

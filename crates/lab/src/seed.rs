@@ -1,6 +1,6 @@
-//! Randomness that can be had again: a small generator (SplitMix64) and what the lab draws from it.
+//! Reproducible pseudo-random numbers (SplitMix64), with the distributions that the lab needs.
 
-/// A sequence of pseudo-random numbers, the same for the same seed on every machine.
+/// Sequence of pseudo-random numbers. The same seed gives the same sequence on every machine.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -10,7 +10,7 @@ impl Dice {
         Dice(seed)
     }
 
-    /// The next number.
+    /// Returns the next number, uniform over u64.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,23 +18,23 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a uniform number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from 0 to 1, without 1.
+    /// Returns a uniform number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number with a normal distribution: mean 0, deviation 1.
+    /// Returns a number with the standard normal distribution: mean 0, standard deviation 1.
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// Bytes that nothing compresses.
+    /// Fills a slice with bytes that no compression shortens.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for piece in bytes.chunks_mut(8) {
             let word = self.word().to_le_bytes();

@@ -1,4 +1,4 @@
-//! Sensors as sources of this project's engine.
+//! Registration of sensors as sources of this project's engine.
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -6,13 +6,13 @@ use anyhow::Context;
 use seiner_engine::Engine;
 use seiner_model::{SourceId, SourceKey};
 
-/// Sensors between two looks at whether the user wants to stop.
+/// Number of sensors between two checks for an interrupt.
 const AT_ONCE: u64 = 256;
 
-/// Registers so many sensors.
+/// Registers `sensors` sources. Each has the tag `number`.
 ///
 /// # Errors
-/// When a name is refused, or the user wants to stop.
+/// The engine rejects a source, or the user stopped the run.
 pub fn register(engine: &Engine, sensors: u64, interrupt: &Interrupt) -> Result<Vec<SourceId>> {
     let mut sources = Vec::new();
     for sensor in 0..sensors {

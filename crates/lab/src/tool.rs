@@ -1,13 +1,13 @@
-//! Programs of the system that the lab calls: `losetup`, `mount`, `mkfs.*`.
+//! Calls of external programs: `losetup`, `mount`, `mkfs.*` and others.
 
 use anyhow::{Context, anyhow};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Runs a program and answers what it printed.
+/// Runs a program and returns its standard output.
 ///
 /// # Errors
-/// When it is not there or fails; with what it complained about.
+/// The program is not installed, or it fails; the error contains its standard error.
 pub fn run<'a>(
     name: &str,
     arguments: impl IntoIterator<Item = &'a Path>,
@@ -26,7 +26,7 @@ pub fn run<'a>(
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Where a program is, also in the directories of the administrator's programs.
+/// Returns the path of a program. The search includes `/usr/sbin`, `/sbin` and `/usr/local/sbin`.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

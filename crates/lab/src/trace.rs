@@ -1,4 +1,4 @@
-//! `lab trace`: the block operations of a command, or of traces that the user brings.
+//! `lab trace`: block operations of a command, or of trace files from the user.
 
 use crate::blocks::{Recorder, Statistics, blktrace, tables};
 use crate::error::{Error, Result, refuse};
@@ -15,16 +15,16 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is counted.
+/// Settings of a trace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trace {
-    /// A path on the disk whose operations count.
+    /// Path on the disk whose operations are counted.
     pub on: PathBuf,
-    /// The command, with its arguments; empty if files are read.
+    /// Command with its arguments; unused if `files` are given.
     pub command: Vec<String>,
-    /// Files of blktrace to read instead of tracing.
+    /// Files of blktrace to read instead of tracing a command.
     pub files: Vec<PathBuf>,
-    /// Bytes that the application says it wrote; 0: unknown.
+    /// Bytes that the application wrote, as stated by the user; 0 if unknown.
     pub application_bytes: u64,
 }
 
@@ -116,7 +116,8 @@ impl Run {
     fn trace(&self, cell: &mut Cell, bench: &Bench) -> Result<Statistics> {
         let place = Place::find(&self.0.on)?;
         let device = place.device.context("the device went away")?;
-        // What others left in the page cache is not this command's.
+        // Writes back the page cache first, so that earlier writes of other programs are not
+        // counted.
         sync_file_system(&self.0.on)?;
         let recorder = Recorder::start(&device, &bench.registry);
         if let Some(why) = &recorder.without_types {

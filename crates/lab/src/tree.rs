@@ -1,4 +1,5 @@
-//! Trees of files grown from a seed, with sizes as people have them: most small, most bytes in few.
+//! Directory trees generated from a seed, with realistic file sizes: most files are small, and most
+//! bytes are in few files.
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -8,26 +9,27 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
 
-/// Bytes copied at once.
+/// Bytes per read and write of a copy.
 const PIECE: usize = 128 << 10;
 
-/// What a tree is like.
+/// Parameters of a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// All its bytes, about.
+    /// Total bytes, about: the last file may exceed them.
     pub bytes: u64,
-    /// Half of the files are smaller.
+    /// Median of the file sizes, bytes.
     pub median: u64,
-    /// How much sizes differ: the deviation of their logarithm.
+    /// Standard deviation of the logarithm of the file sizes.
     pub spread: f64,
-    /// No file is larger.
+    /// Size of the largest file, bytes.
     pub largest: u64,
-    /// Files of a directory.
+    /// Number of files per directory.
     pub per_directory: u64,
 }
 
 impl Shape {
-    /// Documents, pictures, programs: from bytes to tens of MB.
+    /// Returns a tree like a home directory: documents, pictures and programs, from bytes to tens
+    /// of MB.
     pub fn mixed(bytes: u64) -> Shape {
         Shape {
             bytes,
@@ -38,7 +40,7 @@ impl Shape {
         }
     }
 
-    /// Very many small files, like a tree of sources.
+    /// Returns a tree of many small files, like source code.
     pub fn small(bytes: u64) -> Shape {
         Shape {
             bytes,
@@ -49,12 +51,12 @@ impl Shape {
         }
     }
 
-    /// The mean size of its files, bytes, but for those that would be too large.
+    /// Mean file size in bytes, without the limit of `largest`.
     pub fn mean(self) -> f64 {
         self.median as f64 * (self.spread * self.spread / 2.0).exp()
     }
 
-    /// The sizes of its files.
+    /// Draws the sizes of all files, bytes.
     fn sizes(self, seed: u64) -> Vec<u64> {
         let mut dice = Dice::new(seed);
         let (mut sizes, mut sum) = (Vec::new(), 0);
@@ -67,7 +69,7 @@ impl Shape {
         sizes
     }
 
-    /// Where a file lies in the tree.
+    /// Path of a file in the tree.
     fn path(self, number: u64) -> String {
         let directory = number / self.per_directory;
         format!(
@@ -79,7 +81,8 @@ impl Shape {
     }
 }
 
-/// Bytes for files, taken from one pool: nothing compresses, and growing costs little.
+/// Pool from which the contents of all files are cut. Its bytes do not compress, and reading it
+/// costs little.
 struct Contents(Vec<u8>);
 
 impl Contents {
@@ -89,7 +92,7 @@ impl Contents {
         Contents(bytes)
     }
 
-    /// A reader of `size` bytes that begins elsewhere for each file.
+    /// Returns a reader of `size` bytes that starts at a different place for each file.
     fn of(&self, number: u64, size: u64) -> impl Read + '_ {
         Turning {
             bytes: &self.0,
@@ -99,7 +102,7 @@ impl Contents {
     }
 }
 
-/// The pool over and over.
+/// Endless reader that repeats the pool.
 struct Turning<'a> {
     bytes: &'a [u8],
     place: usize,
@@ -115,7 +118,10 @@ impl Read for Turning<'_> {
     }
 }
 
-/// Grows a tree in `root`, which is made. Answers how many files it has.
+/// Generates a tree in `root`, which is created. Returns the number of files.
+///
+/// # Errors
+/// A file cannot be written, or the user stopped the run.
 pub fn grow(root: &Path, shape: Shape, seed: u64, interrupt: &Interrupt) -> Result<u64> {
     let contents = Contents::new(seed);
     let sizes = shape.sizes(seed);
@@ -130,7 +136,10 @@ pub fn grow(root: &Path, shape: Shape, seed: u64, interrupt: &Interrupt) -> Resu
     Ok(sizes.len() as u64)
 }
 
-/// Writes an archive (tar) of such a tree. Answers how many files it has.
+/// Writes a tar archive of such a tree. Returns the number of files.
+///
+/// # Errors
+/// The archive cannot be written, or the user stopped the run.
 pub fn archive(path: &Path, shape: Shape, seed: u64, interrupt: &Interrupt) -> Result<u64> {
     let contents = Contents::new(seed);
     let sizes = shape.sizes(seed);
@@ -147,7 +156,10 @@ pub fn archive(path: &Path, shape: Shape, seed: u64, interrupt: &Interrupt) -> R
     Ok(sizes.len() as u64)
 }
 
-/// Unpacks an archive into a directory, which is made.
+/// Unpacks a tar archive into a directory, which is created.
+///
+/// # Errors
+/// The archive cannot be read, a file cannot be written, or the user stopped the run.
 pub fn unpack(path: &Path, into: &Path, interrupt: &Interrupt) -> Result<()> {
     fs::create_dir(into)?;
     let mut archive =
@@ -159,7 +171,10 @@ pub fn unpack(path: &Path, into: &Path, interrupt: &Interrupt) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file byte by byte: no sharing of extents, no copying inside the kernel.
+/// Copies a file through memory, so that extents are not shared and the kernel does not copy.
+///
+/// # Errors
+/// A read or write fails, or the user stopped the run.
 pub fn copy_file(from: &Path, to: &Path, interrupt: &Interrupt) -> Result<()> {
     let mut source = File::open(from)?;
     let mut target = File::create(to).with_context(|| format!("{} was not made", to.display()))?;
@@ -174,7 +189,10 @@ pub fn copy_file(from: &Path, to: &Path, interrupt: &Interrupt) -> Result<()> {
     }
 }
 
-/// Copies a tree.
+/// Copies a tree into `to`, which is created.
+///
+/// # Errors
+/// A read or write fails, or the user stopped the run.
 pub fn copy(from: &Path, to: &Path, interrupt: &Interrupt) -> Result<()> {
     fs::create_dir(to).with_context(|| format!("{} was not made", to.display()))?;
     for entry in fs::read_dir(from)? {
@@ -183,14 +201,17 @@ pub fn copy(from: &Path, to: &Path, interrupt: &Interrupt) -> Result<()> {
         match entry.file_type()? {
             kind if kind.is_dir() => copy(&entry.path(), &target, interrupt)?,
             kind if kind.is_file() => copy_file(&entry.path(), &target, interrupt)?,
-            // Links and the like, in a tree that a user gave.
+            // Links and special files, which occur in trees of users, are skipped.
             _ => {}
         }
     }
     Ok(())
 }
 
-/// Reads every file of a tree. Answers the bytes.
+/// Reads a file, or all files of a tree. Returns the number of bytes.
+///
+/// # Errors
+/// A read fails, or the user stopped the run.
 pub fn read(root: &Path, interrupt: &Interrupt) -> Result<u64> {
     if root.is_file() {
         return read_file(root, interrupt);
@@ -216,6 +237,9 @@ fn read_file(path: &Path, interrupt: &Interrupt) -> Result<u64> {
 }
 
 /// Removes a tree or a file.
+///
+/// # Errors
+/// The removal fails.
 pub fn remove(root: &Path) -> Result<()> {
     if root.is_dir() {
         fs::remove_dir_all(root)?;

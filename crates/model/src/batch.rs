@@ -10,10 +10,11 @@ pub trait Notation: Send + Sync {
     /// A number of its own for every notation, so that equal bytes in two notations
     /// are not taken for the same name.
     ///
-    /// [`SourceKey::NOTATION`] is for a notation which reads canonical names
-    /// ([`SourceKey::put_name`]) as the keys that they are the names of, and names without
-    /// backslashes alike in whatever order the tags stand between the commas: of such names, most
+    /// [`SourceKey::NOTATION`] is for a notation which reads canonical names without backslashes
+    /// ([`SourceKey::put_name`]) as the keys that they are the names of, and such names
+    /// alike in whatever order the tags stand between the commas: of these names, most
     /// of which are new when they are asked for, the store does not ask for the key.
+    /// 0 is the store's own.
     fn id(&self) -> u32;
 
     /// The key that this name stands for.

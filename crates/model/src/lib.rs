@@ -4,6 +4,7 @@
 //! depend on this one; it depends on none of them.
 
 mod batch;
+mod calendar;
 mod columns;
 mod selector;
 mod source;
@@ -11,8 +12,12 @@ mod time;
 mod value;
 
 pub use batch::{Batch, Cell, Notation, Row};
+pub use calendar::{parse_date, rfc3339};
 pub use columns::{Bitmap, Column, Columns, FieldColumn, Strings};
 pub use selector::{Condition, Matcher, Selector, SelectorError};
 pub use source::{KeyError, LevelId, SourceId, SourceKey};
-pub use time::{Interval, TimeError, duration_text, parse_duration, parse_time};
+pub use time::{
+    Interval, Moment, TimeError, duration_text, parse_duration, parse_moment, parse_time,
+    parse_units, plausible_unit,
+};
 pub use value::{FieldType, Value};

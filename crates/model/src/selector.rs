@@ -5,6 +5,7 @@
 
 use crate::SourceKey;
 use regex::Regex;
+use std::fmt::{self, Write as _};
 
 /// Why a text is no selector; names the place.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -99,6 +100,48 @@ impl Selector {
     }
 }
 
+/// Returns whether a character ends a name that stands without quotes.
+fn ends_name(c: char) -> bool {
+    "{}=!~^,\"".contains(c) || c.is_whitespace()
+}
+
+/// Writes a measurement or the name of a tag, in quotes where a selector needs them.
+pub(crate) fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    match name.is_empty() || name.contains(|c: char| ends_name(c) || is_unprintable(c)) {
+        true => write_quoted(f, name),
+        false => f.write_str(name),
+    }
+}
+
+/// Writes a text in quotes, with escapes for quotes, backslashes and what cannot be printed.
+pub(crate) fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_char('"')?;
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => write!(f, "\\{c}")?,
+            '\n' => f.write_str("\\n")?,
+            '\t' => f.write_str("\\t")?,
+            c if is_unprintable(c) => write!(f, "{}", c.escape_unicode())?,
+            c => f.write_char(c)?,
+        }
+    }
+    f.write_char('"')
+}
+
+/// Returns whether a character is written as `\u{…}`: control characters, and those that change
+/// their neighbours or cannot be seen.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || !c.is_ascii() && c.escape_debug().len() > 1
+}
+
+/// Reads `{1b}` behind `\u`; answers the character and the length of the braces. Printable ASCII
+/// is left to regular expressions, where `\u{2e}` is another thing than a dot.
+fn unicode(text: &str) -> Option<(char, usize)> {
+    let digits = text.strip_prefix('{')?.split_once('}')?.0;
+    let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
+    (c.is_control() || !c.is_ascii()).then_some((c, digits.len() + 2))
+}
+
 struct Parser<'a> {
     text: &'a str,
     at: usize,
@@ -171,17 +214,14 @@ impl Parser<'_> {
     }
 
     fn bare(&mut self) -> String {
-        let end = self
-            .rest()
-            .find(|c: char| "{}=!~^,\"".contains(c) || c.is_whitespace())
-            .unwrap_or(self.rest().len());
+        let end = self.rest().find(ends_name).unwrap_or(self.rest().len());
         let name = self.rest()[..end].to_string();
         self.at += end;
         name
     }
 
-    /// A quoted text; `\"`, `\\`, `\n` and `\t` are escapes, any other backslash stands for itself,
-    /// so that regular expressions need not be written twice.
+    /// A quoted text; `\"`, `\\`, `\n`, `\t` and `\u{…}` of what cannot be printed are escapes, any
+    /// other backslash stands for itself, so that regular expressions need not be written twice.
     fn quoted(&mut self) -> Result<String, SelectorError> {
         let start = self.at;
         let mut text = String::new();
@@ -206,6 +246,14 @@ impl Parser<'_> {
                         text.push('\t');
                         chars.next();
                     }
+                    Some('u') => match unicode(&rest[index + 2..]) {
+                        Some((c, len)) => {
+                            text.push(c);
+                            // The `u` and the braces, all of which are ASCII.
+                            chars.nth(len);
+                        }
+                        None => text.push('\\'),
+                    },
                     _ => text.push('\\'),
                 },
                 c => text.push(c),
@@ -293,8 +341,37 @@ mod tests {
 
     #[test]
     fn a_key_written_out_selects_itself() {
-        let key = SourceKey::new("a b", [("x\"y", "q\\\"z")]).unwrap();
-        let text = r#""a b"{"x\"y"="q\\\"z"}"#;
-        assert!(Selector::parse(text).unwrap().holds(&key));
+        for text in [
+            "plain",
+            "a b",
+            "x\"y",
+            "q\\\"z",
+            r"\\server\share",
+            r"C:\",
+            "a{b}=c,d",
+            "~!^",
+            "µé",
+            "line\nbreak\ttab\rreturn",
+            "\u{1b}[31m",
+            "\u{202e}x",
+            "\u{301}",
+            "'",
+            r"\u{1b}",
+            r"\u{zz}",
+            r"\u",
+        ] {
+            let key = SourceKey::new(text, [(text, text)]).unwrap();
+            let written = key.to_string();
+            assert!(!written.contains(char::is_control), "{written:?}");
+            let selector = Selector::parse(&written).unwrap();
+            assert!(selector.holds(&key), "{written}");
+            assert_eq!(selector.measurement.as_deref(), Some(text), "{written}");
+            assert_eq!(selector.matchers[0].tag, text, "{written}");
+        }
+        // What a regular expression means by it stays.
+        let dot = SourceKey::new("m", [("a", ".")]).unwrap();
+        let other = SourceKey::new("m", [("a", "x")]).unwrap();
+        let selector = Selector::parse(r#"{a=~"\u{2e}"}"#).unwrap();
+        assert!(selector.holds(&dot) && !selector.holds(&other));
     }
 }

@@ -1,6 +1,7 @@
 //! A source: a measurement with its tags.
 
-use std::fmt;
+use crate::selector;
+use std::fmt::{self, Write as _};
 
 /// A source's number in one store: dense, given in the order of registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -222,17 +223,22 @@ fn put_escaped(text: &str, escaped: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// The selector notation: `cpu{core="0",host="a"}`.
+/// The selector notation: `cpu{core="0",host="a"}`. [`Selector::parse`] reads it as the conditions
+/// that this source meets.
+///
+/// [`Selector::parse`]: crate::Selector::parse
 impl fmt::Display for SourceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.measurement)?;
+        selector::write_name(f, &self.measurement)?;
         if self.tags.is_empty() {
             return Ok(());
         }
         for (index, (key, value)) in self.tags.iter().enumerate() {
-            let lead = if index == 0 { '{' } else { ',' };
+            f.write_char(if index == 0 { '{' } else { ',' })?;
             // What no name may have, nobody's terminal should get.
-            write!(f, "{lead}{}={value:?}", key.trim_start_matches('\0'))?;
+            selector::write_name(f, key.trim_start_matches('\0'))?;
+            f.write_char('=')?;
+            selector::write_quoted(f, value)?;
         }
         f.write_str("}")
     }

@@ -1,5 +1,7 @@
 //! Times and intervals: i64 nanoseconds since 1970-01-01T00:00:00Z.
 
+use crate::calendar::{parse_date, rfc3339};
+
 /// All times from `start` to `end`, both included, so that every i64 can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
@@ -127,128 +129,128 @@ pub fn duration_text(ns: u64) -> String {
     }
 }
 
-/// A time: integer ns, `now`, `now-1h`, `-1h` (before now), or RFC 3339
-/// (`2026-11-21`, `2026-11-21T08:00:00Z`, `2026-11-21T08:00:00.5+01:00`). `now` is in ns.
-pub fn parse_time(text: &str, now: i64) -> Result<i64, TimeError> {
-    let error = || TimeError {
-        text: text.to_string(),
-        what: "time",
-        remedy: "integer nanoseconds, RFC 3339 (2026-11-21T08:00:00Z), now, or an offset such as -1h",
-    };
-    if let Ok(ns) = text.parse::<i64>() {
-        return Ok(ns);
+/// A time that somebody typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The time, ns since 1970.
+    pub ns: i64,
+    /// Sentence for the reader if a bare number was read in another unit than nanoseconds.
+    pub note: Option<String>,
+}
+
+/// Units of bare numbers, with the name for notes.
+const UNITS: [(&str, &str, i64); 4] = [
+    ("s", "seconds", 1_000_000_000),
+    ("ms", "milliseconds", 1_000_000),
+    ("us", "microseconds", 1_000),
+    ("ns", "nanoseconds", 1),
+];
+
+/// Years that a bare number is looked for in, 1990 to 2100, in seconds since 1970. The four units do not
+/// overlap there, so that a number of today names its unit.
+const PLAUSIBLE_S: (i64, i64) = (631_152_000, 4_102_444_800);
+
+/// Unit in which `number` is a time between 1990 and 2100: its name and its length in ns.
+pub fn plausible_unit(number: i64) -> Option<(&'static str, i64)> {
+    UNITS
+        .into_iter()
+        .find(|(_, _, ns)| {
+            let scale = 1_000_000_000 / ns;
+            (PLAUSIBLE_S.0 * scale..PLAUSIBLE_S.1 * scale).contains(&number)
+        })
+        .map(|(name, _, ns)| (name, ns))
+}
+
+/// Time that somebody typed: `now`, `now-1h`, `-1h` (before now), a date
+/// ([`parse_date`](crate::parse_date)), or a number since 1970. A number with a unit is in that unit
+/// (`1700000000s`, `5ns`) and, unless that is `ns`, between 1990 and 2100. A bare number is in the unit in which it lies between
+/// 1990 and 2100 ([`plausible_unit`]); any other bare number is in nanoseconds. `now` is in ns.
+///
+/// # Errors
+/// If the text is none of these; the text of the error lists them.
+pub fn parse_moment(text: &str, now: i64) -> Result<Moment, TimeError> {
+    let exact = |ns| Moment { ns, note: None };
+    if let Some(moment) = bare_number(text) {
+        return Ok(moment);
     }
     let relative = text.strip_prefix("now").unwrap_or(text);
     if relative.is_empty() && !text.is_empty() {
-        return Ok(now);
+        return Ok(exact(now));
     }
     if let Some(back) = relative.strip_prefix('-')
         && let Ok(duration) = parse_duration(back)
     {
-        return Ok(now.saturating_sub(duration));
+        return Ok(exact(now.saturating_sub(duration)));
     }
     if let Some(ahead) = relative.strip_prefix('+')
         && let Ok(duration) = parse_duration(ahead)
     {
-        return Ok(now.saturating_add(duration));
+        return Ok(exact(now.saturating_add(duration)));
     }
-    parse_rfc3339(text).ok_or_else(error)
+    let since_1970 = || {
+        let (unit, _, ns) = *UNITS.iter().rev().find(|(unit, ..)| text.ends_with(unit))?;
+        // `from=10s` is `-10s` without its sign rather than a time in 1970.
+        let number = text.strip_suffix(unit)?;
+        let whole = number.split('.').next()?.parse().ok()?;
+        let plausible = unit == "ns" || plausible_unit(whole).is_some_and(|(name, _)| name == unit);
+        plausible.then(|| parse_units(number, ns)).flatten()
+    };
+    since_1970()
+        .or_else(|| parse_date(text))
+        .map(exact)
+        .ok_or_else(|| TimeError {
+            text: text.to_string(),
+            what: "time",
+            remedy: "a date as in RFC 3339 (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an offset such as \
+                     -1h, or a number since 1970 (1700000000, 1700000000000000000)",
+        })
 }
 
-fn parse_rfc3339(text: &str) -> Option<i64> {
-    let date = text.get(..10)?;
-    let (year, month, day) = (date.get(..4)?, date.get(5..7)?, date.get(8..10)?);
-    if date.as_bytes()[4] != b'-' || date.as_bytes()[7] != b'-' {
-        return None;
-    }
-    let (year, month, day): (i64, i64, i64) =
-        (year.parse().ok()?, month.parse().ok()?, day.parse().ok()?);
-    if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
-        return None;
-    }
-    let seconds = days_from_civil(year, month, day) * 86_400;
-    let rest = &text[10..];
-    if rest.is_empty() {
-        return seconds.checked_mul(1_000_000_000);
-    }
-    if !matches!(rest.as_bytes()[0], b'T' | b't' | b' ') {
-        return None;
-    }
-    let (clock, offset) = split_offset(&rest[1..])?;
-    seconds
-        .checked_sub(offset)?
-        .checked_mul(1_000_000_000)?
-        .checked_add(clock)
+/// As [`parse_moment`], without the note.
+///
+/// # Errors
+/// As [`parse_moment`].
+pub fn parse_time(text: &str, now: i64) -> Result<i64, TimeError> {
+    parse_moment(text, now).map(|moment| moment.ns)
 }
 
-/// The time of day in ns and the offset from UTC in seconds.
-fn split_offset(text: &str) -> Option<(i64, i64)> {
-    let (clock, offset) = if let Some(clock) = text.strip_suffix(['Z', 'z']) {
-        (clock, 0)
-    } else {
-        let at = text.rfind(['+', '-'])?;
-        let (hours, minutes) = text[at + 1..].split_once(':')?;
-        let seconds = hours.parse::<i64>().ok()? * 3600 + minutes.parse::<i64>().ok()? * 60;
-        (
-            &text[..at],
-            if text.as_bytes()[at] == b'-' {
-                -seconds
-            } else {
-                seconds
-            },
+fn bare_number(text: &str) -> Option<Moment> {
+    let whole = text.split_once('.').map_or(text, |(whole, _)| whole);
+    let unit = whole.parse().ok().and_then(plausible_unit);
+    let (name, unit) = unit.unwrap_or(("ns", 1));
+    let ns = parse_units(text, unit)?;
+    let words = UNITS.iter().find(|(known, ..)| *known == name)?.1;
+    let note = (unit != 1).then(|| {
+        format!(
+            "{text} was read as {words} since 1970, {}; write {text}{name} or {whole}ns to be explicit",
+            rfc3339(ns)
         )
-    };
-    let mut parts = clock.split(':');
-    let hours: i64 = parts.next()?.parse().ok()?;
-    let minutes: i64 = parts.next()?.parse().ok()?;
-    let (whole, fraction) = match parts.next().unwrap_or("0").split_once('.') {
-        Some((whole, fraction)) => (whole.to_string(), fraction.to_string()),
-        None => (
-            clock.split(':').nth(2).unwrap_or("0").to_string(),
-            String::new(),
-        ),
-    };
-    let seconds: i64 = whole.parse().ok()?;
-    if parts.next().is_some()
-        || !(0..24).contains(&hours)
-        || !(0..60).contains(&minutes)
-        || !(0..61).contains(&seconds)
-    {
-        return None;
-    }
-    if fraction.len() > 9 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let nanos: i64 = if fraction.is_empty() {
-        0
-    } else {
-        format!("{fraction:0<9}").parse().ok()?
-    };
-    Some((
-        ((hours * 60 + minutes) * 60 + seconds) * 1_000_000_000 + nanos,
-        offset,
-    ))
+    });
+    Some(Moment { ns, note })
 }
 
-fn days_in_month(year: i64, month: i64) -> i64 {
-    match month {
-        4 | 6 | 9 | 11 => 30,
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        _ => 31,
+/// Number of units of `unit_ns` as ns, exactly: an integer, or a decimal whose last digit is at least 1 ns.
+pub fn parse_units(text: &str, unit_ns: i64) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !fraction.is_empty() && !digits(fraction) || text.ends_with('.') {
+        return None;
     }
-}
-
-/// Days since 1970-01-01 of a date in the proleptic Gregorian calendar, counted in
-/// eras of 400 years that begin in March, so that the leap day comes last.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
+    let units = whole.parse::<i64>().ok()?.checked_mul(unit_ns)?;
+    let mut part = 0;
+    let mut digit_ns = unit_ns;
+    for digit in fraction.bytes() {
+        // A zero beyond the last nanosecond adds nothing; another digit there is not exact.
+        if digit_ns % 10 != 0 && digit != b'0' {
+            return None;
+        }
+        digit_ns /= 10;
+        part += i64::from(digit - b'0') * digit_ns;
+    }
+    match whole.starts_with('-') {
+        true => units.checked_sub(part),
+        false => units.checked_add(part),
+    }
 }
 
 #[cfg(test)]
@@ -307,6 +309,51 @@ mod tests {
         ] {
             assert!(parse_time(bad, now).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn bare_numbers_name_their_unit() {
+        let ns = 1_795_408_380_000_000_000;
+        for text in [
+            "1795408380",
+            "1795408380000",
+            "1795408380000000",
+            "1795408380000000000",
+            "1795408380s",
+            "1795408380000ms",
+            "1795408380000000000ns",
+        ] {
+            assert_eq!(parse_time(text, 0), Ok(ns), "{text}");
+        }
+        let note = |text| parse_moment(text, 0).unwrap().note;
+        assert!(
+            note("1795408380").is_some_and(
+                |note| note.contains("seconds") && note.contains("2026-11-23T04:33:00Z")
+            )
+        );
+        assert_eq!(note("1795408380000000000"), None);
+        assert_eq!(note("1795408380s"), None);
+        assert_eq!(
+            parse_time("1700000000.123", 0),
+            Ok(1_700_000_000_123_000_000)
+        );
+        // Numbers that are no time of today in any unit, or that have one, are as they were.
+        assert_eq!(parse_time("5", 0), Ok(5));
+        assert_eq!(parse_time("1700000000ns", 0), Ok(1_700_000_000));
+        assert_eq!(parse_time("9223372036854775807", 0), Ok(i64::MAX));
+        assert!(parse_time("5.5", 0).is_err());
+        assert!(parse_time("10s", 0).is_err(), "no sign of an offset");
+        assert!(parse_time("1700000000.", 0).is_err());
+    }
+
+    #[test]
+    fn units_with_fractions_are_exact() {
+        assert_eq!(parse_units("-1.5", 1_000_000_000), Some(-1_500_000_000));
+        assert_eq!(parse_units("-0.25", 1_000), Some(-250));
+        assert_eq!(parse_units("1.0000", 1_000), Some(1_000));
+        assert_eq!(parse_units("1.0001", 1_000), None);
+        assert_eq!(parse_units("99999999999", 1_000_000_000), None);
+        assert_eq!(parse_units("1e9", 1), None);
     }
 
     #[test]

@@ -1,33 +1,34 @@
-//! What an array makes of the store's two streams: its own code, on modelled members and simulated
-//! time, is given segments and journal as the store writes them.
+//! Effect of an array on the store's two streams. The array's own code runs on modelled members in simulated time;
+//! its input are segments and journal, written as the store writes them.
 
 use crate::demand::Raid;
 use seiner_raid::simulate::{Address, Job, Load, Mix, Model, Phase, Run, run};
 use seiner_raid::{BLOCK_BYTES, Geometry, Level, Merging};
 
-/// Bytes of a modelled member: what is written goes round.
+/// Bytes of a modelled member; sequential writes wrap around.
 const MEMBER_BYTES: u64 = 4 << 30;
-/// Simulated time at the most, and requests.
+/// Maximum simulated time in nanoseconds.
 const TIME_NS: u64 = 2_000_000_000;
+/// Maximum number of requests.
 const REQUESTS: u64 = 2000;
-/// How long writes may be held.
+/// Maximum time for which writes are held, in nanoseconds.
 const LONGEST_HOLD_NS: u64 = 1_000_000;
-/// Processor time of a request.
+/// Processor time of a request in nanoseconds.
 const SUBMIT_NS: u64 = 1500;
 
-/// What became of bytes that were written to the array.
+/// Bytes that the members write and read for each byte written to the array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Written {
-    /// Bytes written to members for each byte.
+    /// Bytes written to members per byte.
     pub written: f64,
-    /// Bytes read from members for each byte, to compute syndromes.
+    /// Bytes read from members per byte, to compute syndromes.
     pub read: f64,
 }
 
-/// What the array does with sequential pieces of so many bytes, one after the other.
+/// Simulates sequential writes of `piece_bytes` to the array, one after the other.
 ///
 /// # Errors
-/// Why there can be no such array.
+/// The reason why such an array is impossible.
 pub fn pieces(raid: Raid, piece_bytes: f64) -> Result<Written, String> {
     let level = match raid.level {
         0 => Level::Raid0,
@@ -58,7 +59,7 @@ pub fn pieces(raid: Raid, piece_bytes: f64) -> Result<Written, String> {
             load: Load {
                 jobs: vec![job],
                 submit: SUBMIT_NS,
-                jitter: 0,
+                ..Load::default()
             },
             time: TIME_NS,
         }],

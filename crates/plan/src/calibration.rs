@@ -1,5 +1,5 @@
-//! What the engine does with samples of a kind, tried out in memory on a small scale: bytes on disk by
-//! the rows of a block, bytes of journal, memory, processor time.
+//! Trials of the engine in memory, on a small scale, with samples of a kind: bytes on disk by rows per block, bytes
+//! of journal, memory and processor time.
 
 use crate::demand::{Clockwork, Demand, Values};
 use crate::load::Load;
@@ -7,77 +7,87 @@ use crate::processor::processor_s;
 use seiner_engine::{Durability, Engine, Options};
 use seiner_platform::SystemClock;
 use seiner_platform::sim::SimDisk;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Rows of a block that are tried.
+/// Rows per block for which a trial is made.
 const ROWS: [u64; 6] = [1, 4, 16, 64, 256, 1024];
-/// Values put into each trial, about.
+/// Approximate number of values in each trial.
 const TRIAL: u64 = 200_000;
-/// Sources of a trial: enough that the pages of memory and of footers are full.
+/// Number of sources of a trial: enough that pages of memory and of footers are full.
 const SOURCES: std::ops::RangeInclusive<u64> = 256..=8192;
-/// Sources of the trial of the rate: enough that they do not all fit into a cache.
+/// Number of sources in the trial of the append rate: enough that they do not all fit into a cache.
 const MANY: u64 = 20_000;
-/// Sources of the trial of a start, at the most: a row that is read back goes to another source than the
-/// one before, and not all fit into a cache. And rows in the journal, of all and of each.
+/// Maximum number of sources in the trial of a start. Successive rows of the journal belong to different sources, and
+/// not all sources fit into a cache.
 const STARTED: f64 = 32_768.0;
+/// Number of rows in the journal of that trial, over all sources.
 const REPLAYED: u64 = 786_432;
+/// Bounds of the rows per source in that trial.
 const REPLAYED_EACH: std::ops::RangeInclusive<u64> = 24..=2000;
-/// More are added until reading them back takes so long, s, or they are so many: short times are measured badly.
+/// Least time of reading the journal back, in seconds. More rows are added until it is reached, because short times
+/// are measured badly.
 const REPLAY_S: f64 = 0.15;
+/// Maximum number of rows that are added for that.
 const MOST_REPLAYED: u64 = 8 << 20;
-/// Blocks of a source in the trial of the index.
+/// Number of fields of a source up to which the numbers of sources above hold.
+const USUAL_FIELDS: u64 = 4;
+/// Blocks per source in the trial of the index.
 const INDEXED: u64 = 16;
-/// Starts of which the quickest counts: whatever else the machine does makes them slower only.
+/// Number of starts of which the fastest counts: other work of the machine only slows a start.
 const STARTS: usize = 5;
-/// B of trials whose rows stay in buffers.
+/// Block size B in bytes of trials whose rows stay in buffers.
 const BUFFERED_BYTES: u32 = 65_536;
-/// Sources whose first block is filled to learn what a row takes, and the bytes of that block.
+/// Number of sources whose first block is filled to measure the bytes of a row.
 const FILLED: u64 = 8;
+/// Block size in bytes of that trial.
 const FILLED_BYTES: u32 = 16_384;
-/// No block has more rows.
+/// Maximum number of rows of a block.
 const MOST_ROWS: f64 = 65_535.0;
-/// A buffer is a slot of memory that doubles when it is full, from one cache line on. Slots of a size share pages.
+/// Smallest slot of a buffer in bytes: one cache line. A full buffer moves to a slot of twice the size.
 const SMALLEST_SLOT: f64 = 64.0;
+/// Bytes of a page, which slots of one size share.
 const PAGE: f64 = 65_536.0;
-/// Sources of the trial of growing buffers, and the least size of their slots then.
+/// Number of sources in the trial of growing buffers.
 const GROWN: u64 = 4096;
+/// Least size in bytes of their slots in that trial.
 const GROWN_SLOT: f64 = 256.0;
-/// Rows that such a slot holds at the least.
+/// Least number of rows that such a slot holds.
 const GROWN_ROWS: f64 = 64.0;
-/// What is remembered of the second and each later field between two rows, bytes.
+/// Bytes of state that a buffer keeps for the second and each later field.
 const STATE_BYTES: f64 = 10.0;
 
-/// What the engine does with samples of a kind.
+/// Measured costs of samples of one kind in the engine.
 #[derive(Clone, Debug)]
 pub struct Calibration {
     points: Vec<Point>,
-    /// Encoded bytes of a row in a buffer, but for the first.
+    /// Encoded bytes of a row in a buffer, except for the first row.
     pub row_bytes: f64,
-    /// How far buffers of one age grow apart: 0 if all double at the same row, 1 if the pages they leave stay in
-    /// use until the last has left.
+    /// Spread of buffers of one age. 0: all double at the same row. 1: a page that the slots leave stays in use until
+    /// the last slot has left it.
     pub scatter: f64,
-    /// Bytes of a footer for a block.
+    /// Bytes of footer per block.
     pub footer_bytes: f64,
-    /// Memory of a source without rows, bytes: names and look-up.
+    /// Memory in bytes of a source without rows: names and look-up.
     pub source_bytes: f64,
-    /// Rows a second that one processor appends.
+    /// Rows that one processor appends per second.
     pub rows_per_s: f64,
-    /// Processor time of a start of an empty store, s.
+    /// Processor time of the start of an empty store, in seconds.
     pub empty_s: f64,
-    /// Processor time of a start for a row that it reads back from the journal, s.
+    /// Processor time of a start per row that is read back from the journal, in seconds.
     pub replay_s: f64,
-    /// The same for a block that begins there, beside its rows, s.
+    /// Processor time of a start per block that begins in the journal, in addition to its rows, in seconds.
     pub begin_s: f64,
-    /// Processor time of a start for a source, s.
+    /// Processor time of a start per source, in seconds.
     pub name_s: f64,
-    /// Processor time of a start for a block: its place in the index is read and counted, s.
+    /// Processor time of a start per block, in seconds: reading and counting its index entry.
     pub entry_s: f64,
-    /// Whether bytes on disk were corrected by what a store's own blocks take.
+    /// True if the bytes on disk were corrected with the measured sizes of a store's own blocks.
     pub is_measured: bool,
 }
 
-/// A trial with so many rows a block.
+/// Result of a trial with one number of rows per block.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     rows: f64,
@@ -86,11 +96,20 @@ struct Point {
 }
 
 impl Calibration {
-    /// Tries it out; takes a second or two of an optimised program.
+    /// Runs the trials, which takes a second or two in an optimised program.
     ///
     /// # Errors
-    /// When the engine fails in memory: a fault of ours.
+    /// Errors of the engine in memory, which mean a bug.
     pub fn make(demand: &Demand) -> anyhow::Result<Calibration> {
+        Calibration::make_until(demand, &|| false)
+    }
+
+    /// The same, which ends early when `is_over` says so. It is asked every few milliseconds.
+    ///
+    /// # Errors
+    /// As [`Calibration::make`], and when it is over before it is done.
+    pub fn make_until(demand: &Demand, is_over: &dyn Fn() -> bool) -> anyhow::Result<Calibration> {
+        let demand = &Subject { demand, is_over };
         let points = ROWS
             .iter()
             .map(|rows| trial(demand, *rows))
@@ -114,11 +133,14 @@ impl Calibration {
         })
     }
 
-    /// The same for a store of another size: few sensors fit into a cache, and are read back the sooner.
+    /// Repeats the trial of a start for another number of sensors: few sensors fit into a cache and are read back
+    /// faster.
     ///
     /// # Errors
-    /// As [`Calibration::make`].
+    /// As for [`Calibration::make`].
     pub fn resized(&self, demand: &Demand) -> anyhow::Result<Calibration> {
+        let is_over = &|| false;
+        let demand = &Subject { demand, is_over };
         let starts = Starts::make(demand, self.row_bytes)?;
         Ok(Calibration {
             empty_s: starts.empty_s,
@@ -130,8 +152,8 @@ impl Calibration {
         })
     }
 
-    /// Takes what blocks of so many rows really take for a row, bytes: all blocks are scaled alike, and
-    /// so is what a row takes in a buffer.
+    /// Scales the trials to measured blocks, which take `block_row` bytes per row with `rows` rows per block. The
+    /// same factor applies to blocks of all sizes and to rows in buffers.
     pub fn measured(&mut self, rows: f64, block_row: f64) {
         let tried = self.disk_row(rows) - self.footer_bytes / rows;
         let factor = block_row / tried.max(f64::MIN_POSITIVE);
@@ -155,10 +177,10 @@ impl Calibration {
         }
     }
 
-    /// Bytes of segments for a row, in blocks of so many rows, footers included.
+    /// Returns the bytes of segments per row in blocks of `rows` rows, footers included.
     pub fn disk_row(&self, rows: f64) -> f64 {
-        // A block is a part that every block has, and a part for each row: between two trials it is
-        // the block, not the row, that is linear.
+        // A block has a constant part and a part per row. So the size of the block is linear between two trials, not
+        // that of the row.
         let at = self
             .points
             .partition_point(|point| point.rows < rows)
@@ -169,32 +191,33 @@ impl Calibration {
         (block.max(0.0) + self.footer_bytes) / rows
     }
 
-    /// Bytes of journal for a row: the first of a block costs more than the others.
+    /// Returns the bytes of journal per row. The first row of a block costs more than the others.
     pub fn journal_row(&self, rows: f64) -> f64 {
         self.between(rows, |point| point.journal_row)
     }
 
-    /// Rows of a block that is sealed when its buffer is full: when one more row of the worst kind would
+    /// Returns the rows of a block that is sealed because its buffer is full: one more row of the largest size would
     /// not fit.
     pub fn rows_of(&self, block_bytes: f64, fields: u64) -> f64 {
         let room = buffer_limit(block_bytes, fields) - first_row(fields) - row_bound(fields);
         (2.0 + room / self.row_bytes).clamp(1.0, MOST_ROWS)
     }
 
-    /// Memory of a buffer with so many rows, bytes: the engine's own rule. Rows have the smallest slot
-    /// that held one more row of the worst kind when the last came; fields have one for what is
-    /// remembered of them.
+    /// Returns the memory of a buffer with `rows` rows in bytes, by the engine's rule. The rows have the smallest
+    /// slot that had space for one more row of the largest size when the last row came. The state of the fields has a
+    /// slot of its own.
     pub fn buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
         row_slot(rows, fields, self.row_bytes) + state_slot(fields)
     }
 
-    /// The same with the pages that buffers of one age leave half used when they double, and keep.
+    /// Like [`Calibration::buffer_bytes`], with the partly used pages that buffers of one age leave behind when they
+    /// double.
     pub fn held_buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
         let slot = row_slot(rows, fields, self.row_bytes);
         slot * (1.0 + self.scatter * left_behind(slot)) + state_slot(fields)
     }
 
-    /// The same, mean over the filling of buffers that are sealed at so many rows.
+    /// Like [`Calibration::buffer_bytes`], as the mean over the filling of buffers that are sealed at `rows` rows.
     pub fn mean_buffer_bytes(&self, rows: f64, fields: u64) -> f64 {
         let parts = 32;
         let filled = |part: u32| {
@@ -205,12 +228,12 @@ impl Calibration {
     }
 }
 
-/// The slot that holds so many bytes.
+/// Returns the size of the slot that holds `bytes` bytes.
 fn slot(bytes: f64) -> f64 {
     SMALLEST_SLOT * (bytes / SMALLEST_SLOT).log2().ceil().max(0.0).exp2()
 }
 
-/// The slot of a buffer with so many rows.
+/// Returns the size of the slot of a buffer with `rows` rows.
 fn row_slot(rows: f64, fields: u64, row_bytes: f64) -> f64 {
     let before = match rows {
         rows if rows <= 1.0 => 0.0,
@@ -219,7 +242,7 @@ fn row_slot(rows: f64, fields: u64, row_bytes: f64) -> f64 {
     slot(before + row_bound(fields))
 }
 
-/// The slot for what is remembered of fields.
+/// Returns the size of the slot for the state of the fields.
 fn state_slot(fields: u64) -> f64 {
     match fields {
         1 => 0.0,
@@ -227,9 +250,12 @@ fn state_slot(fields: u64) -> f64 {
     }
 }
 
-/// What buffers that move to slots of this size one by one, in no order, leave in pages of half the size at the most,
-/// as a share of the new slots. When a share f has moved, a page of m slots is still in use with probability
-/// 1 − fᵐ: together f + (1 − fᵐ)/2, which is greatest where fᵐ⁻¹ = 2/m.
+/// Returns the largest excess of memory while buffers move one by one, in random order, from slots of half the size to
+/// slots of this size: new slots and old pages still in use, over the final size of the new slots, less 1.
+///
+/// A page of the old size has m slots. When a share f of the buffers has moved, a page is still in use with
+/// probability 1 − fᵐ. New slots and old pages together are f + (1 − fᵐ)/2 of the final size; the maximum is at
+/// fᵐ⁻¹ = 2/m.
 fn left_behind(slot: f64) -> f64 {
     let slots = 2.0 * PAGE / slot;
     if slot <= SMALLEST_SLOT || slots <= 2.0 {
@@ -239,17 +265,17 @@ fn left_behind(slot: f64) -> f64 {
     moved + (1.0 - moved.powf(slots)) / 2.0 - 1.0
 }
 
-/// Bytes of the codes of a row: a nibble for the time and for each field.
+/// Returns the bytes of the codes of a row: half a byte for the time and for each field.
 fn codes(fields: u64) -> f64 {
     ((fields + 2) / 2) as f64
 }
 
-/// Bytes of the first row of a buffer, which stands there in full: a time and the values.
+/// Returns the bytes of the first row of a buffer, which is stored in full: a time and the values.
 fn first_row(fields: u64) -> f64 {
     codes(fields) + 8.0 * (1 + fields) as f64
 }
 
-/// The most that a row of numbers takes; a buffer keeps so much free.
+/// Returns the maximum bytes of a row of numbers. A buffer keeps that much free.
 fn row_bound(fields: u64) -> f64 {
     codes(fields) + 8.0 + 10.0 * fields as f64
 }
@@ -273,19 +299,67 @@ fn in_memory(disk: &SimDisk, durability: Durability) -> anyhow::Result<Engine> {
     )?)
 }
 
-fn load(engine: &Engine, demand: &Demand, sources: u64) -> anyhow::Result<Load> {
-    Load::register(
+/// A demand that is tried out until it is over.
+struct Subject<'a> {
+    demand: &'a Demand,
+    is_over: &'a dyn Fn() -> bool,
+}
+
+impl Deref for Subject<'_> {
+    type Target = Demand;
+
+    fn deref(&self) -> &Demand {
+        self.demand
+    }
+}
+
+impl Subject<'_> {
+    fn go_on(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !(self.is_over)(),
+            "the plan was given up before it was done"
+        );
+        Ok(())
+    }
+
+    /// Fewer sources where each has many fields, so that memory and time are bounded whatever is asked.
+    fn few(&self, sources: u64) -> u64 {
+        (sources * USUAL_FIELDS / self.fields.max(USUAL_FIELDS)).max(1)
+    }
+}
+
+/// A load that is fed until it is over.
+struct Feed<'a> {
+    subject: &'a Subject<'a>,
+    load: Load,
+}
+
+impl Feed<'_> {
+    fn round(&mut self, engine: &Engine) -> anyhow::Result<u64> {
+        self.subject.go_on()?;
+        Ok(self.load.round(engine)?)
+    }
+}
+
+fn load<'a>(engine: &Engine, demand: &'a Subject<'a>, sources: u64) -> anyhow::Result<Feed<'a>> {
+    demand.go_on()?;
+    let load = Load::register(
         engine,
         sources,
         demand.fields,
         demand.every_s,
         demand.values,
         demand.clockwork,
-    )
+    )?;
+    Ok(Feed {
+        subject: demand,
+        load,
+    })
 }
 
-fn trial(demand: &Demand, rows: u64) -> anyhow::Result<Point> {
+fn trial(demand: &Subject<'_>, rows: u64) -> anyhow::Result<Point> {
     let sources = (TRIAL / (rows * demand.fields)).clamp(*SOURCES.start(), *SOURCES.end());
+    let sources = demand.few(sources);
     let engine = in_memory(
         &SimDisk::new(1),
         Durability::Interval(Duration::from_secs(60)),
@@ -307,8 +381,8 @@ fn trial(demand: &Demand, rows: u64) -> anyhow::Result<Point> {
     })
 }
 
-/// Fills blocks of some sources: what rows take there over how many there are.
-fn row_bytes(demand: &Demand) -> anyhow::Result<f64> {
+/// Fills blocks of some sources and returns the bytes per row in the buffer.
+fn row_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
     let options = Options {
         block_bytes: FILLED_BYTES,
         ..options(Durability::Memory)
@@ -334,34 +408,35 @@ fn row_bytes(demand: &Demand) -> anyhow::Result<f64> {
     Ok((filled - first_row(fields)).max(1.0) / (rows - 1.0).max(1.0))
 }
 
-/// Fills buffers of many sources side by side: what of the pages they might leave behind they do.
-fn scatter(demand: &Demand, row_bytes: f64) -> anyhow::Result<f64> {
+/// Fills buffers of many sources in turn and returns the part of the possible half-used pages that occurs.
+fn scatter(demand: &Subject<'_>, row_bytes: f64) -> anyhow::Result<f64> {
     let fields = demand.fields;
     let slot = slot(GROWN_SLOT.max(first_row(fields) + GROWN_ROWS * row_bytes + row_bound(fields)));
-    // All have moved to the slot, and none has left it.
+    // At this fill all buffers have moved to the slot, and none has left it.
     let filled = 0.9 * slot - first_row(fields) - row_bound(fields);
     let rounds = 2 + (filled / row_bytes).max(0.0) as u64;
     let engine = in_memory(&SimDisk::new(1), Durability::Memory)?;
-    let mut load = load(&engine, demand, GROWN)?;
+    let mut load = load(&engine, demand, demand.few(GROWN))?;
     let empty = engine.status().buffer_bytes;
     for _ in 0..rounds {
         load.round(&engine)?;
     }
-    let taken = (engine.status().buffer_bytes - empty) as f64 / GROWN as f64;
+    let taken = (engine.status().buffer_bytes - empty) as f64 / demand.few(GROWN) as f64;
     let left = (taken - state_slot(fields)) / slot - 1.0;
     Ok((left / left_behind(slot)).clamp(0.0, 1.0))
 }
 
-/// Bytes at which a source's buffer is sealed: B for every four fields.
+/// Returns the bytes at which a source's buffer is sealed: B for every four fields, at most 256 KiB.
 pub fn buffer_limit(block_bytes: f64, fields: u64) -> f64 {
     (block_bytes * (fields / 4).max(1) as f64).min(f64::from(256u32 << 10))
 }
 
-/// Rows a second of processor time, best of three; and the memory of a source.
-fn rate(demand: &Demand) -> anyhow::Result<(f64, f64)> {
+/// Returns the rows per second of processor time, best of three, and the memory of a source in bytes.
+fn rate(demand: &Subject<'_>) -> anyhow::Result<(f64, f64)> {
     let engine = in_memory(&SimDisk::new(1), Durability::Memory)?;
     let empty = engine.status();
-    let mut load = load(&engine, demand, MANY)?;
+    let many = demand.few(MANY);
+    let mut load = load(&engine, demand, many)?;
     let registered = engine.status();
     let mut best: f64 = 0.0;
     for _ in 0..3 {
@@ -369,11 +444,11 @@ fn rate(demand: &Demand) -> anyhow::Result<(f64, f64)> {
         let rows = load.round(&engine)?;
         best = best.max(rows as f64 / (processor_s() - start));
     }
-    let source = (registered.memory_used - empty.memory_used) as f64 / MANY as f64;
+    let source = (registered.memory_used - empty.memory_used) as f64 / many as f64;
     Ok((best, source))
 }
 
-/// What a start takes, tried out.
+/// Measured costs of a start.
 struct Starts {
     empty_s: f64,
     replay_s: f64,
@@ -383,12 +458,12 @@ struct Starts {
 }
 
 impl Starts {
-    fn make(demand: &Demand, row_bytes: f64) -> anyhow::Result<Starts> {
+    fn make(demand: &Subject<'_>, row_bytes: f64) -> anyhow::Result<Starts> {
         let disk = SimDisk::new(1);
         let durability = Durability::Interval(Duration::from_secs(60));
         drop(in_memory(&disk, durability)?);
         let (empty_s, mut engine) = start(&disk, durability)?;
-        let sensors = demand.sensors.clamp(1.0, STARTED) as u64;
+        let sensors = demand.sensors.clamp(1.0, demand.few(STARTED as u64) as f64) as u64;
         let mut load = load(&engine, demand, sensors)?;
         let mut after = |rounds: u64, engine: Engine| -> anyhow::Result<(f64, Engine)> {
             for _ in 0..rounds {
@@ -396,12 +471,13 @@ impl Starts {
             }
             engine.commit()?;
             drop(engine);
+            demand.go_on()?;
             start(&disk, durability)
         };
         let (names, first_row);
         (names, engine) = after(0, engine)?;
         (first_row, engine) = after(1, engine)?;
-        // Rows that stay in buffers: those of sealed blocks are read back without being kept.
+        // Only rows that stay in buffers count: rows of sealed blocks are read back without being kept.
         let room = 0.8 * buffer_limit(BUFFERED_BYTES.into(), demand.fields) / row_bytes;
         let most = (MOST_REPLAYED / sensors).min(room as u64);
         let mut rounds = (REPLAYED / sensors).clamp(*REPLAYED_EACH.start(), *REPLAYED_EACH.end());
@@ -431,7 +507,8 @@ impl Starts {
     }
 }
 
-/// Starts a store as if its last owner had been killed: processor time, and the last one.
+/// Starts a store whose last owner was dropped without closing it. Returns the processor time in seconds and the
+/// engine.
 fn start(disk: &SimDisk, durability: Durability) -> anyhow::Result<(f64, Engine)> {
     quickest_start(|| {
         let began = processor_s();
@@ -440,8 +517,8 @@ fn start(disk: &SimDisk, durability: Durability) -> anyhow::Result<(f64, Engine)
     })
 }
 
-/// Starts a store a few times, each time as the last one left it when it was dropped; answers the processor time of
-/// the quickest start, s, and the last one.
+/// Starts a store several times, each time in the state that the last drop left. Returns the processor time of the
+/// fastest start in seconds, and the result of the last one.
 pub fn quickest_start<T>(
     mut start: impl FnMut() -> anyhow::Result<(f64, T)>,
 ) -> anyhow::Result<(f64, T)> {
@@ -455,17 +532,17 @@ pub fn quickest_start<T>(
     Ok((quickest, last))
 }
 
-/// What a segment has beside its blocks, for each of them.
-fn footer_bytes(demand: &Demand) -> anyhow::Result<f64> {
+/// Returns the bytes of a segment besides its blocks, per block.
+fn footer_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
     let engine = in_memory(&SimDisk::new(1), Durability::Memory)?;
-    let mut load = load(&engine, demand, *SOURCES.end())?;
+    let mut load = load(&engine, demand, demand.few(*SOURCES.end()))?;
     load.round(&engine)?;
     engine.settle()?;
     let status = engine.status();
     Ok((status.segment_bytes - status.block_bytes_sealed) as f64 / status.blocks_sealed as f64)
 }
 
-/// The kinds of samples in words.
+/// Describes the kind of samples in words.
 pub fn in_words(values: Values, clockwork: Clockwork) -> String {
     let values = match values {
         Values::Decimals => "decimals that change a little",
@@ -547,6 +624,35 @@ mod tests {
     }
 
     #[test]
+    fn a_calibration_that_is_given_up_ends_at_once() {
+        let asked = std::cell::Cell::new(0);
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 3
+        };
+        let error = Calibration::make_until(&one_field(), &is_over).unwrap_err();
+        assert_eq!(asked.get(), 4);
+        assert!(error.to_string().contains("given up"), "{error}");
+    }
+
+    #[test]
+    fn sources_of_many_fields_are_fewer() {
+        let of = |fields| {
+            let demand = Demand {
+                fields,
+                ..one_field()
+            };
+            let subject = Subject {
+                demand: &demand,
+                is_over: &|| false,
+            };
+            subject.few(4096) * fields
+        };
+        assert_eq!((of(1), of(4), of(8)), (4096, 16384, 16384));
+        assert!(of(1024) <= 16384 && of(1 << 40) > 0);
+    }
+
+    #[test]
     fn memory_of_buffers_is_what_the_engine_takes() {
         for (fields, values) in [(1, Values::Counters), (4, Values::Floats)] {
             let demand = Demand {
@@ -554,17 +660,21 @@ mod tests {
                 values,
                 ..one_field()
             };
-            let row_bytes = row_bytes(&demand).unwrap();
+            let subject = Subject {
+                demand: &demand,
+                is_over: &|| false,
+            };
+            let row_bytes = row_bytes(&subject).unwrap();
             let calibration = Calibration {
                 row_bytes,
-                scatter: scatter(&demand, row_bytes).unwrap(),
+                scatter: scatter(&subject, row_bytes).unwrap(),
                 ..of_points(&[])
             };
             for rows in [1, 40, 80] {
-                // So many that single pages do not count.
+                // Enough sensors that single pages do not matter.
                 const SENSORS: u64 = 8192;
                 let engine = in_memory(&SimDisk::new(1), Durability::Memory).unwrap();
-                let mut load = load(&engine, &demand, SENSORS).unwrap();
+                let mut load = load(&engine, &subject, SENSORS).unwrap();
                 let empty = engine.status().buffer_bytes;
                 for _ in 0..rows {
                     load.round(&engine).unwrap();

@@ -1,63 +1,63 @@
-//! What a user demands, and what there is to do it with.
+//! Demand of a user, and the machine and disks for it.
 
 use crate::words::bytes;
 use serde::{Deserialize, Serialize};
 
-/// Of the room that there is, the store is given this share if nobody says how much.
+/// Share of the free space that the store may use by default.
 const BUDGET_SHARE: f64 = 0.95;
 
-/// What values are like: it decides how well they compress.
+/// Kind of values, which determines how well they compress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Values {
-    /// Gauges with one decimal that change a little: temperatures, loads.
+    /// Gauges with one decimal and small changes, such as temperatures and loads.
     Decimals,
-    /// Counters: whole numbers that rise.
+    /// Counters: rising whole numbers.
     Counters,
-    /// Floats with all their digits, such as computed ones.
+    /// Floats with full mantissas, such as computed values.
     Floats,
 }
 
-/// How regular times are: it decides what they cost.
+/// Regularity of times, which determines their cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clockwork {
-    /// Exactly the interval.
+    /// Exact intervals.
     Regular,
     /// Some milliseconds early or late.
     Jittered,
 }
 
-/// A disk for the store, in figures; what is not known is `None`.
+/// Figures of a disk for the store; unknown ones are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
-    /// What the user calls it.
+    /// Name that the user gave.
     pub name: String,
     /// Free bytes.
     pub free_bytes: f64,
-    /// What a long sequential write keeps up, bytes/s.
+    /// Rate of a long sequential write, in bytes per second.
     pub sustained: Option<f64>,
-    /// What a small synced write takes, s.
+    /// Time of a small synced write, in seconds.
     pub sync_s: Option<f64>,
-    /// When that was measured.
+    /// Time of these measurements.
     pub measured: Option<String>,
-    /// What is wrong with it: alignment and the like.
+    /// Problems of the disk, such as misalignment.
     pub warnings: Vec<String>,
 }
 
 /// An array: `level:members:strip`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Raid {
-    /// 0, 1, 5 or 6.
+    /// RAID level: 0, 1, 5 or 6.
     pub level: u8,
-    /// Disks.
+    /// Number of disks.
     pub members: u64,
-    /// Bytes of a strip, what one member takes of a stripe.
+    /// Bytes of a strip, the part of a stripe on one member.
     pub strip: u64,
 }
 
 impl Raid {
-    /// Members that hold data, of each stripe.
+    /// Returns the number of members that hold data, in each stripe.
     pub fn data_members(self) -> u64 {
         match self.level {
             1 => 1,
@@ -67,17 +67,17 @@ impl Raid {
         }
     }
 
-    /// Members that hold syndromes (copies, in level 1), of each stripe.
+    /// Returns the number of members that hold syndromes (copies in level 1), in each stripe.
     pub fn syndromes(self) -> u64 {
         self.members - self.data_members()
     }
 
-    /// Data of a stripe, bytes.
+    /// Returns the data bytes of a stripe.
     pub fn stripe(self) -> u64 {
         self.data_members() * self.strip
     }
 
-    /// Whether there can be such an array; if not, why.
+    /// Checks that such an array is possible.
     ///
     /// # Errors
     /// The reason, for people.
@@ -102,21 +102,21 @@ impl Raid {
     }
 }
 
-/// Sensors that are kept alike: a retention class.
+/// A retention class: sensors with the same retention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lifetime {
-    /// The name of the class.
+    /// Name of the class.
     pub name: String,
-    /// Which sources are in it, as in `[[class]]`; empty: all that no other class has.
+    /// Selector of its sources, as in `[[class]]`; empty for all sources in no other class.
     pub sources: String,
-    /// Its share of the sensors, 0 to 1.
+    /// Share of the sensors, 0 to 1.
     pub share: f64,
-    /// Y: how long samples are kept, s.
+    /// Time for which samples are kept, Y, in seconds.
     pub keep_s: f64,
 }
 
 impl Lifetime {
-    /// One lifetime for all.
+    /// Returns one class for all sensors.
     pub fn of_all(keep_s: f64) -> Vec<Lifetime> {
         vec![Lifetime {
             name: "default".to_string(),
@@ -127,55 +127,55 @@ impl Lifetime {
     }
 }
 
-/// What is to be kept, and with what.
+/// A demand: sensors, retention, and the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Demand {
-    /// S.
+    /// Number of sensors, S.
     pub sensors: f64,
     /// Seconds between two samples of a sensor.
     pub every_s: f64,
-    /// Values of a sensor at a time.
+    /// Number of values of a sensor at each time.
     pub fields: u64,
-    /// How long samples are kept, by class; one at least.
+    /// Retention classes, at least one.
     pub lifetimes: Vec<Lifetime>,
-    /// What values are like.
+    /// Kind of values.
     pub values: Values,
-    /// How regular times are.
+    /// Regularity of times.
     pub clockwork: Clockwork,
-    /// Memory of the machine, bytes.
+    /// Memory of the machine in bytes.
     pub ram: f64,
-    /// Processors of the machine.
+    /// Number of processors of the machine.
     pub processors: f64,
-    /// Whether a power cut may lose nothing that was acknowledged.
+    /// True if every acknowledged sample must survive a power cut.
     pub is_synced: bool,
-    /// The disks.
+    /// Disks of the store.
     pub disks: Vec<Disk>,
-    /// C: what the store may take of them, bytes; none: nearly all that is free.
+    /// Disk budget in bytes, C; by default most of the free space.
     pub budget: Option<f64>,
     /// Bytes that may be written to a disk in its life.
     pub tbw: Option<f64>,
-    /// The array that the disks are, or that one stands for.
+    /// Array of the disks, or array behind the one disk.
     pub raid: Option<Raid>,
 }
 
 impl Demand {
-    /// Rows a second of all sensors.
+    /// Returns the rows per second of all sensors.
     pub fn rows_per_s(&self) -> f64 {
         self.sensors / self.every_s
     }
 
-    /// Samples a second.
+    /// Returns the samples per second.
     pub fn samples_per_s(&self) -> f64 {
         self.rows_per_s() * self.fields as f64
     }
 
-    /// The mean lifetime over all sensors, s: rows a second times this is what is kept.
+    /// Returns the mean retention over all sensors in seconds; rows per second times this are kept.
     pub fn mean_keep_s(&self) -> f64 {
         let parts = self.lifetimes.iter().map(|life| life.share * life.keep_s);
         parts.sum()
     }
 
-    /// The same with all lifetimes longer or shorter.
+    /// Returns the demand with all retention times multiplied by `factor`.
     pub fn with_keep(&self, factor: f64) -> Demand {
         let mut other = self.clone();
         for life in &mut other.lifetimes {
@@ -184,16 +184,16 @@ impl Demand {
         other
     }
 
-    /// C: what the store may take, bytes.
+    /// Returns the disk budget in bytes, C.
     pub fn budget(&self) -> f64 {
         self.budget.unwrap_or(self.room() * BUDGET_SHARE)
     }
 
-    /// Room for data on all disks, less what parity takes, bytes.
+    /// Returns the space for data on all disks without parity, in bytes.
     pub fn room(&self) -> f64 {
         let free: f64 = self.disks.iter().map(|disk| disk.free_bytes).sum();
         match self.raid {
-            // A single disk that is an array already shows what is left.
+            // A single disk that is an array already reports its usable space.
             Some(raid) if self.disks.len() as u64 == raid.members => {
                 free * raid.data_members() as f64 / raid.members as f64
             }
@@ -201,7 +201,7 @@ impl Demand {
         }
     }
 
-    /// What all disks together sustain, bytes/s of data; none if one was not measured.
+    /// Returns the sustained rate of all disks in bytes of data per second; `None` if a disk was not measured.
     pub fn sustained(&self) -> Option<f64> {
         let rates: Option<Vec<f64>> = self.disks.iter().map(|disk| disk.sustained).collect();
         let sum: f64 = rates.filter(|rates| !rates.is_empty())?.iter().sum();
@@ -213,7 +213,7 @@ impl Demand {
         })
     }
 
-    /// Whether such a demand makes sense; if not, why.
+    /// Checks that the demand is consistent and within the limits of a store.
     ///
     /// # Errors
     /// The reason, for people.

@@ -1,114 +1,114 @@
-//! What a configuration does with a demand: arithmetic only.
+//! Forecast of a configuration for a demand: arithmetic only.
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 
-/// Um, the fill up to which nothing is merged: the latest, where journal and merge take little.
+/// Latest fill from which on segments are merged, Um: used where journal and merge need little space.
 pub const LATEST_UM: f64 = 0.95;
-/// The earliest.
+/// Earliest fill from which on segments are merged, Um.
 pub const EARLIEST_UM: f64 = 0.6;
-/// Segments that a merge writes before it frees those that it read.
+/// Segments that a merge writes before it frees those it read.
 pub const MERGE_SEGMENTS: f64 = 2.0;
-/// Bytes that a store takes beside its sources: staging, pieces on their way, the open segment's lists.
+/// Bytes that a store takes besides its sources: staging, pieces in flight, the lists of open segments.
 pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
-/// The share of the journal that is full when sources that pin its oldest files are sealed: sealing
-/// begins at three quarters and goes through all sources while the next files fill.
+/// Fill of the journal when the sources that pin its oldest files are sealed. Sealing begins at three quarters and
+/// goes through all sources while the next files fill.
 pub const JOURNAL_FILL: f64 = 0.7;
-/// Sources that are sealed last have so many times the mean's rows by then.
+/// Rows of the sources that are sealed last, as a multiple of the mean.
 const JOURNAL_SPREAD: f64 = 1.1;
-/// Buffers that reach what the budget leaves them are sealed down to this share of it.
+/// Share of their memory limit down to which buffers are sealed when they reach the limit.
 const BUFFER_FILL: f64 = 0.875;
-/// They stand in between on average.
+/// Mean of buffer memory over its limit, between both.
 const MEAN_FILL: f64 = (1.0 + BUFFER_FILL) / 2.0;
-/// The file system's own writes for large sequential files, over the bytes written: the benchmarks of
-/// the repository saw 1.00 to 1.01.
+/// Bytes that the file system writes per byte of large sequential files; the repository's benchmarks measured 1.00 to
+/// 1.01.
 pub const FILE_SYSTEM: f64 = 1.01;
-/// What is in use beside sources and buffers: staging, the journal's next batch, the open segment's lists.
-/// Fitted to what `seiner plan --prove-all` measured of stores with few sensors.
+/// Memory in use besides sources and buffers, in bytes: staging, the journal's next batch, the lists of open
+/// segments. Fitted to measurements of `seiner plan --prove-all` for stores with few sensors.
 const FIXED_IN_USE: f64 = 2.25 * 1024.0 * 1024.0;
-/// Memory of a sealed block, bytes: of every 256, the index has 16 bytes in memory and the rest on disk.
+/// Memory of a sealed block in bytes: the index has 16 bytes in memory for 256 blocks, and the rest on disk.
 const INDEX_ENTRY: f64 = 16.0 / 256.0;
-/// Footers read at a start, segments a second.
+/// Number of footers that a start reads per second.
 const FOOTERS_PER_S: f64 = 2000.0;
-/// A row that is read from the journal and found in a segment, over one that is put into a buffer: fitted to what
-/// `seiner plan --prove-all` measured.
+/// Cost of a journal row that is found in a segment, over that of a row put into a buffer. Fitted to measurements of
+/// `seiner plan --prove-all`.
 const SKIPPED: f64 = 0.6;
-/// Seconds in a day.
+/// Seconds per day.
 pub const DAY_S: f64 = 86_400.0;
 
-/// What is set.
+/// A configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Choice {
-    /// B.
+    /// Block size in bytes, B.
     pub block_bytes: f64,
-    /// R.
+    /// Segment size in bytes, R.
     pub segment_bytes: f64,
-    /// The store's budget of memory.
+    /// Memory budget of the store in bytes.
     pub memory: f64,
-    /// The journal's bound.
+    /// Maximum bytes of the journal.
     pub journal_bytes: f64,
-    /// Seconds after which a silent source is sealed.
+    /// Seconds after which the buffer of a silent source is sealed.
     pub idle_seal_s: f64,
-    /// C: what the store may take.
+    /// Disk budget in bytes, C.
     pub budget: f64,
-    /// Um: the share of it from which on segments are merged.
+    /// Share of the budget from which on segments are merged, Um.
     pub merge_from: f64,
-    /// Logs written side by side, each with what dies at about the same time.
+    /// Number of lanes: logs written side by side, each with data that dies at about the same time.
     pub lanes: u32,
 }
 
-/// What ends the filling of a buffer.
+/// Reason why buffers are sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// B is reached.
+    /// The block size B is reached.
     Block,
-    /// The memory is.
+    /// The memory limit is reached.
     Memory,
-    /// The journal is.
+    /// The journal is full.
     Journal,
 }
 
-/// What comes of it.
+/// Forecast of the store's behaviour.
 #[derive(Clone, Copy, Debug)]
 pub struct Forecast {
-    /// Rows of a block.
+    /// Rows per block.
     pub rows: f64,
-    /// What bounds them.
+    /// Limit of the rows per block.
     pub bound: Bound,
-    /// Bytes of segments for a row.
+    /// Bytes of segments per row.
     pub disk_row: f64,
-    /// Bytes of journal for a row.
+    /// Bytes of journal per row.
     pub journal_row: f64,
-    /// Memory in use.
+    /// Memory in use, in bytes.
     pub memory: f64,
-    /// Blocks kept when samples of the whole time are there.
+    /// Number of blocks kept once the store has samples of the whole retention time.
     pub blocks: f64,
-    /// What their index takes of the memory, bytes.
+    /// Memory of the index of these blocks, in bytes.
     pub index_bytes: f64,
-    /// D: bytes of segments when samples of the whole time are there.
+    /// Bytes of segments once the store has samples of the whole retention time, D.
     pub kept_bytes: f64,
-    /// V: their share of the budget.
+    /// Share of these bytes in the budget, V.
     pub live: f64,
-    /// The least budget with which the log planes.
+    /// Least budget in bytes with which the log planes.
     pub least_budget: f64,
-    /// Lanes that are being filled: one a lifetime.
+    /// Number of lanes being filled: one per retention class.
     pub open_lanes: f64,
-    /// Bytes a second of segments.
+    /// Bytes of segments written per second.
     pub segments_per_s: f64,
-    /// Bytes a second of journal.
+    /// Bytes of journal written per second.
     pub journal_per_s: f64,
-    /// Bytes a second that reach the devices, file system and parity included.
+    /// Bytes per second that reach the devices, file system and parity included.
     pub device_per_s: f64,
-    /// The largest R with which the log planes, bytes; below 0 there is none.
+    /// Largest segment size in bytes with which the log planes; not above 0 if there is none.
     pub planing_segment: f64,
-    /// Seconds of a start after an orderly end.
+    /// Seconds of a start after an orderly shutdown.
     pub start_s: f64,
     /// Seconds of a start after a crash.
     pub crash_start_s: f64,
 }
 
 impl Forecast {
-    /// Computes it.
+    /// Computes the forecast.
     pub fn make(demand: &Demand, calibration: &Calibration, choice: &Choice) -> Forecast {
         let (rows, bound) = rows_of_a_block(demand, calibration, choice);
         let fullest = fullest_rows(rows, bound);
@@ -131,7 +131,8 @@ impl Forecast {
             skipped_rows: 0.0,
             journal_blocks: 0.0,
         };
-        // How many of them are in a segment by then is not foretold: none, the longest start.
+        // The number of these rows that are in a segment by then is not predicted. With none, the start takes
+        // longest.
         let journal_rows = choice.journal_bytes * JOURNAL_FILL / journal_row;
         let crash = Start {
             journal_rows,
@@ -169,43 +170,43 @@ impl Forecast {
         }
     }
 
-    /// Whether segments die whole, so that merging costs nothing: R ≤ (C/n)·(Um − V) less the
-    /// journal's part, with n logs that are being filled (*Riak*, planing).
+    /// Returns whether segments die whole, so that merging costs nothing: `R ≤ (C·(Um − V) − J)/n`, with n lanes
+    /// being filled and J bytes of journal (*Riak* §4.2, planing).
     pub fn planes(&self, choice: &Choice) -> bool {
         choice.segment_bytes <= self.planing_segment
     }
 
-    /// How many times larger R could be before segments stop to die whole; below 1 they do not.
+    /// Returns the factor by which R could grow before segments no longer die whole; below 1 the log does not plane.
     pub fn margin(&self, choice: &Choice) -> f64 {
         self.planing_segment / choice.segment_bytes
     }
 
-    /// Bytes written to the device over bytes of samples (a time and a value, 16 bytes).
+    /// Returns the bytes written to devices per byte of samples (16 bytes for a time and a value).
     pub fn amplification(&self, demand: &Demand) -> f64 {
         self.device_per_s / (demand.samples_per_s() * 16.0)
     }
 }
 
-/// What a start has to read.
+/// Amounts that a start has to read.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// Sensors: their names.
+    /// Number of sensors, for their names.
     pub sensors: f64,
-    /// Segments: a file each.
+    /// Number of segments, one file each.
     pub segments: f64,
-    /// Blocks: their places in the segments' indexes.
+    /// Number of blocks, for their index entries.
     pub blocks: f64,
     /// Rows of the journal that are in no segment.
     pub journal_rows: f64,
-    /// Rows of the journal whose blocks were sealed meanwhile.
+    /// Rows of the journal whose blocks are in a segment.
     pub skipped_rows: f64,
-    /// Blocks that they are of.
+    /// Number of blocks to which the rows of the journal belong.
     pub journal_blocks: f64,
 }
 
 impl Start {
-    /// Seconds of a processor. A block that begins in the journal may be in a segment by now, whose index
-    /// says so.
+    /// Returns the processor time in seconds. For a block that begins in the journal the index is searched too,
+    /// because the block may be in a segment by now.
     pub fn seconds(&self, calibration: &Calibration) -> f64 {
         calibration.empty_s
             + self.segments / FOOTERS_PER_S
@@ -216,7 +217,7 @@ impl Start {
     }
 }
 
-/// The most rows of a buffer where blocks have so many on average.
+/// Returns the rows of the fullest buffer if blocks have `rows` rows on average.
 fn fullest_rows(rows: f64, bound: Bound) -> f64 {
     match bound {
         Bound::Journal => rows * JOURNAL_SPREAD,
@@ -224,22 +225,22 @@ fn fullest_rows(rows: f64, bound: Bound) -> f64 {
     }
 }
 
-/// Memory in use when the fullest buffers have so many rows and the index takes so much, bytes. Sources of one rate
-/// that were started together fill together, so that all buffers are full at the same time.
+/// Returns the memory in use in bytes, when the fullest buffers have `rows` rows. Assumes sources of one rate that
+/// start together, so that all buffers are full at the same time.
 fn memory(demand: &Demand, calibration: &Calibration, rows: f64, index_bytes: f64) -> f64 {
     let buffer = calibration.held_buffer_bytes(rows, demand.fields);
     FIXED_IN_USE + index_bytes + demand.sensors * (calibration.source_bytes + buffer)
 }
 
-/// The memory with which buffers never end for want of it: as [`memory`], with what the engine keeps free
-/// of it, bytes.
+/// Returns the memory in bytes with which buffers are never sealed for lack of memory: the memory in use, plus the part
+/// that the engine keeps free.
 pub fn ample_memory(demand: &Demand, calibration: &Calibration, forecast: &Forecast) -> f64 {
     let rows = fullest_rows(forecast.rows, forecast.bound);
     let buffer = calibration.held_buffer_bytes(rows, demand.fields) / BUFFER_FILL;
     FIXED_MEMORY + forecast.index_bytes + demand.sensors * (calibration.source_bytes + buffer)
 }
 
-/// How many rows a block gets, and why no more.
+/// Returns the rows per block and the limit that determines them.
 fn rows_of_a_block(demand: &Demand, calibration: &Calibration, choice: &Choice) -> (f64, Bound) {
     let by_block = calibration.rows_of(choice.block_bytes, demand.fields);
     let by_journal = rows_in_journal(demand, calibration, choice.journal_bytes);
@@ -253,14 +254,14 @@ fn rows_of_a_block(demand: &Demand, calibration: &Calibration, choice: &Choice) 
     (least.0.max(1.0), least.1)
 }
 
-/// The rows of each sensor that the journal holds when it is full. The first row of a block takes more of
-/// it than the others, so that the fewer a block has the more each takes.
+/// Returns the rows of each sensor that a full journal holds. The first row of a block takes more bytes than the
+/// others, so the mean bytes per row depend on the result.
 fn rows_in_journal(demand: &Demand, calibration: &Calibration, journal_bytes: f64) -> f64 {
     let each = journal_bytes * JOURNAL_FILL / demand.sensors;
     most_rows(|rows| rows * calibration.journal_row(rows) <= each)
 }
 
-/// The most rows of which something is true that is true of all fewer.
+/// Returns the largest number of rows for which a monotone condition holds.
 fn most_rows(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (1.0, 100_000.0);
     for _ in 0..40 {
@@ -274,8 +275,8 @@ fn most_rows(holds: impl Fn(f64) -> bool) -> f64 {
     low
 }
 
-/// The rows at which buffers in all stages of filling take what the budget leaves them. What the index
-/// takes of it depends on the rows in turn, and settles.
+/// Returns the rows at which buffers in all stages of filling take the available memory. The memory of the index
+/// depends on the rows in turn; iteration converges.
 fn rows_in_memory(demand: &Demand, calibration: &Calibration, choice: &Choice) -> f64 {
     const TURNS: usize = 6;
     let names = FIXED_MEMORY + demand.sensors * calibration.source_bytes;

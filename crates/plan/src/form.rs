@@ -1,21 +1,21 @@
-//! A demand as people write it: texts by name, as flags and as the page's form give them.
+//! A demand as texts by name, from flags or from the form of the page.
 
 use crate::demand::{Clockwork, Demand, Disk, Lifetime, Raid, Values};
 use seiner_model::parse_duration;
 
-/// The machine and the disk that a form is filled in for.
+/// Defaults of a form: the machine and the disk.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Memory, bytes.
+    /// Memory in bytes.
     pub ram: f64,
-    /// Processors.
+    /// Number of processors.
     pub processors: f64,
-    /// The disk of the data.
+    /// Disk of the data.
     pub disk: Disk,
 }
 
-/// Reads a demand from texts by name; what is left out has the default of the command line, or is what
-/// the machine has.
+/// Parses a demand from texts by name. Missing fields have the default of the command line or the value of the
+/// machine.
 ///
 /// # Errors
 /// A sentence that names the field and the remedy.
@@ -119,7 +119,7 @@ fn values(text: &str) -> Result<Values, String> {
     }
 }
 
-/// Bytes as people write them: `64KiB`, `4k`, `1G`, `4096`.
+/// Parses bytes: `64KiB`, `4k`, `1G`, `4096`.
 ///
 /// # Errors
 /// The remedy.
@@ -150,7 +150,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     Ok((number * unit as f64) as u64)
 }
 
-/// A count as people write it: `100000`, `1e6`, `700k`.
+/// Parses a count: `100000`, `1e6`, `700k`.
 ///
 /// # Errors
 /// The remedy.
@@ -170,7 +170,7 @@ pub fn count(text: &str) -> Result<u64, String> {
     Ok(value as u64)
 }
 
-/// A duration as people write it, years included: `10s`, `30d`, `5y`; in seconds.
+/// Parses a duration and returns seconds; years are permitted: `10s`, `30d`, `5y`.
 ///
 /// # Errors
 /// The remedy.
@@ -185,10 +185,10 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         .map_err(|_| remedy())
 }
 
-/// An array: `LEVEL:MEMBERS:STRIP`, such as `6:6:16KiB`.
+/// Parses an array: `LEVEL:MEMBERS:STRIP`, such as `6:6:16KiB`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason and the remedy.
 pub fn raid(text: &str) -> Result<Raid, String> {
     let parts: Vec<&str> = text.split(':').collect();
     let [level, members, strip] = parts[..] else {
@@ -207,10 +207,10 @@ pub fn raid(text: &str) -> Result<Raid, String> {
     Ok(raid)
 }
 
-/// A class: `NAME:SHARE:KEEP[:SELECTOR]`, such as `raw:90%:30d:accel`.
+/// Parses a class: `NAME:SHARE:KEEP[:SELECTOR]`, such as `raw:90%:30d:accel`.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The reason and the remedy.
 pub fn class(text: &str) -> Result<Lifetime, String> {
     let parts: Vec<&str> = text.splitn(4, ':').map(str::trim).collect();
     let (name, share, keep, sources) = match parts[..] {

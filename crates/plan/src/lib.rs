@@ -1,8 +1,8 @@
 //! The planner: from sensors, rates and disks to a configuration and a forecast.
 //!
-//! A plan is made of what the user demands, what the disks were measured to do, and what the engine
-//! itself does with such samples: that is tried out in memory while the plan is made, so that it never
-//! describes an engine of another version. Every figure says where it comes from.
+//! A plan follows from the user's demand, from measurements of the disks, and from trials of the engine. The trials
+//! run in memory while the plan is made, so a plan always describes the present version of the engine. Every figure
+//! has its origin.
 
 pub mod array;
 pub mod calibration;

@@ -1,22 +1,22 @@
-//! Samples as a demand describes them, for trying things out: the same for the same seed.
+//! Samples that match a demand, for trials. The sequence is always the same.
 
 use crate::demand::{Clockwork, Values};
 use seiner_engine::{Engine, Error};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId, SourceKey};
 
-/// The first time of all series, ns.
+/// First time of all series, in nanoseconds.
 const FIRST: i64 = 1_700_000_000_000_000_000;
-/// Times differ from the beat by so much at the most, ms.
+/// Bound of the deviation of times, in milliseconds.
 const JITTER_MS: u64 = 20;
 
-/// Sensors that hand over rows in turn.
+/// Sensors that send rows in turn.
 pub struct Load {
     values: Values,
     clockwork: Clockwork,
     every_ns: i64,
     names: Vec<String>,
     sources: Vec<SourceId>,
-    /// Where each value is, of each source and field, in tenths.
+    /// Present value of each source and field, in tenths.
     walks: Vec<i32>,
     dice: u64,
     round: i64,
@@ -26,7 +26,7 @@ impl Load {
     /// Registers the sensors.
     ///
     /// # Errors
-    /// When the engine does not take them.
+    /// If the engine refuses a source.
     pub fn register(
         engine: &Engine,
         sensors: u64,
@@ -75,7 +75,7 @@ impl Load {
         let draw = self.draw();
         match self.values {
             Values::Decimals => {
-                // Mostly still, sometimes a step or two.
+                // Mostly unchanged, sometimes a step or two.
                 self.walks[place] += [0, 0, 0, 1, -1, 0, 2, -2][(draw >> 60) as usize & 7];
                 f64::from(self.walks[place]) / 10.0
             }
@@ -100,10 +100,10 @@ impl Load {
         }
     }
 
-    /// A row of every sensor. Answers the rows.
+    /// Appends a row of every sensor. Returns the number of rows.
     ///
     /// # Errors
-    /// When the store fails.
+    /// Errors of the store.
     pub fn round(&mut self, engine: &Engine) -> Result<u64, Error> {
         if self.names.len() == 1 {
             self.round_of_samples(engine)?;

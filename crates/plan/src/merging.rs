@@ -1,23 +1,25 @@
-//! What merging writes, by simulation: the lanes and the policy that the store itself merges with, on
-//! a store of the planned proportions, without any bytes.
+//! Simulation of merging with the store's own lanes and policy, on a store of the planned proportions without any
+//! bytes.
 
 use crate::demand::Demand;
 use crate::forecast::{Choice, Forecast};
 use seiner_merge::simulate::{self, Class, ClassKeep, Stream, Workload};
 use seiner_merge::{Kind, LaneSettings, Throttle};
 
-/// Sources of the simulated store, and blocks of its segments.
+/// Number of sources of the simulated store.
 const SOURCES: u32 = 1000;
+/// Blocks per segment of the simulated store.
 const SEGMENT_BLOCKS: u64 = 32;
-/// Segments of the simulated budget: those of the plan, within these bounds.
+/// Bounds of the number of segments in the simulated budget.
 const SEGMENTS: (f64, f64) = (32.0, 1500.0);
-/// How often the budget is written before anything is counted, and while it is.
+/// Number of times that the budget is written before the measurement.
 const WARM_UP: u64 = 2;
+/// Number of times that the budget is written during the measurement.
 const MEASURED: u64 = 2;
-/// Beyond this live fraction no store can work.
+/// Live share V from which on no store can work.
 const FULL: f64 = 0.97;
 
-/// Bytes written to segments for each byte stored; nothing when the simulated store filled up.
+/// Returns the bytes written to segments per byte stored; `None` if the simulated store filled up.
 pub fn written_per_byte(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Option<f64> {
     if !(forecast.live > 0.0 && forecast.live < FULL) {
         return None;

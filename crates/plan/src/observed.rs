@@ -1,33 +1,33 @@
-//! What a running store says of itself, as a demand and as a correction of what was tried out.
+//! Figures of a running store, as a demand and as corrections of the trials.
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 
-/// Fewer sealed blocks say little about how samples compress.
+/// Least number of sealed blocks that show how samples compress.
 const ENOUGH_BLOCKS: f64 = 100.0;
 
-/// A store's own figures.
+/// Figures of a running store.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Observed {
-    /// Sources.
+    /// Number of sources.
     pub sources: f64,
-    /// Fields of all sources.
+    /// Number of fields of all sources.
     pub series: f64,
-    /// Rows that come in, a second.
+    /// Rows received per second.
     pub rows_per_s: f64,
-    /// Since the store was opened: samples in sealed blocks.
+    /// Samples in blocks that were sealed since the store was opened.
     pub samples_sealed: f64,
-    /// Sealed blocks.
+    /// Number of these blocks.
     pub blocks_sealed: f64,
-    /// Their bytes.
+    /// Bytes of these blocks.
     pub block_bytes_sealed: f64,
 }
 
 impl Observed {
-    /// Takes sensors, fields and rate of the store.
+    /// Sets sensors, fields and rate of the demand to those of the store.
     ///
     /// # Errors
-    /// When nothing is coming in, with the remedy.
+    /// If nothing is coming in; with the remedy.
     pub fn fill(&self, demand: &mut Demand) -> Result<(), String> {
         if self.sources < 1.0 || self.rows_per_s <= 0.0 {
             return Err(
@@ -41,7 +41,7 @@ impl Observed {
         Ok(())
     }
 
-    /// Corrects bytes of a row by what the store's blocks really take, if there are enough of them.
+    /// Corrects the bytes per row by the sizes of the store's blocks, if there are enough of them.
     pub fn correct(&self, calibration: &mut Calibration) {
         if self.blocks_sealed < ENOUGH_BLOCKS || self.samples_sealed < self.blocks_sealed {
             return;

@@ -1,6 +1,5 @@
-//! The proof of a plan: the real engine in a real directory, fed what the demand describes as fast as
-//! it goes, with everything that is per sensor kept and everything that is shared scaled down. What it
-//! did is set beside what was forecast.
+//! Proof of a plan: the engine runs in a directory and is fed as fast as possible with samples that match the demand.
+//! Figures per sensor are kept, shared resources are scaled down. The measurements are compared with the forecast.
 
 use crate::calibration::{Calibration, quickest_start};
 use crate::demand::{Demand, Lifetime};
@@ -12,52 +11,53 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Samples of a soak at the most, about.
+/// Approximate maximum number of samples of a soak.
 const SAMPLES: f64 = 24e6;
-/// Blocks that every source fills before measuring, and while measuring.
+/// Blocks that every source fills before the measurement.
 const WARM_BLOCKS: f64 = 1.5;
+/// Blocks that every source fills during the measurement.
 const BLOCKS: f64 = 2.5;
-/// What is fed after that, so that buffers are half full when the store is killed.
+/// Blocks fed after the measurement, so that buffers are half full when the store is killed.
 const LAST_BLOCK: f64 = 0.5;
-/// R of a soak: small, so that several are filled.
+/// Segment size R of a soak in bytes; small, so that several segments are filled.
 const SEGMENT: f64 = 2.0 * 1024.0 * 1024.0;
-/// How often memory is looked at while measuring: the most of it is told.
+/// Number of samples of the memory in use during the measurement; the largest counts.
 const LOOKS: u64 = 64;
-/// With less memory the fixed part would count too much.
+/// Least memory of a soak in bytes; with less, the fixed part would dominate.
 const LEAST_MEMORY: f64 = 48.0 * 1024.0 * 1024.0;
 
 /// A figure, as forecast and as measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Check {
-    /// What it is.
+    /// Name of the figure.
     pub name: &'static str,
-    /// As forecast.
+    /// Forecast value.
     pub forecast: f64,
-    /// As measured.
+    /// Measured value.
     pub measured: f64,
 }
 
 impl Check {
-    /// How far the forecast is off, as a share of what was measured.
+    /// Returns the error of the forecast as a share of the measured value.
     pub fn error(&self) -> f64 {
         (self.forecast - self.measured) / self.measured
     }
 }
 
-/// What a soak found.
+/// Result of a soak.
 #[derive(Clone, Debug)]
 pub struct Soak {
-    /// Sensors of the soak.
+    /// Number of sensors in the soak.
     pub sensors: u64,
     /// Rows of each sensor.
     pub rounds: u64,
-    /// How long it took, s.
+    /// Duration of the soak in seconds.
     pub took_s: f64,
-    /// Figure by figure.
+    /// Comparison of each figure.
     pub checks: Vec<Check>,
 }
 
-/// The engine's settings for a choice.
+/// Returns the engine's options for a configuration.
 pub fn options(choice: &Choice, is_synced: bool) -> Options {
     let durability = if is_synced {
         Durability::Sync
@@ -81,7 +81,7 @@ pub fn options(choice: &Choice, is_synced: bool) -> Options {
     }
 }
 
-/// The same demand and choice with fewer sensors, and memory and journal in proportion.
+/// Returns the demand and the configuration with fewer sensors, and with memory and journal in proportion.
 fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Choice) {
     let rounds = forecast.rows * (WARM_BLOCKS + BLOCKS);
     let affordable = SAMPLES / (rounds * demand.fields as f64) / demand.sensors;
@@ -102,10 +102,11 @@ fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Cho
     (demand, choice)
 }
 
-/// Proves a plan in a directory, which is empty or missing. `is_over` is asked now and then.
+/// Proves a plan in a directory that is empty or missing. `is_over` is called repeatedly and returns true to
+/// interrupt.
 ///
 /// # Errors
-/// When the engine fails, or it is over before it is done.
+/// Errors of the engine, and the interruption.
 pub fn run(
     demand: &Demand,
     calibration: &Calibration,
@@ -169,7 +170,7 @@ pub fn run(
         skipped_rows,
         journal_blocks: (journal_rows + skipped_rows) / forecast.rows,
     };
-    // Segments that were filled while measuring; a small store has filled none, and all count.
+    // Segments that were filled during the measurement count. A small store has filled none; then all count.
     engine.settle()?;
     let segments = engine.segments();
     let filled = |segment: &&SegmentInfo| segment.number > first && segment.number <= last;
@@ -216,8 +217,9 @@ pub fn run(
     })
 }
 
-/// Opens a store whose last owner was dropped without closing it, which leaves on disk what a killed one
-/// leaves: its threads may still be ending their work. Answers the processor time of the start, s, and the store.
+/// Opens a store whose last owner was dropped without closing it, which leaves the disk as a kill would. Retries
+/// while threads of the last owner are still ending. Returns the processor time of the start in seconds, and the
+/// store.
 fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(f64, Arc<Engine>)> {
     const TRIES: usize = 500;
     for _ in 0..TRIES {
@@ -235,7 +237,7 @@ fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(f64,
     anyhow::bail!("the directory was not let go")
 }
 
-/// Demands of many kinds, to prove the planner itself.
+/// Returns demands of many kinds, to prove the planner itself.
 pub fn gallery(machine: &Demand) -> Vec<(&'static str, Demand)> {
     use crate::demand::{Clockwork, Values};
     let of = |sensors: f64, every_s: f64, fields: u64, values, clockwork, ram_gib: f64| Demand {

@@ -1,8 +1,8 @@
-//! Numbers, sizes and times for people.
+//! Numbers, sizes and durations for people.
 
 use crate::forecast::DAY_S;
 
-/// A number for people: three digits that count.
+/// Formats a number with three significant digits.
 pub fn plain(value: f64) -> String {
     if !value.is_finite() {
         return "–".to_string();
@@ -18,7 +18,7 @@ pub fn plain(value: f64) -> String {
     }
 }
 
-/// A large number for people: thousands apart.
+/// Formats a large number with groups of three digits.
 pub fn count(value: f64) -> String {
     let whole = format!("{value:.0}");
     if value < 10_000.0 {
@@ -33,7 +33,7 @@ pub fn count(value: f64) -> String {
     groups.join("\u{202f}")
 }
 
-/// Bytes for people.
+/// Formats a number of bytes.
 pub fn bytes(value: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let step = if value.abs() < 1.0 {
@@ -48,7 +48,7 @@ pub fn bytes(value: f64) -> String {
     )
 }
 
-/// A duration for people.
+/// Formats a duration.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 120.0 => format!("{} s", plain(s)),

@@ -80,24 +80,39 @@ impl Directory {
 }
 
 /// An error that says which file it is about.
-fn at(path: &Path, error: io::Error) -> io::Error {
+pub(crate) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// The names of a directory's files, the lock left out.
+pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(|error| at(path, error))? {
+        let entry = entry?;
+        let is_file = match entry.file_type() {
+            Ok(kind) => kind.is_file(),
+            // Another process removed it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+            Err(error) => return Err(at(path, error)),
+        };
+        if let (true, Ok(name)) = (is_file, entry.file_name().into_string())
+            && name != LOCK
+        {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Bytes free on the file system of a directory.
+pub(crate) fn free(handle: &fs::File, path: &Path) -> io::Result<Option<u64>> {
+    let found = rustix::fs::fstatvfs(handle).map_err(|error| at(path, error.into()))?;
+    Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))
 }
 
 impl Disk for Directory {
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path).map_err(|error| at(&self.path, error))? {
-            let entry = entry?;
-            if let (true, Ok(name)) = (
-                entry.file_type()?.is_file(),
-                entry.file_name().into_string(),
-            ) && name != LOCK
-            {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        names(&self.path)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
@@ -139,9 +154,7 @@ impl Disk for Directory {
     }
 
     fn free(&self) -> io::Result<Option<u64>> {
-        let found =
-            rustix::fs::fstatvfs(&self.handle).map_err(|error| at(&self.path, error.into()))?;
-        Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))
+        free(&self.handle, &self.path)
     }
 }
 

@@ -6,8 +6,13 @@
 mod clock;
 mod directory;
 mod disk;
+pub mod memory;
+mod overlay;
 pub mod sim;
+mod snapshot;
 
 pub use clock::{Clock, SystemClock};
 pub use directory::Directory;
 pub use disk::{Disk, File};
+pub use overlay::Overlay;
+pub use snapshot::{Habit, Snapshot, is_gone};

@@ -2,7 +2,7 @@
 
 use crate::block::Block;
 use crate::code;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Level};
 
 /// What an operation costs besides its bytes, in blocks: an NVMe disk reads some 16 blocks in the time that it takes to
 /// answer at all.
@@ -369,19 +369,19 @@ impl<B: Block> Grid<B> {
             .expect("the plan saw to it that it was read")
     }
 
-    /// Lets lost blocks be written that were computed; which says of what columns. How many there are.
-    pub fn write_back(&mut self, which: impl Fn(usize) -> bool) -> u64 {
+    /// Lets lost blocks be written that were computed; which says of what columns. Returns the column of each.
+    pub fn write_back(&mut self, which: impl Fn(usize) -> bool) -> Vec<usize> {
         let columns = self.geometry.members();
         let lost = self
             .cells
             .iter_mut()
             .enumerate()
             .filter(|(at, cell)| which(at % columns) && cell.lost && cell.new.is_none());
-        let written = lost.map(|(_, cell)| {
+        let written = lost.filter_map(|(at, cell)| {
             cell.new = cell.old.clone();
-            u64::from(cell.new.is_some())
+            cell.new.is_some().then_some(at % columns)
         });
-        written.sum()
+        written.collect()
     }
 
     /// What could be read and was not, as runs on members.
@@ -400,6 +400,26 @@ impl<B: Block> Grid<B> {
             .iter()
             .enumerate()
             .any(|(at, cell)| at % columns < data && cell.lost && cell.old.is_none())
+    }
+
+    /// Whether the blocks of every row fit each other although data are lost, of which all else was read. One syndrome gives the lost
+    /// block of a row and the other one checks it, so that takes RAID 6 and no more than one lost block a row.
+    ///
+    /// A row that a crash left in parts does not fit, unless at least two of its blocks were being written and the changes of these
+    /// are multiples of each other in every byte that changed.
+    pub fn fits_without_lost(&self) -> bool {
+        let (first, columns) = (self.geometry.data_columns(), self.geometry.members());
+        let fits = |row: u32| {
+            let cells = (0..columns).map(|column| self.cell(column, row).old.clone());
+            let mut blocks: Vec<Option<B>> = cells.collect();
+            let lost = blocks.iter().filter(|block| block.is_none()).count();
+            let syndromes_there = blocks[first..].iter().all(Option::is_some);
+            lost <= 1 && syndromes_there && code::decode(&self.geometry, &mut blocks) && {
+                let blocks: Vec<B> = blocks.into_iter().flatten().collect();
+                code::verify(&self.geometry, &blocks).is_none()
+            }
+        };
+        self.geometry.level() == Level::Raid6 && self.row_numbers().all(fits)
     }
 
     /// Asks no more for rows that nothing gives any more.

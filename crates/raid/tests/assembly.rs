@@ -504,3 +504,99 @@ fn a_crash_while_a_member_is_missing_leaves_doubt_until_the_stripe_is_written_wh
     rest.insert(0, rams[0].clone());
     assert_consistent(&assemble(&rest));
 }
+
+/// An array without member 0, killed after a durable write to block 1.
+fn killed_without_member_0(level: Level, count: usize) -> Vec<Arc<Ram>> {
+    let rams = created(level, count);
+    let array = assemble(&rams);
+    let size = array.bytes() / 4096;
+    array
+        .write(0, (0..size).map(|block| page(1, block)).collect(), false)
+        .unwrap();
+    array.stop().unwrap();
+    let array = assemble(&rams);
+    array.fail(0).unwrap();
+    array.write(1, vec![page(1, 1)], true).unwrap();
+    array.halt();
+    rams
+}
+
+#[test]
+fn a_rebuild_that_left_out_doubtful_stripes_goes_on_when_they_are_written_whole() {
+    let rams = killed_without_member_0(Level::Raid5, 4);
+    let array = assemble(&rams[1..]);
+    wait_for_tasks(&array);
+    array.replace(0, Arc::new(Ram::new(MEMBER))).unwrap();
+    wait_for_tasks(&array);
+    let status = array.status().unwrap();
+    assert!(status.doubtful_stripes > 0, "{status:?}");
+    assert_eq!(status.condition, Condition::Degraded(1));
+    // A stripe at a time: what is in doubt is left out again and again until nothing is.
+    let (size, data) = (array.bytes() / 4096, array.stripe_bytes() / 4096);
+    for start in (0..size).step_by(data as usize) {
+        let blocks = (start..start + data).map(|block| page(5, block)).collect();
+        array.write(start, blocks, false).unwrap();
+    }
+    eventually("the member is filled", || {
+        array.status().unwrap().condition == Condition::Whole
+    });
+    assert_eq!(array.status().unwrap().doubtful_stripes, 0);
+    array.fail(1).unwrap();
+    assert!(array.read(0, size).unwrap()[7].same(&page(5, 7)));
+}
+
+#[test]
+fn raid_6_without_a_member_doubts_only_stripes_whose_rows_do_not_fit() {
+    let rams = killed_without_member_0(Level::Raid6, 5);
+    let array = assemble(&rams[1..]);
+    wait_for_tasks(&array);
+    assert_eq!(
+        array.status().unwrap().doubtful_stripes,
+        0,
+        "nothing was under way"
+    );
+    let size = array.bytes() / 4096;
+    let all = array.read(0, size).unwrap();
+    assert!(
+        (0..)
+            .zip(&all)
+            .all(|(block, found)| found.same(&page(1, block)))
+    );
+    array.write(1, vec![page(1, 1)], true).unwrap();
+    array.halt();
+    // As if a write had reached one member and not the others, in each of the first stripes.
+    let (offset, rows) = (1 << 20, STRIP / 4096);
+    for stripe in 0..5 {
+        let place = offset + stripe * rows * 4096;
+        rams[3].write(place, &[page(9, stripe)], true).unwrap();
+    }
+    let array = assemble(&rams[1..]);
+    wait_for_tasks(&array);
+    let data = array.stripe_bytes() / 4096;
+    // Of five stripes, member 0 has data in three, and of the other two a syndrome.
+    assert_eq!(array.status().unwrap().doubtful_stripes, 3);
+    let unread = (0..size).filter(|&block| array.read(block, 1).is_err());
+    let unread: Vec<u64> = unread.map(|block| block / data).collect();
+    assert!(
+        !unread.is_empty() && unread.iter().all(|&stripe| stripe < 5),
+        "{unread:?}"
+    );
+}
+
+#[test]
+fn a_scrub_says_of_which_member_it_repaired_a_block() {
+    let rams = created(Level::Raid6, 5);
+    let array = assemble(&rams);
+    let size = array.bytes() / 4096;
+    array
+        .write(0, (0..size).map(|block| page(1, block)).collect(), true)
+        .unwrap();
+    rams[2]
+        .write((1 << 20) + 8192, &[page(7, 7)], true)
+        .unwrap();
+    array.scrub().unwrap();
+    wait_for_tasks(&array);
+    let members = array.status().unwrap().members;
+    let repaired: Vec<u64> = members.iter().map(|member| member.repaired).collect();
+    assert_eq!(repaired, [0, 0, 1, 0, 0]);
+}

@@ -35,6 +35,15 @@ fn what_the_level_bears_harms_nobody() {
 fn what_is_beyond_the_level_is_reported_and_nothing_wrong_is_read() {
     let sum = all(Severity::Beyond);
     assert!(sum.failed > 100 && sum.failed < sum.answered / 2, "{sum:?}");
+    assert!(sum.vouched > 20 && sum.resumed > 5, "{sum:?}");
+}
+
+#[test]
+fn syndromes_that_do_not_fit_are_found_where_data_are_lost() {
+    let found = (0..1000)
+        .filter(|&seed| run(seed, Severity::Beyond, Some(Canary::NoResync)).is_err())
+        .count();
+    assert!(found > 5, "found by {found} of 1000 seeds");
 }
 
 #[test]

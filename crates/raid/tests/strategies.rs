@@ -29,7 +29,7 @@ fn measure_jobs(merging: Merging, jobs: Vec<Job>) -> Measured {
     let load = Load {
         jobs,
         submit: 1500,
-        jitter: 0,
+        ..Load::default()
     };
     run(&Run {
         geometry: Geometry::new(Level::Raid6, 6, 16 << 10, 1 << 30).unwrap(),

@@ -1,14 +1,15 @@
 //! Deletes: of whole sources, and of what they measured in an interval.
 
+use crate::inflow::Inflow;
 use crate::ingest::now;
-use crate::predicate;
 use crate::refusal::Refusal;
 use crate::station::Station;
+use crate::{predicate, query};
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use seiner_model::{Interval, Selector, parse_time};
+use seiner_model::{Interval, Selector};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -30,17 +31,25 @@ pub async fn delete(
         Refusal::invalid("of which sources? write select=cpu{host=\"a\"}, or select={} for all")
     })?;
     let selector = Selector::parse(&select).map_err(Refusal::invalid)?;
-    let interval = interval(parameters.from.as_deref(), parameters.to.as_deref())?;
+    let mut notes = Vec::new();
+    let (from, to) = (parameters.from.as_deref(), parameters.to.as_deref());
+    let interval = interval(("from", from), ("to", to), &mut notes)?;
     let sources = carry_out(&station, selector, interval).await?;
-    Ok(Json(json!({
+    let mut answer = json!({
         "sources": sources,
         "from": interval.start.to_string(),
         "to": interval.end.to_string(),
-    })))
+    });
+    if !notes.is_empty() {
+        answer["hints"] = json!(notes);
+    }
+    Ok(Json(answer))
 }
 
-/// A delete as clients of InfluxDB 2 write it.
+/// A delete as clients of InfluxDB 2 write it. Without a predicate all sources are meant: a misspelt one must not
+/// pass for none.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Influx {
     start: String,
     stop: String,
@@ -51,8 +60,9 @@ struct Influx {
 /// `POST /api/v2/delete`: `{"start":"…","stop":"…","predicate":"_measurement=\"cpu\""}`
 pub async fn influx(
     State(station): State<Arc<Station>>,
-    body: Bytes,
+    body: Body,
 ) -> Result<StatusCode, Refusal> {
+    let body = Inflow::new(body).statement().await?;
     let wanted: Influx = serde_json::from_slice(&body).map_err(|error| {
         Refusal::invalid(format!(
             "the body is no delete ({error}); send {{\"start\":\"2026-01-01T00:00:00Z\",\"stop\":\"2026-02-01T00:00:00Z\",\
@@ -60,17 +70,22 @@ pub async fn influx(
         ))
     })?;
     let selector = predicate::parse(&wanted.predicate).map_err(Refusal::invalid)?;
-    let interval = interval(Some(&wanted.start), Some(&wanted.stop))?;
+    let (start, stop) = (Some(wanted.start.as_str()), Some(wanted.stop.as_str()));
+    // The answer has no body that a note could be in.
+    let interval = interval(("start", start), ("stop", stop), &mut Vec::new())?;
     carry_out(&station, selector, interval).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Both ends included; those that are left out are the ends of time.
-fn interval(from: Option<&str>, to: Option<&str>) -> Result<Interval, Refusal> {
+fn interval(
+    from: (&str, Option<&str>),
+    to: (&str, Option<&str>),
+    notes: &mut Vec<String>,
+) -> Result<Interval, Refusal> {
     let now = now();
-    let time = |text: Option<&str>, otherwise| {
-        text.map_or(Ok(otherwise), |text| parse_time(text, now))
-            .map_err(Refusal::invalid)
+    let mut time = |(name, text): (&str, Option<&str>), otherwise| {
+        text.map_or(Ok(otherwise), |text| query::time(name, text, now, notes))
     };
     let interval = Interval::new(
         time(from, Interval::ALL.start)?,

@@ -1,6 +1,7 @@
 //! The figures that a store and its process tell about themselves, as one table that
 //! `/status`, `/metrics` and the measurement `seiner` share.
 
+use rustix::process::{Resource, getrlimit};
 use seiner_engine::Status;
 
 /// Whether a figure only grows.
@@ -40,7 +41,7 @@ pub const FIGURES: &[Figure] = figures! {
     rows_too_old Counter "Rows refused because they were too old for their retention class as they came";
     unsynced_samples Gauge "Samples accepted that a crash now would lose";
     unsynced_bytes Gauge "Bytes of the samples that a crash now would lose";
-    unsynced_age_ns Gauge "Age of the oldest sample that a crash now would lose, nanoseconds";
+    unsynced_age_ns Gauge "Age of the oldest sample that a crash now would lose";
     buffered_rows Gauge "Rows in buffers, not yet in a block";
     buffer_bytes Gauge "Memory that buffers take";
     dictionary_bytes Gauge "Memory that names, tags and the look-up of sources take";
@@ -57,6 +58,9 @@ pub const FIGURES: &[Figure] = figures! {
     block_bytes_sealed Counter "Bytes of blocks sealed";
     samples_sealed Counter "Samples in blocks sealed";
     damaged_segments Gauge "Segments set aside because they are damaged, and damaged blocks that merges found";
+    losses Gauge "Places in which data was lost, ever; acknowledged ones included";
+    lost_rows Gauge "Rows that were lost, ever, as far as their number is known; acknowledged ones included";
+    losses_unacknowledged Gauge "Places in which data was lost, and whose loss nobody acknowledged";
     segments_dropped Counter "Segments dropped, merged ones included";
     segments_merged Counter "Segments merged";
     merge_written Counter "Bytes of blocks that merges wrote again";
@@ -67,13 +71,19 @@ pub const FIGURES: &[Figure] = figures! {
     squeezed_bytes Counter "Bytes that merges saved by compressing harder";
     merge_read Counter "Bytes that merges read";
     shed_bytes Counter "Bytes let go because the disk budget was used up, about";
-    waited_ns Counter "Time that writers were made to wait for room on the disk, ns";
+    waited_ns Counter "Time that writers were made to wait for room on the disk";
     levels Gauge "Levels of sources registered: coarser steps that samples became of age";
     aged_samples Counter "Samples that were too old and went into a coarser level";
     level_rows Counter "Rows written to coarser levels";
-    disk_used Gauge "Bytes that the store takes on the disk, reserves included";
+    open_segments Gauge "Segments that are being written";
+    open_segment_bytes Gauge "Bytes in segments that are being written";
+    disk_used Gauge "Bytes that the store counts as taken on the disk: in files and allotted";
+    disk_files Gauge "Bytes of the store's files, with the room that journal files and open segments were given ahead";
+    disk_allotted Gauge "Bytes allotted to files to come, mostly to the journal up to its bound";
     disk_budget Gauge "Bytes that the store may take on the disk; 18446744073709551615 if nobody knows";
-    live_bytes Gauge "Bytes of live blocks";
+    live_bytes Gauge "Bytes of live blocks, sealed and in segments that are being written";
+    clock_held_ns Gauge "How far the host's clock jumped ahead and is not believed; 0 when it is";
+    clock_behind_ns Gauge "How far the time that the store has seen is ahead of the host's clock";
 };
 
 /// What the operating system counts for this process.
@@ -85,6 +95,10 @@ pub struct ProcessFigures {
     pub cpu_s: f64,
     /// Bytes that the kernel wrote to devices for it.
     pub written_bytes: u64,
+    /// Files, sockets included, that it has open.
+    pub open_files: u64,
+    /// And how many it may have; 0 if nobody knows.
+    pub open_files_limit: u64,
 }
 
 impl ProcessFigures {
@@ -99,6 +113,8 @@ impl ProcessFigures {
             rss_bytes: stat.map_or(0, |stat| stat.rss * procfs::page_size()),
             cpu_s: ticks as f64 / procfs::ticks_per_second() as f64,
             written_bytes: process.io().map_or(0, |io| io.write_bytes),
+            open_files: process.fd_count().map_or(0, |count| count as u64),
+            open_files_limit: getrlimit(Resource::Nofile).current.unwrap_or(0),
         }
     }
 }
@@ -110,6 +126,12 @@ pub struct Volume {
     pub total_bytes: u64,
     /// What an ordinary user may still write, bytes.
     pub free_bytes: u64,
+    /// How many files it may hold; 0 where it has no such bound.
+    pub files: u64,
+    /// How many more an ordinary user may make.
+    pub free_files: u64,
+    /// Whether it can only be read.
+    pub read_only: bool,
 }
 
 impl Volume {
@@ -120,6 +142,9 @@ impl Volume {
             |stat| Volume {
                 total_bytes: stat.f_blocks * stat.f_frsize,
                 free_bytes: stat.f_bavail * stat.f_frsize,
+                files: stat.f_files,
+                free_files: stat.f_favail,
+                read_only: stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY),
             },
         )
     }

@@ -14,7 +14,7 @@ pub struct Gate {
     places: Arc<Semaphore>,
     count: usize,
     what: &'static str,
-    setting: &'static str,
+    remedy: String,
     meters: Arc<Meters>,
 }
 
@@ -33,8 +33,16 @@ impl Gate {
             places: Arc::new(Semaphore::new(count)),
             count,
             what,
-            setting,
+            remedy: format!("come again in a second, or raise {setting}"),
             meters,
+        }
+    }
+
+    /// A gate whose places no setting counts.
+    pub fn fixed(count: usize, what: &'static str, meters: Arc<Meters>) -> Gate {
+        Gate {
+            remedy: "come again in a second".to_string(),
+            ..Gate::new(count, what, "", meters)
         }
     }
 
@@ -46,8 +54,8 @@ impl Gate {
         self.places.clone().try_acquire_owned().map_err(|_| {
             self.meters.turned_away.fetch_add(1, Relaxed);
             Refusal::unavailable(format!(
-                "{} {} are in flight already; come again in a second, or raise {}",
-                self.count, self.what, self.setting
+                "{} {} in flight already; {}",
+                self.count, self.what, self.remedy
             ))
         })
     }

@@ -19,6 +19,11 @@ pub trait Ground: Send + Sync {
     /// How it is, for `/status`.
     fn status(&self) -> Value;
 
+    /// Its figures in OpenMetrics text, for `/metrics`.
+    fn metrics(&self) -> String {
+        String::new()
+    }
+
     /// What somebody should look at, with the remedy.
     fn warnings(&self) -> Vec<String>;
 }
@@ -28,5 +33,6 @@ pub fn volume(ground: &dyn Ground) -> Volume {
     Volume {
         total_bytes: ground.capacity(),
         free_bytes: ground.disk().free().ok().flatten().unwrap_or(0),
+        ..Volume::default()
     }
 }

@@ -1,22 +1,30 @@
 //! The addresses of the HTTP port, and what answers at each.
 
-use crate::refusal::Refusal;
+use crate::health::troubles;
+use crate::hosts::{self, Hosts};
+use crate::refusal::{self, Refusal};
 use crate::station::Station;
-use crate::{delete, log, metrics, page, plan, query, status, write};
-use axum::extract::{DefaultBodyLimit, Request, State};
+use crate::{delete, log, metrics, page, parameters, plan, query, status, write};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// The version that clients of InfluxDB are told: they look for one that takes `/write`.
 const INFLUX_VERSION: &str = "1.8.10";
 
+/// Advice for those who ask by a name that is not known.
+const ALLOW: &str =
+    "ask by the address that it listens on, or add the name to the setting allowed_hosts";
+
 /// All addresses.
 pub fn router(station: Arc<Station>) -> Router {
+    let settings = &station.settings;
+    let hosts = Hosts::new(settings.listen, settings.allowed_hosts.clone(), ALLOW);
     Router::new()
         .route("/write", post(write::write))
         .route("/api/v2/write", post(write::write))
@@ -33,6 +41,8 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v1/sources", get(query::sources))
         .route("/api/v1/query", get(query::query))
         .route("/api/v1/settle", post(settle))
+        .route("/api/v1/clock", post(accept_clock))
+        .route("/api/v1/acknowledge", post(acknowledge))
         .route(
             "/api/v1/delete",
             post(delete::delete).delete(delete::delete),
@@ -42,37 +52,14 @@ pub fn router(station: Arc<Station>) -> Router {
         .route("/api/v1/log/why", get(log::why))
         .route("/api/v1/log/trace", get(log::log_trace))
         .route("/api/v1/plan", get(plan::plan))
-        .fallback(get(page::file))
+        .fallback(page::file)
         .method_not_allowed_fallback(method_not_allowed)
-        .layer(middleware::from_fn(same_origin))
+        .layer(middleware::from_fn(parameters::known))
+        .layer(middleware::from_fn(refusal::in_json))
+        .layer(middleware::from_fn_with_state(hosts, hosts::guard))
         // Bodies are streamed against a limit of their own.
         .layer(DefaultBodyLimit::disable())
         .with_state(station)
-}
-
-/// Refuses what pages of other hosts would have a browser send here: a server on loopback is in
-/// reach of every page that its user opens. Browsers name the page's origin with all but plain
-/// questions, whose answers they keep from it; other clients name none.
-async fn same_origin(request: Request, next: Next) -> Response {
-    let headers = request.headers();
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
-    let origin = headers
-        .get(header::ORIGIN)
-        .and_then(|origin| origin.to_str().ok());
-    let authority = origin.map(|origin| {
-        origin
-            .split_once("://")
-            .map_or(origin, |(_, authority)| authority)
-    });
-    if authority.is_some() && authority != host {
-        let refusal = Refusal::invalid(
-            "a page of another host may not ask or write here; open the page of this server",
-        );
-        return (StatusCode::FORBIDDEN, refusal).into_response();
-    }
-    next.run(request).await
 }
 
 async fn ping() -> Response {
@@ -91,18 +78,37 @@ async fn ping() -> Response {
 
 /// Whether writes and queries are served.
 async fn health(State(station): State<Arc<Station>>) -> Response {
-    let poisoned = station.engine.status().poisoned;
-    let (code, status, message) = match poisoned {
-        None => (
+    let engine = station.engine.status();
+    // A store that has lost data, or does not believe its clock, serves: load balancers go on sending.
+    let losses = status::loss_warning(&station.engine.losses());
+    let warnings: Vec<String> = losses
+        .into_iter()
+        .chain(status::clock_warning(&engine))
+        .collect();
+    let troubles = troubles(&engine);
+    let refuses = troubles.iter().any(|trouble| trouble.refuses);
+    let texts: Vec<String> = troubles
+        .into_iter()
+        .map(|trouble| trouble.text)
+        .chain(warnings.iter().cloned())
+        .collect();
+    let (code, status, message) = match (refuses, texts.is_empty()) {
+        (true, _) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "fail",
+            format!("ready for queries; {}", texts.join("; ")),
+        ),
+        (false, _) if !warnings.is_empty() => (StatusCode::OK, "warn", texts.join("; ")),
+        (false, true) => (
             StatusCode::OK,
             "pass",
             "ready for queries and writes".to_string(),
         ),
-        Some(why) => {
-            let message =
-                format!("writes are refused until a restart, as one to the disk failed: {why}");
-            (StatusCode::SERVICE_UNAVAILABLE, "fail", message)
-        }
+        (false, false) => (
+            StatusCode::OK,
+            "pass",
+            format!("ready for queries and writes, but {}", texts.join("; ")),
+        ),
     };
     let version = env!("CARGO_PKG_VERSION");
     (
@@ -121,8 +127,17 @@ async fn ready(station: State<Arc<Station>>) -> Response {
 }
 
 async fn figures(State(station): State<Arc<Station>>) -> Result<Response, Refusal> {
+    let place = station.reports.enter()?;
     // The figures of the log wait for the merge at hand.
-    let text = tokio::task::spawn_blocking(move || metrics::text(&station.registry)).await?;
+    let text = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        let ground = station.ground.as_ref().map(|ground| ground.metrics());
+        Ok(metrics::joined(
+            metrics::text(&station.registry)?,
+            ground.unwrap_or_default(),
+        ))
+    });
+    let text: Result<String, std::fmt::Error> = text.await?;
     let text = text.map_err(Refusal::internal)?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
@@ -131,17 +146,38 @@ async fn state(State(station): State<Arc<Station>>) -> Response {
     Json(status::status(&station)).into_response()
 }
 
-/// Seals everything that is in memory into segments.
-async fn settle(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
-    let _place = station.queries.enter()?;
+/// Acknowledges all losses: `{"acknowledged":2}`
+async fn acknowledge(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
     let engine = station.engine.clone();
-    tokio::task::spawn_blocking(move || engine.settle())
+    let losses = tokio::task::spawn_blocking(move || engine.acknowledge_losses())
         .await
         .map_err(Refusal::internal)??;
+    Ok(Json(json!({ "acknowledged": losses })))
+}
+
+/// Seals everything that is in memory into segments.
+async fn settle(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
+    // The place goes with the work, which goes on when whoever asked has gone.
+    let place = station.reports.enter()?;
+    let engine = station.engine.clone();
+    let settled = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        engine.settle()
+    });
+    settled.await??;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn method_not_allowed() -> Response {
-    let refusal = Refusal::invalid("this address takes another method: POST to write, GET to ask");
-    (StatusCode::METHOD_NOT_ALLOWED, refusal).into_response()
+/// Believes the host's clock after a jump.
+async fn accept_clock(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
+    let engine = station.engine.clone();
+    tokio::task::spawn_blocking(move || engine.accept_clock())
+        .await
+        .map_err(Refusal::internal)??;
+    tracing::info!("the host's clock is confirmed: what is too old by it goes");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn method_not_allowed() -> Refusal {
+    Refusal::other_method("this address takes another method, which the header Allow names")
 }

@@ -9,7 +9,7 @@ use crate::meters::Meters;
 use memchr::{memchr, memrchr};
 use seiner_engine::{Engine, Error, Receipt};
 use seiner_model::{Batch, Cell, Row};
-use seiner_wire::line::{Arena, LineError, LineNotation, LineParser, Precision};
+use seiner_wire::line::{Arena, LineError, LineNotation, LineParser, LineReason, Precision};
 use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -82,6 +82,14 @@ impl<'e> Intake<'e> {
         }
     }
 
+    /// Refuses lines that land in 1970 because their precision is missing; see
+    /// [`LineParser::refuse_1970`].
+    #[must_use]
+    pub fn refuse_1970(mut self, refuse: bool) -> Intake<'e> {
+        self.parser = self.parser.refuse_1970(refuse);
+        self
+    }
+
     /// Takes the next bytes of the text.
     ///
     /// # Errors
@@ -120,6 +128,26 @@ impl<'e> Intake<'e> {
         } else {
             self.read_carry(true)
         };
+        self.report(0);
+        taken.map(|()| self.outcome)
+    }
+
+    /// Ends a text that may have been cut off anywhere, and answers what became of it. Its last line is
+    /// refused if it has no newline: what is there may be the beginning of another value.
+    ///
+    /// # Errors
+    /// As [`Intake::take`].
+    pub fn finish_lines(mut self) -> Result<Outcome, Error> {
+        self.retry_at = 0;
+        let taken = self.read_carry(false);
+        let rest = self.carry.trim_ascii_start();
+        if taken.is_ok() && !rest.is_empty() && !rest.starts_with(b"#") {
+            self.errors.push(LineError {
+                line: self.parser.line(),
+                reason: LineReason::NoNewline,
+            });
+            self.note_refused(Receipt::default());
+        }
         self.report(0);
         taken.map(|()| self.outcome)
     }

@@ -4,8 +4,9 @@
 //! `seiner config` can tell why a value holds.
 
 use crate::classes::{self, ClassText};
+use crate::nearest::nearest;
 use crate::settings::{Setting, Settings, TABLE};
-use seiner_engine::{Class, Classes};
+use seiner_engine::{Class, Classes, Given, Rule};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
@@ -247,11 +248,28 @@ impl Layers {
                 .map_err(|error| SettingsError(format!("{origin}: {}: {error}", setting.name)))?;
         }
         settings.classes = self.read_classes()?;
+        settings.given = self.given(&settings);
         let options = settings.options();
         options
             .check()
             .map_err(|error| SettingsError(error.to_string()))?;
         Ok(settings)
+    }
+
+    /// The rules that somebody gave. Sizes that are left to follow from the budget come with it.
+    fn given(&self, settings: &Settings) -> Given {
+        let has_origin = |rule: Rule| {
+            let named = |effective: &&Effective| effective.setting.name == rule.name();
+            let effective = self.effective.iter().find(named);
+            effective.is_some_and(|effective| effective.origin != Origin::Default)
+        };
+        let is_given = |rule: &Rule| match rule {
+            Rule::Classes => !self.classes.is_empty(),
+            Rule::SegmentBytes => settings.segment_bytes.is_some() || has_origin(Rule::Disk),
+            Rule::JournalBytes => settings.journal_bytes.is_some() || has_origin(Rule::Disk),
+            rule => has_origin(*rule),
+        };
+        Given::these(Rule::ALL.into_iter().filter(is_given))
     }
 
     fn read_classes(&self) -> Result<Classes, SettingsError> {
@@ -306,15 +324,9 @@ fn class(table: &DeTable<'_>) -> Result<ClassText, String> {
 
 /// Says that a key does not exist, and which one was probably meant.
 fn unknown(key: &str) -> String {
-    let near = TABLE
-        .iter()
-        .map(|setting| (distance(key, setting.name), setting.name))
-        .min();
-    match near {
-        Some((distance, name)) if distance <= 3 => {
-            format!("there is no setting {key:?}; did you mean {name:?}?")
-        }
-        _ => {
+    match nearest(key, TABLE.iter().map(|setting| setting.name)) {
+        Some(name) => format!("there is no setting {key:?}; did you mean {name:?}?"),
+        None => {
             let names: Vec<&str> = TABLE.iter().map(|setting| setting.name).collect();
             format!(
                 "there is no setting {key:?}; there are {}",
@@ -322,22 +334,6 @@ fn unknown(key: &str) -> String {
             )
         }
     }
-}
-
-/// How many letters must be changed to make one text of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substitute = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substitute.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -391,6 +387,21 @@ mod tests {
             "flag --durability"
         );
         assert_eq!(*origin(&layers, "listen"), Origin::Default);
+    }
+
+    #[test]
+    fn only_rules_that_somebody_gave_go_before_the_stored_ones() {
+        let given = |text| file(text).unwrap().settings().unwrap().given;
+        assert_eq!(
+            given("memory = \"1 GiB\"\nsegment_bytes = \"auto\"\n"),
+            Given::NONE
+        );
+        assert_eq!(given("lanes = 32\n"), Given::these([Rule::Lanes]));
+        // The sizes that follow from the budget come with it.
+        let sizes = [Rule::Disk, Rule::SegmentBytes, Rule::JournalBytes];
+        assert_eq!(given("disk = \"all\"\n"), Given::these(sizes));
+        let class = "[[class]]\nname = \"default\"\n";
+        assert_eq!(given(class), Given::these([Rule::Classes]));
     }
 
     #[test]

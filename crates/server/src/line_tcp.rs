@@ -1,25 +1,49 @@
 //! Line protocol over plain TCP: a sender connects and writes lines, nothing is answered.
 //!
 //! Where there is no answer there is no refusal either: back-pressure is that bytes are not
-//! read from the socket while the store is busy.
+//! read from the socket while the store is busy. A connection may end anywhere, as its sender may
+//! die: a line counts when its newline has come.
 
+use crate::crowd::{Crowd, Member};
 use crate::ingest::Intake;
 use crate::listen::out_of_files;
+use crate::refusal;
 use crate::shutdown::Stop;
 use crate::station::Station;
 use seiner_wire::line::Precision;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use tokio::io::AsyncReadExt;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 
 /// What is read from a socket at once.
 const FRAME_BYTES: usize = 128 << 10;
 
+/// How long a sender is silent before it may have to give way to a new one. Lines that are on their
+/// way to a port that was closed are lost, and nobody says so.
+const LEAST_IDLE: Duration = Duration::from_secs(60);
+
+/// Methods of HTTP. A page that a browser shows can send requests to any port, lines in their body.
+const METHODS: [&[u8]; 10] = [
+    b"GET ",
+    b"POST ",
+    b"PUT ",
+    b"HEAD ",
+    b"DELETE ",
+    b"OPTIONS ",
+    b"PATCH ",
+    b"TRACE ",
+    b"CONNECT ",
+    b"PRI ",
+];
+
+/// The longest first line that may yet turn out to be that of a request.
+const REQUEST_LINE_BYTES: usize = 64 << 10;
+
 /// Takes lines until the stop; what has arrived by then is kept.
 pub async fn serve(listener: TcpListener, station: Arc<Station>, mut stop: Stop) {
-    let places = Arc::new(Semaphore::new(station.settings.max_connections));
+    let crowd = Crowd::new(station.settings.max_connections, LEAST_IDLE);
     loop {
         let (stream, peer) = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -32,25 +56,36 @@ pub async fn serve(listener: TcpListener, station: Arc<Station>, mut stop: Stop)
             () = stop.wanted() => break,
         };
         station.meters.connections.fetch_add(1, Relaxed);
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            station.meters.turned_away.fetch_add(1, Relaxed);
-            continue;
-        };
-        let (station, stop) = (station.clone(), stop.clone());
+        let (station, stop, crowd) = (station.clone(), stop.clone(), crowd.clone());
+        // Taken here, so that connections have places in the order in which they came.
+        let place = crowd.enter();
         tokio::spawn(async move {
-            take(stream, &station, stop, &peer.to_string()).await;
-            drop(place);
+            let place = match place {
+                Some(place) => Some(place),
+                None => crowd.supplant().await,
+            };
+            match place {
+                Some(member) => take(stream, &station, &member, stop, &peer.to_string()).await,
+                None => {
+                    station.meters.turned_away.fetch_add(1, Relaxed);
+                }
+            }
         });
     }
     drop(listener);
-    // Every connection gives its place back when it is done.
-    let _ = places
-        .acquire_many(station.settings.max_connections as u32)
-        .await;
+    crowd.emptied().await;
 }
 
-async fn take(mut stream: TcpStream, station: &Station, mut stop: Stop, peer: &str) {
-    let mut intake = Intake::new(&station.engine, Some(&station.meters), Precision::Ns);
+async fn take(
+    mut stream: TcpStream,
+    station: &Station,
+    member: &Member,
+    mut stop: Stop,
+    peer: &str,
+) {
+    let mut intake = Intake::new(&station.engine, Some(&station.meters), Precision::Ns)
+        .refuse_1970(!station.settings.allow_1970);
+    let mut opening = Some(Opening::default());
     let mut frame = vec![0; FRAME_BYTES];
     let mut told = false;
     loop {
@@ -58,14 +93,31 @@ async fn take(mut stream: TcpStream, station: &Station, mut stop: Stop, peer: &s
             biased;
             read = stream.read(&mut frame) => read,
             () = stop.wanted() => break,
+            () = member.asked_to_leave() => {
+                tracing::warn!("line protocol from {peer} was silent the longest and gives way to another; raise max_connections");
+                break;
+            }
         };
-        let taken = match read {
+        let bytes = match read {
             Ok(0) => break,
-            Ok(bytes) => station.with_patience(|| intake.take(&frame[..bytes])),
+            Ok(bytes) => &frame[..bytes],
             Err(error) => {
                 tracing::debug!("line protocol from {peer}: {error}");
                 break;
             }
+        };
+        member.moved();
+        let taken = match &mut opening {
+            None => station.with_patience(|| intake.take(bytes)),
+            Some(first) => match first.read(bytes) {
+                Verdict::Open => continue,
+                Verdict::Request => return refuse_request(stream, station, peer).await,
+                Verdict::Lines => {
+                    let first = std::mem::take(&mut first.bytes);
+                    opening = None;
+                    station.with_patience(|| intake.take(&first))
+                }
+            },
         };
         if let Err(error) = taken {
             tracing::warn!("line protocol from {peer} was cut off: {error}");
@@ -81,7 +133,13 @@ async fn take(mut stream: TcpStream, station: &Station, mut stop: Stop, peer: &s
             );
         }
     }
-    match station.with_patience(|| intake.finish()) {
+    // A line that begins as a request may, and has no newline.
+    let first = opening.unwrap_or_default().bytes;
+    let ended = station.with_patience(|| {
+        intake.take(&first)?;
+        intake.finish_lines()
+    });
+    match ended {
         Ok(outcome) if outcome.rejected > 0 => {
             tracing::warn!(
                 "line protocol from {peer}: {} lines were refused in all",
@@ -90,5 +148,99 @@ async fn take(mut stream: TcpStream, station: &Station, mut stop: Stop, peer: &s
         }
         Ok(_) => {}
         Err(error) => tracing::warn!("line protocol from {peer} was cut off: {error}"),
+    }
+}
+
+/// Says to a client of HTTP that it is at the wrong port; nothing of its request is stored.
+async fn refuse_request(mut stream: TcpStream, station: &Station, peer: &str) {
+    station.meters.rejected_lines.fetch_add(1, Relaxed);
+    tracing::warn!("an HTTP request from {peer} came to the port of line protocol and was refused");
+    let message = "this port takes line protocol without HTTP; send the request to the address of the setting listen";
+    let body = refusal::body("invalid", message).to_string();
+    let answer = format!(
+        "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    // Whoever does not read it is closed out all the same.
+    let _ = tokio::time::timeout(Duration::from_secs(1), async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await
+    })
+    .await;
+}
+
+/// The beginning of a connection, until it is known what it is.
+#[derive(Default)]
+struct Opening {
+    bytes: Vec<u8>,
+}
+
+enum Verdict {
+    /// More must come.
+    Open,
+    Lines,
+    Request,
+}
+
+impl Opening {
+    fn read(&mut self, bytes: &[u8]) -> Verdict {
+        self.bytes.extend_from_slice(bytes);
+        let begins = |method: &&[u8]| {
+            let len = method.len().min(self.bytes.len());
+            self.bytes[..len] == method[..len]
+        };
+        if !METHODS.iter().any(begins) {
+            return Verdict::Lines;
+        }
+        match memchr::memchr(b'\n', &self.bytes) {
+            Some(end) => match is_request_line(&self.bytes[..end]) {
+                true => Verdict::Request,
+                false => Verdict::Lines,
+            },
+            None if self.bytes.len() > REQUEST_LINE_BYTES => Verdict::Request,
+            None => Verdict::Open,
+        }
+    }
+}
+
+/// Returns whether a line ends as the first line of a request does: ` HTTP/1.1`.
+fn is_request_line(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    let version = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();
+    version.starts_with(b"HTTP/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(pieces: &[&[u8]]) -> &'static str {
+        let mut opening = Opening::default();
+        for piece in pieces {
+            match opening.read(piece) {
+                Verdict::Open => {}
+                Verdict::Lines => return "lines",
+                Verdict::Request => return "request",
+            }
+        }
+        "open"
+    }
+
+    #[test]
+    fn requests_are_told_from_lines_however_they_come() {
+        assert_eq!(
+            verdict(&[b"POST / HTTP/1.1\r\nHost: x\r\n\r\nm v=1\n"]),
+            "request"
+        );
+        assert_eq!(
+            verdict(&[b"P", b"OST /write HTT", b"P/1.1", b"\r\n"]),
+            "request"
+        );
+        assert_eq!(verdict(&[b"PRI * HTTP/2.0\r\n\r\n"]), "request");
+        assert_eq!(verdict(&[b"GET /", b"x"]), "open");
+        assert_eq!(verdict(&[b"GET /", &[b'x'; 70_000]]), "request");
+        assert_eq!(verdict(&[b"GET a=1 7\n"]), "lines");
+        assert_eq!(verdict(&[b"GE", b"Tx a=1 7\n"]), "lines");
+        assert_eq!(verdict(&[b"m v=1 1\n"]), "lines");
     }
 }

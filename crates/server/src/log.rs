@@ -66,8 +66,12 @@ pub struct Rewritten {
 pub struct Room {
     /// C, what it may take; none if nobody knows.
     pub budget: Option<u64>,
-    /// What it takes, reserves included.
+    /// What it counts as taken: `files` and `allotted`.
     pub used: u64,
+    /// Bytes of its files, with the room that the journal and open segments were given ahead.
+    pub files: u64,
+    /// Bytes allotted to files to come, mostly to the journal up to its bound.
+    pub allotted: u64,
     /// What is live of it.
     pub live: u64,
     /// What writers leave to merging.
@@ -155,7 +159,7 @@ pub struct ClassReport {
     pub step_ns: Option<u64>,
     /// How many sources are in it.
     pub sources: u64,
-    /// Bytes of its live blocks in sealed segments.
+    /// Bytes of its live blocks on the disk.
     pub live: u64,
     /// Samples before this time are hidden, ns; none if none are.
     pub hidden_before: Option<i64>,
@@ -274,6 +278,8 @@ impl Room {
         Room {
             budget: (fill.budget != u64::MAX).then_some(fill.budget),
             used: fill.used,
+            files: log.files,
+            allotted: fill.used - log.files,
             live: fill.live,
             reserved: fill.reserved,
             u: fill.u(),

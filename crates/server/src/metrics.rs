@@ -2,7 +2,8 @@
 
 use crate::device::Device;
 use crate::figures::{FIGURES, Kind, ProcessFigures};
-use crate::history::History;
+use crate::health::troubles;
+use crate::history::{History, Written};
 use crate::meters::Meters;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -10,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use seiner_engine::{ClassStatus, Engine, LogStatus};
+use seiner_engine::{ClassStatus, Engine, LogStatus, Status};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -23,6 +24,8 @@ struct Figures {
     engine: Arc<Engine>,
     meters: Arc<Meters>,
     history: Arc<History>,
+    /// What may be written to the device in its life, bytes.
+    device_tbw: Option<u64>,
 }
 
 impl fmt::Debug for Figures {
@@ -32,12 +35,18 @@ impl fmt::Debug for Figures {
 }
 
 /// A registry with all figures.
-pub fn registry(engine: Arc<Engine>, meters: Arc<Meters>, history: Arc<History>) -> Registry {
+pub fn registry(
+    engine: Arc<Engine>,
+    meters: Arc<Meters>,
+    history: Arc<History>,
+    device_tbw: Option<u64>,
+) -> Registry {
     let mut registry = Registry::with_prefix("seiner");
     registry.register_collector(Box::new(Figures {
         engine,
         meters,
         history,
+        device_tbw,
     }));
     registry
 }
@@ -52,34 +61,56 @@ pub fn text(registry: &Registry) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
+/// Two texts as one.
+pub fn joined(first: String, second: String) -> String {
+    const END: &str = "# EOF\n";
+    match second.is_empty() {
+        true => first,
+        false => first.strip_suffix(END).unwrap_or(&first).to_string() + &second,
+    }
+}
+
+/// The name of a figure, and its value, in base units: times in seconds.
+fn in_base_units(name: &str, value: u64) -> (String, f64) {
+    match name.strip_suffix("_ns") {
+        Some(name) => (format!("{name}_seconds"), value as f64 / 1e9),
+        None => (name.to_string(), value as f64),
+    }
+}
+
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let status = self.engine.status();
         for figure in FIGURES {
+            let value = (figure.of)(&status);
+            let (name, scaled) = in_base_units(figure.name, value);
             match figure.kind {
-                Kind::Counter => {
-                    counter(&mut encoder, figure.name, figure.help, (figure.of)(&status))?
+                Kind::Counter if name == figure.name => {
+                    counter(&mut encoder, &name, figure.help, value)?;
                 }
-                Kind::Gauge => gauge(
-                    &mut encoder,
-                    figure.name,
-                    figure.help,
-                    (figure.of)(&status) as f64,
-                )?,
+                Kind::Counter => {
+                    let kind = MetricType::Counter;
+                    put(
+                        &mut encoder,
+                        &name,
+                        figure.help,
+                        kind,
+                        &ConstCounter::new(scaled),
+                    )?;
+                }
+                Kind::Gauge => gauge(&mut encoder, &name, figure.help, scaled)?,
             }
         }
         gauge(
             &mut encoder,
             "poisoned",
-            "1 when the store refuses writes",
+            "1 when the store refuses writes until it is opened again",
             f64::from(status.poisoned.is_some()),
         )?;
+        trouble(&status, &mut encoder)?;
         self.ports(&mut encoder)?;
         log(&self.engine.log(), &mut encoder)?;
-        if let Some(written) = self.history.device().and_then(Device::written) {
-            let help = "Bytes written to the device of the data directory since the host was started, by everybody";
-            counter(&mut encoder, "device_written_bytes", help, written)?;
-        }
+        self.written(&self.history.written(&status), &mut encoder)?;
         let process = ProcessFigures::now();
         counter(
             &mut encoder,
@@ -105,6 +136,52 @@ impl Collector for Figures {
 }
 
 impl Figures {
+    /// What was written for what was stored, and what that means for the device.
+    fn written(&self, written: &Written, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Bytes of blocks written for each byte stored, merges included, over the last hour, day and since the \
+                    start; 1 is the least";
+        let mut family =
+            encoder.encode_descriptor("log_written_per_byte", help, None, MetricType::Gauge)?;
+        for (over, period) in [
+            ("hour", &written.hour),
+            ("day", &written.day),
+            ("start", &written.start),
+        ] {
+            if let Some(ratio) = period.per_byte {
+                ConstGauge::new(ratio).encode(family.encode_family(&[("over", over)])?)?;
+            }
+        }
+        let device = self.history.device().and_then(Device::written);
+        let help = "Bytes written to the device of the data directory since the host was started, by everybody";
+        let family =
+            encoder.encode_descriptor("device_written_bytes", help, None, MetricType::Counter)?;
+        if let Some(device) = device {
+            ConstCounter::new(device).encode(family)?;
+        }
+        let (per_day, tbw) = (written.day.device_per_day(), self.device_tbw);
+        let life = per_day.filter(|per_day| *per_day > 0.0).zip(tbw);
+        for (name, help, value) in [
+            (
+                "device_written_bytes_per_day",
+                "Bytes written to the device a day, at the pace of the last day",
+                per_day,
+            ),
+            (
+                "device_lifetime_written_bytes",
+                "Bytes that may be written to the device in its life, as `device_tbw` says",
+                tbw.map(|tbw| tbw as f64),
+            ),
+            (
+                "device_life_seconds",
+                "How long a new device lasts at the pace of the last day",
+                life.map(|(per_day, tbw)| tbw as f64 / per_day * 86_400.0),
+            ),
+        ] {
+            known(encoder, name, help, value)?;
+        }
+        Ok(())
+    }
+
     fn ports(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let meters = &self.meters;
         for (name, help, count) in [
@@ -139,6 +216,52 @@ impl Figures {
     }
 }
 
+/// What is in the way of writing, each 1 while it is.
+fn trouble(status: &Status, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let trouble = &status.trouble;
+    let refuses = troubles(status).iter().any(|trouble| trouble.refuses);
+    for (name, help, holds) in [
+        (
+            "writes_refused",
+            "1 when writes are refused or not made durable, as /health says",
+            refuses,
+        ),
+        (
+            "disk_full",
+            "1 when writes are refused because the disk budget is used up",
+            trouble.full.is_some(),
+        ),
+        (
+            "journal_stuck",
+            "1 when the journal could not be written",
+            trouble.journal.is_some(),
+        ),
+        (
+            "segments_stuck",
+            "1 when segments could not be written",
+            trouble.segments.is_some(),
+        ),
+        (
+            "writers_slowed",
+            "1 when writers wait because the disk budget is nearly used up",
+            trouble.throttled,
+        ),
+        (
+            "shedding",
+            "1 when data was let go before its time in the last ten minutes",
+            trouble.shedding,
+        ),
+        (
+            "new_sources_refused",
+            "1 when the memory budget has no room for new sources",
+            trouble.no_new_sources,
+        ),
+    ] {
+        gauge(encoder, name, help, f64::from(holds))?;
+    }
+    Ok(())
+}
+
 /// How full the log is, and what its classes have.
 fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let fill = &log.fill;
@@ -171,6 +294,40 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     ] {
         gauge(encoder, name, help, value)?;
     }
+    let sealed = log.segments.iter().filter(|segment| !segment.open);
+    let (live, dead) = sealed.fold((0, 0), |(live, dead), segment| {
+        (live + segment.stat.live, dead + segment.stat.dead)
+    });
+    let bounded = fill.budget != u64::MAX;
+    for (name, help, value) in [
+        (
+            "log_segment_bytes",
+            "Bytes of a segment, R",
+            Some(log.segment_bytes as f64),
+        ),
+        (
+            "log_planing_segment_bytes",
+            "Bytes up to which segments of one lifetime die whole, C(Um - V)",
+            bounded.then(|| fill.planing_segment_bytes() as f64),
+        ),
+        (
+            "log_dead_share",
+            "Dead share of the blocks in sealed segments, D of all together",
+            (live + dead > 0).then(|| dead as f64 / (live + dead) as f64),
+        ),
+        (
+            "log_merged_dead_share",
+            "Average dead share of the segments that were merged, Dm",
+            (log.memory.eaten > 0).then_some(log.memory.average_dead_share),
+        ),
+        (
+            "log_lanes",
+            "Logs written side by side, by the remaining life of what goes into them",
+            Some(log.lanes.len() as f64),
+        ),
+    ] {
+        known(encoder, name, help, value)?;
+    }
     classes(
         log,
         encoder,
@@ -178,7 +335,8 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         "Sources of a retention class",
         |class| class.sources,
     )?;
-    let help = "Bytes of live blocks of a retention class in sealed segments";
+    let help =
+        "Bytes of live blocks of a retention class, sealed and in segments that are being written";
     classes(log, encoder, "class_live_bytes", help, |class| class.live)
 }
 
@@ -228,6 +386,17 @@ pub(crate) fn gauge(
         MetricType::Gauge,
         &ConstGauge::new(value),
     )
+}
+
+/// A gauge that is left without a value where nobody knows it.
+fn known(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    value: Option<f64>,
+) -> fmt::Result {
+    let family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    value.map_or(Ok(()), |value| ConstGauge::new(value).encode(family))
 }
 
 fn put(

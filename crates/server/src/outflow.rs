@@ -5,8 +5,10 @@ use crate::refusal::Refusal;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
+use seiner_engine::IsOver;
 use std::io::{self, Write};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -37,6 +39,13 @@ pub struct Outflow {
 }
 
 impl Outflow {
+    /// The question whether the reader has gone.
+    pub fn is_over(&self) -> IsOver {
+        // Weak, so that the channel ends with its writer.
+        let pieces = self.pieces.downgrade();
+        Arc::new(move || pieces.upgrade().is_none_or(|pieces| pieces.is_closed()))
+    }
+
     fn send(&mut self, piece: Piece) -> io::Result<()> {
         let sent = self.runtime.block_on(tokio::time::timeout(
             READER_TIMEOUT,

@@ -1,7 +1,7 @@
 //! The page: files that are part of the program, made by the `web` folder's build.
 
 use crate::refusal::Refusal;
-use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use rust_embed::RustEmbed;
 
@@ -18,12 +18,17 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
 /// The file that a path names; `/` is the page itself.
-pub async fn file(uri: Uri, headers: HeaderMap) -> Response {
+pub async fn file(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = match uri.path().trim_start_matches('/') {
         "" => "index.html",
         path => path,
     };
-    let Some(file) = Files::get(path) else {
+    let file = Files::get(path);
+    if !matches!(method, Method::GET | Method::HEAD) && (file.is_some() || path == "index.html") {
+        let refusal = Refusal::other_method("a file of the page can only be read; use GET");
+        return ([(header::ALLOW, "GET, HEAD")], refusal).into_response();
+    }
+    let Some(file) = file else {
         if path == "index.html" {
             return (
                 StatusCode::OK,

@@ -6,9 +6,11 @@ use axum::Json;
 use axum::extract::{Query, State};
 use procfs::{Current, Meminfo};
 use seiner_plan::form::{self, Surroundings};
-use seiner_plan::{Calibration, Disk, Observed, Plan};
+use seiner_plan::{Calibration, Demand, Disk, Observed, Plan};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The field that asks for this store's own sensors, fields and rate.
 const OWN: &str = "own";
@@ -20,38 +22,76 @@ pub async fn plan(
     State(station): State<Arc<Station>>,
     Query(fields): Query<Vec<(String, String)>>,
 ) -> Result<Json<Value>, Refusal> {
-    let place = station.queries.enter()?;
+    // What is asked wrongly is answered without a place.
+    let asked = Asked::read(&station, fields)?;
+    let place = station.plans.enter()?;
+    let (waiting, is_over) = Waiting::begin();
     let answer = tokio::task::spawn_blocking(move || {
         let _place = place;
-        make(&station, fields)
+        make(&asked, &is_over)
     });
-    answer.await.map_err(Refusal::internal)?
+    let answer = answer.await.map_err(Refusal::internal)?;
+    drop(waiting);
+    answer
 }
 
-fn make(station: &Station, mut fields: Vec<(String, String)>) -> Result<Json<Value>, Refusal> {
-    let observed = observed(station);
-    let is_own = fields
-        .iter()
-        .any(|(name, text)| name == OWN && text == "true");
-    fields.retain(|(name, _)| name != OWN);
-    if is_own {
-        fields.retain(|(name, _)| !["sensors", "every", "fields"].contains(&name.as_str()));
-        // Stands until the store's own figures take its place.
-        fields.push(("sensors".to_string(), "1".to_string()));
+/// Somebody who waits for an answer: a task that is dropped when its client has gone.
+struct Waiting(Arc<AtomicBool>);
+
+impl Waiting {
+    /// Somebody who waits, and the question whether nobody does any more.
+    fn begin() -> (Waiting, impl Fn() -> bool) {
+        let gone = Arc::new(AtomicBool::new(false));
+        (Waiting(gone.clone()), move || gone.load(Relaxed))
     }
-    let pairs = fields
-        .iter()
-        .map(|(name, text)| (name.as_str(), text.as_str()));
-    let mut demand = form::read(pairs, &surroundings(station)).map_err(Refusal::invalid)?;
-    if is_own {
-        observed.fill(&mut demand).map_err(Refusal::invalid)?;
-        demand.check().map_err(Refusal::invalid)?;
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
     }
-    let mut calibration = Calibration::make(&demand).map_err(Refusal::internal)?;
-    if is_own {
-        observed.correct(&mut calibration);
+}
+
+/// What is asked, and the store's own figures if it is asked for them.
+struct Asked {
+    demand: Demand,
+    own: Option<Observed>,
+}
+
+impl Asked {
+    fn read(station: &Station, mut fields: Vec<(String, String)>) -> Result<Asked, Refusal> {
+        let is_own = fields
+            .iter()
+            .any(|(name, text)| name == OWN && text == "true");
+        fields.retain(|(name, _)| name != OWN);
+        if is_own {
+            fields.retain(|(name, _)| !["sensors", "every", "fields"].contains(&name.as_str()));
+            // Stands until the store's own figures take its place.
+            fields.push(("sensors".to_string(), "1".to_string()));
+        }
+        let pairs = fields
+            .iter()
+            .map(|(name, text)| (name.as_str(), text.as_str()));
+        let mut demand = form::read(pairs, &surroundings(station)).map_err(Refusal::invalid)?;
+        let own = is_own.then(|| observed(station));
+        if let Some(own) = &own {
+            own.fill(&mut demand).map_err(Refusal::invalid)?;
+            demand.check().map_err(Refusal::invalid)?;
+        }
+        Ok(Asked { demand, own })
     }
-    let plan = Plan::make(&demand, &calibration);
+}
+
+fn make(asked: &Asked, is_over: &dyn Fn() -> bool) -> Result<Json<Value>, Refusal> {
+    let Asked { demand, own } = asked;
+    let mut calibration = Calibration::make_until(demand, is_over).map_err(Refusal::internal)?;
+    if let Some(own) = own {
+        own.correct(&mut calibration);
+    }
+    if is_over() {
+        return Err(Refusal::unavailable("the plan was given up"));
+    }
+    let plan = Plan::make(demand, &calibration);
     let figure = |figure: &seiner_plan::Figure| {
         json!({
             "name": figure.name.trim(),

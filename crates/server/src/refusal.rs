@@ -1,12 +1,22 @@
 //! What a request is answered that cannot be done: JSON with the reason and the remedy.
 
 use axum::Json;
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use seiner_engine::Error;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 use std::{fmt, io};
+
+/// The longest message of an error answer that was made elsewhere.
+const MESSAGE_BYTES: usize = 64 << 10;
+/// The remedy where a file system has no room.
+const MAKE_ROOM: &str =
+    "make room on the file system of the data directory (`df`, `df -i`), and send it again";
+/// When others may have made some.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
 
 /// An error answer.
 #[derive(Debug)]
@@ -24,6 +34,31 @@ impl Refusal {
         Refusal {
             status: StatusCode::BAD_REQUEST,
             code: "invalid",
+            message: message.to_string(),
+            retry_s: None,
+        }
+    }
+
+    /// 403: whoever asks may not.
+    pub fn forbidden(message: impl ToString) -> Refusal {
+        Refusal::with(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// 421: the request is for another host.
+    pub fn misdirected(message: impl ToString) -> Refusal {
+        Refusal::with(StatusCode::MISDIRECTED_REQUEST, "invalid", message)
+    }
+
+    /// 405: the address is for other methods.
+    pub fn other_method(message: impl ToString) -> Refusal {
+        Refusal::with(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
+    }
+
+    /// An answer of some status.
+    pub(crate) fn with(status: StatusCode, code: &'static str, message: impl ToString) -> Refusal {
+        Refusal {
+            status,
+            code,
             message: message.to_string(),
             retry_s: None,
         }
@@ -95,8 +130,12 @@ impl From<Error> for Refusal {
         match error {
             Error::Poisoned(_) | Error::Closed => Refusal::unavailable(error),
             Error::Full { relief, .. } => Refusal::full(error, relief.wait()),
-            Error::Selector(_) | Error::Query(_) => Refusal::invalid(error),
+            Error::Selector(_) | Error::Query(_) | Error::Abandoned => Refusal::invalid(error),
             Error::UnknownSource(_) => Refusal::not_found(error),
+            // Of the file system, whatever the budget is: others may make some.
+            _ if error.is_want_of_room() => {
+                Refusal::full(format!("{error}; {MAKE_ROOM}"), Some(TRY_AGAIN))
+            }
             _ => Refusal::internal(error),
         }
     }
@@ -132,9 +171,50 @@ impl From<tokio::task::JoinError> for Refusal {
     }
 }
 
+/// The body of every error answer.
+pub fn body(code: &str, message: &str) -> Value {
+    json!({ "error": message, "code": code, "message": message })
+}
+
+/// The code of an error answer that was made elsewhere.
+fn code(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND => "not found",
+        StatusCode::FORBIDDEN => "forbidden",
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        status if status.is_server_error() => "internal",
+        _ => "invalid",
+    }
+}
+
+/// Makes JSON of error answers that no handler made, such as those of parameters that cannot be read.
+pub async fn in_json(request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    let status = response.status();
+    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    if !(status.is_client_error() || status.is_server_error()) || kind.is_some_and(is_json) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let text = axum::body::to_bytes(body, MESSAGE_BYTES).await;
+    let text = text.unwrap_or_default();
+    let message = match String::from_utf8_lossy(&text).trim() {
+        "" => status.canonical_reason().unwrap_or("refused").to_string(),
+        text => text.to_string(),
+    };
+    let answer = Refusal::with(status, code(status), message).into_response();
+    for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH] {
+        parts.headers.remove(name);
+    }
+    let (new, body) = answer.into_parts();
+    parts.headers.extend(new.headers);
+    Response::from_parts(parts, body)
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let body = json!({ "error": self.message, "code": self.code, "message": self.message });
+        let body = body(self.code, &self.message);
         let mut response = (self.status, Json(body)).into_response();
         if let Some(seconds) = self.retry_s {
             let headers = response.headers_mut();
@@ -148,6 +228,19 @@ impl IntoResponse for Refusal {
 mod tests {
     use super::*;
     use seiner_engine::Relief;
+
+    #[test]
+    fn a_file_system_without_room_is_no_fault_of_the_server() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let error = Error::Io {
+                context: "writing journal-00000001".to_string(),
+                error: kind.into(),
+            };
+            let response = Refusal::from(error).into_response();
+            assert_eq!(response.status(), StatusCode::INSUFFICIENT_STORAGE);
+            assert!(response.headers().contains_key(header::RETRY_AFTER));
+        }
+    }
 
     #[test]
     fn a_full_store_says_whether_waiting_helps() {

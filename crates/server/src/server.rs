@@ -8,7 +8,7 @@ use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::station::Station;
-use crate::status::idle_classes;
+use crate::status::{clock_warning, idle_classes};
 use crate::{line_tcp, listen, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
@@ -70,10 +70,19 @@ impl Server {
         })?;
         let station = Arc::new(Station::new(engine, ground, settings));
         tracing::info!("{}: {}", station.place(), station.engine.recovery());
+        for change in station.engine.rules_changed() {
+            tracing::info!("{}: the stored rules change: {change}", station.place());
+        }
+        for loss in station.engine.losses() {
+            tracing::warn!("{loss}");
+        }
         let at_start = station.clone();
         tokio::task::spawn_blocking(move || {
             for class in idle_classes(&at_start.engine.classes()) {
                 tracing::warn!("{class}");
+            }
+            if let Some(clock) = clock_warning(&at_start.engine.status()) {
+                tracing::warn!("{clock}");
             }
         })
         .await?;

@@ -5,7 +5,8 @@
 //! text. So a value means the same and is refused with the same words in all places.
 
 use crate::classes::{KEYS, VARIABLE};
-use seiner_engine::{Classes, Durability, MergePolicy, Options};
+use crate::hosts::HostName;
+use seiner_engine::{Classes, Durability, Given, MergePolicy, Options};
 use seiner_model::parse_duration;
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,6 +25,17 @@ const AHEAD_UNITS: u64 = 16;
 /// Units of a segment there at the least: the last is half empty in the mean.
 const SEGMENT_UNITS: u64 = 8;
 
+/// Access to the members of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrayIo {
+    /// io_uring where the kernel has it, otherwise threads.
+    Auto,
+    /// io_uring.
+    Ring,
+    /// Threads.
+    Threads,
+}
+
 /// What a server does and within which bounds: data, not components.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -35,12 +47,20 @@ pub struct Settings {
     pub array_degraded: bool,
     /// The control socket of the array.
     pub array_control: PathBuf,
+    /// Access to the members of the array.
+    pub array_io: ArrayIo,
+    /// Longest time that a member of the array may take for an operation; zero: no limit.
+    pub array_patience: Duration,
+    /// Bytes a second of each member that filling, checking and resyncing may take; 0: no limit.
+    pub array_background_rate: u64,
     /// Where HTTP is served.
     pub listen: SocketAddr,
     /// Where line protocol is taken over plain TCP, if at all.
     pub line_tcp: Option<SocketAddr>,
     /// Whether addresses other than loopback may be listened on.
     pub allow_remote: bool,
+    /// Names beside its addresses by which the server is asked.
+    pub allowed_hosts: Vec<HostName>,
     /// When an acknowledged row survives what.
     pub durability: Durability,
     /// The memory of the store, bytes.
@@ -61,6 +81,10 @@ pub struct Settings {
     pub lanes: u32,
     /// Which sources are kept how long.
     pub classes: Classes,
+    /// Which of the rules among these go before those that are stored with the data.
+    pub given: Given,
+    /// Whether rules may hold that let data go sooner than the stored ones.
+    pub apply_retention: bool,
     /// The bytes that may be written to the device in its life, if they are known.
     pub device_tbw: Option<u64>,
     /// The bytes of a segment, unless they follow from the budget.
@@ -71,6 +95,8 @@ pub struct Settings {
     pub idle_seal: Duration,
     /// How often the host's own sensors are read, if at all.
     pub host_sensors: Option<Duration>,
+    /// Whether times in 1970 are stored though they look like seconds or milliseconds of today.
+    pub allow_1970: bool,
     /// The largest body of a write, bytes after decompression.
     pub max_body: u64,
     /// Writes taken at the same time.
@@ -118,7 +144,7 @@ impl Setting {
 }
 
 /// Every setting, in the order in which they are shown.
-pub static TABLE: [Setting; 27] = [
+pub static TABLE: [Setting; 32] = [
     Setting {
         name: "data",
         default: "./seiner-data",
@@ -165,6 +191,41 @@ pub static TABLE: [Setting; 27] = [
         },
     },
     Setting {
+        name: "array_io",
+        default: "auto",
+        form: "auto|ring|threads",
+        help: "How the members of the array are read and written: by io_uring (ring), by threads, or by io_uring where \
+               the kernel has it (auto). Threads cost more CPU; take them where members lie on file systems in user \
+               space or across a network.",
+        assign: |settings, text| {
+            settings.array_io = match text {
+                "auto" => ArrayIo::Auto,
+                "ring" => ArrayIo::Ring,
+                "threads" => ArrayIo::Threads,
+                _ => return Err(format!("{text:?} is none of auto, ring and threads")),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "array_patience",
+        default: "30s",
+        form: "DURATION",
+        help: "How long a member of the array may take for an operation before it is used no longer; 0 waits for ever. \
+               Below what a disk takes to find an unreadable sector by itself, some ten seconds, members are lost that \
+               need not be.",
+        assign: |settings, text| patience(text).map(|time| settings.array_patience = time),
+    },
+    Setting {
+        name: "array_background_rate",
+        default: "0",
+        form: "SIZE",
+        help: "Bytes a second of each member that filling, checking and resyncing the array may take; 0 is as many as \
+               they can. The lower, the less writes and queries feel of it, and the longer the array lives without its \
+               redundancy.",
+        assign: |settings, text| rate(text).map(|rate| settings.array_background_rate = rate),
+    },
+    Setting {
         name: "listen",
         default: "127.0.0.1:7670",
         form: "ADDRESS:PORT",
@@ -196,6 +257,23 @@ pub static TABLE: [Setting; 27] = [
         assign: |settings, text| boolean(text).map(|allow| settings.allow_remote = allow),
     },
     Setting {
+        name: "allowed_hosts",
+        default: "none",
+        form: "NAME[:PORT],...|none",
+        help: "Names by which the server is asked, beside `localhost`, the loopback addresses and the addresses that it \
+               listens on: its name in the network such as `nas.local`, or the name of a proxy in front of it. A request \
+               with any other name as its Host is answered 421, so that no page that a browser opens can reach the \
+               server by a name of its own (DNS rebinding). A proxy that changes Host needs the origin of the page here, \
+               with its port unless that is 80 or 443.",
+        assign: |settings, text| {
+            settings.allowed_hosts = match text {
+                "none" => Vec::new(),
+                _ => host_names(text)?,
+            };
+            Ok(())
+        },
+    },
+    Setting {
         name: "durability",
         default: "100ms",
         form: "sync|DURATION|memory",
@@ -212,8 +290,9 @@ pub static TABLE: [Setting; 27] = [
         default: "256 MiB",
         form: "SIZE",
         help: "The memory that the store takes for buffers, names and index. More lets blocks grow larger before they \
-               are sealed, which compresses better; each source needs a few hundred bytes. When names alone would \
-               take three quarters of it, new sources are refused.",
+               are sealed, which compresses better; each source needs some 200 bytes. When names alone would \
+               take nine sixteenths of it, new sources are refused. The process takes up to 40 MiB beside it, for \
+               its program, threads, requests and answers; of 256 MiB or more, they are a part.",
         assign: |settings, text| at_least(text, 8 << 20).map(|bytes| settings.memory = bytes),
     },
     Setting {
@@ -221,14 +300,15 @@ pub static TABLE: [Setting; 27] = [
         default: "4 KiB",
         form: "SIZE",
         help: "The bytes that one source gathers in memory before they are sealed into a block. Larger blocks \
-               compress better and are cheaper to read, smaller ones need less memory a source.",
+               compress better and are cheaper to read, smaller ones need less memory a source. 256 bytes to 64 KiB.",
         assign: |settings, text| {
-            let bytes = at_least(text, 256)?;
+            let bytes = at_least(text, u64::from(*Options::BLOCK_BYTES.start()))?;
             settings.block_bytes = u32::try_from(bytes)
                 .ok()
-                .filter(|bytes| *bytes <= 1 << 20)
+                .filter(|bytes| Options::BLOCK_BYTES.contains(bytes))
                 .ok_or_else(|| {
-                    format!("{text:?} is more than a block can hold; give at most 1 MiB")
+                    let most = Options::BLOCK_BYTES.end() >> 10;
+                    format!("{text:?} is more than a block can hold; give at most {most} KiB")
                 })?;
             Ok(())
         },
@@ -366,7 +446,9 @@ pub static TABLE: [Setting; 27] = [
         default: "1s",
         form: "DURATION|off",
         help: "How often the sensors of the host itself (CPU, memory, disks, network, temperatures, and the store's \
-               own figures) are read and stored. A second costs a few hundred samples and about 0.1 % of a core.",
+               own figures) are read and stored, as `host_cpu`, `host_mem`, `host_load`, `host_disk`, `host_fs`, `host_net`, \
+               `host_temp` and `seiner`, so that an agent such as Telegraf can write its `cpu` and `mem` beside them. A second \
+               costs a few hundred samples and about 0.1 % of a core.",
         assign: |settings, text| {
             settings.host_sensors = match text {
                 "off" | "false" => None,
@@ -375,6 +457,15 @@ pub static TABLE: [Setting; 27] = [
             };
             Ok(())
         },
+    },
+    Setting {
+        name: "allow_1970",
+        default: "false",
+        form: "true|false",
+        help: "Whether lines are stored whose times are in 1970, but would be between 1990 and 2100 in a coarser unit, such \
+               as 1700000000 in ns. Mostly the precision was forgotten, so that they are refused. A write can allow them \
+               for itself, by `allow_1970=true` in its address.",
+        assign: |settings, text| boolean(text).map(|allow| settings.allow_1970 = allow),
     },
     Setting {
         name: "max_body",
@@ -450,6 +541,8 @@ impl Settings {
             extra_writes: self.extra_writes,
             lanes: self.lanes,
             classes: self.classes.clone(),
+            given: self.given,
+            apply_retention: self.apply_retention,
         }
     }
 
@@ -526,9 +619,13 @@ impl Default for Settings {
             array: Vec::new(),
             array_degraded: false,
             array_control: PathBuf::new(),
+            array_io: ArrayIo::Auto,
+            array_patience: Duration::ZERO,
+            array_background_rate: 0,
             listen: local,
             line_tcp: None,
             allow_remote: false,
+            allowed_hosts: Vec::new(),
             durability: Durability::Memory,
             memory: 0,
             block_bytes: 0,
@@ -539,11 +636,14 @@ impl Default for Settings {
             extra_writes: 0.0,
             lanes: 0,
             classes: Classes::default(),
+            given: Given::default(),
+            apply_retention: false,
             device_tbw: None,
             segment_bytes: None,
             journal_bytes: None,
             idle_seal: Duration::ZERO,
             host_sensors: None,
+            allow_1970: false,
             max_body: 0,
             max_requests: 0,
             max_queries: 0,
@@ -567,6 +667,10 @@ pub fn markdown() -> String {
          variable before the file, the file before the default. `seiner config` prints what holds, and where each\n\
          value came from. A key that does not exist or a value that cannot be read is an error: the server does not\n\
          start.\n\n\
+         Retention classes, `disk`, `leave_free`, `merge_from`, `policy`, `extra_writes`, `lanes`, `block_bytes`,\n\
+         `segment_bytes` and `journal_bytes` are rules: they are stored with the data. In a store that exists the\n\
+         stored rule goes before the default; one that is given replaces it, unless data would go sooner for it: that\n\
+         needs `--apply-retention`. See [retention.md](retention.md#rules-live-with-the-data).\n\n\
          Sizes take B, KiB, MiB, GiB, TiB (and kB, MB, GB, TB for powers of ten); durations ns, us, ms, s, m, h, d,\n\
          also put together, such as `1h30m`.\n\n\
          <!-- Made from the table in crates/server/src/settings.rs; SEINER_BLESS=1 cargo test -p seiner-server -->\n",
@@ -615,6 +719,20 @@ fn non_empty(text: &str) -> Result<&str, String> {
     }
 }
 
+/// Hosts with commas between them.
+fn host_names(text: &str) -> Result<Vec<HostName>, String> {
+    let names = text.split(',').map(str::trim);
+    names
+        .map(|name| {
+            HostName::parse(name).ok_or_else(|| {
+                format!(
+                    "{name:?} is no host; write names such as nas.local or nas.local:8443 with commas between them, or \"none\""
+                )
+            })
+        })
+        .collect()
+}
+
 /// Paths with commas between them.
 fn members(text: &str) -> Result<Vec<PathBuf>, String> {
     let members = text.split(',').map(str::trim);
@@ -633,6 +751,22 @@ fn boolean(text: &str) -> Result<bool, String> {
         "true" | "on" | "yes" | "1" => Ok(true),
         "false" | "off" | "no" | "0" => Ok(false),
         _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
+/// Time for an operation of a member; zero is without end.
+fn patience(text: &str) -> Result<Duration, String> {
+    match text {
+        "0" => Ok(Duration::ZERO),
+        _ => duration(text),
+    }
+}
+
+/// Bytes a second; 0 is as many as possible.
+fn rate(text: &str) -> Result<u64, String> {
+    match text {
+        "0" => Ok(0),
+        _ => parse_size(text),
     }
 }
 
@@ -844,12 +978,18 @@ mod tests {
             ("array", "a,,b"),
             ("array_degraded", "perhaps"),
             ("array_control", ""),
+            ("array_io", "fast"),
+            ("array_patience", "long"),
+            ("array_background_rate", "slow"),
             ("listen", "7670"),
             ("line_tcp", "yes"),
             ("allow_remote", "maybe"),
+            ("allowed_hosts", "https://nas.local"),
             ("durability", "often"),
             ("memory", "1 KiB"),
             ("block_bytes", "1 GiB"),
+            // It passed here, and the engine refused it at the start.
+            ("block_bytes", "65 KiB"),
             ("segment_bytes", "0"),
             ("journal_bytes", "x"),
             ("disk", "some"),
@@ -861,6 +1001,7 @@ mod tests {
             ("device_tbw", "1 MB"),
             ("idle_seal", "10"),
             ("host_sensors", "1us"),
+            ("allow_1970", "1970"),
             ("max_body", "1"),
             ("max_requests", "0"),
             ("max_queries", "-1"),

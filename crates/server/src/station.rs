@@ -17,6 +17,10 @@ use std::time::Instant;
 /// From this share of the budget on a writer may have to wait for room: well before it has to.
 const TIGHT: f64 = 0.8;
 
+/// Reports made at the same time: none takes long, so that more come from somebody who does not
+/// wait for them.
+const REPORTS: usize = 8;
+
 /// The store and what surrounds it.
 pub struct Station {
     /// The store.
@@ -37,6 +41,10 @@ pub struct Station {
     pub writes: Gate,
     /// Places for queries.
     pub queries: Gate,
+    /// The place for a plan: one takes a processor for seconds, and some hundred MiB.
+    pub plans: Gate,
+    /// Places for figures and for sealing, which wait for the merge at hand.
+    pub reports: Gate,
     /// When the server started.
     pub started: Instant,
 }
@@ -56,21 +64,28 @@ impl Station {
         };
         let history = Arc::new(History::new(device, &engine.status()));
         Station {
-            registry: crate::metrics::registry(engine.clone(), meters.clone(), history.clone()),
+            registry: crate::metrics::registry(
+                engine.clone(),
+                meters.clone(),
+                history.clone(),
+                settings.device_tbw,
+            ),
             history,
             tight: AtomicBool::new(false),
             writes: Gate::new(
                 settings.max_requests,
-                "writes",
+                "writes are",
                 "max_requests",
                 meters.clone(),
             ),
             queries: Gate::new(
                 settings.max_queries,
-                "queries",
+                "queries are",
                 "max_queries",
                 meters.clone(),
             ),
+            plans: Gate::fixed(1, "plan is", meters.clone()),
+            reports: Gate::fixed(REPORTS, "reports are", meters.clone()),
             started: Instant::now(),
             engine,
             ground,

@@ -4,6 +4,7 @@
 //! a frame is done where it arrives: it takes less time than handing it to another thread
 //! would, and the frame is still in the cache.
 
+use crate::inflow::Inflow;
 use crate::ingest::{Intake, Outcome};
 use crate::refusal::Refusal;
 use crate::station::Station;
@@ -12,9 +13,7 @@ use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
 use flate2::write::MultiGzDecoder;
-use http_body_util::BodyExt;
 use seiner_engine::{Durability, Error};
 use seiner_wire::line::Precision;
 use serde::Deserialize;
@@ -22,27 +21,18 @@ use serde_json::json;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
-
-/// How long the next bytes of a body may take.
-const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The slowest a body may come on the whole, after [`FRAME_TIMEOUT`]; else senders of a byte
-/// now and then could keep all places.
-const LEAST_BYTES_PER_S: u64 = 1024;
 
 /// Compressed bytes that are inflated before others get their turn: at the highest ratio that
 /// deflate reaches they become some 16 MiB.
 const INFLATE_BYTES: usize = 16 << 10;
-
-/// What a body that is refused may still send, so that the sender gets to read the answer.
-const DRAIN_BYTES: u64 = 16 << 20;
 
 /// What the address of a write may say. The others (`db`, `bucket`, …) are for stores that have
 /// such things.
 #[derive(Deserialize)]
 pub struct Parameters {
     precision: Option<String>,
+    /// Whether times in 1970 are meant, though they look like seconds or milliseconds of today.
+    allow_1970: Option<String>,
 }
 
 /// Takes a body.
@@ -52,11 +42,7 @@ pub async fn write(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let mut inflow = Inflow {
-        body,
-        started: Instant::now(),
-        bytes: 0,
-    };
+    let mut inflow = Inflow::new(body);
     match take(&station, &parameters, &headers, &mut inflow).await {
         Ok(outcome) => answer(outcome),
         Err(refusal) => {
@@ -78,8 +64,19 @@ async fn take(
         None | Some("") => Precision::Ns,
         Some(text) => text.parse().map_err(Refusal::invalid)?,
     };
+    let allow_1970 = match parameters.allow_1970.as_deref() {
+        None => station.settings.allow_1970,
+        Some("true") => true,
+        Some("false") => false,
+        Some(other) => {
+            return Err(Refusal::invalid(format!(
+                "allow_1970={other} is neither true nor false"
+            )));
+        }
+    };
     let limit = station.settings.max_body;
-    let intake = Intake::new(&station.engine, Some(&station.meters), precision);
+    let intake =
+        Intake::new(&station.engine, Some(&station.meters), precision).refuse_1970(!allow_1970);
     let mut sink = Sink {
         station,
         intake,
@@ -174,51 +171,6 @@ fn answer(outcome: Outcome) -> Response {
         "lines": outcome.refused,
     });
     (StatusCode::BAD_REQUEST, Json(body)).into_response()
-}
-
-/// A body as it comes in, against the clock.
-struct Inflow {
-    body: Body,
-    started: Instant,
-    bytes: u64,
-}
-
-impl Inflow {
-    /// The next frame; `None` at the end.
-    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
-        loop {
-            let frame = tokio::time::timeout(FRAME_TIMEOUT, self.body.frame()).await;
-            let Some(frame) = frame.map_err(|_| too_slow())? else {
-                return Ok(None);
-            };
-            let frame =
-                frame.map_err(|error| Refusal::invalid(format!("the body broke off: {error}")))?;
-            if let Ok(bytes) = frame.into_data() {
-                self.bytes += bytes.len() as u64;
-                let allowed = FRAME_TIMEOUT + Duration::from_secs(self.bytes / LEAST_BYTES_PER_S);
-                return if self.started.elapsed() <= allowed {
-                    Ok(Some(bytes))
-                } else {
-                    Err(too_slow())
-                };
-            }
-        }
-    }
-
-    /// Lets what is left go by, within bounds.
-    async fn drain(mut self) {
-        let until = self.bytes + DRAIN_BYTES;
-        let drained =
-            async { while self.bytes < until && matches!(self.next().await, Ok(Some(_))) {} };
-        // Past the time the connection is closed on the sender, whatever it still has to say.
-        let _ = tokio::time::timeout(Duration::from_secs(5), drained).await;
-    }
-}
-
-fn too_slow() -> Refusal {
-    Refusal::too_slow(
-        "the body came too slowly; send it within 30 s, or at 1 KiB a second at least",
-    )
 }
 
 /// An intake behind a limit; as a `Write` it is what a decoder inflates into.

@@ -3,7 +3,7 @@
 use crate::cast::{Cast, DRAWN, Series};
 use crate::datum::Datum;
 use crate::oracle::{Samples, each, first_difference};
-use seiner_engine::{Bucket, Engine, Error, Query, SeriesData, SeriesSummary, Step};
+use seiner_engine::{Bucket, Engine, Error, Exact, Query, SeriesData, SeriesSummary, Step};
 use seiner_model::{FieldType, Interval, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
 use std::collections::{BTreeMap, HashMap};
@@ -269,6 +269,7 @@ fn check_bucket(
     check("start", bucket.start == start)?;
     check("count", bucket.count == run.len() as u64)?;
     check("type", field_type == run[0].1.field_type())?;
+    check("exact", bucket.exact == exact_of(run))?;
     let ends = [
         (bucket.first, run[0].0, numbers[0]),
         (
@@ -303,6 +304,23 @@ fn check_bucket(
         check("sum", bucket.sum.is_nan())?;
     }
     Ok(())
+}
+
+/// The figures of integers, if it is a run of these.
+fn exact_of(run: &Run<'_>) -> Option<Exact> {
+    let integer = |(_, datum): &(i64, &Datum)| match datum {
+        Datum::I64(value) => Some(i128::from(*value)),
+        Datum::U64(value) => Some(i128::from(*value)),
+        _ => None,
+    };
+    let values: Vec<i128> = run.iter().map(integer).collect::<Option<_>>()?;
+    Some(Exact {
+        sum: values.iter().sum(),
+        min: *values.iter().min()?,
+        max: *values.iter().max()?,
+        first: *values.first()?,
+        last: *values.last()?,
+    })
 }
 
 /// Compares what the engine says that there is: at least what has samples, at most what was

@@ -1,4 +1,4 @@
-//! Disks that lie, to prove that the simulation notices.
+//! Faulty disks, which show that the simulation finds faults.
 
 use crate::witness::Work;
 use seiner_platform::sim::SimDisk;
@@ -6,29 +6,29 @@ use seiner_platform::{Disk, File};
 use std::io;
 use std::sync::Arc;
 
-/// What a [`Liar`] lies about.
+/// Fault of a [`Liar`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
-    /// A sync of a file is acknowledged, and not done.
+    /// A sync of a file succeeds without effect.
     Sync,
-    /// A sync of the names is acknowledged, and not done.
+    /// A sync of the file names succeeds without effect.
     SyncNames,
-    /// A removal of a file is acknowledged, and not done.
+    /// The removal of a file succeeds without effect.
     Removal,
-    /// A sync in the midst of a work is acknowledged, and not done.
+    /// A sync during this work of the engine succeeds without effect.
     SyncIn(Work),
-    /// Of a write that is longer than a page of 512 bytes the last page is left out.
+    /// The last 512 bytes of a write longer than 512 bytes are not written.
     LastPage,
 }
 
-/// A disk that acknowledges what it has not done.
+/// Disk that reports success for operations that it did not carry out.
 pub struct Liar {
     disk: SimDisk,
     lie: Lie,
 }
 
 impl Liar {
-    /// Puts the lie before a disk.
+    /// Wraps a disk with a fault.
     pub fn new(disk: SimDisk, lie: Lie) -> Liar {
         Liar { disk, lie }
     }

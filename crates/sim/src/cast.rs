@@ -1,4 +1,4 @@
-//! Who takes part: sources with their fields, and the rows they send.
+//! Generator of sources with their fields, and of the rows that they send.
 
 use crate::datum::Datum;
 use crate::names::Lines;
@@ -6,10 +6,10 @@ use crate::oracle::Samples;
 use seiner_model::{Batch, Cell, FieldType, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
 
-/// A series: the place of its source in the cast, and of the field in the cast's names.
+/// A series: the index of its source in the cast, and the index of its field in [`FIELDS`].
 pub(crate) type Series = (u32, u32);
 
-/// The names of all fields; a field's type differs from source to source.
+/// Names of all fields. The type of a field differs from source to source.
 const FIELDS: [&str; 16] = [
     "value",
     "temp",
@@ -28,30 +28,30 @@ const FIELDS: [&str; 16] = [
     "number",
     "payload",
 ];
-/// How many of them are drawn; the others are those of rows that bear numbers.
+/// Number of fields that are drawn at random. The fields after them occur only in numbered rows.
 pub(crate) const DRAWN: usize = 14;
-/// The field with the number of a row.
+/// Field with the number of a row.
 pub(crate) const NUMBER: u32 = 14;
 const PAYLOAD: u32 = 15;
-/// The field with the number of a row that has nothing else, as a float.
+/// Field with the number of a row as a float; such a row has no other field.
 pub(crate) const VALUE: u32 = 0;
 
-/// What a row is wrong with, if it is.
+/// Defect of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flaw {
-    /// The name is no source.
+    /// The name is not that of a source.
     Name,
-    /// The same field twice.
+    /// A field occurs twice.
     Twice,
-    /// A field with another type than it has in this source.
+    /// A field has another type than before in this source.
     Type,
-    /// A text that is too long.
+    /// A text is too long.
     Text,
-    /// No fields.
+    /// The row has no fields.
     Empty,
 }
 
-/// A row as the simulation keeps it.
+/// A generated row.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) source: u32,
@@ -61,7 +61,7 @@ pub(crate) struct Entry {
     pub(crate) flaw: Option<Flaw>,
 }
 
-/// How the values of one field come.
+/// Pattern of the values of a field.
 #[derive(Clone, Copy, Debug)]
 enum Style {
     Gauge,
@@ -78,38 +78,39 @@ struct Field {
     last: i64,
 }
 
-/// One source.
+/// A source.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     pub(crate) key: SourceKey,
     fields: Vec<Field>,
-    /// In how many of a hundred rows a field is present.
+    /// Percentage of the rows in which a field is present.
     density: u64,
-    /// How many of its fields it has begun to send.
+    /// Number of fields that the source has begun to send.
     known: usize,
     clock: i64,
     period: i64,
     jitter: u64,
-    /// The times it sent last, some to be sent again.
+    /// Times of recent rows, some of which are sent again.
     sent: Vec<i64>,
-    /// How long the texts in numbered rows are at most; 0: they are floats.
+    /// Maximum length of the text in a numbered row, bytes; 0 for rows with a float.
     payload: u64,
 }
 
-/// Rows that bear numbers, each another, so that of every row it can be told whether it is there.
+/// Numbered rows: each row contains a number that no other row has, so the model can determine
+/// which rows are present.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     next: i64,
-    /// Wall time, ns: rows are about as old.
+    /// Wall time, ns. Most rows have about this time.
     now: i64,
-    /// Whether no source sends two rows of one time.
+    /// True if no source may send two rows with the same time.
     unique: bool,
-    /// How many of a hundred rows are late, and by how much at most, ns.
+    /// Percentage of late rows, and their maximum lateness, ns.
     late: (u64, u64),
 }
 
 impl Numbered {
-    /// How late rows are at most, unless there is haste.
+    /// Maximum lateness of a row without [`Cast::hurry`], ns.
     const LATE: u64 = 900_000_000_000;
 }
 
@@ -134,7 +135,7 @@ impl Cast {
         }
     }
 
-    /// Sources whose rows bear numbers.
+    /// Draws sources with numbered rows.
     pub(crate) fn numbered(rng: &mut SimRng, sources: u64, unique: bool) -> Cast {
         let members = (0..sources)
             .map(|index| {
@@ -158,7 +159,7 @@ impl Cast {
         }
     }
 
-    /// Makes late rows late by so much at most, most of them.
+    /// Sets the share of late rows to 12 % and their maximum lateness to `most` ns.
     pub(crate) fn hurry(mut self, most: u64) -> Cast {
         if let Some(numbered) = &mut self.numbered {
             numbered.late = (12, most);
@@ -166,7 +167,7 @@ impl Cast {
         self
     }
 
-    /// Tells what time it is.
+    /// Sets the wall time, ns.
     pub(crate) fn set_now(&mut self, now: i64) {
         if let Some(numbered) = &mut self.numbered {
             numbered.now = now;
@@ -177,7 +178,7 @@ impl Cast {
         FIELDS[field as usize]
     }
 
-    /// The place of a field's name.
+    /// Index of a field name.
     pub(crate) fn field(name: &str) -> Option<u32> {
         FIELDS
             .iter()
@@ -185,9 +186,9 @@ impl Cast {
             .map(|index| index as u32)
     }
 
-    /// Rows of one source or of several, most of them good.
-    /// `known` holds the series whose types are settled: a wrong type can only be told from the
-    /// first of a series once that has a sample.
+    /// Draws rows of one source or of several. If `known` is given, about one row in 40 gets a
+    /// defect. `known` contains the series that have a sample: only there does the store detect a
+    /// wrong type.
     pub(crate) fn entries(
         &mut self,
         rng: &mut SimRng,
@@ -210,7 +211,7 @@ impl Cast {
         entries
     }
 
-    /// A good row.
+    /// Draws a row without a defect.
     pub(crate) fn entry(&mut self, rng: &mut SimRng, source: u32) -> Entry {
         let extremes = self.extremes;
         let member = &mut self.members[source as usize];
@@ -227,7 +228,7 @@ impl Cast {
         }
     }
 
-    /// Spoils a row, unless the flaw that was drawn does not apply to it.
+    /// Adds a random defect to a row, if that defect is possible in it.
     fn spoil(&self, rng: &mut SimRng, entry: &mut Entry, known: &Samples) {
         let flaw = *rng.pick(&[Flaw::Name, Flaw::Twice, Flaw::Type, Flaw::Text, Flaw::Empty]);
         match flaw {
@@ -261,7 +262,8 @@ impl Cast {
         entry.flaw = Some(flaw);
     }
 
-    /// The sources that have a float field, and that field, if there is one that several share.
+    /// Draws a float field and returns it with the sources that have it; `None` if no source has
+    /// it.
     pub(crate) fn float_field(&self, rng: &mut SimRng) -> Option<(u32, Vec<u32>)> {
         if self.numbered.is_some() {
             let floats = |source: &u32| self.members[*source as usize].payload == 0;
@@ -281,7 +283,7 @@ impl Cast {
         (!sources.is_empty()).then_some((field, sources))
     }
 
-    /// A selector for all sources, one, several or none.
+    /// Draws a selector that matches all sources, several, one or none.
     pub(crate) fn selector(&self, rng: &mut SimRng) -> Selector {
         let key = &rng.pick(&self.members).key;
         let host = key.tag("host");
@@ -350,12 +352,13 @@ impl Member {
         }
     }
 
-    /// The next row that bears a number: of about now, late, or of a time that was sent before.
+    /// Draws the next numbered row: with the present time, late, or with the time of an earlier
+    /// row.
     fn numbered(&mut self, rng: &mut SimRng, source: u32, all: &mut Numbered) -> Entry {
         let number = all.next;
         all.next += 1;
         let (late, most) = all.late;
-        // Numbers make times differ.
+        // The number is added so that times differ.
         let time = match rng.below(100) {
             0..4 if !all.unique && !self.sent.is_empty() => *rng.pick(&self.sent),
             chance if (4..4 + late).contains(&chance) => {
@@ -363,7 +366,7 @@ impl Member {
             }
             _ => all.now + number,
         };
-        // Of a source that makes haste, only the latest times are sent again.
+        // With a small maximum lateness, only the latest times are sent again.
         let remembered = if most < Numbered::LATE { 5 } else { 50 };
         if self.sent.len() < remembered {
             self.sent.push(time);
@@ -388,7 +391,7 @@ impl Member {
         }
     }
 
-    /// The name, now and then with its tags in another order: still the same source.
+    /// Name of the source, sometimes with its tags in reverse order, which is the same source.
     fn name(&self, rng: &mut SimRng) -> Vec<u8> {
         let mut tags = self.key.tags().to_vec();
         if rng.chance(1, 10) {
@@ -397,7 +400,7 @@ impl Member {
         Lines::write(self.key.measurement(), &tags)
     }
 
-    /// The next time: regular, late, a duplicate or an extreme.
+    /// Draws the next time: regular, late, repeated or extreme.
     fn time(&mut self, rng: &mut SimRng, extremes: bool) -> i64 {
         let time = match rng.below(100) {
             0..5 if !self.sent.is_empty() => *rng.pick(&self.sent),
@@ -416,7 +419,8 @@ impl Member {
         time
     }
 
-    /// Values for some of the fields, at least one; now and then a field for the first time.
+    /// Draws values for some of the fields, at least one. Sometimes a field is sent for the first
+    /// time.
     fn cells(&mut self, rng: &mut SimRng) -> Vec<(u32, Datum)> {
         if self.known < self.fields.len() && rng.chance(1, 20) {
             self.known += 1;
@@ -430,7 +434,7 @@ impl Member {
                 cells.push((field.name, field.datum(rng)));
             }
         }
-        // Most rows name the fields in the same order.
+        // Most rows list their fields in the same order.
         if !rng.chance(1, 5) {
             cells.sort_by_key(|cell| cell.0);
         }
@@ -460,7 +464,7 @@ impl Field {
     }
 }
 
-/// Any bits at all, with a liking for those that are hard to keep.
+/// Draws any bits, often those that are difficult to store.
 fn anything(field_type: FieldType, rng: &mut SimRng) -> Datum {
     let bits = rng.next_u64();
     let odd = rng.chance(1, 2);
@@ -491,7 +495,7 @@ fn anything(field_type: FieldType, rng: &mut SimRng) -> Datum {
     }
 }
 
-/// A text that does not compress well.
+/// Draws a text that does not compress well, at most `most` bytes.
 fn noise(rng: &mut SimRng, most: u64) -> String {
     let words = rng.between(1, most / 10);
     let mut text = String::with_capacity(words as usize * 10);
@@ -505,7 +509,7 @@ fn noise(rng: &mut SimRng, most: u64) -> String {
     text
 }
 
-/// Lends the rows to a batch.
+/// Returns a batch that borrows the rows.
 pub(crate) fn batch(entries: &[Entry]) -> Batch<'_> {
     let mut batch = Batch::new();
     for entry in entries {

@@ -1,9 +1,9 @@
-//! An owned value, compared by its bits.
+//! Owned values that are compared by their bits.
 
 use seiner_model::{FieldType, Value};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A value that outlives its batch; floats are kept as their bits.
+/// A value that outlives its batch. Floats are stored as their bits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Datum {
     F64(u64),
@@ -41,7 +41,7 @@ impl Datum {
         self.value().field_type()
     }
 
-    /// As aggregates see it.
+    /// Value as aggregates count it; NaN for strings.
     pub(crate) fn number(&self) -> f64 {
         match self.value() {
             Value::F64(value) => value,
@@ -54,7 +54,7 @@ impl Datum {
     }
 }
 
-/// A digest that is the same in every run.
+/// Returns a hash that is the same in every run of the program.
 pub(crate) fn digest(item: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     item.hash(&mut hasher);

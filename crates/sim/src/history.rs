@@ -1,9 +1,9 @@
-//! What a store that lets go of data may still show, and what it must: all rows, in the order of
-//! acceptance, with the deletes and the rules that they were under.
+//! Model of a store with retention: the rows that it must return, and the rows that it may return.
 //!
-//! Every row bears a number that no other has, so that of what is found it can be told which rows
-//! it came from. A source shows its rows from some first one on, less those that were deleted or
-//! are too old; which one is first, rings, quotas and shedding decide, within bounds.
+//! The model keeps all rows in the order of acceptance, with the deletes and the rules that applied
+//! to them. Every row has a number that no other row has, so an answer identifies its rows. A
+//! source returns its rows from some first row on, without those that were deleted or are too old.
+//! Rings, quotas and shedding determine the first row; the model computes bounds for it.
 
 use crate::cast::{Entry, NUMBER, VALUE};
 use crate::datum::Datum;
@@ -13,17 +13,18 @@ use seiner_model::Interval;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
 
-/// The bytes that a row takes in a buffer at least.
+/// Least number of bytes that a row takes in a buffer.
 const LEAST_ROW: u64 = 2;
 
-/// The rules of a store, and the class of each source of the cast.
+/// Retention rules of a store, and the class of each source of the cast.
 #[derive(Clone, Debug)]
 pub(crate) struct Rules {
     pub(crate) classes: Vec<Class>,
     pub(crate) of: Vec<u8>,
-    /// Which classes let go by the clock: the others' rows stay until they are in the next level.
+    /// For each class, true if its rows expire by age alone. Rows of the other classes stay until
+    /// the next level has them.
     pub(crate) by_clock: Vec<bool>,
-    /// Whether there is a budget, so that classes may be shed.
+    /// True if there is a budget, so that classes may be shed.
     pub(crate) budget: bool,
 }
 
@@ -32,19 +33,19 @@ impl Rules {
         self.classes[self.of[source] as usize].keep
     }
 
-    /// Whether a source may lose its oldest blocks to others' needs, or to its class's.
+    /// Returns true if a source may lose its oldest blocks to a quota or to shedding.
     fn is_loose(&self, source: usize) -> bool {
         let class = &self.classes[self.of[source] as usize];
         class.keep.bytes.is_some() || self.budget && class.when_full == WhenFull::Shed
     }
 
-    /// Whether a store may refuse rows: some have a class that is not shed.
+    /// Returns true if the store may refuse rows, because some class in use is not shed.
     pub(crate) fn may_refuse(&self) -> bool {
         let refuses = |class: &u8| self.classes[*class as usize].when_full == WhenFull::Refuse;
         self.of.iter().any(refuses)
     }
 
-    /// Whether a store would take the others for the same.
+    /// Returns true if a store treats both sets of rules as equal.
     pub(crate) fn is_same(&self, other: &Rules) -> bool {
         let same = |(a, b): (&Class, &Class)| {
             (&a.name, &a.sources, a.keep, &a.coarser) == (&b.name, &b.sources, b.keep, &b.coarser)
@@ -53,8 +54,9 @@ impl Rules {
             && self.classes.iter().zip(&other.classes).all(same)
     }
 
-    /// How far ahead of the clock a store may tell the disk that it is, for it to be believed after a
-    /// crash: a 64th of the shortest age, 1 s to 60 s.
+    /// Maximum lead of the persisted clock over the wall clock, ns. A start after a crash goes on
+    /// from the persisted clock. The lead is a 64th of the shortest age, between 1 s and 60 s; 0 if
+    /// no class has an age.
     pub(crate) fn promise(&self) -> i64 {
         const SECOND: i64 = 1_000_000_000;
         let classes = self.classes.iter().zip(&self.by_clock);
@@ -66,29 +68,29 @@ impl Rules {
     }
 }
 
-/// A row that was accepted.
+/// An accepted row.
 #[derive(Clone, Debug)]
 struct Row {
-    /// How many rows were accepted before, of all sources.
+    /// Number of rows of all sources that were accepted before.
     at: u64,
     number: i64,
     time: i64,
     cells: Vec<(u32, Datum)>,
 }
 
-/// What hides rows of some times that were accepted before something.
+/// An interval of a source that is hidden, in rows accepted before the grave.
 #[derive(Clone, Debug)]
 struct Grave {
     before: u64,
-    /// What is hidden for certain.
+    /// Times that are certainly hidden.
     sure: Interval,
-    /// What may be.
+    /// Times that may be hidden.
     maybe: Interval,
-    /// The delete, if it is not known whether it came to pass.
+    /// Number of the delete, if the outcome of the delete is unknown.
     doubtful: Option<u64>,
 }
 
-/// Whether a row is shown.
+/// Visibility of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sight {
     Shown,
@@ -96,45 +98,46 @@ enum Sight {
     Hidden,
 }
 
-/// One source.
+/// State of one source.
 #[derive(Clone, Debug, Default)]
 struct Past {
-    /// Its rows that may still be there.
+    /// Rows that may still exist.
     rows: Vec<Row>,
-    /// How many there were before these.
+    /// Number of rows before the first of `rows`.
     gone: u64,
     graves: Vec<Grave>,
-    /// Rows that can have been let go of under earlier rules, and those that were.
+    /// `may`: number of first rows that may have expired under earlier rules. `must`: number of
+    /// those that certainly have.
     may: u64,
     must: u64,
-    /// Rows up to here were seen to be gone for good.
+    /// Number of first rows that were observed to have expired for good.
     seen: u64,
-    /// How many more or fewer rows than the engine we may count.
+    /// Maximum difference between the row counts of the model and of the engine.
     doubt: u64,
 }
 
-/// What is found of one source.
+/// Found samples of one source, by field and time.
 type Found<'a> = BTreeMap<u32, &'a BTreeMap<i64, Datum>>;
 
-/// See the module.
+/// Model of a store with retention: rules, rows, and the number of durable rows.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     rules: Rules,
-    /// Rules that the next start brings.
+    /// Rules that apply from the next start on.
     coming: Option<Rules>,
     sources: Vec<Past>,
     accepted: u64,
     durable: u64,
-    /// The most rows of a block.
+    /// Maximum number of rows in a block.
     block_rows: u64,
-    /// The time that the engine has seen at least, and at most.
+    /// Earliest and latest time that the engine may take for the present time, ns.
     now: RangeInclusive<i64>,
-    /// The latest time that the clock said.
+    /// Latest time of the wall clock, ns.
     latest: i64,
     deletes: u64,
-    /// Whether nothing was let go of so far to get room.
+    /// True if nothing was shed so far.
     pub(crate) never_shed: bool,
-    /// Whether a crash may keep later rows and lose earlier ones.
+    /// True if a crash may lose earlier rows and keep later ones, as without a journal.
     holes: bool,
 }
 
@@ -167,13 +170,13 @@ impl History {
         self.durable = self.durable.max(accepted.min(self.accepted));
     }
 
-    /// What the clock says. An engine that has not looked at it meanwhile does not know.
+    /// Records the time of the wall clock. The engine may not have read the clock since.
     pub(crate) fn pass(&mut self, now: i64) {
         self.latest = self.latest.max(now);
         self.now = *self.now.start()..=(*self.now.end()).max(now);
     }
 
-    /// What the clock says to an engine that is looking at it.
+    /// Records a time of the wall clock that the engine has read.
     pub(crate) fn look(&mut self, now: i64) {
         self.latest = self.latest.max(now);
         self.now = (*self.now.start()).max(now)..=(*self.now.end()).max(now);
@@ -194,13 +197,13 @@ impl History {
         self.accepted += 1;
     }
 
-    /// Whether a row may be refused because it is too old for its class.
+    /// Returns true if a row may be rejected as too old for its class.
     pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
         let age = self.rules.keep(entry.source as usize).age;
         age.is_some_and(|age| entry.time < *self.now.end() - age.as_nanos() as i64)
     }
 
-    /// Rows of sources were deleted; `done`: for certain.
+    /// Records a delete. `done`: the delete certainly succeeded; otherwise its outcome is unknown.
     pub(crate) fn delete(&mut self, sources: &[u32], interval: Interval, done: bool) {
         self.deletes += 1;
         for &source in sources {
@@ -216,17 +219,17 @@ impl History {
         }
     }
 
-    /// The next start brings rules; answers whether they are others.
+    /// Sets the rules of the next start. Returns true if they differ from the present ones.
     pub(crate) fn change_rules(&mut self, rules: Rules) -> bool {
         let changes = !rules.is_same(&self.rules);
         self.coming = Some(rules);
         changes
     }
 
-    /// Holds what a running store shows against what it should.
+    /// Checks the answer of a running store.
     ///
     /// # Errors
-    /// What is missing, or should not be there.
+    /// A description of samples that are missing or should not be there.
     pub(crate) fn observe(&mut self, found: &Samples) -> Result<(), String> {
         let found = by_source(found);
         let mut firsts = Vec::new();
@@ -243,10 +246,10 @@ impl History {
         Ok(())
     }
 
-    /// Takes what a store shows after a crash for what is true from now on.
+    /// Checks the answer of a store after a start, and adopts it as the state from now on.
     ///
     /// # Errors
-    /// What is missing, or should not be there.
+    /// A description of samples that are missing or should not be there.
     pub(crate) fn adopt(
         &mut self,
         found: &Samples,
@@ -257,15 +260,17 @@ impl History {
     ) -> Result<(), String> {
         let by_source = by_source(found);
         if self.rules.promise() == 0 {
-            // Nobody told the disk how late it was, and nothing was hidden by that.
-            self.now = now..=*self.now.end();
+            // Nobody told the disk how late it was, and nothing was hidden by that. A start that does not
+            // believe its clock may go by any earlier time.
+            let least = if looked { now } else { 0 };
+            self.now = least..=*self.now.end();
         }
         match looked {
             true => self.look(now),
             false => self.pass(now),
         }
         if crashed {
-            // What was said to the disk may be ahead of the clock, and is never forgotten.
+            // The persisted clock may be ahead of the wall clock, and a start never goes behind it.
             let coming = self.coming.as_ref().map_or(0, Rules::promise);
             let end = self.latest + self.rules.promise().max(coming);
             self.now = *self.now.start()..=(*self.now.end()).max(end);
@@ -295,7 +300,8 @@ impl History {
 
     // ---- crashes
 
-    /// The rows after the last that survived are lost, of all sources alike.
+    /// Applies a crash of a store with a journal: a prefix of the accepted rows survives, over all
+    /// sources.
     fn cut(&mut self, found: &BTreeMap<usize, Found<'_>>, before: &Rules) -> Result<(), String> {
         let last_shown: Vec<Option<u64>> = (0..self.sources.len())
             .map(|source| {
@@ -310,12 +316,13 @@ impl History {
         let least = self.durable.max(shown.unwrap_or(0));
         let mut most = self.accepted;
         for (source, past) in self.sources.iter().enumerate() {
-            // Where nothing is shown, rules may have let all go up to here, if all rows were kept.
+            // If a source returns nothing, retention may have expired all its rows up to here.
             let let_go = match last_shown[source] {
                 Some(_) => 0,
                 None => self.last_let_go(source, before),
             };
-            // The next that would be seen if it were there. Earlier ones are there, seen or not.
+            // The first row that would be shown if it had survived bounds the prefix. Rows before
+            // `kept` survived, or retention may have expired them.
             let kept = past.rows.partition_point(|row| row.at < least).max(let_go);
             let next = (kept..past.rows.len())
                 .find(|&at| self.sight(source, &past.rows[at]) == Sight::Shown);
@@ -331,7 +338,8 @@ impl History {
             let past = &self.sources[source];
             let kept = past.rows.partition_point(|row| row.at < most);
             let sure = past.rows.partition_point(|row| row.at < least);
-            // They are not shown: whether they were lost or let go of, they are gone.
+            // These rows should be shown and are not: they were lost or have expired, so they are
+            // gone.
             let is_gone = |at: &usize| self.sight(source, &past.rows[*at]) == Sight::Shown;
             let gone: Vec<usize> = (sure..kept).filter(is_gone).collect();
             let past = &mut self.sources[source];
@@ -342,7 +350,7 @@ impl History {
         Ok(())
     }
 
-    /// Without a journal, blocks survive or do not.
+    /// Applies a crash of a store without a journal: each block survives or is lost.
     fn make_holes(&mut self, found: &BTreeMap<usize, Found<'_>>) {
         for (source, past) in self.sources.iter_mut().enumerate() {
             let durable = past.rows.partition_point(|row| row.at < self.durable);
@@ -355,15 +363,15 @@ impl History {
             past.rows.truncate(kept);
             for row in &mut past.rows[durable.min(kept)..] {
                 if !is_there(row, found.get(&source)) {
-                    // A row that is lost counts in its ring all the same.
+                    // A lost row still counts in its ring.
                     row.cells.clear();
                 }
             }
         }
     }
 
-    /// A ring begins further back when rows are lost, and knows nothing of rows at its end that
-    /// were deleted and are gone.
+    /// Widens the bounds of rings after a start. Lost rows move the start of a ring back, and
+    /// deleted rows at its end may no longer be counted.
     fn forget_rings(&mut self, before: &Rules) {
         for source in 0..self.sources.len() {
             let past = &self.sources[source];
@@ -382,7 +390,10 @@ impl History {
         }
     }
 
-    /// A delete came to pass for all that it meant, or for nothing.
+    /// Decides each delete of unknown outcome: it must have hidden all of its rows or none.
+    ///
+    /// # Errors
+    /// Some rows of a delete are shown and others are not.
     fn settle_doubts(
         &mut self,
         found: &BTreeMap<usize, Found<'_>>,
@@ -445,7 +456,8 @@ impl History {
 
     // ---- rules
 
-    /// What was too old under the rules so far stays hidden.
+    /// Adds graves for rows that are too old under the rules so far, because they stay hidden under
+    /// later rules.
     fn bury_aged(&mut self) {
         for source in 0..self.sources.len() {
             let Some(age) = self.rules.keep(source).age else {
@@ -461,14 +473,15 @@ impl History {
         }
     }
 
-    /// What rings let go of under the rules so far stays gone.
+    /// Stores the bounds under the rules so far, because rows that rings have expired stay expired
+    /// under later rules.
     fn freeze(&mut self, rules: &Rules) {
         for source in 0..self.sources.len() {
             let total = self.sources[source].gone + self.sources[source].rows.len() as u64;
             let bounds = self.bounds_by(rules, source, total);
             let past = &mut self.sources[source];
             past.may = match rules.is_loose(source) {
-                // What was let go of to get room was seen, or will be.
+                // Quotas and shedding may have expired any row; observations tighten the bound.
                 true => total,
                 false => *bounds.end(),
             };
@@ -476,7 +489,7 @@ impl History {
         }
     }
 
-    // ---- what is shown
+    // ---- visible rows
 
     fn sight(&self, source: usize, row: &Row) -> Sight {
         self.sight_of(&self.sources[source], source, row)
@@ -507,8 +520,12 @@ impl History {
         sight
     }
 
-    /// The rows, counted from the first ever, one of which is the first that is shown, of `kept`
-    /// rows: from it on, exactly what is found is shown.
+    /// Returns the range of rows of which one is the first that is shown, counted from the first
+    /// row of the source ever. The shown rows from there on give exactly `found`. `kept` is the
+    /// number of rows to consider.
+    ///
+    /// # Errors
+    /// A description of the mismatch, if there is no such row.
     fn first_shown(
         &self,
         source: usize,
@@ -571,7 +588,7 @@ impl History {
         }
     }
 
-    /// Where what a source shows may begin, when it had so many rows.
+    /// Returns the range in which the first shown row of a source with `total` rows must lie.
     fn bounds(&self, source: usize, total: u64) -> RangeInclusive<u64> {
         self.bounds_by(&self.rules, source, total)
     }
@@ -586,12 +603,13 @@ impl History {
         if self.sheds(rules, source) {
             most = total;
         }
-        // Rows that were seen may be lost since, without a journal.
+        // Without a journal, rows that were observed may be lost since.
         let seen = past.seen.min(total);
         least.min(total).max(seen)..=most.max(seen)
     }
 
-    /// How many of a source's rows rules may have let go of, those before a start or those since.
+    /// Upper bound of the rows of a source that may have expired, under the rules before the start
+    /// or since.
     fn last_let_go(&self, source: usize, before: &Rules) -> usize {
         let past = &self.sources[source];
         let total = past.gone + past.rows.len() as u64;
@@ -599,7 +617,7 @@ impl History {
         ends[0].max(ends[1]).saturating_sub(past.gone) as usize
     }
 
-    /// Whether a source may lose any of its blocks.
+    /// Returns true if a source may have lost any of its blocks to a quota or to shedding.
     fn sheds(&self, rules: &Rules, source: usize) -> bool {
         let has_quota = rules.keep(source).bytes.is_some();
         has_quota || rules.is_loose(source) && !self.never_shed
@@ -634,8 +652,8 @@ impl History {
         Ok(both)
     }
 
-    /// Only the oldest blocks of a class go to get room: a block that is shown was not begun before
-    /// one that is gone. `firsts`: the last row of each source that can be the first shown.
+    /// Checks that only the oldest blocks of a class were shed: no block that is shown was begun
+    /// before one that is gone. `firsts`: the last row of each source that can be the first shown.
     fn check_order(&self, firsts: &[u64]) -> Result<(), String> {
         for class in 0..self.rules.classes.len() {
             let simple = |source: &usize| {
@@ -668,7 +686,7 @@ impl History {
         Ok(())
     }
 
-    /// Rows that no crash brings back need not be known.
+    /// Forgets rows that have expired and that no crash can bring back.
     fn prune(&mut self) {
         for source in 0..self.sources.len() {
             let keep = self.rules.keep(source);
@@ -699,7 +717,7 @@ fn by_source(found: &Samples) -> BTreeMap<usize, Found<'_>> {
     sources
 }
 
-/// Whether a row's number is found.
+/// Returns true if the number of a row was found at its time.
 fn is_there(row: &Row, found: Option<&Found<'_>>) -> bool {
     let Some(found) = found else {
         return false;

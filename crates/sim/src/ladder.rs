@@ -1,10 +1,11 @@
-//! What a store must answer that makes what is old coarser: the figures of all samples, whatever has
-//! become of them, and the samples themselves as long as they are young.
+//! Model of a store with roll-ups: the aggregates of all samples, and the samples themselves while
+//! they are young.
 //!
-//! All steps divide [`WINDOW`], and figures are asked for window by window: then it makes no difference
-//! to them whether a window's samples are samples still, or rows of one level or of several. What
-//! cannot be known of a sample (it came when it was too old already; a delete that failed; a crash
-//! before it was durable) makes its window loose: there are bounds to its figures.
+//! All steps divide [`WINDOW`], and aggregates are compared window by window. So it makes no
+//! difference whether the samples of a window are still samples, or rows of one level or of
+//! several. Some samples are uncertain: those that were too old on arrival, those of a failed
+//! delete, and those that were not durable in a crash. The aggregates of a window with uncertain
+//! samples are compared with bounds.
 
 use crate::cast::{Entry, NUMBER, Series, VALUE};
 use crate::datum::Datum;
@@ -15,51 +16,52 @@ use seiner_model::{FieldType, Interval};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Every step of every level divides this, ns.
+/// A multiple of every step of every level, ns.
 pub(crate) const WINDOW: i64 = 120_000_000_000;
 
 /// The sample of a series at one time.
 #[derive(Clone, Debug)]
 struct Cell {
-    /// What it may be.
+    /// Values that the sample may have.
     datums: Vec<Datum>,
-    /// Whether it is there for certain, before age takes it.
+    /// True if the sample certainly exists until it expires by age.
     sure: bool,
 }
 
 type Cells = BTreeMap<Series, BTreeMap<i64, Cell>>;
 
-/// A row that was accepted.
+/// An accepted row.
 #[derive(Clone, Debug)]
 struct Row {
     source: u32,
     time: i64,
     cells: Vec<(u32, Datum)>,
-    /// Whether it was, or may have been, too old as it came: then nobody knows whether a level has it.
+    /// True if the row was, or may have been, too old on arrival. It is then unknown whether a
+    /// level includes it.
     late: bool,
 }
 
-/// What happens to samples.
+/// A change of the samples.
 #[derive(Clone, Debug)]
 enum Change {
     Row(Row),
-    /// Samples of a source in an interval are gone.
+    /// The samples of a source in an interval are deleted or expired.
     Gone(u32, Interval),
-    /// They may be.
+    /// The samples of a source in an interval may be gone.
     Doubt(u32, Interval),
 }
 
-/// What a store shows.
+/// Answers of a store.
 pub(crate) struct Found {
     pub(crate) samples: Samples,
-    /// Figures of windows.
+    /// Aggregates by window.
     pub(crate) figures: BTreeMap<Series, (FieldType, Vec<Bucket>)>,
     pub(crate) levels: Vec<LevelSpan>,
     pub(crate) log: LogStatus,
 }
 
 impl Found {
-    /// What is shown of a window.
+    /// Returns the first 8 samples shown in a window.
     fn rows(&self, series: Series, window: i64) -> Vec<(i64, Datum)> {
         let samples = self.samples.get(&series).into_iter();
         let shown = samples.flat_map(|samples| samples.range(window..window + WINDOW));
@@ -70,29 +72,30 @@ impl Found {
     }
 }
 
-/// See the module.
+/// Model of a store with roll-ups: rules, samples, and the durable part of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Ladder {
     rules: Rules,
     classes: Classes,
     coming: Option<(Rules, Classes)>,
-    /// What is there after a power cut, at least.
+    /// Samples that exist at least after a power cut.
     durable: Cells,
-    /// What has happened since, in order.
+    /// Changes since `durable`, in order.
     changes: Vec<Change>,
-    /// What is there now.
+    /// Current samples: `durable` with all changes applied.
     live: Cells,
     accepted: u64,
-    /// Rows before the first of `changes`.
+    /// Number of rows before the first of `changes`.
     settled: u64,
-    /// The latest time that the engine may have seen, and that the clock said.
+    /// `now`: latest time that the engine may take for the present time, ns. `latest`: latest time
+    /// of the wall clock, ns.
     now: i64,
     latest: i64,
-    /// Up to when there may be levels of earlier rules, by source.
+    /// By source, exclusive end of the times for which levels of earlier rules may exist, ns.
     older: Vec<i64>,
-    /// What classes hid when they were looked at last.
+    /// By class, `hidden_before` of the last observation, ns.
     hidden: Vec<i64>,
-    /// Whether a crash may keep later rows and lose earlier ones.
+    /// True if a crash may lose earlier rows and keep later ones, as without a journal.
     holes: bool,
 }
 
@@ -123,24 +126,24 @@ impl Ladder {
         self.accepted
     }
 
-    /// What the clock says.
+    /// Records the time of the wall clock.
     pub(crate) fn pass(&mut self, now: i64) {
         self.latest = self.latest.max(now);
         self.now = self.now.max(now);
     }
 
-    /// The next start brings rules; answers whether they are others.
+    /// Sets the rules of the next start. Returns true if they differ from the present ones.
     pub(crate) fn change_rules(&mut self, rules: Rules, classes: Classes) -> bool {
         let changes = !rules.is_same(&self.rules);
         self.coming = Some((rules, classes));
         changes
     }
 
-    // ---- what happens
+    // ---- changes
 
     pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
         let age = self.age_of(entry.source);
-        // Of what earlier rules made coarser, no samples are taken.
+        // Times that earlier rules have rolled up accept no samples.
         entry.time < self.older[entry.source as usize]
             || age.is_some_and(|age| entry.time < self.now - age)
     }
@@ -155,7 +158,7 @@ impl Ladder {
         self.accepted += 1;
     }
 
-    /// Samples of sources were deleted; `done`: for certain.
+    /// Records a delete. `done`: the delete certainly succeeded; otherwise its outcome is unknown.
     pub(crate) fn delete(&mut self, sources: &[u32], interval: Interval, done: bool) {
         if interval.is_empty() {
             return;
@@ -165,7 +168,7 @@ impl Ladder {
                 true => Change::Gone(source, interval),
                 false => Change::Doubt(source, interval),
             });
-            // Of what is coarser, whole steps go.
+            // In rolled-up times a delete removes whole steps.
             let coarse = self.coarse_before(source).saturating_sub(1);
             let Interval { start, end } = interval;
             let before = Interval::new(start.saturating_sub(WINDOW), start.saturating_sub(1));
@@ -184,7 +187,7 @@ impl Ladder {
         self.changes.push(change);
     }
 
-    /// The first `accepted` rows survive a power cut.
+    /// Records that the first `accepted` rows survive a power cut.
     pub(crate) fn set_durable(&mut self, accepted: u64) {
         let mut rows = accepted.saturating_sub(self.settled);
         let mut done = 0;
@@ -202,14 +205,14 @@ impl Ladder {
         self.changes.drain(..done);
     }
 
-    // ---- what is known of times
+    // ---- limits of times
 
     fn age_of(&self, source: u32) -> Option<i64> {
         let class = &self.rules.classes[self.rules.of[source as usize] as usize];
         class.keep.age.map(nanos)
     }
 
-    /// A source's class and its levels.
+    /// Returns the numbers of a source's class and of its levels.
     fn chain(&self, source: u32) -> Vec<u8> {
         let class = self.rules.of[source as usize];
         let levels = self.classes.levels_of(class);
@@ -217,30 +220,32 @@ impl Ladder {
         std::iter::once(class).chain(levels).collect()
     }
 
-    /// Before this time a source may have levels.
+    /// Returns the exclusive end of the times for which a source may have levels, ns.
     fn coarse_before(&self, source: u32) -> i64 {
         let class = self.rules.of[source as usize];
         let older = self.older[source as usize];
         match self.classes.next_step(class) {
-            // A round may have ended since.
+            // A round may have ended since the last observation.
             Some(_) => older.max(self.now - self.age_of(source).unwrap_or(0)),
             None => older,
         }
     }
 
-    /// How long what becomes of a source's samples is kept in the end.
+    /// Returns the age at which the last level of a source expires, ns; `None` if it is kept for
+    /// ever.
     fn kept(&self, source: u32) -> Option<i64> {
         let last = *self.chain(source).last().expect("it has a class");
         self.rules.classes[last as usize].keep.age.map(nanos)
     }
 
-    /// Whether age has spared a sample for certain.
+    /// Returns true if a sample has certainly not expired by age.
     fn is_spared(&self, source: u32, time: i64) -> bool {
         let kept = self.kept(source);
         kept.is_none_or(|kept| time - WINDOW >= self.now - kept)
     }
 
-    /// Samples of a source before this time were let go for their age.
+    /// Returns the exclusive end of the times of a source that have expired by age in all levels,
+    /// ns.
     fn gone_before(&self, source: u32) -> i64 {
         let hidden = self.chain(source).into_iter();
         let hidden = hidden.map(|class| self.hidden[class as usize]).min();
@@ -249,10 +254,10 @@ impl Ladder {
 
     // ---- crashes
 
-    /// Takes what a store shows after a start for what is true from now on.
+    /// Checks the answers of a store after a start, and adopts them as the state from now on.
     ///
     /// # Errors
-    /// What is missing, or should not be there.
+    /// A description of samples or aggregates that are missing or wrong.
     pub(crate) fn adopt(
         &mut self,
         found: &Found,
@@ -262,7 +267,7 @@ impl Ladder {
     ) -> Result<(), String> {
         self.pass(now);
         if crashed {
-            // What was said to the disk may be ahead of the clock, and is never forgotten.
+            // The persisted clock may be ahead of the wall clock, and a start never goes behind it.
             let coming = self.coming.as_ref();
             let ahead = coming.map_or(0, |(rules, _)| rules.promise());
             let ahead = self.rules.promise().max(ahead);
@@ -286,14 +291,15 @@ impl Ladder {
         Ok(())
     }
 
-    /// Everything that is there survives a power cut.
+    /// Records that all current samples survive a power cut.
     fn settle(&mut self) {
         self.durable.clone_from(&self.live);
         self.changes.clear();
         self.settled = self.accepted;
     }
 
-    /// What the rules so far let go of, and what they made.
+    /// Marks samples that may have expired under the rules so far, and records the end of the times
+    /// for which levels may exist.
     fn leave_rules(&mut self) {
         for source in 0..self.older.len() as u32 {
             if let Some(kept) = self.kept(source) {
@@ -304,7 +310,8 @@ impl Ladder {
         }
     }
 
-    /// The rows after the last that survived are lost, of all sources alike.
+    /// Applies a crash of a store with a journal: a prefix of the changes survives, over all
+    /// sources.
     fn cut(&mut self, found: &Found) -> Result<(), String> {
         let is_row = |change: &Change| match change {
             Change::Row(row) => Some(is_there(row, &found.samples)),
@@ -315,7 +322,7 @@ impl Ladder {
             .iter()
             .rposition(|one| is_row(one) == Some(true));
         let least = last.map_or(0, |last| last + 1);
-        // The next that would be seen if it were there.
+        // The first row that would be shown if it had survived bounds the prefix.
         let next = (least..self.changes.len()).find(|&at| self.would_be_seen(at, found));
         let most = next.unwrap_or(self.changes.len());
         let rows = |changes: &[Change]| {
@@ -343,7 +350,7 @@ impl Ladder {
         Ok(())
     }
 
-    /// Whether a row would be among the samples if it had survived.
+    /// Returns true if a row would certainly be among the samples if it had survived.
     fn would_be_seen(&self, at: usize, found: &Found) -> bool {
         let Change::Row(row) = &self.changes[at] else {
             return false;
@@ -363,7 +370,8 @@ impl Ladder {
             && !self.changes[at..].iter().any(hides)
     }
 
-    /// Without a journal, blocks survive or do not; and a level may have what its samples do not.
+    /// Applies a crash of a store without a journal: each block survives or is lost, and a level
+    /// may include samples that are lost.
     fn make_holes(&mut self, found: &Samples) {
         for change in &mut self.changes {
             if let Change::Row(row) = change {
@@ -376,12 +384,12 @@ impl Ladder {
         }
     }
 
-    // ---- what is shown
+    // ---- comparison with answers
 
-    /// Holds what a store shows against what it should.
+    /// Checks the answers of a store.
     ///
     /// # Errors
-    /// What is missing, or should not be there.
+    /// A description of samples or aggregates that are missing or wrong.
     pub(crate) fn observe(&mut self, found: &Found) -> Result<(), String> {
         self.look_at_levels(found)?;
         for source in 0..self.older.len() as u32 {
@@ -395,7 +403,7 @@ impl Ladder {
         self.check_figures(found)
     }
 
-    /// Rounds end where they may, and never go back.
+    /// Checks that rounds end at a step and only among old samples, and that they never go back.
     fn look_at_levels(&mut self, found: &Found) -> Result<(), String> {
         for (number, class) in found.log.classes.iter().enumerate() {
             let (before, hidden) = (self.hidden[number], class.hidden_before);
@@ -420,8 +428,8 @@ impl Ladder {
         Ok(())
     }
 
-    /// Of what is young, the samples are there, as they were sent; where there is something else, the
-    /// store says so.
+    /// Checks the samples: young samples are returned as they were sent, and for every other row
+    /// the store reports a level.
     fn check_samples(&mut self, found: &Found) -> Result<(), String> {
         for ((source, field), time, datum) in each(&found.samples) {
             let cells = self.live.get(&(source, field));
@@ -448,7 +456,7 @@ impl Ladder {
             let shown = found.samples.get(&(source, field));
             for (&time, cell) in cells.range(young..) {
                 match shown.and_then(|shown| shown.get(&time)) {
-                    // From now on it is known.
+                    // The returned value is certain from now on.
                     Some(datum) => self.learn(source, field, time, Some(datum.clone())),
                     None if cell.sure && self.is_spared(source, time) => {
                         return Err(format!(
@@ -559,7 +567,7 @@ impl Ladder {
         if !exact || sure < cells.len() {
             return Ok(());
         }
-        // Whole numbers: sums are exact in any order.
+        // Values are whole numbers, so sums are exact in any order.
         check("sum", bucket.sum == numbers.iter().sum::<f64>())?;
         check(
             "least and largest",
@@ -613,7 +621,7 @@ fn of_source(
     cells.range_mut((source, 0)..=(source, u32::MAX))
 }
 
-/// Whether a row's number is among the samples.
+/// Returns true if the number of a row is among the samples.
 fn is_there(row: &Row, found: &Samples) -> bool {
     row.cells.iter().any(|(field, datum)| {
         let samples = found.get(&(row.source, *field));

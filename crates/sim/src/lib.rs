@@ -1,14 +1,20 @@
-//! Seeded simulation of the whole engine against a plain model.
+//! Seeded simulation of the whole engine, compared with simple models.
 //!
-//! A [`World`] drives an engine on a simulated disk and clock through appends, reads, crashes
-//! and faults, all chosen by a seed, and compares every answer with an [`Oracle`], the obvious
-//! store in memory; in a second run of each seed, of a store that lets go of data, with bounds
-//! that its history gives, and in a third of one that makes what is old coarser. What is wrong ends as a [`Violation`] that names the seed; the same
-//! seed gives the same run, operation by operation.
+//! A [`World`] drives an engine on a simulated disk and clock. A seed determines all appends,
+//! reads, crashes and faults. Each seed is run with three stores:
+//!
+//! 1. a store that keeps everything. Every answer must equal that of an [`Oracle`], which is a map
+//!    in memory;
+//! 2. a store with retention. Its answers must lie within the bounds that follow from the history
+//!    of its rows;
+//! 3. a store with roll-ups. Its aggregates must equal those of the original samples.
+//!
+//! The first wrong answer ends the run with a [`Violation`] that names the seed. The same seed
+//! repeats the run, operation by operation.
 //!
 //! ```text
 //! SEINER_SIM_RUNS=100000 cargo test -p seiner-sim     more seeds
-//! SEINER_SIM_SEED=123 cargo test -p seiner-sim        one seed, told step by step
+//! SEINER_SIM_SEED=123 cargo test -p seiner-sim        one seed, with each step on stderr
 //! cargo run --release -p seiner-sim --bin simulate    the same with a progress line
 //! ```
 

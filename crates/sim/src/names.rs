@@ -1,12 +1,12 @@
-//! The notation that the simulation writes the names of sources in.
+//! Notation in which the simulation writes the names of sources.
 
 use seiner_model::{KeyError, Notation, SourceKey};
 
-/// A line for the measurement, a line `tag=value` for each tag, in any order.
+/// One line for the measurement and one line `tag=value` for each tag, in any order.
 pub(crate) struct Lines;
 
 impl Lines {
-    /// The name of a source with its tags in this order.
+    /// Returns the name of a source with its tags in the given order.
     pub(crate) fn write(measurement: &str, tags: &[(String, String)]) -> Vec<u8> {
         let mut name = measurement.to_string();
         for (tag, value) in tags {

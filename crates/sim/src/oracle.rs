@@ -1,4 +1,4 @@
-//! The obvious store: maps in memory, the last write wins.
+//! Reference model of the store: maps in memory, where the last write wins.
 
 use crate::cast::{Entry, Series};
 use crate::datum::{Datum, digest};
@@ -6,7 +6,7 @@ use crate::history::History;
 use crate::ladder::Ladder;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The samples of a store.
+/// Samples of a store, by series and time.
 pub(crate) type Samples = BTreeMap<Series, BTreeMap<i64, Datum>>;
 
 /// An accepted row.
@@ -17,29 +17,29 @@ struct Accepted {
     cells: Vec<(u32, Datum)>,
 }
 
-/// What a correct store would hold, and what it may have forgotten after a crash.
+/// Contents of a correct store, and the rows that it may lose in a crash.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
-    /// What must be there after a crash.
+    /// Samples that must exist after a crash.
     durable: Samples,
-    /// The [`sum_of`] `durable`.
+    /// [`sum_of`] of `durable`.
     durable_sum: u64,
-    /// What is there now: `durable` and then `tail`.
+    /// Current samples: `durable` with the rows of `tail` applied.
     live: Samples,
     /// Rows accepted and not known to be durable, in the order of acceptance.
     tail: Vec<Accepted>,
-    /// How many rows were accepted before the first of `tail`.
+    /// Number of rows accepted before the first of `tail`.
     settled: u64,
-    /// All that was ever accepted, for the tests of damage; `None` where not needed.
+    /// Everything that was ever accepted, for the tests of damage; otherwise `None`.
     ever: Option<Ever>,
-    /// In a store that lets go of data: what it may show and must. Then `live` is what it showed
-    /// last, and the rest is not used.
+    /// Model of a store with retention. If it is set, `live` is the last answer of the store, and
+    /// the other fields are unused.
     pub(crate) history: Option<History>,
-    /// The same of a store that makes what is old coarser.
+    /// Model of a store with roll-ups. If it is set, the other fields are unused.
     pub(crate) ladder: Option<Ladder>,
 }
 
-/// All that was ever accepted.
+/// Everything that was ever accepted.
 #[derive(Clone, Debug, Default)]
 struct Ever {
     /// Digests of all samples.
@@ -49,7 +49,7 @@ struct Ever {
 }
 
 impl Oracle {
-    /// An empty store; `remembering` every value it ever had, if asked to.
+    /// Returns an empty store. With `remembering` it keeps everything that it accepts.
     pub fn new(remembering: bool) -> Oracle {
         Oracle {
             ever: remembering.then(Ever::default),
@@ -57,7 +57,7 @@ impl Oracle {
         }
     }
 
-    /// A store that lets go of data.
+    /// Returns an oracle for a store with retention.
     pub(crate) fn forgetful(history: History) -> Oracle {
         Oracle {
             history: Some(history),
@@ -65,7 +65,7 @@ impl Oracle {
         }
     }
 
-    /// A store that makes what is old coarser.
+    /// Returns an oracle for a store with roll-ups.
     pub(crate) fn coarsening(ladder: Ladder) -> Oracle {
         Oracle {
             ladder: Some(ladder),
@@ -77,19 +77,19 @@ impl Oracle {
         &self.live
     }
 
-    /// What a store that lets go of data shows now.
+    /// Sets the samples that a store with retention returned last.
     pub(crate) fn set_live(&mut self, found: Samples) {
         self.live = found;
     }
 
-    /// How many rows were accepted.
+    /// Number of accepted rows.
     pub fn accepted(&self) -> u64 {
         let counted = self.settled + self.tail.len() as u64;
         let counted = self.ladder.as_ref().map_or(counted, Ladder::accepted);
         self.history.as_ref().map_or(counted, History::accepted)
     }
 
-    /// Whether a row may be refused because it is too old as it comes.
+    /// Returns true if a row may be rejected as too old.
     pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
         let history = self.history.as_ref();
         let ladder = self.ladder.as_ref();
@@ -121,7 +121,7 @@ impl Oracle {
         self.tail.push(row);
     }
 
-    /// Says that the first `accepted` rows survive a crash.
+    /// Records that the first `accepted` rows survive a crash.
     pub(crate) fn set_durable(&mut self, accepted: u64) {
         if let Some(ladder) = &mut self.ladder {
             return ladder.set_durable(accepted);
@@ -136,16 +136,16 @@ impl Oracle {
         self.settled += rows as u64;
     }
 
-    /// Says that everything accepted survives a crash.
+    /// Records that all accepted rows survive a crash.
     pub(crate) fn set_all_durable(&mut self) {
         self.set_durable(self.accepted());
     }
 
-    /// Takes what a journaling store holds after a crash for what is true from now on: all that
-    /// was durable, and the rows accepted next, up to one of them.
+    /// Adopts what a store with a journal returns after a crash: the durable rows and a prefix of
+    /// the rows accepted after them.
     ///
     /// # Errors
-    /// What is missing or invented.
+    /// A description of a sample that is missing or was never accepted.
     pub(crate) fn adopt_prefix(
         &mut self,
         found: Samples,
@@ -166,10 +166,12 @@ impl Oracle {
         Ok(())
     }
 
-    /// How many rows of the tail it takes to get what a journaling store holds after a crash.
+    /// Returns the number of rows of the tail that give what a store with a journal returns after a
+    /// crash.
     ///
     /// # Errors
-    /// What is missing or invented, if no number does.
+    /// A description of samples that are missing or were never accepted, if no number of rows
+    /// matches.
     pub(crate) fn find_prefix(&self, found: &Samples) -> Result<usize, String> {
         let target = sum_of(found);
         let mut sum = self.durable_sum;
@@ -195,11 +197,11 @@ impl Oracle {
         kept.ok_or_else(|| self.diagnose(found))
     }
 
-    /// Takes what a store without a journal holds after a crash for what is true from now on:
-    /// all that was durable, unless overwritten, and any samples accepted since.
+    /// Adopts what a store without a journal returns after a crash: the durable samples, unless
+    /// overwritten, and any of the samples accepted since.
     ///
     /// # Errors
-    /// What is missing or invented.
+    /// A description of a sample that is missing or was never accepted.
     pub(crate) fn adopt_subset(
         &mut self,
         found: Samples,
@@ -258,12 +260,11 @@ impl Oracle {
         Ok(())
     }
 
-    /// Takes what a damaged store still holds for what is true from now on: any samples that
-    /// were accepted once. Gives the number of samples that are missing or older than they
-    /// should be.
+    /// Adopts what a damaged store returns: any samples that were accepted at some time. Returns
+    /// the number of samples that are missing or have an older value.
     ///
     /// # Errors
-    /// What is invented.
+    /// A description of a sample that was never accepted.
     pub(crate) fn adopt_remains(&mut self, found: Samples) -> Result<usize, String> {
         let ever = self.ever();
         for (series, time, datum) in each(&found) {
@@ -290,8 +291,8 @@ impl Oracle {
         Ok(wrong)
     }
 
-    /// Whether some samples are what there was at some moment: the last rows are missing, and
-    /// nothing else.
+    /// Returns true if `found` was the state of the store at some moment, so that only the last
+    /// rows are missing.
     pub(crate) fn was(&self, found: &Samples) -> bool {
         let target = sum_of(found);
         let (mut sum, mut state) = (0u64, Samples::new());
@@ -306,7 +307,7 @@ impl Oracle {
         self.ever.as_ref().expect("remembering was asked for")
     }
 
-    /// Why no prefix of the accepted rows gives what was found.
+    /// Describes why no prefix of the accepted rows gives the found samples.
     fn diagnose(&self, found: &Samples) -> String {
         let has = |series: &Series, time: &i64, datum: &Datum| {
             found.get(series).and_then(|samples| samples.get(time)) == Some(datum)
@@ -371,7 +372,7 @@ impl Oracle {
 }
 
 impl Accepted {
-    /// Applies the row; gives what it adds to [`sum_of`] the samples.
+    /// Applies the row. Returns the change of [`sum_of`] the samples.
     fn apply(&self, samples: &mut Samples) -> u64 {
         let mut change = 0u64;
         for (field, datum) in &self.cells {
@@ -389,7 +390,7 @@ impl Accepted {
     }
 }
 
-/// Every sample.
+/// Iterates over all samples.
 pub(crate) fn each(samples: &Samples) -> impl Iterator<Item = (Series, i64, &Datum)> {
     samples.iter().flat_map(|(&series, samples)| {
         samples
@@ -398,14 +399,15 @@ pub(crate) fn each(samples: &Samples) -> impl Iterator<Item = (Series, i64, &Dat
     })
 }
 
-/// A sum over digests, which does not depend on the order in which samples came.
+/// Returns the sum of the digests of all samples. It does not depend on the order in which they
+/// were added.
 fn sum_of(samples: &Samples) -> u64 {
     each(samples).fold(0, |sum, (series, time, datum)| {
         sum.wrapping_add(digest(&(series, time, datum)))
     })
 }
 
-/// The first sample in which the two differ, in words.
+/// Describes the first sample in which both differ; `None` if they are equal.
 pub(crate) fn first_difference(expected: &Samples, found: &Samples) -> Option<String> {
     if expected == found {
         return None;

@@ -1,7 +1,7 @@
 //! What a run is about: the settings and the sort of trouble, drawn from the seed.
 
 use seiner_engine::{
-    Class, Classes, Durability, Keep, MergePolicy, Options, WhenFull, parse_levels,
+    Class, Classes, Durability, Given, Keep, MergePolicy, Options, WhenFull, parse_levels,
 };
 use seiner_platform::sim::SimRng;
 use std::time::Duration;
@@ -64,6 +64,9 @@ impl Plan {
             segment_bytes: *rng.pick(&[64 << 10, 64 << 10, 256 << 10]),
             journal_bytes: *rng.pick(&[64 << 10, 64 << 10, 1 << 20]),
             idle_seal: Duration::from_secs(*rng.pick(&[1, 60, 600])),
+            // The simulation is the operator: whatever rules it brings are meant.
+            given: Given::All,
+            apply_retention: true,
             ..Options::default()
         };
         Plan {

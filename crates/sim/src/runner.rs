@@ -1,4 +1,4 @@
-//! Many runs, one after another and side by side.
+//! Runs of many seeds, on several threads.
 
 use crate::world::{Report, Violation, World, Wrap};
 use std::ops::Range;
@@ -6,37 +6,38 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Runs to be made.
+/// Set of runs.
 pub struct Campaign {
-    /// Their seeds.
+    /// Seeds to run.
     pub seeds: Range<u64>,
-    /// What stands between the engine and the simulated disk.
+    /// Wrapper of the simulated disk.
     pub wrap: Wrap,
-    /// Whether every step is told on stderr.
+    /// True to print every step to stderr.
     pub tell: bool,
-    /// How many threads share the work.
+    /// Number of threads.
     pub threads: usize,
-    /// How many violations end the campaign; runs on other threads are finished.
+    /// Number of violations that end the campaign. Runs on other threads are finished.
     pub violations: usize,
 }
 
-/// What came of a [`Campaign`].
+/// Result of a [`Campaign`].
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// How many seeds were run.
+    /// Number of seeds that were run.
     pub runs: u64,
-    /// What they did, added up.
+    /// Sums over all runs without a violation.
     pub total: Report,
-    /// What was wrong; the run with the smallest seed first.
+    /// Violations, sorted by seed.
     pub violations: Vec<Violation>,
 }
 
 impl Campaign {
-    /// The seeds that the environment asks for: `SEINER_SIM_SEED` is one, told step by step,
-    /// `SEINER_SIM_RUNS` is how many from 0; otherwise `runs`.
+    /// Returns a campaign for the seeds named by the environment: the single seed
+    /// `SEINER_SIM_SEED`, with each step on stderr; otherwise the first `SEINER_SIM_RUNS` seeds;
+    /// otherwise the first `runs` seeds.
     ///
     /// # Panics
-    /// If a variable holds no number.
+    /// If a variable is not a whole number.
     pub fn from_env(runs: u64) -> Campaign {
         let number = |name: &str| {
             let text = std::env::var(name).ok()?;
@@ -58,7 +59,8 @@ impl Campaign {
         }
     }
 
-    /// Makes the runs; `progress` hears of each that ended well, and how many there were.
+    /// Runs all seeds. Calls `progress` after each run without a violation, with the number of runs
+    /// and the sums so far.
     pub fn run(&self, progress: impl Fn(u64, &Report) + Sync) -> Outcome {
         let next = AtomicU64::new(self.seeds.start);
         let stop = AtomicBool::new(false);
@@ -101,7 +103,7 @@ impl Campaign {
 }
 
 impl Outcome {
-    /// What was done, in one line.
+    /// Returns a summary in one line.
     pub fn summary(&self, seeds: &Range<u64>) -> String {
         format!(
             "{} seeds of {}..{}: {}",
@@ -110,9 +112,7 @@ impl Outcome {
     }
 }
 
-/// The runs of a seed: one of a store that keeps everything, one of a store that lets go of data, and one of a
-/// store that makes what is old coarser.
-/// A panic of the engine is a violation like any other.
+/// Runs one seed with the three kinds of store. A panic counts as a violation.
 fn run_one(seed: u64, wrap: Wrap, tell: bool) -> Result<Report, Violation> {
     let run = || {
         let mut report = World::new(seed, wrap, tell).run()?;

@@ -1,8 +1,8 @@
-//! Sees in the midst of which works of the engine its operations on the disk fall, and can end it all
-//! there.
+//! Crash injection by the work of the engine: counts which disk operations belong to which work,
+//! and crashes at a chosen one.
 //!
-//! The engine says by spans what it is about. A work may be part of another: the catalog that a seal
-//! writes is an operation of the seal, and so is what it merges in between.
+//! The engine announces its works by tracing spans. Works may be nested: the catalog that a seal
+//! writes is an operation of the seal, and so are the operations of a merge inside a seal.
 
 use seiner_platform::sim::SimDisk;
 use seiner_platform::{Disk, File};
@@ -13,36 +13,36 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// How many operations of the disk there are.
+/// Number of kinds of disk operations.
 const OPERATIONS: usize = 12;
 
-/// What an engine is about, by the names of its spans.
+/// Work of the engine, by the name of its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// A start.
     Start,
-    /// The part of a start that makes other rules count.
+    /// The part of a start that applies changed rules.
     Rules,
-    /// A record of the journal.
+    /// A commit: one record written to the journal.
     Commit,
-    /// A segment is sealed.
+    /// Sealing of a segment.
     Seal,
-    /// Chapters end.
+    /// Checkpoints of open segments.
     Chapter,
-    /// A victim's live blocks are written again.
+    /// Rewriting of a victim's live blocks.
     Merge,
-    /// A segment goes.
+    /// Drop of a segment.
     Drop,
-    /// A class lets go of its oldest blocks.
+    /// Expiry of the oldest blocks of a class, by its quota or for space.
     LetGo,
-    /// A coarser level is made of what is too old.
+    /// A round of the roll-up.
     Downsample,
-    /// Samples are deleted.
+    /// Deletion of samples.
     Delete,
 }
 
 impl Work {
-    /// All of them.
+    /// All works.
     pub const ALL: [Work; 10] = [
         Work::Start,
         Work::Rules,
@@ -56,7 +56,7 @@ impl Work {
         Work::Delete,
     ];
 
-    /// The name of the engine's span.
+    /// Returns the name of the engine's span.
     pub fn name(self) -> &'static str {
         match self {
             Work::Start => "start",
@@ -72,7 +72,7 @@ impl Work {
         }
     }
 
-    /// Whether the engine on this thread is in the midst of it.
+    /// Returns true while the engine on this thread does this work.
     pub fn is_going_on(self) -> bool {
         AT_WORK.with_borrow(|at| at.now.contains(&self))
     }
@@ -82,7 +82,7 @@ impl Work {
     }
 }
 
-/// An operation on the disk.
+/// Kind of disk operation.
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     List,
@@ -116,33 +116,33 @@ impl Operation {
     ];
 }
 
-/// How often a work was begun; its operations on the disk, and those during which all ended.
+/// Counts of a work: its starts, its disk operations, and the crashes during them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Times that it was begun.
+    /// Number of starts.
     pub begun: u64,
     operations: [u64; OPERATIONS],
     ends: [u64; OPERATIONS],
 }
 
 impl Count {
-    /// How often the power failed, or the program was killed, in the midst of it.
+    /// Number of crashes during the work, by a power cut or a kill.
     pub fn ends(&self) -> u64 {
         self.ends.iter().sum()
     }
 }
 
-/// What was seen.
+/// Counts of all works.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Works([Count; Work::ALL.len()]);
 
 impl Works {
-    /// What was seen of one.
+    /// Returns the counts of a work.
     pub fn of(&self, work: Work) -> &Count {
         &self.0[work as usize]
     }
 
-    /// Adds another's counts.
+    /// Adds other counts.
     pub fn add(&mut self, other: &Works) {
         for (count, other) in self.0.iter_mut().zip(&other.0) {
             count.begun += other.begun;
@@ -154,7 +154,7 @@ impl Works {
 }
 
 impl fmt::Display for Works {
-    /// A line for each work.
+    /// Writes one line per work.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for work in Work::ALL {
             let count = self.of(work);
@@ -176,7 +176,7 @@ impl fmt::Display for Works {
 }
 
 thread_local! {
-    /// The works that the engine on this thread is in the midst of, and all that were begun.
+    /// Works that the engine on this thread is doing, and the number of starts of each.
     static AT_WORK: RefCell<AtWork> = RefCell::default();
 }
 
@@ -186,7 +186,7 @@ struct AtWork {
     begun: [u64; Work::ALL.len()],
 }
 
-/// Hears of the engine's spans.
+/// Subscriber of the engine's spans.
 struct Listener;
 
 impl Listener {
@@ -228,12 +228,12 @@ impl Subscriber for Listener {
     }
 }
 
-/// Where all is to end.
+/// Disk operation at which the run crashes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
-    /// In the midst of this work.
+    /// The crash happens in this work.
     pub(crate) work: Work,
-    /// During this operation of all such works from now on, 1 being the next.
+    /// Number of disk operations in such works until the crash, from now on; 1 is the next.
     pub(crate) operation: u64,
 }
 
@@ -243,12 +243,12 @@ struct Seen {
     target: Option<Target>,
 }
 
-/// See the module. Clones see the same.
+/// Counter of disk operations by work, and crash injector. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Witness(Arc<Mutex<Seen>>);
 
 impl Witness {
-    /// Has seen nothing yet.
+    /// Returns a witness without counts, and clears the state of this thread.
     pub(crate) fn new() -> Witness {
         static LISTENING: Once = Once::new();
         LISTENING.call_once(|| {
@@ -258,18 +258,18 @@ impl Witness {
         Witness(Arc::default())
     }
 
-    /// Stands between the engine and `disk`, which is `sim` or stands before it.
+    /// Wraps `disk`, which is `sim` or a wrapper of it.
     pub(crate) fn watch(&self, disk: Arc<dyn Disk>, sim: &SimDisk) -> Arc<dyn Disk> {
         let (sim, witness) = (sim.clone(), self.clone());
         Arc::new(Watched { disk, sim, witness })
     }
 
-    /// Ends all at some operation, or calls that off.
+    /// Sets the operation at which the run crashes; `None` cancels it.
     pub(crate) fn aim(&self, target: Option<Target>) {
         self.seen().target = target;
     }
 
-    /// What was seen so far, on this thread.
+    /// Returns the counts so far, with the starts on this thread.
     pub(crate) fn works(&self) -> Works {
         let mut works = self.seen().works;
         let begun = AT_WORK.with_borrow(|at| at.begun);
@@ -283,7 +283,7 @@ impl Witness {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does an operation, which may be the last.
+    /// Carries out a disk operation, which may be the one that crashes.
     fn see<T>(&self, sim: &SimDisk, operation: Operation, act: impl FnOnce() -> T) -> T {
         let now = AT_WORK.with_borrow(|at| at.now.clone());
         let was_off = sim.is_off();

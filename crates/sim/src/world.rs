@@ -1,4 +1,4 @@
-//! One run: an engine, its disk and clock, the oracle, and what happens to them.
+//! One run: an engine with its disk and clock, the oracle, and the steps applied to them.
 
 mod append;
 mod coarsen;
@@ -20,19 +20,19 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Puts something between the engine and the simulated disk.
+/// Function that wraps the simulated disk for the engine.
 pub type Wrap = fn(SimDisk) -> Arc<dyn Disk>;
 
-/// Something that a correct engine would not have done.
+/// Behaviour that a correct engine would not show.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The seed of the run.
+    /// Seed of the run.
     pub seed: u64,
-    /// The step in which it was noticed, if the run came to tell.
+    /// Step in which the violation was noticed; `None` after a panic.
     pub step: Option<u64>,
-    /// What was wrong.
+    /// Description of the violation.
     pub what: String,
-    /// What happened last, oldest first.
+    /// Last events before the violation, oldest first.
     pub events: Vec<String>,
 }
 
@@ -54,41 +54,41 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What runs did.
+/// Counts of one or more runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Steps taken.
+    /// Number of steps.
     pub steps: u64,
-    /// Rows accepted.
+    /// Number of accepted rows.
     pub rows: u64,
-    /// Answers compared with the oracle's.
+    /// Number of answers compared with the oracle.
     pub checks: u64,
-    /// Times that the power failed, imagined failures included.
+    /// Number of power cuts, with those simulated on a copy.
     pub crashes: u64,
-    /// Times that the program was killed.
+    /// Number of kills of the program.
     pub kills: u64,
-    /// Errors that the engine reported of the faults it was given.
+    /// Number of errors that the engine reported for injected faults.
     pub errors: u64,
-    /// Times that bits turned over and something was found missing, and was reported so.
+    /// Number of bit-flip tests in which samples were missing.
     pub damages: u64,
-    /// Times that a store refused rows, for its budget was used up.
+    /// Number of times that a store refused rows because its budget or the disk was used up.
     pub refusals: u64,
-    /// Rows that were refused because they were too old as they came.
+    /// Number of rows rejected as too old.
     pub too_old: u64,
-    /// Blocks sealed.
+    /// Number of sealed blocks.
     pub blocks: u64,
-    /// Times that a start brought other rules.
+    /// Number of starts with changed rules.
     pub rule_changes: u64,
-    /// What the engine was about, and what of it ended halfway.
+    /// Counts of the engine's works and of crashes during them.
     pub works: Works,
-    /// Operations on the disk.
+    /// Number of disk operations.
     pub operations: u64,
-    /// A digest of everything that happened: the same for the same seed.
+    /// Digest of everything that happened: the same for the same seed.
     pub trace: u64,
 }
 
 impl Report {
-    /// Adds another's counts.
+    /// Adds the counts of another report.
     pub fn add(&mut self, other: &Report) {
         self.steps += other.steps;
         self.rows += other.rows;
@@ -147,16 +147,16 @@ pub struct World {
     wrap: Wrap,
     witness: Witness,
     clock: SimClock,
-    /// `None` only until the first start.
+    /// `None` only before the first start.
     engine: Option<Arc<Engine>>,
-    /// The numbers that sources have in the engine now running.
+    /// Numbers of the sources in the running engine.
     ids: HashMap<u32, SourceId>,
-    /// Positions in the journal, with the rows accepted up to there.
+    /// Positions in the journal, with the number of rows accepted up to each.
     positions: Vec<(u64, u64)>,
-    /// How the program ends when the disk is next found dead.
+    /// End of the program that applies when the disk next turns out to be dead.
     end: How,
-    /// Whether a sync may have failed since the last power cut: what is seen may then not be
-    /// what is durable, and no program can tell.
+    /// True if a sync may have failed since the last power cut. Data that a restarted program reads
+    /// may then not be durable, and the program cannot detect this.
     sync_doubtful: bool,
     report: Report,
     step: u64,
@@ -166,11 +166,12 @@ pub struct World {
 
 type Done = Result<(), Violation>;
 
-/// Wall time when runs begin, ns.
+/// Wall time at the start of a run, ns.
 const BEGIN: i64 = 1_700_000_000_000_000_000;
 
 impl World {
-    /// A run from a seed; `tell` writes every step to stderr.
+    /// Returns the run of a seed with a store that keeps everything. `tell` prints every step to
+    /// stderr.
     pub fn new(seed: u64, wrap: Wrap, tell: bool) -> World {
         let mut rng = SimRng::new(seed);
         let plan = Plan::draw(&mut rng);
@@ -179,8 +180,8 @@ impl World {
         World::with(seed, rng, plan, cast, oracle, wrap, tell)
     }
 
-    /// A run from a seed of a store that lets go of data: its disk budget is small, it has
-    /// retention classes, which change, and data is deleted.
+    /// Returns the run of a seed with a store with retention: the disk budget is small, retention
+    /// classes change, and data is deleted.
     pub fn forgetful(seed: u64, wrap: Wrap, tell: bool) -> World {
         let mut rng = SimRng::new(!seed);
         let plan = Plan::draw_forgetful(&mut rng);
@@ -189,7 +190,7 @@ impl World {
         World::with(seed, rng, plan, cast, oracle, wrap, tell)
     }
 
-    /// A run from a seed of a store that makes what is old coarser, under rules that change.
+    /// Returns the run of a seed with a store with roll-ups, under rules that change.
     pub fn coarsening(seed: u64, wrap: Wrap, tell: bool) -> World {
         let mut rng = SimRng::new(seed.rotate_left(32) ^ 0xc0a2);
         let plan = Plan::draw_coarsening(&mut rng);
@@ -231,7 +232,7 @@ impl World {
         }
     }
 
-    /// The disk as it is.
+    /// Returns the disk without a wrapper.
     pub fn plain(disk: SimDisk) -> Arc<dyn Disk> {
         Arc::new(disk)
     }
@@ -239,7 +240,7 @@ impl World {
     /// Runs to the end.
     ///
     /// # Errors
-    /// The first thing that was wrong.
+    /// The first violation.
     pub fn run(mut self) -> Result<Report, Violation> {
         self.event(format!("{:?}", self.plan));
         self.start(How::Closed)?;
@@ -286,7 +287,7 @@ impl World {
         }
     }
 
-    /// Something that the plan has in store.
+    /// Carries out a disturbance that the plan provides for.
     fn trouble(&mut self) -> Done {
         match (self.plan.trouble, self.rng.below(8)) {
             (Trouble::None, _) => self.check_everything(),
@@ -435,7 +436,7 @@ impl World {
         self.compare(&query)
     }
 
-    /// Holds what the store answers against what the oracle knows.
+    /// Compares an answer of the store with the oracle's.
     fn compare(&mut self, query: &Query) -> Done {
         let result = answers::check_select(
             &self.engine(),
@@ -488,7 +489,8 @@ impl World {
         self.engine.clone().expect("a run begins with a start")
     }
 
-    /// The result of something that the engine was told to do; its errors are looked into.
+    /// Returns the value of an engine call; `None` after an error that was handled, such as an
+    /// injected fault.
     fn done<T>(&mut self, what: &str, result: Result<T, Error>) -> Result<Option<T>, Violation> {
         match result {
             Ok(value) => Ok(Some(value)),

@@ -1,4 +1,4 @@
-//! The simulation must be able to fail: a disk that lies is found out.
+//! Proof that the simulation can fail: it must find the fault of each faulty disk.
 
 use seiner_platform::Disk;
 use seiner_platform::sim::SimDisk;
@@ -23,7 +23,7 @@ fn found_out(wrap: Wrap) {
         violation.to_string().contains("SEINER_SIM_SEED="),
         "{violation}"
     );
-    // It is the lie that was found, and nothing else.
+    // Without the fault the run passes, so the violation is due to the fault.
     if let Err(other) = World::new(violation.seed, World::plain, false).run() {
         panic!("without the lie: {other}");
     }
@@ -56,7 +56,7 @@ fn writes_without_their_last_page_are_found_out() {
     found_out(drops_pages);
 }
 
-/// The run of a world that finds a lie out; it passes without the lie.
+/// Finds a seed whose run shows the fault, and checks that the run passes without it.
 fn found_out_in(world: fn(u64, Wrap, bool) -> World, lie: &str, wrap: Wrap) {
     const WITHIN: u64 = 500;
     let found = (0..WITHIN).find_map(|seed| world(seed, wrap, false).run().err());
@@ -84,8 +84,9 @@ fn files_that_are_not_removed_are_found_out() {
     found_out_by_forgetting("a removal that does nothing", removes_nothing);
 }
 
-/// But for a merge's: without the victim's name its blocks are only counted twice. And but for a
-/// drop's: what the catalog is told then is lost only with a power cut that the removal outlasts.
+/// Two works are exempt. Merge: if the victim's new name is lost, its blocks are only counted
+/// twice. Drop: the missing sync shows only after a power cut that loses the record in the catalog
+/// and keeps the removal.
 #[test]
 fn syncs_that_a_work_leaves_out_are_found_out() {
     let lies: [Wrap; Work::ALL.len()] = [

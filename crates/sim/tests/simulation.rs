@@ -1,4 +1,4 @@
-//! A few hundred runs; more with `SEINER_SIM_RUNS`, one of them with `SEINER_SIM_SEED`.
+//! Runs a few hundred seeds, or those named by `SEINER_SIM_RUNS` or `SEINER_SIM_SEED`.
 
 use seiner_sim::{Campaign, Work, World};
 

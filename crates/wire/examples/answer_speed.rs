@@ -1,7 +1,7 @@
 //! How long an answer of 40,000 samples takes to be written, in every format.
 
 use seiner_model::{Column, SourceKey};
-use seiner_wire::answer::{Answer, Format, Head, Series, Shape, TimeUnit};
+use seiner_wire::answer::{Answer, Cells, Format, Head, Series, Shape, TimeUnit};
 use std::error::Error;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -65,7 +65,7 @@ fn measure(
                 key,
                 field: "usage",
                 times,
-                columns: &[column],
+                columns: &[Cells::Values(column)],
             })?;
         }
         answer.end(false, &[])?;

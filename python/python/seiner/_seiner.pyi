@@ -45,6 +45,8 @@ class Store:
         extra_writes: float,
         lanes: int,
         classes: Sequence[_Class],
+        given: Sequence[str],
+        apply_retention: bool,
     ) -> Store: ...
     @property
     def closed(self) -> bool: ...

@@ -36,21 +36,26 @@ def open(
     memory: Size = "256 MiB",
     durability: Durability = "interval",
     interval_ms: int = 100,
-    block_bytes: Size = 4096,
+    block_bytes: Size | None = None,
     segment_bytes: Size | None = None,
     journal_bytes: Size | None = None,
     idle_seal: float = 600.0,
-    disk: Size | None = None,
-    leave_free: Size = 0,
-    merge_from: float = 0.95,
-    policy: Policy = "patient",
-    extra_writes: float = 0.2,
-    lanes: int = 32,
-    classes: Sequence[Class] = (),
+    disk: Size | Literal["all"] | None = None,
+    leave_free: Size | None = None,
+    merge_from: float | None = None,
+    policy: Policy | None = None,
+    extra_writes: float | None = None,
+    lanes: int | None = None,
+    classes: Sequence[Class] | None = None,
+    apply_retention: bool = False,
 ) -> Store:
     """Opens the store in a directory, which is created where it is missing.
 
     One store at a time can have a directory; a server is one, too.
+
+    All settings but `memory`, `durability`, `interval_ms` and `idle_seal` are rules, which are stored with the
+    data: a rule that is ``None`` is as it is stored, and has its default in a new store. A rule that is given
+    takes the place of the stored one, unless data would go sooner for it: then nothing is opened.
 
     Args:
         path: The directory.
@@ -61,13 +66,13 @@ def open(
             is not in a sealed segment.
         interval_ms: How often the journal is synced, in ms.
         block_bytes: What a source's buffer holds before it is compressed: more compresses better,
-            less needs less memory a source.
+            less needs less memory a source. By default 4 KiB.
         segment_bytes: The size of a segment file; by default 64 MiB, or a 512th of `disk` if that
             is less.
         journal_bytes: The journal kept at most; it bounds how long a start after a crash takes.
             By default 128 MiB, or a 32nd of `disk` if that is less.
         idle_seal: A source that was silent for so many seconds is written out.
-        disk: What the directory may take, everything in it included; by default as much as there
+        disk: What the directory may take, everything in it included; ``"all"``, the default, is as much as there
             is. Near it the store merges, slows appends, and then sheds or refuses as `classes` say.
         leave_free: What is left free on the file system, whoever else fills it.
         merge_from: The share of `disk` at which merging begins.
@@ -75,15 +80,29 @@ def open(
         extra_writes: Bytes that may be written for each byte stored, over what merging for room
             writes anyway, to gather small blocks: later reads are faster, and the device wears.
         lanes: Logs written side by side, each with data that go at about the same time.
-        classes: Which sources are kept how long; the first that means a source has it. They may be
-            others each time the directory is opened.
+        classes: Which sources are kept how long; the first that means a source has it. ``[]`` keeps everything.
+        apply_retention: Whether rules may take the place of the stored ones that let data go sooner.
 
     Raises:
         InUse: The directory is open elsewhere.
-        Invalid: A setting makes no sense.
+        Invalid: A setting makes no sense, or would let data go sooner than the stored rules; the text lists
+            what would go.
         Damaged, DiskError: The directory cannot be read.
     """
-    budget = None if disk is None else byte_count("disk", disk)
+    budget = None if disk is None or disk == "all" else byte_count("disk", disk)
+    rules = {
+        "disk": disk,
+        "leave_free": leave_free,
+        "merge_from": merge_from,
+        "policy": policy,
+        "extra_writes": extra_writes,
+        "lanes": lanes,
+        "block_bytes": block_bytes,
+        # These follow from the budget, and come with it.
+        "segment_bytes": disk if segment_bytes is None else segment_bytes,
+        "journal_bytes": disk if journal_bytes is None else journal_bytes,
+        "class": classes,
+    }
     if segment_bytes is None:
         segment_bytes = share_of_disk(budget, 512, 256 << 10, 64 << 20)
     if journal_bytes is None:
@@ -94,17 +113,19 @@ def open(
             durability=durability,
             interval_ms=interval_ms,
             memory=byte_count("memory", memory),
-            block_bytes=byte_count("block_bytes", block_bytes),
+            block_bytes=byte_count("block_bytes", 4096 if block_bytes is None else block_bytes),
             segment_bytes=byte_count("segment_bytes", segment_bytes),
             journal_bytes=byte_count("journal_bytes", journal_bytes),
             idle_seal_s=idle_seal,
             disk=budget,
-            leave_free=byte_count("leave_free", leave_free),
-            merge_from=merge_from,
-            policy=policy,
-            extra_writes=extra_writes,
-            lanes=lanes,
-            classes=[one._native() for one in classes],
+            leave_free=byte_count("leave_free", 0 if leave_free is None else leave_free),
+            merge_from=0.95 if merge_from is None else merge_from,
+            policy="patient" if policy is None else policy,
+            extra_writes=0.2 if extra_writes is None else extra_writes,
+            lanes=32 if lanes is None else lanes,
+            classes=[one._native() for one in classes or ()],
+            given=[name for name, value in rules.items() if value is not None],
+            apply_retention=apply_retention,
         ),
         os.fspath(path),
     )
@@ -267,7 +288,9 @@ class Store:
                 of each that holds samples.
             aggregates: Of count, sum, mean, min, max, first, last, first_time, last_time; mean by
                 default where there is a step. Without a step, they are those of the whole interval.
-                All are float64 but the count (uint64) and the times; of texts, only those are told.
+                All are float64 but the count (uint64), the times, and min, max, first, last and sum of
+                integers, which are exact: int64 or uint64, float64 for a series of which a sum is
+                beyond that. Of texts there are only the count and the times.
             tag_columns: In the long form, a column for each of these tags, instead of all tags as
                 one text; True is every tag of the selected sources.
         """

@@ -203,7 +203,7 @@ export class Explorer {
     for (const name of groups.keys()) this.panes.set(name, old.get(name) ?? this.pane(name));
     for (const [name, pane] of old) if (!this.panes.has(name)) pane.destroy();
     const ribbons = result.states.length > 0 && statesView(question.window, result.states, result.statesSince);
-    const nothing = result.traces.length + result.states.length === 0 && h('p', { class: 'quiet' }, 'No samples in this interval.');
+    const nothing = result.traces.length + result.states.length === 0 && this.nothing(result);
     const wanted = [...this.panes.values()].map((pane) => pane.root);
     const current = [...this.stage.children].filter((child) => !child.classList.contains('states'));
     const kept = current.length === wanted.length && wanted.every((root, i) => root === current[i]) && ribbons === false && nothing === false;
@@ -213,6 +213,16 @@ export class Explorer {
       this.panes.get(name)!.show(title, question.window, result.times, traces, traces.map((trace) => result.traces.indexOf(trace)));
     }
     this.drawFooter(question, result, took);
+  }
+
+  private nothing(result: Result): HTMLElement {
+    const { elsewhere } = result;
+    const text = 'No samples in this interval.';
+    if (elsewhere === null) return h('p', { class: 'quiet' }, text);
+    const show = h('button', { type: 'button' }, 'Show them');
+    show.addEventListener('click', () => this.go(elsewhere, 'push'));
+    const date = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+    return h('p', { class: 'quiet' }, `${text} There are some from ${date(elsewhere.from)} to ${date(elsewhere.to)}. `, show);
   }
 
   private pane(name: string): Pane {

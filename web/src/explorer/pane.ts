@@ -5,6 +5,7 @@ import { Chart, type Options } from '../chart';
 import { h, put, say } from '../dom';
 import * as format from '../format';
 import type { Window } from '../interval';
+import type { Value } from '../samples';
 import { SERIES_COLOURS } from '../theme';
 import type { Trace } from './query';
 
@@ -119,16 +120,17 @@ export class Pane {
     const time = place === undefined || place === null ? undefined : this.times[place];
     say(this.clock, time === undefined ? 'latest' : format.moment(time, this.chart.window.to - this.chart.window.from < 60e3));
     this.traces.forEach((trace, i) => {
-      const at = time === undefined ? newest(trace) : places![i];
       const row = this.rows[i];
       if (row === undefined) return;
-      const value = at === null || at === undefined ? null : (trace.odd.get(at) ?? trace.values[at]);
-      say(row.at, trace.key.type === 'bool' && (value === 0 || value === 1) ? String(value === 1) : format.sample(value));
+      say(row.at, time === undefined ? told(trace, trace.summary.last) : told(trace, valueAt(trace, places![i])));
     });
   }
 }
 
-function newest(trace: Trace): number | null {
-  for (let at = trace.values.length - 1; at >= 0; at -= 1) if (typeof trace.values[at] === 'number' || trace.odd.has(at)) return at;
-  return null;
+function valueAt(trace: Trace, at: number | null | undefined): Value {
+  return at === null || at === undefined ? null : (trace.odd.get(at) ?? trace.values[at]);
+}
+
+function told(trace: Trace, value: Value): string {
+  return trace.key.type === 'bool' && (value === 0 || value === 1) ? String(value === 1) : format.sample(value);
 }

@@ -32,7 +32,8 @@ export interface Trace {
   high?: Value[];
   /** What is not drawable, by place: NaN and infinities. */
   odd: Map<number, number>;
-  summary: { min: number; max: number; mean: number; samples: number };
+  /** `last` is the latest sample, which no mean of a bucket is. */
+  summary: { min: number; max: number; mean: number; samples: number; last: number | null };
 }
 
 export interface States {
@@ -55,6 +56,8 @@ export interface Result {
   samples: number;
   points: number;
   truncated: boolean;
+  /** Where there are samples, if the window has none. */
+  elsewhere: Window | null;
 }
 
 const isText = (field: api.Field): boolean => field.type === 'string';
@@ -85,7 +88,7 @@ export function numeric(question: Question): api.Parameters {
   return {
     ...common(question, question.fields.filter((field) => !isText(field))),
     ...resolution,
-    aggregate: 'mean,min,max,count',
+    aggregate: 'mean,min,max,count,last',
   };
 }
 
@@ -123,7 +126,16 @@ export async function ask(question: Question, signal: AbortSignal): Promise<Resu
     samples,
     points: sum((stepped?.series ?? []).map((series) => series.times.length)),
     truncated: (stepped?.truncated ?? false) || (text?.truncated ?? false),
+    elsewhere: samples === 0 ? covering([stepped?.range, text?.range]) : null,
   };
+}
+
+/** The window that covers all of some ranges. */
+function covering(ranges: readonly api.Answer<unknown>['range'][]): Window | null {
+  const known = ranges.filter((range) => range !== undefined);
+  if (known.length === 0) return null;
+  const ms = (ns: string): number => Number(BigInt(ns) / 1_000_000n);
+  return { from: Math.min(...known.map((range) => ms(range.from))), to: Math.max(...known.map((range) => ms(range.to) + 1)) };
 }
 
 /** Makes drawable traces of stepped series. */
@@ -156,6 +168,7 @@ export function traces(series: readonly api.Stepped[], fields: readonly api.Fiel
 
 function summarise(series: api.Stepped): Trace['summary'] {
   let [min, max, total, samples] = [Infinity, -Infinity, 0, 0];
+  const last = api.number(series.last?.[series.times.length - 1]);
   series.times.forEach((_, i) => {
     const mean = api.number(series.mean?.[i]);
     const count = series.count?.[i] ?? 1;
@@ -165,7 +178,7 @@ function summarise(series: api.Stepped): Trace['summary'] {
     min = Math.min(min, api.number(series.min?.[i]) ?? mean);
     max = Math.max(max, api.number(series.max?.[i]) ?? mean);
   });
-  return { min, max, mean: samples > 0 ? total / samples : NaN, samples };
+  return { min, max, mean: samples > 0 ? total / samples : NaN, samples, last };
 }
 
 /** Text samples cannot be averaged: counts are asked for first, and then as many of the newest as can be read. */
@@ -173,7 +186,7 @@ async function askStates(
   question: Question,
   texts: readonly api.Field[],
   signal: AbortSignal,
-): Promise<{ states: States[]; since: number | null; truncated: boolean }> {
+): Promise<{ states: States[]; since: number | null; truncated: boolean; range: api.Answer<unknown>['range'] }> {
   const asked = common(question, texts);
   const counts = await api.stepped({ ...asked, points: 500, aggregate: 'count' }, signal);
   const since = Math.max(...counts.series.map((series) => newestSince(series.times, series.count ?? [], MOST_STATES) ?? -Infinity));
@@ -187,7 +200,7 @@ async function askStates(
     stretches: stretches(series.times, series.values.map(String), end),
     samples: series.times.length,
   }));
-  return { states, since: Number.isFinite(since) ? since : null, truncated: counts.truncated || answer.truncated };
+  return { states, since: Number.isFinite(since) ? since : null, truncated: counts.truncated || answer.truncated, range: counts.range };
 }
 
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);

@@ -33,8 +33,10 @@ const table = (caption: string, heads: string[], body: HTMLElement): HTMLElement
 export class Log {
   readonly root = h('div', { class: 'log' });
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
-  private readonly used = fact('Used', 'Segments, journal, everything in the data directory, and what is reserved');
-  private readonly live = fact('Live', 'Blocks that a query can still reach');
+  private readonly used = fact('Used', 'In files, and allotted');
+  private readonly files = fact('In files', 'Bytes that files take, with the room that journal files and open segments were given ahead');
+  private readonly allotted = fact('Allotted', 'To files to come, mostly to the journal up to its bound');
+  private readonly live = fact('Live', 'Blocks on the disk that a query can still reach, in sealed segments and in those being written');
   private readonly budget = fact('Budget', 'Um is the share of it at which merging begins');
   private readonly hunger = fact('Hunger H', '(U − Um)/(Uw − Um), Uw the share that writers may use: nothing is merged up to 0, writers have no room left at 1');
   private readonly state = fact('Now');
@@ -65,7 +67,7 @@ export class Log {
       h(
         'div',
         { class: 'cards' },
-        card('Disk budget', 'wide', h('dl', { class: 'figures' }, this.used.root, this.live.root, this.budget.root, this.hunger.root), this.gauge),
+        card('Disk budget', 'wide', h('dl', { class: 'figures' }, this.used.root, this.files.root, this.allotted.root, this.live.root, this.budget.root, this.hunger.root), this.gauge),
         card('Planing', '', h('dl', { class: 'figures' }, this.state.root, this.size.root, this.bound.root, this.dead.root), this.sentence),
         card('Bytes written per byte stored', '', h('dl', { class: 'figures' }, this.hour.root, this.day.root, this.start.root), h('p', { class: 'foot' }, 'Blocks sealed and blocks written again by merges; 1 is the least. The journal comes on top.')),
         card('Flash wear, a day', '', h('dl', { class: 'figures' }, this.device.root, this.own.root, this.life.root), this.deviceName),
@@ -119,6 +121,8 @@ export class Log {
     const { room } = report;
     say(this.used.value, format.bytes(room.used));
     say(this.used.note, room.budget === null ? '' : `U ${room.u.toFixed(3)}`);
+    say(this.files.value, format.bytes(room.files));
+    say(this.allotted.value, format.bytes(room.allotted));
     say(this.live.value, format.bytes(room.live));
     say(this.live.note, room.budget === null ? '' : `V ${room.v.toFixed(3)}`);
     say(this.budget.value, room.budget === null ? 'none' : format.bytes(room.budget));

@@ -14,6 +14,12 @@ export function bytesPerSample(status: Status): number | null {
   return bytes === undefined || samples === undefined || samples <= 0 ? null : bytes / samples;
 }
 
+/** How many segments there are; those being written are named apart. */
+export function segmentsNote(sealed: number | undefined, open: number | undefined): string {
+  const written = (open ?? 0) > 0 ? `, ${format.count(open)} open` : '';
+  return `${format.count(sealed)} sealed${written}`;
+}
+
 /** What the operator must know, worst first. */
 export function warnings(status: Status): Warning[] {
   const found: Warning[] = [];

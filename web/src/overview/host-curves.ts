@@ -9,7 +9,7 @@ import { labels } from '../labels';
 import { emptyExplorer, write } from '../location';
 import { align, breakAtSilence, drawable } from '../samples';
 import { format as writeSelector, parse } from '../selector';
-import { choose, growsOnly, PANELS, perSecond, select, thisHost, type Choice, type Panel, type Unit } from './host';
+import { choose, growsOnly, perSecond, present, select, thisHost, type Choice, type Panel, type Unit } from './host';
 
 const WINDOW_MS = 10 * 60e3;
 const REFRESH_MS = 5000;
@@ -70,7 +70,7 @@ export class HostCurves {
     const there = new Set(await api.measurements(signal));
     const host = await thisHost(there, signal);
     const found: Curve[] = [];
-    for (const panel of PANELS.filter((one) => there.has(one.measurement))) {
+    for (const panel of present(there)) {
       const choice = choose(panel, await api.fields(everyOf(panel), signal));
       if (choice === null) continue;
       const values = panel.whole === undefined ? [] : await api.values(everyOf(panel), panel.whole.tag, signal);

@@ -9,6 +9,8 @@ export type Unit = 'percent' | 'bytes' | 'bytes/s' | 'count' | 'celsius';
 export interface Panel {
   title: string;
   measurement: string;
+  /** A measurement that stands in where that one is missing: what an agent writes of its host. */
+  otherwise?: string;
   /** Groups of fields, best first: the first group of which one is there is shown. */
   prefer: { fields: string[]; unit: Unit }[];
   /** A tag, and its values that name the sum of all: best first. */
@@ -19,12 +21,13 @@ export interface Panel {
 const OWN = 'seiner';
 
 /** What the host's own sensors are called; anything else was written by somebody. */
-export const OWN_SENSORS: ReadonlySet<string> = new Set(['cpu', 'mem', 'net', 'disk', 'fs', 'load', 'temp', OWN]);
+export const OWN_SENSORS: ReadonlySet<string> = new Set(['host_cpu', 'host_mem', 'host_net', 'host_disk', 'host_fs', 'host_load', 'host_temp', OWN]);
 
 export const PANELS: readonly Panel[] = [
   {
     title: 'CPU',
-    measurement: 'cpu',
+    measurement: 'host_cpu',
+    otherwise: 'cpu',
     prefer: [
       { fields: ['usage', 'usage_percent', 'busy'], unit: 'percent' },
       { fields: ['user', 'system', 'iowait', 'usage_user', 'usage_system', 'usage_iowait'], unit: 'percent' },
@@ -33,7 +36,8 @@ export const PANELS: readonly Panel[] = [
   },
   {
     title: 'Memory',
-    measurement: 'mem',
+    measurement: 'host_mem',
+    otherwise: 'mem',
     prefer: [
       { fields: ['used', 'used_bytes', 'cached', 'cached_bytes'], unit: 'bytes' },
       { fields: ['used_percent'], unit: 'percent' },
@@ -41,7 +45,8 @@ export const PANELS: readonly Panel[] = [
   },
   {
     title: 'Network',
-    measurement: 'net',
+    measurement: 'host_net',
+    otherwise: 'net',
     prefer: [
       { fields: ['rx_bytes_per_s', 'tx_bytes_per_s', 'received_per_s', 'sent_per_s'], unit: 'bytes/s' },
       { fields: ['rx_bytes', 'tx_bytes', 'received_bytes', 'sent_bytes', 'bytes_recv', 'bytes_sent', 'received', 'sent'], unit: 'bytes/s' },
@@ -50,7 +55,8 @@ export const PANELS: readonly Panel[] = [
   },
   {
     title: 'Disk',
-    measurement: 'disk',
+    measurement: 'host_disk',
+    otherwise: 'disk',
     prefer: [
       { fields: ['read_bytes_per_s', 'write_bytes_per_s', 'written_bytes_per_s'], unit: 'bytes/s' },
       { fields: ['read_bytes', 'write_bytes', 'written_bytes', 'read', 'written'], unit: 'bytes/s' },
@@ -63,9 +69,18 @@ export const PANELS: readonly Panel[] = [
     measurement: OWN,
     prefer: [{ fields: ['journal_written_per_s', 'segment_written_per_s'], unit: 'bytes/s' }],
   },
-  { title: 'Load', measurement: 'load', prefer: [{ fields: ['load1', 'load5', 'load15', 'one', 'five', 'fifteen', '1m', '5m', '15m'], unit: 'count' }] },
-  { title: 'Temperature', measurement: 'temp', prefer: [{ fields: ['celsius', 'temperature', 'temp', 'value', 'input'], unit: 'celsius' }] },
+  { title: 'Load', measurement: 'host_load', otherwise: 'load', prefer: [{ fields: ['load1', 'load5', 'load15', 'one', 'five', 'fifteen', '1m', '5m', '15m'], unit: 'count' }] },
+  { title: 'Temperature', measurement: 'host_temp', otherwise: 'temp', prefer: [{ fields: ['celsius', 'temperature', 'temp', 'value', 'input'], unit: 'celsius' }] },
 ];
+
+/** The same panels with what stands in. */
+const STANDINS: readonly (Panel | null)[] = PANELS.map((panel) => (panel.otherwise === undefined ? null : { ...panel, measurement: panel.otherwise }));
+
+/** The panels of the measurements that are there. */
+export function present(there: ReadonlySet<string>): Panel[] {
+  const found = PANELS.map((panel, i) => (there.has(panel.measurement) ? panel : (STANDINS[i] ?? null)));
+  return found.filter((panel) => panel !== null && there.has(panel.measurement)) as Panel[];
+}
 
 /** The most fields of a panel without a curated choice. */
 const FALLBACK = 3;

@@ -6,7 +6,7 @@ import { h, put, say, type Child } from '../dom';
 import * as format from '../format';
 import { drawable } from '../samples';
 import { firstLine } from '../welcome';
-import { bytesPerSample, durability, Trail, warnings, type Warning } from './figures';
+import { bytesPerSample, durability, segmentsNote, Trail, warnings, type Warning } from './figures';
 import { OWN_SENSORS } from './host';
 import { HostCurves } from './host-curves';
 
@@ -51,7 +51,7 @@ export class Overview {
     memory: figure('Used'),
     budget: figure('Budget'),
     resident: figure('Process', 'Resident memory of the whole process'),
-    segments: figure('Segments'),
+    segments: figure('Segments', 'Open ones are being written'),
     journal: figure('Journal'),
     free: figure('Free'),
     sources: figure('Sources', 'A source is a measurement with its tags'),
@@ -215,8 +215,8 @@ export class Overview {
     say(f.budget.note, percent(format.share(engine.memory_used, engine.memory_budget), 'used'));
     say(f.resident.value, format.bytes(status.process?.rss_bytes));
     this.memoryMeter.set(format.share(engine.memory_used, engine.memory_budget));
-    say(f.segments.value, format.bytes(engine.segment_bytes));
-    say(f.segments.note, `in ${format.count(engine.segments)}`);
+    say(f.segments.value, format.bytes((engine.segment_bytes ?? 0) + (engine.open_segment_bytes ?? 0)));
+    say(f.segments.note, segmentsNote(engine.segments, engine.open_segments));
     say(f.journal.value, format.bytes(engine.journal_bytes));
     say(f.journal.note, `in ${format.count(engine.journal_files)} file${engine.journal_files === 1 ? '' : 's'}`);
     say(f.free.value, format.bytes(disk.free_bytes));

@@ -213,7 +213,7 @@ test('a store with nothing but its own sensors shows it too, until somebody writ
 });
 
 test.describe('explorer', () => {
-  const ONE = '/#/explorer?select=cpu{host="anchor",core="all"}&field=usage&last=24h';
+  const ONE = '/#/explorer?select=host_cpu{host="anchor",core="all"}&field=usage&last=24h';
 
   test('asks for as many points as fit, and draws them with their band', async ({ page }) => {
     const seen = queries(page);
@@ -222,7 +222,7 @@ test.describe('explorer', () => {
     const width = (await plot(page).boundingBox())!.width;
     const asked = Number(seen[0]!.get('points'));
     expect(Math.abs(asked - width)).toBeLessThan(60);
-    expect(seen[0]!.get('aggregate')).toBe('mean,min,max,count');
+    expect(seen[0]!.get('aggregate')).toBe('mean,min,max,count,last');
     expect(await drawn(page, '--series-0')).toBe(true);
   });
 
@@ -242,7 +242,7 @@ test.describe('explorer', () => {
     await page.getByRole('button', { name: 'Done' }).click();
     await expect(page.locator('.chip')).toContainText('core = 0, 1');
     await expect(page.locator('.legend tbody tr')).toHaveCount(4);
-    expect(params(page).get('select')).toBe('cpu{core=~"0|1"}');
+    expect(params(page).get('select')).toBe('host_cpu{core=~"0|1"}');
     await page.getByRole('button', { name: /^Fields/ }).click();
     await page.getByRole('option', { name: /idle/ }).click();
     await page.getByRole('button', { name: 'Done' }).click();
@@ -262,7 +262,7 @@ test.describe('explorer', () => {
     await page.keyboard.type('cp');
     await page.keyboard.press('Enter');
     await expect(page.locator('.legend tbody tr')).toHaveCount(10);
-    expect(params(page).get('select')).toBe('cpu');
+    expect(params(page).get('select')).toBe('host_cpu');
   });
 
   test('drag zooms and asks again; double click, Esc and the back button go back', async ({ page }) => {
@@ -285,7 +285,7 @@ test.describe('explorer', () => {
   });
 
   test('wheel zooms at the pointer, shift and drag pans, keys do both', async ({ page }) => {
-    await page.goto('/#/explorer?select=cpu{host="anchor",core="all"}&field=usage&from=1790000000000&to=1790003600000');
+    await page.goto('/#/explorer?select=host_cpu{host="anchor",core="all"}&field=usage&from=1790000000000&to=1790003600000');
     await expect(page.locator('.facts')).toContainText('1 series');
     const box = (await plot(page).boundingBox())!;
     await page.mouse.move(box.x, box.y + 40);
@@ -307,7 +307,7 @@ test.describe('explorer', () => {
 
   test('follows, and stops following when zoomed', async ({ page }) => {
     const seen = queries(page);
-    await page.goto('/#/explorer?select=load&field=load1&last=5m');
+    await page.goto('/#/explorer?select=host_load&field=load1&last=5m');
     await expect(page.locator('.facts')).toContainText('1 series');
     await page.keyboard.press('f');
     expect(params(page).get('follow')).toBe('1');
@@ -319,7 +319,7 @@ test.describe('explorer', () => {
   });
 
   test('the legend tells the values under the cursor, and hides series', async ({ page }) => {
-    await page.goto('/#/explorer?select=cpu{host="anchor"}&field=usage&last=15m');
+    await page.goto('/#/explorer?select=host_cpu{host="anchor"}&field=usage&last=15m');
     await expect(page.locator('.legend tbody tr')).toHaveCount(5);
     await expect(page.locator('.legend .clock')).toHaveText('latest');
     const box = (await plot(page).boundingBox())!;
@@ -352,7 +352,7 @@ test.describe('explorer', () => {
   });
 
   test('a chart for each field', async ({ page }) => {
-    await page.goto('/#/explorer?select=mem{host="anchor"}&field=used&field=used_percent&last=1h');
+    await page.goto('/#/explorer?select=host_mem{host="anchor"}&field=used&field=used_percent&last=1h');
     await expect(page.locator('.pane')).toHaveCount(1);
     await page.getByRole('switch', { name: 'Split by field' }).click();
     await expect(page.locator('.pane')).toHaveCount(2);
@@ -413,7 +413,7 @@ test('help opens and closes', async ({ page }) => {
 test('fingers move and zoom', async ({ browser }) => {
   const context = await browser.newContext({ hasTouch: true, viewport: { width: 375, height: 760 } });
   const page = await context.newPage();
-  await page.goto('/#/explorer?select=load&field=load1&from=1790000000000&to=1790003600000');
+  await page.goto('/#/explorer?select=host_load&field=load1&from=1790000000000&to=1790003600000');
   await expect(page.locator('.facts')).toContainText('1 series');
   const box = (await plot(page).boundingBox())!;
   const session = await context.newCDPSession(page);
@@ -434,7 +434,7 @@ test('fingers move and zoom', async ({ browser }) => {
   await context.close();
 });
 
-for (const path of ['/', '/#/explorer?select=cpu{host="anchor"}&field=usage&last=1h']) {
+for (const path of ['/', '/#/explorer?select=host_cpu{host="anchor"}&field=usage&last=1h']) {
   test(`fits a phone: ${path.slice(0, 12)}`, async ({ page }) => {
     await page.setViewportSize({ width: 375, height: 760 });
     await page.goto(path);

@@ -14,8 +14,8 @@ test('bytes', () => {
 });
 
 test('samples are shown as exactly as is readable', () => {
-  expect([21.5, 1 / 3, 1234567, 1e18, 1e-7, NaN, -Infinity, null].map((value) => format.sample(value))).toEqual([
-    '21.5', '0.333333', '1,234,567', '1.0000e+18', '1.0000e-7', 'NaN', '−∞', '–',
+  expect([21.5, 1 / 3, 1234567, 5_937_531_498.5, 1e18, 1e-7, NaN, -Infinity, null].map((value) => format.sample(value))).toEqual([
+    '21.5', '0.333333', '1,234,567', '5,937,531,499', '1.0000e+18', '1.0000e-7', 'NaN', '−∞', '–',
   ]);
 });
 

@@ -47,6 +47,7 @@ test('nanoseconds lose nothing to doubles', () => {
   expect(nanoseconds(1_790_000_000_123)).toBe('1790000000123000000');
   expect(nanoseconds(1_790_000_000_123.5)).toBe('1790000000123500000');
   expect(nanoseconds(-1.25)).toBe('-1250000');
+  expect(nanoseconds(1_700)).toBe('1700000000ns');
 });
 
 test('a longer look-back is asked less often', () => {

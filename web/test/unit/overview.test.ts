@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Field, Status } from '../../src/api';
-import { bytesPerSample, durability, Trail, warnings } from '../../src/overview/figures';
-import { choose, growsOnly, PANELS, perSecond, select } from '../../src/overview/host';
+import { bytesPerSample, durability, segmentsNote, Trail, warnings } from '../../src/overview/figures';
+import { choose, growsOnly, PANELS, perSecond, present, select } from '../../src/overview/host';
 
 const panel = (title: string) => PANELS.find((one) => one.title === title)!;
 const numeric = (...names: string[]): Field[] => names.map((name) => ({ name, type: 'f64' }));
@@ -14,8 +14,15 @@ test('a panel prefers what is curated, and takes what there is', () => {
 });
 
 test('the sum of all cores of this machine is preferred', () => {
-  expect(select(panel('CPU'), ['0', '1', 'all'], 'anchor')).toBe('cpu{host="anchor",core="all"}');
-  expect(select(panel('CPU'), ['0', '1'], null)).toBe('cpu');
+  expect(select(panel('CPU'), ['0', '1', 'all'], 'anchor')).toBe('host_cpu{host="anchor",core="all"}');
+  expect(select(panel('CPU'), ['0', '1'], null)).toBe('host_cpu');
+});
+
+test('what an agent writes stands in where the host has no sensors of its own', () => {
+  const shown = (...there: string[]) => present(new Set(there)).map((one) => one.measurement);
+  expect(shown('host_cpu', 'cpu', 'mem', 'pump')).toEqual(['host_cpu', 'mem']);
+  expect(shown('pump')).toEqual([]);
+  expect(present(new Set(['cpu']))[0]).toBe(present(new Set(['cpu', 'x']))[0]);
 });
 
 test('counters become rates', () => {
@@ -58,4 +65,9 @@ test('a trail forgets what is too old, and takes older figures before its own', 
   trail.push(1060, 2);
   expect(trail.times).toEqual([990, 1000, 1060]);
   expect(trail.values).toEqual([[8, 1, 2]]);
+});
+
+test('segments that are being written are named apart from sealed ones', () => {
+  expect(segmentsNote(0, 2)).toBe('0 sealed, 2 open');
+  expect(segmentsNote(3, 0)).toBe('3 sealed');
 });

@@ -6,10 +6,10 @@ import { labels } from '../../src/labels';
 const usage: Field = { name: 'usage', type: 'f64' };
 const state: Field = { name: 'state', type: 'string' };
 const question = (change: Partial<Question> = {}): Question => ({ select: 'cpu{host="a"}', fields: [usage, state], window: { from: 1000, to: 61_000 }, step: 'auto', width: 800.7, limit: 50, ...change });
-const series = (change: Partial<Stepped> = {}): Stepped => ({ measurement: 'cpu', tags: { host: 'a' }, field: 'usage', times: [0, 10], mean: [1, 3], min: [0, 2], max: [2, 9], count: [1, 3], ...change });
+const series = (change: Partial<Stepped> = {}): Stepped => ({ measurement: 'cpu', tags: { host: 'a' }, field: 'usage', times: [0, 10], mean: [1, 3], min: [0, 2], max: [2, 9], count: [1, 3], last: [2, 4], ...change });
 
 test('a query asks for as many points as there are pixels, of numbers only', () => {
-  expect(numeric(question())).toEqual({ select: 'cpu{host="a"}', fields: 'usage', from: '1000000000', to: '61000000000', limit: 50, points: 800, aggregate: 'mean,min,max,count' });
+  expect(numeric(question())).toEqual({ select: 'cpu{host="a"}', fields: 'usage', from: '1000000000ns', to: '61000000000ns', limit: 50, points: 800, aggregate: 'mean,min,max,count,last' });
   expect(numeric(question({ step: '10s' }))).toMatchObject({ step: '10s' });
 });
 
@@ -31,7 +31,7 @@ test('the links take away the same query', () => {
 
 test('a trace weighs its summary by counts', () => {
   const [trace] = traces([series()], [usage]).traces;
-  expect(trace!.summary).toEqual({ min: 0, max: 9, mean: 2.5, samples: 4 });
+  expect(trace!.summary).toEqual({ min: 0, max: 9, mean: 2.5, samples: 4, last: 4 });
   expect(trace!.low).toEqual([0, 2]);
   expect(trace!.key.type).toBe('f64');
   expect(traces([series()], [{ name: 'usage', type: 'bool' }]).traces[0]!.key.type).toBe('bool');

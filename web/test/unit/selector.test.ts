@@ -49,3 +49,10 @@ test('errors name the place', () => {
   expect(() => parse('cpu{=a}')).toThrow('character 5');
   expect(() => parse('cpu} x')).toThrow('character 4');
 });
+
+test('what cannot be printed is read as the server writes it', () => {
+  const [filter] = parse('m{a="\\u{1b}[31m\\u{202e}",b="\\u{2e}\\\\u{1b}"}').filters;
+  expect(filter!.values).toEqual(['\u001b[31m\u202e']);
+  expect(parse('{b="\\u{2e}"}').filters[0]!.values).toEqual(['\\u{2e}']);
+  expect(parse('{b="\\\\u{1b}"}').filters[0]!.values).toEqual(['\\u{1b}']);
+});

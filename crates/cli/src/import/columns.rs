@@ -1,23 +1,28 @@
 //! Columns of a CSV file: which is the time, which are tags, which are fields, of which types.
 
+use super::census::{Census, Verdict};
+use super::dialect::{Decimal, Dialect};
 use csv::StringRecord;
-use seiner_model::{FieldType, Value, parse_time};
+use seiner_model::{FieldType, Value, parse_date, parse_units, plausible_unit};
 use std::collections::HashMap;
 
-/// The types that are inferred, narrowest first. The last one holds every text.
-const INFERRED: [FieldType; 5] = [
-    FieldType::Bool,
-    FieldType::I64,
-    FieldType::U64,
-    FieldType::F64,
-    FieldType::Str,
+/// Names of time columns, in the order in which they are looked for, whatever their case.
+const TIME_NAMES: [&str; 7] = [
+    "ts",
+    "timestamp",
+    "time",
+    "datetime",
+    "date_time",
+    "_time",
+    "date",
 ];
 
 /// The roles that the command line gives to columns.
 pub struct Roles {
-    pub time: String,
-    /// One unit of integer times, ns.
-    pub unit_ns: i64,
+    /// `None` is the first of the usual names.
+    pub time: Option<String>,
+    /// One unit of bare numbers in the time column: its name, and its length in ns.
+    pub unit: (&'static str, i64),
     pub tags: Vec<String>,
     /// `None` is all that are neither time nor tag.
     pub fields: Option<Vec<String>>,
@@ -28,101 +33,188 @@ pub struct Roles {
 
 /// Where the columns are in this file.
 pub struct Columns {
-    time: usize,
-    unit_ns: i64,
+    /// Name and place.
+    pub time: (String, usize),
+    unit: (&'static str, i64),
+    dialect: Dialect,
     missing: Vec<String>,
     /// Name and place.
     pub tags: Vec<(String, usize)>,
     pub fields: Vec<Field>,
+    /// Columns without a name: numbers from 1.
+    pub unnamed: Vec<usize>,
 }
 
 /// A column that becomes a field.
 pub struct Field {
     pub name: String,
     place: usize,
-    /// The types that hold all values so far, narrowest first; all of them before the first
-    /// value, one if it was given.
-    types: Vec<FieldType>,
+    /// The type, known once all cells were seen unless it was given.
+    pub field_type: FieldType,
     given: bool,
+    census: Census,
 }
 
 impl Columns {
     /// Finds the columns by the names in the first line.
-    pub fn find(roles: &Roles, header: &StringRecord) -> Result<Columns, String> {
+    pub fn find(roles: &Roles, header: &StringRecord, dialect: Dialect) -> Result<Columns, String> {
         let place = |name: &str| {
-            header
-                .iter()
-                .position(|column| column == name)
-                .ok_or_else(|| {
-                    format!(
-                        "there is no column {name:?}; there are {}",
-                        header.iter().collect::<Vec<_>>().join(", ")
-                    )
-                })
+            let mut found = (0..header.len()).filter(|place| &header[*place] == name);
+            match (found.next(), found.next()) {
+                (Some(_), Some(second)) => Err(format!(
+                    "two columns are called {name:?}, the second is column {}; rename one",
+                    second + 1
+                )),
+                (Some(place), None) => Ok(place),
+                (None, _) => Err(format!(
+                    "there is no column {name:?}; there are {}",
+                    list(header)
+                )),
+            }
         };
-        let time = place(&roles.time)?;
+        let time = match &roles.time {
+            Some(name) => place(name)?,
+            None => place(&header[usual_time(header)?])?,
+        };
         let tags = roles
             .tags
             .iter()
             .map(|name| Ok((name.clone(), place(name)?)))
             .collect::<Result<Vec<_>, String>>()?;
         let is_field = |place: &usize| *place != time && tags.iter().all(|(_, tag)| tag != place);
-        let places: Vec<usize> = match &roles.fields {
-            Some(names) => names
-                .iter()
-                .map(|name| place(name))
-                .collect::<Result<_, _>>()?,
-            None => (0..header.len()).filter(is_field).collect(),
-        };
+        let (mut places, mut unnamed) = (Vec::new(), Vec::new());
+        match &roles.fields {
+            Some(names) => {
+                for name in names {
+                    places.push(place(name)?);
+                }
+            }
+            None => {
+                for at in (0..header.len()).filter(is_field) {
+                    match header[at].is_empty() {
+                        true => unnamed.push(at + 1),
+                        false => places.push(place(&header[at])?),
+                    }
+                }
+            }
+        }
         for name in roles.types.keys() {
             if !places.contains(&place(name)?) {
                 return Err(format!("--types names {name:?}, which is no field"));
             }
         }
+        if places.is_empty() {
+            return Err("no column is left for a field".to_string());
+        }
         let fields = places.into_iter().map(|place| {
             let name = header[place].to_string();
             let given = roles.types.get(&name).copied();
-            let types = given.map_or_else(|| INFERRED.to_vec(), |given| vec![given]);
             Field {
                 name,
                 place,
-                types,
+                field_type: given.unwrap_or(FieldType::Bool),
                 given: given.is_some(),
+                census: Census::default(),
             }
         });
-        let fields: Vec<Field> = fields.collect();
-        if fields.is_empty() {
-            return Err("no column is left for a field".to_string());
-        }
         Ok(Columns {
-            time,
-            unit_ns: roles.unit_ns,
+            time: (header[time].to_string(), time),
+            unit: roles.unit,
+            dialect,
             missing: roles.missing.clone(),
             tags,
-            fields,
+            fields: fields.collect(),
+            unnamed,
         })
     }
 
-    /// Widens the types that are not given, so that they hold this record's values.
-    pub fn infer(&mut self, record: &StringRecord) {
+    /// Counts the kinds of this record's cells, for the types that are not given.
+    pub fn count(&mut self, record: &StringRecord) {
+        let line = record.position().map_or(0, csv::Position::line);
         for field in self.fields.iter_mut().filter(|field| !field.given) {
             if let Some(text) = present(record, field.place, &self.missing) {
-                field
-                    .types
-                    .retain(|field_type| read(text, *field_type).is_some());
+                field.census.count(text, &self.dialect.number(text), line);
             }
         }
+    }
+
+    /// Decides the types from the counts; answers sentences about columns of texts, and why there can be no
+    /// decision about some columns.
+    pub fn settle(&mut self) -> (Vec<String>, Vec<String>) {
+        let (mut notes, mut doubts) = (Vec::new(), Vec::new());
+        for field in self.fields.iter_mut().filter(|field| !field.given) {
+            let Verdict {
+                field_type,
+                note,
+                doubt,
+            } = field.census.verdict(&field.name);
+            field.field_type = field_type;
+            notes.extend(note);
+            doubts.extend(doubt);
+        }
+        if !self.unnamed.is_empty() {
+            let numbers: Vec<String> = self.unnamed.iter().map(usize::to_string).collect();
+            notes.push(format!(
+                "column {} has no name and is left out",
+                numbers.join(", ")
+            ));
+        }
+        (notes, doubts)
+    }
+
+    /// Fields that are probably tags: texts, and integers with the name of an identity.
+    pub fn likely_tags(&self) -> Vec<&str> {
+        const IDENTITIES: [&str; 7] = [
+            "id", "sensor", "device", "host", "station", "node", "channel",
+        ];
+        let texts = self
+            .fields
+            .iter()
+            .filter(|field| field.field_type == FieldType::Str);
+        let texts: Vec<&str> = texts.map(|field| field.name.as_str()).collect();
+        if !texts.is_empty() {
+            return texts;
+        }
+        let integers = self.fields.iter().filter(|field| {
+            let name = field.name.to_lowercase();
+            matches!(field.field_type, FieldType::I64 | FieldType::U64)
+                && IDENTITIES.iter().any(|identity| name.contains(identity))
+        });
+        integers.map(|field| field.name.as_str()).collect()
     }
 
     /// A record's time in ns.
     pub fn time(&self, record: &StringRecord) -> Result<i64, String> {
-        let text = record.get(self.time).unwrap_or_default().trim();
-        match text.parse::<i64>() {
-            Ok(units) => units.checked_mul(self.unit_ns).ok_or_else(|| {
-                format!("time {text} is outside the years 1677 to 2262; is --time-unit right?")
-            }),
-            Err(_) => parse_time(text, 0).map_err(|error| error.to_string()),
+        let text = record.get(self.time.1).unwrap_or_default().trim();
+        let number = match self.dialect.decimal {
+            Decimal::Comma if !text.contains(':') => text.replacen(',', ".", 1),
+            _ => text.to_string(),
+        };
+        let (unit, unit_ns) = self.unit;
+        if let Some(ns) = parse_units(&number, unit_ns).or_else(|| parse_date(text)) {
+            return Ok(ns);
         }
+        let whole = number.split('.').next().unwrap_or_default();
+        match whole.parse::<i64>() {
+            Ok(units) => Err(match plausible_unit(units) {
+                Some((meant, _)) if meant != unit => format!(
+                    "time {text} in {unit} is outside the years 1677 to 2262; --time-unit {meant} would fit"
+                ),
+                _ => format!(
+                    "time {text} in {unit} is outside the years 1677 to 2262, or finer than 1 ns; is --time-unit right?"
+                ),
+            }),
+            Err(_) => Err(format!(
+                "{text:?} is no time; write a number in {unit}, or a date such as 2026-11-21 08:00:00 or \
+                 2026-11-21T08:00:00+01:00"
+            )),
+        }
+    }
+
+    /// Name of the unit in which a time of this column would be one of today, if it lands in 1970 as it is.
+    pub fn better_unit(&self, time: i64) -> Option<&'static str> {
+        let (meant, unit) = plausible_unit(time / self.unit.1)?;
+        (unit > self.unit.1).then_some(meant)
     }
 
     /// The value of a field in a record, if it has one.
@@ -134,16 +226,47 @@ impl Columns {
         let Some(text) = present(record, field.place, &self.missing) else {
             return Ok(None);
         };
-        let field_type = field.types[0];
-        let value = read(text, field_type).ok_or_else(|| {
+        let value = match field.field_type {
+            FieldType::Str => Some(Value::Str(text)),
+            FieldType::Bool => boolean(text).map(Value::Bool),
+            numeric => read(&self.dialect.number(text), numeric),
+        };
+        let value = value.ok_or_else(|| {
             format!(
-                "column {:?}: {text:?} is no {}",
+                "column {:?}: {text:?} is no {}, and is left out",
                 field.name,
-                field_type.name()
+                field.field_type.name()
             )
         })?;
         Ok(Some(value))
     }
+
+    /// The texts of a record's fields that have a value, with the fields' numbers.
+    pub fn present<'r>(&self, record: &'r StringRecord) -> impl Iterator<Item = (usize, &'r str)> {
+        let fields = self.fields.iter().enumerate();
+        fields.filter_map(|(number, field)| {
+            Some((number, present(record, field.place, &self.missing)?))
+        })
+    }
+}
+
+fn usual_time(header: &StringRecord) -> Result<usize, String> {
+    let named = |name: &&str| {
+        header
+            .iter()
+            .position(|column| column.trim().eq_ignore_ascii_case(name))
+    };
+    TIME_NAMES.iter().find_map(named).ok_or_else(|| {
+        format!(
+            "no column is called {}; name the one with the time by --time-column; there are {}",
+            TIME_NAMES.join(", "),
+            list(header)
+        )
+    })
+}
+
+fn list(header: &StringRecord) -> String {
+    header.iter().collect::<Vec<_>>().join(", ")
 }
 
 /// The text in a column, unless it is missing.
@@ -152,18 +275,22 @@ fn present<'r>(record: &'r StringRecord, place: usize, missing: &[String]) -> Op
     (!text.is_empty() && missing.iter().all(|missing| missing != text)).then_some(text)
 }
 
-fn read(text: &str, field_type: FieldType) -> Option<Value<'_>> {
+/// A boolean as files write it.
+pub fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
+fn read(number: &str, field_type: FieldType) -> Option<Value<'static>> {
     match field_type {
-        FieldType::F64 => text.parse().ok().map(Value::F64),
-        FieldType::F32 => text.parse().ok().map(Value::F32),
-        FieldType::I64 => text.parse().ok().map(Value::I64),
-        FieldType::U64 => text.parse().ok().map(Value::U64),
-        FieldType::Bool => match text {
-            "true" | "True" | "TRUE" => Some(Value::Bool(true)),
-            "false" | "False" | "FALSE" => Some(Value::Bool(false)),
-            _ => None,
-        },
-        FieldType::Str => Some(Value::Str(text)),
+        FieldType::F64 => number.parse().ok().map(Value::F64),
+        FieldType::F32 => number.parse().ok().map(Value::F32),
+        FieldType::I64 => number.parse().ok().map(Value::I64),
+        FieldType::U64 => number.parse().ok().map(Value::U64),
+        FieldType::Bool | FieldType::Str => None,
     }
 }
 
@@ -171,67 +298,99 @@ fn read(text: &str, field_type: FieldType) -> Option<Value<'_>> {
 mod tests {
     use super::*;
 
-    fn inferred(texts: &[&str]) -> FieldType {
-        let roles = Roles {
-            time: "ts".into(),
-            unit_ns: 1,
+    const POINT: Dialect = Dialect {
+        separator: b',',
+        decimal: Decimal::Point,
+    };
+
+    fn roles(time: Option<&str>) -> Roles {
+        Roles {
+            time: time.map(str::to_string),
+            unit: ("s", 1_000_000_000),
             tags: Vec::new(),
             fields: None,
             types: HashMap::new(),
-            missing: vec!["none".into()],
-        };
-        let mut columns = Columns::find(&roles, &StringRecord::from(vec!["ts", "x"])).unwrap();
-        for text in texts {
-            columns.infer(&StringRecord::from(vec!["0", text]));
+            missing: vec!["-200".into()],
         }
-        columns.fields[0].types[0]
-    }
-
-    #[test]
-    fn types_widen_as_far_as_values_need() {
-        assert_eq!(inferred(&["1", "", "none", "-5"]), FieldType::I64);
-        assert_eq!(inferred(&["1", "2.5", "3"]), FieldType::F64);
-        assert_eq!(inferred(&["18446744073709551615", "1"]), FieldType::U64);
-        assert_eq!(inferred(&["true", "False"]), FieldType::Bool);
-        assert_eq!(inferred(&["true", "1"]), FieldType::Str);
-        assert_eq!(inferred(&["1", "x"]), FieldType::Str);
-        assert_eq!(inferred(&["1.5", "x"]), FieldType::Str);
     }
 
     #[test]
     fn roles_are_checked_against_the_header() {
         let header = StringRecord::from(vec!["series", "ts", "a", "b"]);
         let roles = |tags: &[&str], types: &[&str]| Roles {
-            time: "ts".into(),
-            unit_ns: 1_000_000_000,
             tags: tags.iter().map(ToString::to_string).collect(),
-            fields: None,
             types: types
                 .iter()
                 .map(|name| (name.to_string(), FieldType::F32))
                 .collect(),
-            missing: vec!["-200".into()],
+            ..roles(None)
         };
-        let columns = Columns::find(&roles(&["series"], &["b"]), &header).unwrap();
-        assert_eq!(
-            columns
-                .fields
-                .iter()
-                .map(|field| field.name.as_str())
-                .collect::<Vec<_>>(),
-            ["a", "b"]
-        );
+        let mut columns = Columns::find(&roles(&["series"], &["b"]), &header, POINT).unwrap();
+        let names: Vec<&str> = columns
+            .fields
+            .iter()
+            .map(|field| field.name.as_str())
+            .collect();
+        assert_eq!(names, ["a", "b"]);
         let record = StringRecord::from(vec!["x", "-2", "-200", "1.5"]);
+        columns.count(&record);
+        assert_eq!(columns.settle(), (Vec::new(), Vec::new()));
         assert_eq!(columns.time(&record), Ok(-2_000_000_000));
         assert_eq!(columns.value(&columns.fields[0], &record), Ok(None));
-        assert_eq!(
-            columns.value(&columns.fields[1], &record),
-            Ok(Some(Value::F32(1.5)))
-        );
+        let single = columns.value(&columns.fields[1], &record);
+        assert_eq!(single, Ok(Some(Value::F32(1.5))));
+        let refused = |tags: &[&str], types: &[&str]| {
+            Columns::find(&roles(tags, types), &header, POINT).err()
+        };
+        assert!(refused(&["host"], &[]).is_some_and(|error| error.contains("series, ts, a, b")));
+        assert!(refused(&[], &["ts"]).is_some());
+    }
+
+    #[test]
+    fn the_time_column_is_found_by_its_usual_names() {
+        for (header, time) in [
+            (vec!["a", "Timestamp"], Some("Timestamp")),
+            (vec!["date", "time", "a"], Some("time")),
+            (vec!["a", "DATE"], Some("DATE")),
+            (vec!["a", "when"], None),
+        ] {
+            let header = StringRecord::from(header);
+            let found = Columns::find(&roles(None), &header, POINT).ok();
+            assert_eq!(found.map(|columns| columns.time.0).as_deref(), time);
+        }
+        let twice = StringRecord::from(vec!["ts", "a", "a"]);
         assert!(
-            Columns::find(&roles(&["host"], &[]), &header)
-                .is_err_and(|error| error.contains("series, ts, a, b"))
+            Columns::find(&roles(None), &twice, POINT)
+                .is_err_and(|error| error.contains("two columns"))
         );
-        assert!(Columns::find(&roles(&[], &["ts"]), &header).is_err());
+        let unnamed = StringRecord::from(vec!["", "ts", "a", ""]);
+        let mut columns = Columns::find(&roles(None), &unnamed, POINT).unwrap();
+        assert_eq!(
+            (columns.unnamed.as_slice(), columns.fields.len()),
+            (&[1, 4][..], 1)
+        );
+        assert_eq!(
+            columns.settle().0,
+            ["column 1, 4 has no name and is left out"]
+        );
+    }
+
+    #[test]
+    fn times_are_numbers_with_fractions_or_dates() {
+        let header = StringRecord::from(vec!["ts", "a"]);
+        let columns = Columns::find(&roles(None), &header, POINT).unwrap();
+        let time = |text: &str| columns.time(&StringRecord::from(vec![text, "1"]));
+        assert_eq!(time("1700000000.123"), Ok(1_700_000_000_123_000_000));
+        assert_eq!(time("2014-01-01 00:00:00"), Ok(1_388_534_400_000_000_000));
+        assert_eq!(time("2026-11-23T04:40"), Ok(1_795_408_800_000_000_000));
+        assert_eq!(time("2026-11-23 05:40+01:00"), time("2026-11-23T04:40"));
+        for (bad, words) in [
+            ("1795238428644", "--time-unit ms would fit"),
+            ("now", "is no time"),
+            ("-1h", "is no time"),
+            ("", "is no time"),
+        ] {
+            assert!(time(bad).is_err_and(|error| error.contains(words)), "{bad}");
+        }
     }
 }

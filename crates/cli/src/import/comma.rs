@@ -1,16 +1,19 @@
 //! `seiner import csv`: comma-separated values.
 //!
-//! A file is read twice: once to infer the types of its columns from all of its values, and once
-//! to store them. What is stored is exact: numbers are the nearest ones to the texts.
+//! A file is read at least twice: to find types and rows that would be lost ([`Survey`]), and to store. Nothing is
+//! stored if something would be lost that the command line does not allow. What is stored is exact: numbers are the
+//! nearest ones to the texts.
 
 use super::columns::{Columns, Roles};
+use super::dialect::{Decimal, Dialect, separator};
 use super::sink::{Sink, escape};
+use super::survey::{Survey, Surveyed};
 use crate::failure::Failure;
 use crate::source;
 use crate::target::Target;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
-use csv::{Reader, StringRecord};
+use csv::{Reader, ReaderBuilder, StringRecord};
 use seiner_model::{Batch, Cell, FieldType};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -20,7 +23,8 @@ pub const BATCH_ROWS: usize = 1024;
 
 /// Comma-separated values, with a first line that names the columns.
 ///
-/// Columns are the time, tags, or fields; a row becomes the values of one source at one time.
+/// Columns are the time, tags, or fields; a row becomes the values of one source at one time. Everything is
+/// checked before anything is stored: --dry-run shows what would be.
 ///
 /// Examples:
 ///
@@ -31,13 +35,18 @@ pub const BATCH_ROWS: usize = 1024;
 pub struct Csv {
     #[command(flatten)]
     target: Target,
+    /// Show the columns with their types, the first ten rows, and what would be lost; store nothing. Needs
+    /// neither a server nor a directory.
+    #[arg(long)]
+    dry_run: bool,
     /// The measurement that the rows are of [default: the file's name up to the first dot]
     #[arg(long, value_name = "NAME")]
     measurement: Option<String>,
-    /// The column that holds the time: integers, or RFC 3339.
-    #[arg(long, value_name = "COLUMN", default_value = "ts")]
-    time_column: String,
-    /// The unit of integer times.
+    /// The column that holds the time: numbers, or dates such as 2026-11-21 08:00:00 (UTC, or with a zone)
+    /// [default: ts, timestamp, time, datetime, date_time, _time or date, whichever is there first]
+    #[arg(long, value_name = "COLUMN")]
+    time_column: Option<String>,
+    /// The unit of times that are numbers; fractions are allowed.
     #[arg(long, value_enum, default_value_t = TimeUnit::S)]
     time_unit: TimeUnit,
     /// The columns that are tags, separated by commas. Each combination of their values is a source.
@@ -59,10 +68,25 @@ pub struct Csv {
     )]
     missing: Vec<String>,
     /// Types of fields, separated by commas: f64, f32, i64, u64, bool or string, as in ax=f32.
-    /// Otherwise the narrowest of bool, i64, u64, f64 and string that holds all values of a column.
+    /// Otherwise the narrowest of bool, i64, u64, f64 and string that holds all values of a column; of a column
+    /// of numbers with less than one other cell in a hundred, those cells are refused.
     /// f32 takes half the space for readings that were 32-bit floats, but only goes into a directory.
     #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = typed)]
     types: Vec<(String, FieldType)>,
+    /// What separates cells: one character, or `tab` [default: , ; tab or |, most frequent in the first line]
+    #[arg(long, value_name = "CHARACTER", value_parser = separator)]
+    separator: Option<u8>,
+    /// What begins the fraction of a number [default: a comma where cells have some and another
+    /// character separates cells, else a point]
+    #[arg(long, value_enum)]
+    decimal: Option<Decimal>,
+    /// Let rows replace earlier rows of the same source and time, which loses those. Without it
+    /// nothing is imported if there are such rows.
+    #[arg(long)]
+    replace: bool,
+    /// Leave rows out that have no value. Without it nothing is imported if there are such rows.
+    #[arg(long)]
+    allow_empty: bool,
     /// The files, packed by gzip or not.
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -77,12 +101,13 @@ enum TimeUnit {
 }
 
 impl TimeUnit {
-    fn ns(self) -> i64 {
+    /// Name and length in ns.
+    fn unit(self) -> (&'static str, i64) {
         match self {
-            TimeUnit::S => 1_000_000_000,
-            TimeUnit::Ms => 1_000_000,
-            TimeUnit::Us => 1_000,
-            TimeUnit::Ns => 1,
+            TimeUnit::S => ("s", 1_000_000_000),
+            TimeUnit::Ms => ("ms", 1_000_000),
+            TimeUnit::Us => ("us", 1_000),
+            TimeUnit::Ns => ("ns", 1),
         }
     }
 }
@@ -107,61 +132,118 @@ fn typed(text: &str) -> Result<(String, FieldType), String> {
 impl Csv {
     /// Imports all files.
     pub fn run(self) -> Result<(), Failure> {
+        let surveyed = self.survey()?;
+        if self.dry_run {
+            self.preview(&surveyed)?;
+        }
+        surveyed.report();
+        let stops = surveyed.stops(self.replace, self.allow_empty);
+        for stop in &stops {
+            eprintln!("seiner: {stop}");
+        }
+        if !stops.is_empty() {
+            eprintln!("nothing was imported");
+            return Err(Failure::Refused);
+        }
+        if self.dry_run {
+            return Ok(());
+        }
+        let mut sink = Sink::new(self.target.open()?);
+        for file in &surveyed.files {
+            if let Some(span) = file.span
+                && sink.has_samples(&file.measurement, span)
+            {
+                eprintln!(
+                    "note: there are samples of {} in this time already; rows of the same source and time replace \
+                     them, and equal ones change nothing",
+                    file.measurement
+                );
+            }
+            self.import(file, &mut sink)?;
+        }
+        let counts = sink.finish()?;
+        eprintln!("{}", surveyed.summary(&counts));
+        match counts.refused + counts.refused_cells {
+            0 => Ok(()),
+            _ => Err(Failure::Refused),
+        }
+    }
+
+    /// Reads all files for their types and for rows that would be lost.
+    fn survey(&self) -> Result<Surveyed, Failure> {
         let roles = Roles {
             time: self.time_column.clone(),
-            unit_ns: self.time_unit.ns(),
+            unit: self.time_unit.unit(),
             tags: self.tag_columns.clone(),
             fields: self.field_columns.clone(),
             types: self.types.iter().cloned().collect(),
             missing: self.missing.clone(),
         };
-        let mut sink = Sink::new(self.target.open()?);
+        let mut survey = Survey::default();
         for path in &self.files {
-            let columns = self.inspect(path, &roles)?;
-            self.import(path, &columns, &mut sink)?;
+            let dialect = match path == Path::new("-") {
+                true => return Err(standard_input()),
+                false => Dialect::detect(path, self.separator, self.decimal)?,
+            };
+            let mut input = Input::open(path, dialect)?;
+            input.bar.set_message(format!("{}: checking", input.name));
+            let columns = Columns::find(&roles, &input.header, dialect)
+                .map_err(|error| Failure::Usage(format!("{}: {error}", input.name)))?;
+            let measurement = self.measurement.clone().unwrap_or_else(|| stem(path));
+            survey.begin(&input.name, path, measurement, dialect, columns);
+            while input.next()? {
+                survey.take(&input.record);
+            }
+            input.bar.finish_and_clear();
         }
-        let (rows, refused) = sink.finish()?;
-        eprintln!("{rows} rows imported, {refused} refused");
-        if refused > 0 {
-            Err(Failure::Refused)
-        } else {
-            Ok(())
+        // Rows of a source that are in no order are compared part by part.
+        let mut survey = survey.end();
+        while survey.next_part() {
+            for number in 0..survey.surveyed.files.len() {
+                let (path, dialect) = survey.file(number);
+                let mut input = Input::open(&path, dialect)?;
+                input
+                    .bar
+                    .set_message(format!("{}: comparing rows", input.name));
+                while input.next()? {
+                    survey.compare(number, &input.record);
+                }
+                input.bar.finish_and_clear();
+            }
         }
+        Ok(survey.surveyed())
     }
 
-    /// Finds the columns and infers their types from all values.
-    fn inspect(&self, path: &Path, roles: &Roles) -> Result<Columns, Failure> {
-        let (mut reader, name, bar) = open(path)?;
-        bar.set_message(format!("{name}: reading types"));
-        let header = reader
-            .headers()
-            .with_context(|| format!("{name} cannot be read"))?
-            .clone();
-        let mut columns = Columns::find(roles, &header)
-            .map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
-        let mut record = StringRecord::new();
-        while reader
-            .read_record(&mut record)
-            .with_context(|| format!("{name} cannot be read"))?
-        {
-            columns.infer(&record);
+    fn preview(&self, surveyed: &Surveyed) -> Result<(), Failure> {
+        for file in &surveyed.files {
+            let mut input = Input::open(&file.path, file.dialect)?;
+            let mut first = Vec::new();
+            while first.len() < super::preview::ROWS && input.next()? {
+                let row = row(&file.columns, &input.record, &mut |_| ());
+                let name = self.name(&file.measurement, &file.columns, &input.record);
+                let row = name.as_ref().map_err(String::clone).and(row);
+                first.push(super::preview::row(
+                    name.as_deref().unwrap_or_default(),
+                    row,
+                ));
+            }
+            super::preview::show(file, &first)?;
         }
-        bar.finish_and_clear();
-        Ok(columns)
+        Ok(())
     }
 
-    fn import(&self, path: &Path, columns: &Columns, sink: &mut Sink) -> Result<(), Failure> {
-        let (mut reader, name, bar) = open(path)?;
-        let measurement = self.measurement.clone().unwrap_or_else(|| stem(path));
+    fn import(&self, file: &super::survey::File, sink: &mut Sink) -> Result<(), Failure> {
+        let mut input = Input::open(&file.path, file.dialect)?;
         let mut records: Vec<StringRecord> = Vec::new();
         loop {
-            let more = read_records(&mut reader, &mut records)
-                .with_context(|| format!("{name} cannot be read"))?;
+            let more = read_records(&mut input.reader, &mut records)
+                .with_context(|| format!("{} cannot be read", input.name))?;
+            let (bar, name) = (&input.bar, &input.name);
             let mut report =
                 |line: u64, reason: &str| bar.suspend(|| eprintln!("{name}:{line}: {reason}"));
-            self.store(&measurement, columns, &records, sink, &mut report)?;
+            self.store(file, &records, sink, &mut report)?;
             if !more {
-                bar.finish_and_clear();
+                input.bar.finish_and_clear();
                 return Ok(());
             }
         }
@@ -169,25 +251,30 @@ impl Csv {
 
     fn store(
         &self,
-        measurement: &str,
-        columns: &Columns,
+        file: &super::survey::File,
         records: &[StringRecord],
         sink: &mut Sink,
         report: &mut dyn FnMut(u64, &str),
     ) -> Result<(), Failure> {
-        let names: Vec<Vec<u8>> = records
+        let columns = &file.columns;
+        let names: Vec<Result<Vec<u8>, String>> = records
             .iter()
-            .map(|record| self.name(measurement, columns, record))
+            .map(|record| self.name(&file.measurement, columns, record))
             .collect();
         let (mut batch, mut lines) = (Batch::new(), Vec::new());
         for (record, name) in records.iter().zip(&names) {
-            let line = record.position().map_or(0, |position| position.line());
-            match row(columns, record) {
-                Ok((time, cells)) if !cells.is_empty() => {
+            let line = record.position().map_or(0, csv::Position::line);
+            let mut refuse_cell = |reason: String| sink.refuse_cell(line, &reason, report);
+            let read = name
+                .as_ref()
+                .map_err(String::clone)
+                .and_then(|name| Ok((name, row(columns, record, &mut refuse_cell)?)));
+            match read {
+                Ok((name, (time, cells))) if !cells.is_empty() => {
                     batch.push(name, time, cells);
                     lines.push(line);
                 }
-                // A row of nothing but missing values says nothing.
+                // A row of nothing but missing values says nothing, and was counted before.
                 Ok(_) => {}
                 Err(reason) => sink.refuse(line, &reason, report),
             }
@@ -196,9 +283,14 @@ impl Csv {
     }
 
     /// The source of a record, as line protocol writes it.
-    fn name(&self, measurement: &str, columns: &Columns, record: &StringRecord) -> Vec<u8> {
+    fn name(
+        &self,
+        measurement: &str,
+        columns: &Columns,
+        record: &StringRecord,
+    ) -> Result<Vec<u8>, String> {
         let mut name = Vec::new();
-        escape(&mut name, measurement.as_bytes(), b", \\");
+        put_name(&mut name, measurement, b", ")?;
         let constant = self
             .tag
             .iter()
@@ -212,40 +304,85 @@ impl Csv {
             .filter(|(_, value)| !value.is_empty())
         {
             name.push(b',');
-            escape(&mut name, tag.as_bytes(), b",= \\");
+            put_name(&mut name, tag, b",= ")?;
             name.push(b'=');
-            escape(&mut name, value.as_bytes(), b",= \\");
+            put_name(&mut name, value, b",= ")?;
         }
-        name
+        Ok(name)
     }
 }
 
-/// A record's time and values.
-fn row<'r>(columns: &'r Columns, record: &'r StringRecord) -> Result<(i64, Vec<Cell<'r>>), String> {
+/// Appends a measurement, or a tag's name or value, as line protocol writes it.
+fn put_name(name: &mut Vec<u8>, text: &str, escapable: &[u8]) -> Result<(), String> {
+    if text.ends_with('\\') {
+        return Err(format!(
+            "{text:?} ends in a backslash, for which line protocol has no notation; leave the backslash out"
+        ));
+    }
+    escape(name, text.as_bytes(), escapable);
+    Ok(())
+}
+
+/// A record's time and values; cells that cannot be read are left out and told to `refuse`.
+fn row<'r>(
+    columns: &'r Columns,
+    record: &'r StringRecord,
+    refuse: &mut dyn FnMut(String),
+) -> Result<(i64, Vec<Cell<'r>>), String> {
     let time = columns.time(record)?;
     let mut cells = Vec::with_capacity(columns.fields.len());
     for field in &columns.fields {
-        if let Some(value) = columns.value(field, record)? {
-            cells.push(Cell {
+        match columns.value(field, record) {
+            Ok(Some(value)) => cells.push(Cell {
                 field: field.name.as_bytes(),
                 value,
-            });
+            }),
+            Ok(None) => {}
+            Err(reason) => refuse(reason),
         }
     }
     Ok((time, cells))
 }
 
-type Open = (Reader<Box<dyn Read>>, String, indicatif::ProgressBar);
+/// A file that is being read.
+struct Input {
+    reader: Reader<Box<dyn Read>>,
+    name: String,
+    bar: indicatif::ProgressBar,
+    header: StringRecord,
+    record: StringRecord,
+}
 
-fn open(path: &Path) -> Result<Open, Failure> {
-    if path == Path::new("-") {
-        return Err(anyhow!(
-            "a CSV file is read twice, and standard input can be read only once; name a file"
-        )
-        .into());
+impl Input {
+    fn open(path: &Path, dialect: Dialect) -> Result<Input, Failure> {
+        let source = source::open(path)?;
+        let mut reader = ReaderBuilder::new()
+            .delimiter(dialect.separator)
+            .from_reader(source.reader);
+        let header = reader
+            .headers()
+            .with_context(|| format!("{} cannot be read", source.name))?
+            .clone();
+        Ok(Input {
+            reader,
+            name: source.name,
+            bar: source.bar,
+            header,
+            record: StringRecord::new(),
+        })
     }
-    let source = source::open(path)?;
-    Ok((Reader::from_reader(source.reader), source.name, source.bar))
+
+    /// Reads the next record; answers whether there was one.
+    fn next(&mut self) -> anyhow::Result<bool> {
+        self.reader
+            .read_record(&mut self.record)
+            .with_context(|| format!("{} cannot be read", self.name))
+    }
+}
+
+fn standard_input() -> Failure {
+    anyhow!("a CSV file is read twice, and standard input can be read only once; name a file")
+        .into()
 }
 
 /// Reads the next records into the list; answers whether there may be more.
@@ -279,14 +416,16 @@ mod tests {
 
     #[test]
     fn names_come_back_as_they_were() {
-        for text in ["plain", "a b", "x,y=z", "back\\slash", "end\\", "\\,"] {
+        for text in ["plain", "a b", "x,y=z", "back\\slash", "\\\\server", "\\,"] {
             let mut name = Vec::new();
-            escape(&mut name, text.as_bytes(), b", \\");
+            put_name(&mut name, text, b", ").unwrap();
             name.extend_from_slice(b",tag=");
-            escape(&mut name, text.as_bytes(), b",= \\");
+            put_name(&mut name, text, b",= ").unwrap();
             let key = LineNotation.source_key(&name).unwrap();
             assert_eq!((key.measurement(), key.tag("tag")), (text, text));
         }
+        let error = put_name(&mut Vec::new(), "C:\\", b", ").unwrap_err();
+        assert!(error.ends_with("leave the backslash out"), "{error}");
     }
 
     #[test]

@@ -1,8 +1,13 @@
 //! `seiner import`: data from files of other kinds.
 
+mod census;
 mod columns;
 mod comma;
+mod dialect;
+mod preview;
+mod repeats;
 mod sink;
+mod survey;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};

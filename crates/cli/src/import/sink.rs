@@ -3,14 +3,18 @@
 use crate::failure::Failure;
 use crate::remote::Remote;
 use crate::target::Open;
-use seiner_model::{Batch, Cell, Row, Value};
+use seiner_engine::Query;
+use seiner_model::{Batch, Cell, Interval, Row, Selector, Value};
 use seiner_wire::line::{LineNotation, Precision};
-use std::io::Write;
+use std::io::{Read, Write};
 
 /// Bytes of a request.
 const REQUEST_BYTES: usize = 4 << 20;
 
-/// Refused rows that are reported one by one.
+/// Sources that are looked at for earlier samples.
+const LOOKED_AT: usize = 16;
+
+/// Refused rows and cells that are reported one by one.
 const MAX_REPORTED: u64 = 100;
 
 /// Takes rows, and counts them.
@@ -19,8 +23,20 @@ pub struct Sink {
     /// Line protocol that is not sent yet, and the file's lines that its lines come from.
     text: Vec<u8>,
     lines: Vec<u64>,
-    taken: u64,
-    refused: u64,
+    counts: Counts,
+    /// Rows and cells that were reported one by one.
+    reported: u64,
+}
+
+/// Counts of an import.
+#[derive(Default)]
+pub struct Counts {
+    /// Rows that are stored.
+    pub taken: u64,
+    /// Rows that are not.
+    pub refused: u64,
+    /// Cells that are not, of rows that are.
+    pub refused_cells: u64,
 }
 
 impl Sink {
@@ -30,16 +46,62 @@ impl Sink {
             target,
             text: Vec::new(),
             lines: Vec::new(),
-            taken: 0,
-            refused: 0,
+            counts: Counts::default(),
+            reported: 0,
         }
     }
 
     /// Counts a row that cannot be stored, and reports it.
     pub fn refuse(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
-        self.refused += 1;
-        if self.refused <= MAX_REPORTED {
+        self.counts.refused += 1;
+        self.report(line, reason, report);
+    }
+
+    /// Counts a cell that cannot be stored, and reports it.
+    pub fn refuse_cell(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
+        self.counts.refused_cells += 1;
+        self.report(line, reason, report);
+    }
+
+    fn report(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
+        self.reported += 1;
+        if self.reported <= MAX_REPORTED {
             report(line, reason);
+        }
+    }
+
+    /// Whether the target has samples of a measurement from the first to the last time; `false` where that cannot
+    /// be found out.
+    pub fn has_samples(&self, measurement: &str, (first, last): (i64, i64)) -> bool {
+        match &self.target {
+            Open::Store(engine) => {
+                let query = Query {
+                    selector: Selector {
+                        measurement: Some(measurement.to_string()),
+                        matchers: Vec::new(),
+                    },
+                    fields: None,
+                    interval: Interval::new(first, last),
+                };
+                engine.time_range(&query, LOOKED_AT).is_some()
+            }
+            Open::Server(remote) => {
+                let parameters = [
+                    ("select", format!("{measurement:?}")),
+                    ("from", format!("{first}ns")),
+                    ("to", format!("{last}ns")),
+                    ("points", "1".to_string()),
+                    ("aggregate", "count".to_string()),
+                    ("limit", "1".to_string()),
+                ];
+                let mut text = String::new();
+                let answered = remote.get("/api/v1/query", &parameters);
+                answered.is_ok_and(|mut answer| {
+                    answer.read_to_string(&mut text).is_ok()
+                        && serde_json::from_str::<serde_json::Value>(&text)
+                            .is_ok_and(|answer| answer["series"][0].is_object())
+                })
+            }
         }
     }
 
@@ -52,12 +114,12 @@ impl Sink {
     ) -> Result<(), Failure> {
         if let Open::Store(engine) = &self.target {
             let receipt = engine.append(&LineNotation, batch)?;
-            self.taken += receipt.rows as u64;
+            self.counts.taken += receipt.rows as u64;
             let unlisted = receipt.rejected_total - receipt.rejected.len();
             for (row, reason) in receipt.rejected {
                 self.refuse(lines[row], &reason.to_string(), report);
             }
-            self.refused += unlisted as u64;
+            self.counts.refused += unlisted as u64;
             return Ok(());
         }
         for (row, line) in batch.rows.iter().zip(lines) {
@@ -84,9 +146,9 @@ impl Sink {
         if text.is_empty() {
             return Ok(());
         }
-        let written = Remote::write(remote, &text, Precision::Ns)?;
-        self.taken += lines.len() as u64 - written.rejected;
-        self.refused += written.rejected - written.refused.len() as u64;
+        let written = Remote::write(remote, &text, Precision::Ns, true)?;
+        self.counts.taken += lines.len() as u64 - written.rejected;
+        self.counts.refused += written.rejected - written.refused.len() as u64;
         for refused in written.refused {
             let line = usize::try_from(refused.line - 1)
                 .ok()
@@ -97,12 +159,12 @@ impl Sink {
         Ok(())
     }
 
-    /// Ends the import; answers the rows taken and refused.
-    pub fn finish(self) -> Result<(u64, u64), Failure> {
+    /// Ends the import.
+    pub fn finish(self) -> Result<Counts, Failure> {
         if let Open::Store(engine) = &self.target {
             engine.close()?;
         }
-        Ok((self.taken, self.refused))
+        Ok(self.counts)
     }
 }
 
@@ -129,7 +191,12 @@ fn try_write_line(
     text.extend_from_slice(row.name);
     for (index, cell) in cells.iter().enumerate() {
         text.push(if index == 0 { b' ' } else { b',' });
-        escape(text, cell.field, b",= \\");
+        if cell.field.ends_with(b"\\") {
+            return Err(
+                "line protocol has no notation for a field that ends in a backslash; import into a directory with --data",
+            );
+        }
+        escape(text, cell.field, b",= ");
         text.push(b'=');
         write_value(text, cell.value)?;
     }

@@ -2,6 +2,7 @@
 
 use super::{Common, bytes};
 use crate::failure::Failure;
+use crate::stray;
 use clap::Args;
 use seiner_lab::job::Work;
 use seiner_lab::merge;
@@ -48,6 +49,7 @@ pub struct Merge {
 impl Merge {
     /// Measures.
     pub fn run(self) -> Result<(), Failure> {
+        stray::refuse([&self.directory], "--v, --policy, --segment and --block")?;
         let mut settings = merge::Merge::new(self.directory, self.common.profile.profile());
         settings.budget_bytes = self.budget.unwrap_or(settings.budget_bytes);
         settings.v_of_sizes = self.v_of_sizes.unwrap_or(settings.v_of_sizes);

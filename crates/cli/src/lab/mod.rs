@@ -23,6 +23,7 @@ use seiner_lab::{Error, Interrupt, runner};
 pub use seiner_plan::form::{bytes, count};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Measure disks, file systems and stores the way the papers did.
 ///
@@ -160,7 +161,8 @@ impl Common {
             )?;
             return Ok(());
         }
-        measure(&job, &directory, &Interrupt::listen().map_err(failure)?).map(drop)
+        let interrupt = Interrupt::listen().map_err(failure)?;
+        measure(&job, &directory, &interrupt, None).map(drop)
     }
 }
 
@@ -175,8 +177,10 @@ fn measure(
     job: &Job,
     directory: &std::path::Path,
     interrupt: &Interrupt,
+    limit: Option<Duration>,
 ) -> Result<Results, Failure> {
-    let results = runner::run(job, directory, interrupt).map_err(|error| match error {
+    let results = runner::run_within(job, directory, interrupt, limit);
+    let results = results.map_err(|error| match error {
         Error::Interrupted => {
             eprintln!(
                 "seiner: interrupted; what was measured is kept, `seiner lab run {}` continues",
@@ -190,12 +194,7 @@ fn measure(
         writeln!(stdout(), "{remark}")?;
     }
     for missing in &results.missing {
-        writeln!(
-            stdout(),
-            "not available here: {}: {}",
-            missing.name,
-            missing.why
-        )?;
+        writeln!(stdout(), "not measured: {}: {}", missing.name, missing.why)?;
     }
     writeln!(
         stdout(),

@@ -32,6 +32,7 @@ impl Run {
             None if is_run => self.job,
             None => named(&job),
         };
-        measure(&job, &directory, &Interrupt::listen().map_err(failure)?).map(drop)
+        let interrupt = Interrupt::listen().map_err(failure)?;
+        measure(&job, &directory, &interrupt, None).map(drop)
     }
 }

@@ -13,12 +13,17 @@ use seiner_lab::machine::Machine;
 use seiner_lab::place::Place;
 use seiner_lab::report::tour::{self, Stop};
 use seiner_lab::write::{Kind, Write};
-use seiner_lab::{Error, Interrupt};
+use seiner_lab::{Error, Interrupt, runner};
 use std::io::{Write as _, stdout};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// The page of the tour itself, in its directory.
 const PAGE: &str = "report.html";
+
+/// A part of a tour may take so many times its estimate, and so many seconds in any case.
+const ALLOWANCE: f64 = 1.5;
+const LEAST_SECONDS: f64 = 20.0;
 
 /// Look around in about five minutes: check, disk, write, files; as root align as well.
 ///
@@ -39,6 +44,12 @@ pub struct Tour {
     profile: Amount,
 }
 
+/// The time that a part of so many estimated seconds may take: a tour is about as long as was said, on a
+/// slower machine too. The shortest parts are allowed to be slow.
+fn limit(estimate: f64) -> Duration {
+    Duration::from_secs_f64((estimate * ALLOWANCE).max(LEAST_SECONDS))
+}
+
 /// What is to be run, and what cannot be, with the reason.
 struct Route {
     jobs: Vec<Job>,
@@ -57,10 +68,15 @@ impl Tour {
         let findings = findings(&place, machine.is_virtual);
         let interrupt = Interrupt::listen().map_err(failure)?;
         let mut stops = Vec::new();
+        // What the parts before have left of their time.
+        let mut left = Duration::ZERO;
         for job in &route.jobs {
             let name = job.work.name();
             writeln!(stdout(), "== {name}")?;
-            let results = measure(job, &self.out.join(name), &interrupt)?;
+            let limit = limit(runner::estimate(job).map_err(failure)?) + left;
+            let clock = Instant::now();
+            let results = measure(job, &self.out.join(name), &interrupt, Some(limit))?;
+            left = limit.saturating_sub(clock.elapsed());
             stops.push(Stop {
                 results,
                 page: format!("{name}/report.html"),
@@ -122,7 +138,8 @@ impl Tour {
             write.room_bytes = 4 << 30;
             write.sensors = vec![1, 1000, 100_000];
             write.portions = vec![4 << 10];
-            write.stores = vec![Kind::Files, Kind::InPlace, Kind::Akumuli, Kind::Log];
+            // The last is what a slow machine has no time for.
+            write.stores = vec![Kind::Files, Kind::Log, Kind::Akumuli, Kind::InPlace];
             files.runs = 1;
         }
         if is_root && seiner_lab::fresh_obstacle("ext4").is_none() {

@@ -2,6 +2,7 @@
 
 use super::{Common, Means, bytes, count};
 use crate::failure::Failure;
+use crate::stray;
 use clap::{Args, ValueEnum};
 use seiner_lab::job::Work;
 use seiner_lab::write::{self, Kind, Layout, Pace};
@@ -98,6 +99,7 @@ impl StoreName {
 impl Write {
     /// Measures.
     pub fn run(self) -> Result<(), Failure> {
+        stray::refuse(&self.directories, "--sensors and --portion")?;
         let mut settings = write::Write::new(PathBuf::new(), self.common.profile.profile());
         settings.directories = self.directories;
         settings.fresh = self.fresh;

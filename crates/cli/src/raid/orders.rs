@@ -1,7 +1,7 @@
 //! Orders for a serving array.
 
 use super::control::{Order, ask, status};
-use super::report::TaskReport;
+use super::report::{MemberReport, Report, TaskReport};
 use crate::failure::Failure;
 use anyhow::anyhow;
 use clap::Args;
@@ -60,7 +60,9 @@ struct Overwriting {
 /// Read everything, compare data and syndromes, and repair what can be.
 ///
 /// A block that cannot be read is computed from the others and written again. On RAID 6 a single wrong block of a row is
-/// found and repaired as well; where nothing says what is wrong, the stripe is reported and left as it is: status 1.
+/// found and repaired as well; where nothing says what is wrong, the stripe is reported and left as it is: status 1. With --wait,
+/// the members are named of which blocks were repaired. Stripes that a member lacks because they could not be filled are tried
+/// again first; if it still lacks some, the status is 1 too.
 #[derive(Args)]
 pub struct Scrub {
     /// The control socket of the serving process.
@@ -132,12 +134,54 @@ impl Overwriting {
 impl Scrub {
     /// Orders it.
     pub fn run(self) -> Result<(), Failure> {
+        let before = match self.wait {
+            true => status(&self.socket)?.members,
+            false => Vec::new(),
+        };
         ask(&self.socket, &Order::Scrub { stop: self.stop })?;
-        match self.wait {
-            true => wait(&self.socket, |task| task.task == "scrub"),
-            false => Ok(()),
+        if !self.wait {
+            return Ok(());
+        }
+        let done = wait(&self.socket, |task| task.task == "scrub");
+        let report = status(&self.socket)?;
+        for text in repairs(&before, &report.members) {
+            println!("{text}");
+        }
+        done?;
+        match unfilled(&report) {
+            Some(text) => Err(Failure::Failed(anyhow!(text))),
+            None => Ok(()),
         }
     }
+}
+
+/// Members of which blocks were repaired between two reports, a line each.
+fn repairs(before: &[MemberReport], after: &[MemberReport]) -> Vec<String> {
+    let members = before.iter().zip(after).enumerate();
+    let lines = members.filter_map(|(number, (before, after))| {
+        let blocks = after.repaired_blocks.saturating_sub(before.repaired_blocks);
+        let device = after.device.as_deref().unwrap_or("no device");
+        (blocks > 0).then(|| format!("{blocks} blocks of member {number} repaired: {device}"))
+    });
+    lines.collect()
+}
+
+/// A member that lacks stripes and is not being filled, with the remedy.
+fn unfilled(report: &Report) -> Option<String> {
+    let number = report
+        .members
+        .iter()
+        .enumerate()
+        .position(|(number, member)| {
+            let filling = |task: &TaskReport| {
+                task.task == "rebuild" && task.member == Some(number) && !task.over
+            };
+            member.state == "filling" && !report.tasks.iter().any(filling)
+        })?;
+    Some(format!(
+        "member {number} lacks stripes that could not be filled: write those whole that `seiner raid status` names, or restore \
+         them from a copy"
+    ))
 }
 
 impl Stop {

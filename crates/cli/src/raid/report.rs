@@ -113,8 +113,12 @@ pub fn member_text(member: &MemberReport, number: usize, stripes: u64) -> String
         0 => String::new(),
         blocks => format!("  ({blocks} blocks were not what was written)"),
     };
+    let repaired = match member.repaired_blocks {
+        0 => String::new(),
+        blocks => format!("  ({blocks} blocks repaired)"),
+    };
     format!(
-        "member   {number}  {}{why}{filled}  {device}{rot}",
+        "member   {number}  {}{why}{filled}  {device}{rot}{repaired}",
         member.state
     )
 }

@@ -35,7 +35,7 @@ pub struct RunningFlags {
     ///
     /// default: where it is found to pay. batch: what queues anyway goes together, nothing is held. never: every request
     /// by itself. always: until the stripe is full or the time is over, which costs that time whenever it does not fill.
-    /// paper: the published algorithm.
+    /// paper: the published algorithm. paper-batch: the same, but what it does not hold goes together as under batch.
     #[arg(long, value_name = "STRATEGY", default_value = "default", value_parser = merging)]
     merging: Merging,
     /// Microseconds that a write is held at the most.

@@ -6,8 +6,9 @@ use super::report::Report;
 use crate::failure::Failure;
 use anyhow::anyhow;
 use seiner_platform::Disk;
-use seiner_raid::{Array, AssembleError, Condition, Running};
-use seiner_server::{Ground, Settings};
+use seiner_raid::{Array, AssembleError, Condition, Method, Running};
+use seiner_server::array::metrics;
+use seiner_server::{ArrayIo, Ground, Settings};
 use seiner_volume::{ArrayBlocks, OpenError, VolumeDisk};
 use serde_json::{Value, json};
 use signal_hook::consts::SIGTERM;
@@ -35,7 +36,7 @@ impl ArrayStore {
     pub fn start(settings: &Settings) -> Result<ArrayStore, Failure> {
         let control = Control::listen(&settings.array_control)?;
         let devices = devices::open_all(&settings.array)?;
-        let mut running = Running::default();
+        let mut running = of_settings(settings);
         // Everything that counts in a store is under a checksum, and its files are written as this wants it.
         running.settings.checked_above = true;
         let assembled = Array::assemble(devices, settings.array_degraded, running);
@@ -94,6 +95,19 @@ impl ArrayStore {
     }
 }
 
+fn of_settings(settings: &Settings) -> Running {
+    Running {
+        method: match settings.array_io {
+            ArrayIo::Auto => Method::Automatic,
+            ArrayIo::Ring => Method::Ring,
+            ArrayIo::Threads => Method::Threads,
+        },
+        patience: settings.array_patience,
+        background_rate: settings.array_background_rate,
+        ..Running::default()
+    }
+}
+
 fn refusal(error: AssembleError) -> Failure {
     match error {
         AssembleError::System { .. } | AssembleError::Start(_) => Failure::Failed(error.into()),
@@ -142,6 +156,11 @@ impl Ground for ArrayGround {
         self.report().map_or(Value::Null, |report| json!(report))
     }
 
+    fn metrics(&self) -> String {
+        let text = self.report().map(metrics::text);
+        text.and_then(Result::ok).unwrap_or_default()
+    }
+
     fn warnings(&self) -> Vec<String> {
         let Some(status) = self.array.status() else {
             return Vec::new();
@@ -165,5 +184,27 @@ impl Ground for ArrayGround {
             ));
         }
         warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn an_array_under_a_store_is_run_as_its_settings_say() {
+        let mut settings = Settings::default();
+        let running = of_settings(&settings);
+        let defaults = Running::default();
+        assert_eq!(running, defaults);
+        settings.array_io = ArrayIo::Threads;
+        settings.array_patience = Duration::from_secs(7);
+        settings.array_background_rate = 1 << 20;
+        let running = of_settings(&settings);
+        assert_eq!(
+            (running.method, running.patience, running.background_rate),
+            (Method::Threads, Duration::from_secs(7), 1 << 20)
+        );
     }
 }

@@ -26,11 +26,11 @@ use std::thread;
 #[derive(Args)]
 pub struct Merge {
     /// Policies to compare. All but 'patient', the default of the store, write a single log.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_values_t = Kind::ALL)]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 1.., default_values_t = Kind::ALL)]
     policy: Vec<Kind>,
     /// Live shares of the store, V. The higher, the better the room is used, and the harder it is
     /// to find segments worth merging.
-    #[arg(long, value_name = "SHARES", value_delimiter = ',', default_values_t = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9])]
+    #[arg(long, value_name = "SHARES", value_delimiter = ',', num_args = 1.., default_values_t = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9])]
     v: Vec<f64>,
     /// The fill at which merging begins, Um. The later, the more is dead by then; above it there
     /// must be room for what a merge writes.
@@ -56,6 +56,7 @@ pub struct Merge {
         long,
         value_name = "AGES",
         value_delimiter = ',',
+        num_args = 1..,
         conflicts_with = "ring"
     )]
     ages: Vec<String>,
@@ -82,7 +83,7 @@ pub struct Merge {
     #[arg(long, value_name = "FILE", requires = "budget")]
     trace: Option<PathBuf>,
     /// Budgets to try a trace with, such as 10GiB,20GiB.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', requires = "trace", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', num_args = 1.., requires = "trace", value_parser = parse_size)]
     budget: Vec<u64>,
     /// The largest segment for a trace.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]

@@ -492,7 +492,12 @@ impl Buffers {
 
     /// Bytes of memory: lines and the pages of the slab.
     pub fn memory(&self) -> usize {
-        self.pages.len() * LINES * size_of::<Line>() + self.slab.page_bytes()
+        self.line_bytes() + self.slab.page_bytes()
+    }
+
+    /// Bytes of the lines.
+    pub fn line_bytes(&self) -> usize {
+        self.pages.len() * LINES * size_of::<Line>()
     }
 
     /// Gives back memory that no buffer uses.

@@ -8,8 +8,10 @@ use crate::inspect::registry::Registry;
 use crate::inspect::rows::{RecordRow, Rows};
 use crate::journal::files::{self, FILE_HEADER_BYTES, FileReader};
 use crate::journal::record::Record;
+use crate::ledger::{Contents, JournalFile};
+use crate::recover::BLOCK_LIMIT;
 use seiner_platform::File;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Checks all journal files.
@@ -17,21 +19,25 @@ pub(super) fn check(
     check: &mut Check<'_>,
     store: u64,
     registry: &mut Registry,
+    ledger: &Contents,
 ) -> Result<(), Error> {
     let mut numbers = crate::inspect::numbers(check.disk)?;
-    // As at a start: files before a gap were let go, and only their names came back.
-    let gap = numbers
-        .windows(2)
-        .rposition(|pair| pair[1] != pair[0] + 1)
-        .map_or(0, |at| at + 1);
-    for number in numbers.drain(..gap) {
+    let needed = numbers.partition_point(|&number| number < ledger.lowest);
+    for number in numbers.drain(..needed) {
         check.note(
             &files::name(number),
-            "a later file is missing, so this one was let go; the next start removes it",
+            "it was let go, and its name came back with a power cut; the next start removes it",
         );
+    }
+    for &number in ledger.journal.keys() {
+        if numbers.binary_search(&number).is_err() {
+            let what = "the journal file is missing; put it back from a copy of the directory";
+            check.damage(&files::name(number), 0, what.to_string());
+        }
     }
     let mut replay = Replay {
         registry,
+        listed: &ledger.journal,
         blocks: HashMap::new(),
         scratch: Vec::new(),
         end: None,
@@ -53,6 +59,8 @@ struct End {
 /// A replay that keeps no rows.
 struct Replay<'a> {
     registry: &'a mut Registry,
+    /// The files that the ledger lists.
+    listed: &'a BTreeMap<u32, JournalFile>,
     /// What the next row of a source is relative to; of sources whose block began in a record read.
     blocks: HashMap<u32, Followed>,
     scratch: Vec<u8>,
@@ -61,6 +69,8 @@ struct Replay<'a> {
 }
 
 struct Followed {
+    /// Bytes of the rows so far.
+    bytes: usize,
     layout: Arc<Layout>,
     time: TimeState,
     states: Vec<ColumnState>,
@@ -108,7 +118,7 @@ impl Replay<'_> {
     fn without_header(&mut self, check: &mut Check<'_>, name: &str, file: &dyn File, number: u32) {
         let mut bytes = vec![0; FILE_HEADER_BYTES.min(file.len().unwrap_or(0)) as usize];
         match file.read_at(0, &mut bytes) {
-            Ok(()) if files::never_begun(&bytes, number) => {
+            Ok(()) if files::never_begun(&bytes, number) && !self.listed.contains_key(&number) => {
                 check.note(name, "its header was never written, and so no record");
             }
             Ok(()) => {
@@ -131,9 +141,8 @@ impl Replay<'_> {
 
     fn records(&mut self, check: &mut Check<'_>, name: &str, mut reader: FileReader) {
         loop {
-            while let Some((at, body)) = reader.next_body() {
-                let read =
-                    Record::decode(body).map_err(|_| "its streams are malformed".to_string());
+            while let Some((at, record)) = reader.next_record() {
+                let read = record.map_err(|_| "its streams are malformed".to_string());
                 match read.and_then(|record| self.record(&record)) {
                     Ok(rows) => {
                         check.report.records += 1;
@@ -207,6 +216,7 @@ impl Replay<'_> {
             self.blocks.insert(
                 row.source,
                 Followed {
+                    bytes: 0,
                     layout,
                     time: TimeState::default(),
                     states,
@@ -223,6 +233,10 @@ impl Replay<'_> {
                 row.columns,
                 block.layout.columns()
             ));
+        }
+        block.bytes += row.codes.len() + row.payload.len();
+        if block.bytes > BLOCK_LIMIT {
+            return Err(format!("its block is larger than {BLOCK_LIMIT} bytes"));
         }
         self.scratch.clear();
         self.scratch.extend_from_slice(row.codes);

@@ -12,10 +12,14 @@ use crate::catalog::{self, ReadCatalog};
 use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
+use crate::ledger::{self, Contents, Found};
+use crate::retention::has_ledger;
+use crate::rules;
 use crate::segment::sealed::Segment;
 use crate::timekeeper;
-use crate::volume;
+use crate::volume::{self, SlotState};
 use seiner_platform::Disk;
+use std::collections::BTreeSet;
 
 /// Damage is listed so many times, and counted beyond.
 const LISTED: usize = 1000;
@@ -113,7 +117,11 @@ pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Chec
                 check.error(&file.file, 0, error);
             }
         }
-        journal::check(&mut check, catalog.store, &mut registry)?;
+        if let Err(error) = rules::check(disk) {
+            check.error(rules::NAME, 0, error);
+        }
+        let contents = check.ledger(&files, &catalog)?;
+        journal::check(&mut check, catalog.store, &mut registry, &contents)?;
         check.report.sources = u64::from(registry.sources());
         check.report.layouts = registry.layouts.len() as u64;
     }
@@ -184,7 +192,9 @@ impl Check<'_> {
                 | FileKind::Segment
                 | FileKind::Journal
                 | FileKind::Spare
-                | FileKind::Clock => {}
+                | FileKind::Clock
+                | FileKind::Rules
+                | FileKind::Ledger => {}
             }
         }
     }
@@ -288,6 +298,48 @@ impl Check<'_> {
                 return self.damage(catalog::NAME, catalog.end(), what);
             }
         }
+    }
+}
+
+impl Check<'_> {
+    /// Reads the ledger: segments that it lists must be there, and losses are damage until they are
+    /// acknowledged.
+    fn ledger(&mut self, files: &[FileView], catalog: &ReadCatalog) -> Result<Contents, Error> {
+        let (contents, found, _, _) = ledger::read(self.disk, catalog.store)?;
+        let frames = catalog.frames.iter();
+        let dead = frames.filter_map(|read| Some(&read.frame.as_ref().ok()?.dead[..]));
+        match found {
+            Found::Whole => {}
+            Found::Damaged(offset, what) => self.damage(ledger::NAME, offset, what),
+            Found::Missing if has_ledger(dead) => {
+                let what = "it is missing; files that are missing cannot be named";
+                self.damage(ledger::NAME, 0, what.to_string());
+            }
+            Found::Torn => self.note(ledger::NAME, "its last record is not whole: it was being written when the power failed, or was damaged since"),
+            Found::Missing => {}
+        }
+        let there: BTreeSet<u64> = files
+            .iter()
+            .filter(|file| file.kind != FileKind::Other)
+            .filter_map(|file| volume::parse(&file.file))
+            .filter(|(_, slot)| *slot != SlotState::Open(0))
+            .map(|(number, _)| number)
+            .collect();
+        for (number, note) in &contents.segments {
+            if !there.contains(number) {
+                let name = volume::sealed_name(*number);
+                let what = format!(
+                    "the segment is missing, with {} rows in {} blocks; put it back from a copy of the directory",
+                    note.rows, note.blocks
+                );
+                self.damage(&name, 0, what);
+            }
+        }
+        for loss in contents.unacknowledged() {
+            let what = format!("{loss}; acknowledge the loss once it is dealt with");
+            self.damage(&loss.file, 0, what);
+        }
+        Ok(contents)
     }
 }
 

@@ -22,6 +22,10 @@ use spelling::Spelling;
 /// The tag name under which pairs keep the measurement. No tag is named so: empty names are refused.
 const MEASUREMENT: &str = "";
 
+/// The notation of canonical names with backslashes, which is nobody else's: lines may write the
+/// same bytes and mean another source.
+const ESCAPED_NOTATION: u32 = 0;
+
 /// The sources, by number.
 #[derive(Default)]
 pub struct Dictionary {
@@ -45,6 +49,7 @@ impl Dictionary {
         }
         let source = self.add_name(names, &name, hash).unwrap_or_else(|| {
             let tags = key.tags().iter().map(|(tag, value)| (&**tag, &**value));
+            thrifty(&mut self.members, 1 + key.tags().len());
             for (tag, value) in [(MEASUREMENT, key.measurement())].into_iter().chain(tags) {
                 let pair = self.pairs.intern(tag.as_bytes(), value.as_bytes(), None);
                 self.members.push(pair);
@@ -90,6 +95,7 @@ impl Dictionary {
             .ends
             .get(self.spelled as usize)
             .map_or(0, |&end| end as usize);
+        thrifty(&mut self.members, self.spelling.pieces());
         self.members.extend_from_within(before..before + kept);
         for index in kept..self.spelling.pieces() {
             let (tag, value) = self.spelling.piece(index);
@@ -104,6 +110,7 @@ impl Dictionary {
     /// Makes the pairs behind those of the last source a source.
     fn add(&mut self, names: &mut Names, hash: NameHash) -> u32 {
         let source = self.ends.len() as u32;
+        thrifty(&mut self.ends, 1);
         self.ends.push(self.members.len() as u32);
         for &pair in members_of(&self.ends, &self.members, source) {
             self.pairs.add_source(pair, source);
@@ -291,6 +298,19 @@ impl Dictionary {
             + (self.ends.capacity() + self.members.capacity()) * 4
             + self.spelling.memory()
     }
+
+    /// Bytes that its tables take for a moment beside what they have if so many pairs come.
+    pub fn growth(&self, pairs: usize) -> usize {
+        self.pairs.growth(pairs)
+    }
+}
+
+/// Makes room for some more items. A list as long as there are sources grows by an eighth: doubled, it
+/// would take twice the memory that it needs.
+fn thrifty<T>(list: &mut Vec<T>, items: usize) {
+    if list.capacity() - list.len() < items {
+        list.reserve_exact(items.max(list.len() / 8).max(64));
+    }
 }
 
 fn members_of<'a>(ends: &[u32], members: &'a [u32], source: u32) -> &'a [u32] {
@@ -308,7 +328,11 @@ fn start_of(ends: &[u32], source: u32) -> usize {
 fn canonical(names: &Names, key: &SourceKey) -> (Vec<u8>, NameHash) {
     let mut name = Vec::with_capacity(64);
     key.put_name(&mut name);
-    let hash = hash_name(names.seed(), SourceKey::NOTATION, &name);
+    let notation = match memchr::memchr(b'\\', &name) {
+        Some(_) => ESCAPED_NOTATION,
+        None => SourceKey::NOTATION,
+    };
+    let hash = hash_name(names.seed(), notation, &name);
     (name, hash)
 }
 
@@ -425,6 +449,23 @@ mod tests {
                     .eq((0..7).filter(|&n| selector.holds(&keys[n as usize])))
             );
         }
+    }
+
+    #[test]
+    fn canonical_names_with_backslashes_are_not_taken_for_those_of_lines() {
+        let (mut dictionary, mut names) = (Dictionary::default(), Names::new(1));
+        let key = |value: &str| SourceKey::new("m", [("a", value)]).unwrap();
+        let (one, two) = (key("\\x"), key("\\\\x"));
+        assert_eq!(dictionary.intern(&mut names, &one), (0, true));
+        assert_eq!(dictionary.intern(&mut names, &two), (1, true));
+        assert_eq!(dictionary.intern(&mut names, &one), (0, false));
+        assert_eq!(dictionary.find(&names, &two), Some(1));
+        // The canonical name of one, which lines write for the other.
+        let mut name = Vec::new();
+        one.put_name(&mut name);
+        assert_eq!(name, b"m,a=\\\\x");
+        let hash = hash_name(names.seed(), SourceKey::NOTATION, &name);
+        assert_eq!(names.find(hash), None);
     }
 
     #[test]

@@ -109,6 +109,15 @@ impl Names {
     pub fn memory(&self) -> usize {
         self.entries.len() * size_of::<Entry>()
     }
+
+    /// Bytes that the table takes for a moment beside what it has if so many names come: twice as
+    /// large, it is filled from the old one.
+    pub fn growth(&self, names: usize) -> usize {
+        match (self.used + names) * 3 > self.entries.len() * 2 {
+            true => 2 * self.memory(),
+            false => 0,
+        }
+    }
 }
 
 /// The hash of a name in a notation.

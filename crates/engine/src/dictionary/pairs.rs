@@ -1,6 +1,7 @@
 //! Pairs: a tag with a value, each kept once, with the sources that have it.
 
 use super::sources::Sources;
+use super::thrifty;
 use hashbrown::hash_table::Entry;
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
@@ -23,6 +24,8 @@ pub struct Pairs {
     /// The sources of each pair: none, one, or many.
     lists: Vec<u32>,
     many: Vec<Sources>,
+    /// Bytes that those lists have on the heap, about.
+    listed: usize,
     numbers: hashbrown::HashTable<u32>,
     hasher: foldhash::fast::FixedState,
 }
@@ -62,13 +65,19 @@ impl Pairs {
             Entry::Occupied(known) => return *known.get(),
             Entry::Vacant(place) => place.insert(pair),
         };
+        thrifty(&mut self.values, value.len());
         self.values.extend_from_slice(value);
+        thrifty(&mut self.ends, 1);
         self.ends.push(
             u32::try_from(self.values.len()).expect("tag values take less than 4 GiB of memory"),
         );
+        thrifty(&mut self.tag_of, 1);
         self.tag_of.push(tag);
+        thrifty(&mut self.lists, 1);
         self.lists.push(NONE);
-        self.tags[tag as usize].pairs.push(pair);
+        let of_tag = &mut self.tags[tag as usize].pairs;
+        thrifty(of_tag, 1);
+        of_tag.push(pair);
         pair
     }
 
@@ -93,9 +102,10 @@ impl Pairs {
             NONE => *list = source,
             number if number & MANY == 0 => {
                 *list = MANY | self.many.len() as u32;
+                thrifty(&mut self.many, 1);
                 self.many.push(Sources::new(number, source));
             }
-            number => self.many[(number & !MANY) as usize].push(source),
+            number => self.listed += self.many[(number & !MANY) as usize].push(source),
         }
     }
 
@@ -166,9 +176,17 @@ impl Pairs {
     pub fn memory(&self) -> usize {
         let words = self.tag_of.capacity() + self.ends.capacity() + self.lists.capacity();
         let of_tags: usize = self.tags.iter().map(|tag| tag.pairs.capacity() * 4).sum();
-        // A bitmap holds 16 bits a source and some words of its own; a list of many, a run more.
-        let bitmaps = self.many.len() * 104 + self.many.len().min(self.tag_of.len()) * 32;
-        words * 4 + self.values.capacity() + of_tags + self.numbers.capacity() * 5 + bitmaps
+        let lists = self.many.capacity() * size_of::<Sources>() + self.listed;
+        words * 4 + self.values.capacity() + of_tags + self.numbers.allocation_size() + lists
+    }
+
+    /// Bytes that the table of numbers takes for a moment beside what it has if so many pairs come:
+    /// twice as large, it is filled from the old one.
+    pub fn growth(&self, pairs: usize) -> usize {
+        match self.numbers.len() + pairs > self.numbers.capacity() {
+            true => 2 * self.numbers.allocation_size(),
+            false => 0,
+        }
     }
 }
 

@@ -3,6 +3,11 @@
 use roaring::RoaringBitmap;
 use std::ops::Range;
 
+/// Bytes of a container of the bitmap beside its numbers, with what the heap adds.
+const CONTAINER: usize = 64;
+/// A container with more numbers holds bits.
+const LIST: usize = 4096;
+
 /// Sources, the latest of them as a run: sources of the same host mostly come one after the
 /// other, and most pairs of a source are those of the one before.
 pub struct Sources {
@@ -23,25 +28,40 @@ impl Sources {
         sources
     }
 
-    /// Adds a source whose number is larger than all before.
+    /// Adds a source whose number is larger than all before. Answers how many bytes the list
+    /// takes more, about.
     #[inline]
-    pub fn push(&mut self, source: u32) {
+    pub fn push(&mut self, source: u32) -> usize {
         // A container of the bitmap has 2¹⁶ numbers. A run ends where one does, so that no
         // container begins with a range: it would stay a list of ranges, however many came.
         if source == self.run.end && source & 0xFFFF != 0 {
             self.run.end += 1;
+            0
         } else {
-            self.settle();
+            let begins = self.run.start & 0xFFFF_0000 != source & 0xFFFF_0000;
+            let bytes = self.settle();
             self.run = source..source + 1;
+            bytes
+                + if begins || self.settled.len() == 1 {
+                    CONTAINER
+                } else {
+                    0
+                }
         }
     }
 
-    fn settle(&mut self) {
+    /// Answers how many bytes the bitmap takes more, about.
+    fn settle(&mut self) -> usize {
         // Not by appending: that looks for the largest number first, which costs more than
         // finding the place.
         self.settled.insert(self.run.start);
         if self.run.len() > 1 {
             self.settled.insert_range(self.run.start + 1..self.run.end);
+        }
+        // A list of numbers, and with more of them than this, a bit for each that may be.
+        match self.settled.len() as usize {
+            numbers if numbers < LIST => 2 * self.run.len().min(LIST),
+            _ => self.run.len() / 8 + 1,
         }
     }
 

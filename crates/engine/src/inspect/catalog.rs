@@ -5,7 +5,6 @@ use crate::catalog::NAME;
 use crate::error::Error;
 use crate::error::io_error;
 use crate::journal::files::{self, FileReader};
-use crate::journal::record::Record;
 use seiner_model::{FieldType, Selector, SourceId, SourceKey};
 use seiner_platform::Disk;
 
@@ -184,8 +183,8 @@ fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(
         else {
             continue;
         };
-        while let Some((_, body)) = reader.next_body() {
-            let Ok(record) = Record::decode(body) else {
+        while let Some((_, record)) = reader.next_record() {
+            let Ok(record) = record else {
                 continue;
             };
             // What contradicts the catalog is for a check to tell.

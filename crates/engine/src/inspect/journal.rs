@@ -4,7 +4,6 @@ use super::registry::open_catalog;
 use super::rows::Rows;
 use crate::error::{Error, io_error};
 use crate::journal::files::{self, FileReader};
-use crate::journal::record::{HEADER_BYTES, Record};
 use seiner_platform::Disk;
 use std::collections::HashSet;
 
@@ -114,10 +113,10 @@ fn file(disk: &dyn Disk, number: u32, store: u64) -> Result<JournalFileView, Err
 
 fn next(reader: &mut FileReader) -> Option<RecordView> {
     let sequence = reader.sequence;
-    let (offset, body) = reader.next_body()?;
+    let (offset, record) = reader.next_record()?;
     let mut view = RecordView {
         offset: offset as u64,
-        bytes: (HEADER_BYTES + body.len()) as u64,
+        bytes: reader.at() - offset as u64,
         sequence,
         plain_bytes: 0,
         rows: 0,
@@ -127,7 +126,7 @@ fn next(reader: &mut FileReader) -> Option<RecordView> {
         new_layouts: 0,
         whole: false,
     };
-    if let Ok(record) = Record::decode(body) {
+    if let Ok(record) = record {
         view.plain_bytes = record
             .streams
             .iter()

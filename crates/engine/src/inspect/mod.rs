@@ -18,6 +18,8 @@ pub use segments::{
 
 use crate::error::{Error, io_error};
 use crate::journal::{DAMAGED, SPARE_PREFIX, files};
+use crate::ledger;
+use crate::rules;
 use crate::timekeeper;
 use crate::volume::{self, SlotState};
 use seiner_platform::Disk;
@@ -37,6 +39,10 @@ pub enum FileKind {
     Spare,
     /// The time that the disk tells.
     Clock,
+    /// The rules of the store.
+    Rules,
+    /// The list of segments, journal files and losses.
+    Ledger,
     /// A file that was set aside because it is damaged.
     SetAside,
     /// No file of a store.
@@ -65,10 +71,19 @@ impl FileKind {
         {
             return FileKind::SetAside;
         }
-        if name == timekeeper::NAME {
-            return FileKind::Clock;
+        if name == rules::NAME || name == rules::NEW {
+            return FileKind::Rules;
         }
-        if name.strip_suffix(DAMAGED) == Some(timekeeper::NAME) {
+        match name {
+            timekeeper::NAME => return FileKind::Clock,
+            ledger::NAME | ledger::NEXT => return FileKind::Ledger,
+            _ => {}
+        }
+        let whole = name.strip_suffix(DAMAGED);
+        if [timekeeper::NAME, ledger::NAME, rules::NAME]
+            .map(Some)
+            .contains(&whole)
+        {
             return FileKind::SetAside;
         }
         if name.starts_with(SPARE_PREFIX) {
@@ -87,6 +102,8 @@ impl FileKind {
             FileKind::Journal => "journal",
             FileKind::Spare => "spare",
             FileKind::Clock => "clock",
+            FileKind::Rules => "rules",
+            FileKind::Ledger => "ledger",
             FileKind::SetAside => "set aside",
             FileKind::Other => "other",
         }

@@ -7,13 +7,11 @@ use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::Error;
 use crate::journal::record::Record;
+use crate::recover::LOST;
 use seiner_model::SourceKey;
 use seiner_platform::Disk;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-
-/// The measurement that stands where the real one is lost.
-const LOST: &str = "seiner_lost_source";
 
 /// Sources and layouts by their numbers.
 pub struct Registry {

@@ -1,7 +1,7 @@
 //! The rows of a journal record, one by one, as they lie in its streams.
 
 use crate::buffer::row;
-use crate::bytes::{Cursor, Short};
+use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use crate::journal::record::Record;
 
 /// A row in a record.
@@ -93,7 +93,10 @@ impl<'a> Rows<'a> {
         let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
         self.next_block = block.wrapping_add(1);
         let layout = self.starts.count(u32::MAX as usize)? as u32;
-        self.starts.varint()?;
+        let before = self.starts.varint()?;
+        if block > COUNT_LIMIT || before > COUNT_LIMIT {
+            return Err(Short);
+        }
         Ok((block, layout))
     }
 }

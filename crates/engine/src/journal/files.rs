@@ -1,21 +1,27 @@
 //! Journal files: written one after the other, recycled, and let go from the oldest on.
 
-use super::record::{Encoder, HEADER_BYTES, Header, Place};
+use super::record::{Encoder, HEADER_BYTES, Header, Place, Record};
 use super::staging::Staging;
 use super::{DAMAGED, PREFIX, SPARE_PREFIX};
-use crate::bytes::{COUNT_LIMIT, Cursor};
+use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
+use crate::ledger::JournalFile;
 use seiner_codec::checksum;
 use seiner_platform::{Disk, File};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 const MAGIC: &[u8; 8] = b"SEINJRNL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Earlier versions that are read.
+const FIRST_VERSION: u32 = 1;
 /// Magic, version, file number, store, first sequence, checksum.
 pub const FILE_HEADER_BYTES: u64 = 8 + 4 + 4 + 8 + 8 + 4;
 /// Files kept to be written over: one is in use while the next is needed.
 const SPARES: usize = 2;
+
+/// Bytes of memory that are kept for the next record.
+const RECORD_KEPT: usize = 2 << 20;
 
 /// The name of a journal file.
 pub fn name(number: u32) -> String {
@@ -35,12 +41,14 @@ pub struct FileHeader {
     pub store: u64,
     /// The sequence of its first record.
     pub first_sequence: u64,
+    /// The version of its records.
+    pub version: u32,
 }
 
 impl FileHeader {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes.extend_from_slice(&self.number.to_le_bytes());
         bytes.extend_from_slice(&self.store.to_le_bytes());
         bytes.extend_from_slice(&self.first_sequence.to_le_bytes());
@@ -54,15 +62,18 @@ impl FileHeader {
             .get(..FILE_HEADER_BYTES as usize)?
             .split_at(FILE_HEADER_BYTES as usize - 4);
         let mut cursor = Cursor(head);
-        if cursor.take(8).ok()? != MAGIC || cursor.u32().ok()? != VERSION {
+        if cursor.take(8).ok()? != MAGIC {
             return None;
         }
+        let version = cursor.u32().ok()?;
         let header = FileHeader {
+            version,
             number: cursor.u32().ok()?,
             store: cursor.u64().ok()?,
             first_sequence: cursor.u64().ok()?,
         };
-        let holds = Cursor(sum).u32().ok()? == checksum(head);
+        let known = (FIRST_VERSION..=VERSION).contains(&version);
+        let holds = known && Cursor(sum).u32().ok()? == checksum(head);
         (holds && header.first_sequence <= COUNT_LIMIT).then_some(header)
     }
 }
@@ -74,6 +85,10 @@ pub struct JournalWriter {
     file_bytes: u64,
     current: Option<Current>,
     sequence: u64,
+    /// Rows in all records before the next.
+    rows: u64,
+    /// Files that were begun and that the ledger does not list yet.
+    pub begun: Vec<(u32, JournalFile)>,
     /// Records with lower sequences are on disk.
     synced_before: u64,
     encoder: Encoder,
@@ -96,12 +111,13 @@ struct Current {
 }
 
 impl JournalWriter {
-    /// A writer whose next record has this sequence; those before are on disk. `spares` are files to write over.
+    /// A writer whose next record has this sequence, with so many rows in the records before, which are on
+    /// disk. `spares` are files to write over.
     pub fn new(
         disk: Arc<dyn Disk>,
         store: u64,
         file_bytes: u64,
-        sequence: u64,
+        (sequence, rows): (u64, u64),
         spares: Vec<String>,
     ) -> JournalWriter {
         JournalWriter {
@@ -110,6 +126,8 @@ impl JournalWriter {
             file_bytes,
             current: None,
             sequence,
+            rows,
+            begun: Vec::new(),
             synced_before: sequence,
             encoder: Encoder::new(),
             record: Vec::new(),
@@ -119,6 +137,11 @@ impl JournalWriter {
             damaged: Vec::new(),
             staging: Staging::default(),
         }
+    }
+
+    /// Bytes of memory: the record and what it was made of.
+    pub fn memory(&self) -> usize {
+        self.record.capacity() + self.staging.memory()
     }
 
     /// The sequence of the next record.
@@ -147,11 +170,14 @@ impl JournalWriter {
         }
         if !self.waits {
             self.record.clear();
+            self.record.shrink_to(RECORD_KEPT);
             let place = Place {
                 file: number,
                 sequence: self.sequence,
                 synced_before: self.synced_before,
+                rows_before: self.rows,
             };
+            self.rows += self.staging.rows;
             self.encoder
                 .encode(&mut self.staging, place, &mut self.record);
             self.staging.clear();
@@ -212,10 +238,13 @@ impl JournalWriter {
             number,
             store: self.store,
             first_sequence: self.sequence,
+            version: VERSION,
         }
         .encode();
         header.extend_from_slice(&[0; HEADER_BYTES]);
         file.write_at(0, &header).map_err(io_error(context))?;
+        let (sequence, rows) = (self.sequence, self.rows);
+        self.begun.push((number, JournalFile { sequence, rows }));
         self.current = Some(Current {
             number,
             file,
@@ -377,12 +406,16 @@ impl Pins {
         self.files.front().map(|file| file.number)
     }
 
-    /// Takes the oldest file off the list, if nothing holds it and rows no longer go to it.
-    pub fn take_free(&mut self) -> Option<u32> {
-        let front = self.files.front()?;
-        if front.blocks != 0 || front.number >= self.current {
-            return None;
-        }
+    /// The last of the oldest files that nothing holds and that rows no longer go to.
+    pub fn last_free(&self) -> Option<u32> {
+        let free = |file: &&Pinned| file.blocks == 0 && file.number < self.current;
+        let last = self.files.iter().take_while(free).last();
+        last.map(|file| file.number)
+    }
+
+    /// Takes the oldest file off the list, if its number is at most `last`.
+    pub fn take_free(&mut self, last: u32) -> Option<u32> {
+        self.files.front().filter(|front| front.number <= last)?;
         self.files.pop_front().map(|file| file.number)
     }
 }
@@ -402,6 +435,7 @@ pub struct FileReader {
     bytes: Vec<u8>,
     at: usize,
     number: u32,
+    version: u32,
     /// The sequence that the next record must have.
     pub sequence: u64,
 }
@@ -409,17 +443,53 @@ pub struct FileReader {
 impl FileReader {
     /// Reads a file; `None` where it has no header of this store.
     pub fn open(file: &dyn File, number: u32, store: u64) -> std::io::Result<Option<FileReader>> {
-        let len = file.len()?;
-        let mut bytes = vec![0; len as usize];
+        let mut bytes = vec![0; file.len()? as usize];
         file.read_at(0, &mut bytes)?;
+        Ok(FileReader::new(bytes, number, store).ok())
+    }
+
+    /// Reads the bytes of a file; gives them back where they have no header of this store.
+    pub fn new(bytes: Vec<u8>, number: u32, store: u64) -> Result<FileReader, Vec<u8>> {
         let header = FileHeader::decode(&bytes)
             .filter(|header| header.number == number && header.store == store);
-        Ok(header.map(|header| FileReader {
+        match header {
+            Some(header) => Ok(FileReader {
+                bytes,
+                at: FILE_HEADER_BYTES as usize,
+                number,
+                version: header.version,
+                sequence: header.first_sequence,
+            }),
+            None => Err(bytes),
+        }
+    }
+
+    /// Reads a file whose header is damaged, and whose first record has this sequence. Records bear the
+    /// number of their file, so none of another file is taken for one of this.
+    pub fn without_header(bytes: Vec<u8>, number: u32, sequence: u64) -> FileReader {
+        FileReader {
+            at: bytes.len().min(FILE_HEADER_BYTES as usize),
             bytes,
-            at: FILE_HEADER_BYTES as usize,
             number,
-            sequence: header.first_sequence,
-        }))
+            version: VERSION,
+            sequence,
+        }
+    }
+
+    /// Whether it has any record.
+    pub fn is_readable(&self) -> bool {
+        let first = self.header_at(self.at).filter(|header| {
+            let record = &self.bytes[self.at..self.at + HEADER_BYTES + header.body];
+            header.place.sequence == self.sequence && header.holds(record)
+        });
+        first.is_some() || self.later_records().next().is_some()
+    }
+
+    /// The next record, unless it is malformed, and where it begins; `None` at the end.
+    pub fn next_record(&mut self) -> Option<(usize, Result<Record, Short>)> {
+        let version = self.version;
+        self.next_body()
+            .map(|(at, body)| (at, Record::decode(body, version)))
     }
 
     /// The body of the next record and where it begins; `None` at the end.
@@ -520,7 +590,7 @@ mod tests {
     /// A file of three records, synced after some of them, of which the second is gone then.
     fn with_a_gap(synced: &[u32]) -> FileReader {
         let disk = Arc::new(SimDisk::new(1));
-        let mut writer = JournalWriter::new(disk.clone(), 7, 1 << 16, 1, Vec::new());
+        let mut writer = JournalWriter::new(disk.clone(), 7, 1 << 16, (1, 0), Vec::new());
         let (mut start, mut end) = (0, 0);
         for record in 1..=3 {
             let bytes = writer.write(1).unwrap();
@@ -546,7 +616,7 @@ mod tests {
             let reader = with_a_gap(synced);
             assert_eq!(reader.later_record(), None);
             let record = reader.torn_bytes() / 2;
-            assert_eq!(record, (HEADER_BYTES + 5 + 2 * 7) as u64);
+            assert_eq!(record, (HEADER_BYTES + 6 + 2 * 7) as u64);
         }
     }
 
@@ -565,6 +635,7 @@ mod tests {
             number: 1,
             store: 7,
             first_sequence: COUNT_LIMIT,
+            version: VERSION,
         };
         assert!(FileHeader::decode(&header.encode()).is_some());
         header.first_sequence = u64::MAX;

@@ -3,7 +3,7 @@
 //! `docs/format/journal.md` has the bytes.
 
 use super::staging::Staging;
-use crate::bytes::{Cursor, Short};
+use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use seiner_codec::{checksum, varint};
 
 /// Checksum, length, file number, sequence, next to be synced. As many zeros behind the last record mark
@@ -44,6 +44,7 @@ impl Encoder {
             staging.first_layout,
             staging.new_layouts,
             staging.rows,
+            place.rows_before,
         ];
         counts.iter().for_each(|&count| varint::put_u64(count, out));
         for stream in [
@@ -93,6 +94,8 @@ pub struct Place {
     /// Records with lower sequences were on disk when it was written. Of those between, a power cut may
     /// have taken any.
     pub synced_before: u64,
+    /// Rows in all records before it. It stands in the body; 0 where only the header was read.
+    pub rows_before: u64,
 }
 
 /// A record's header as it was read.
@@ -113,6 +116,7 @@ impl Header {
             file: cursor.u32().ok()?,
             sequence: cursor.u64().ok()?,
             synced_before: cursor.u64().ok()?,
+            rows_before: 0,
         };
         (body <= BODY_LIMIT).then_some(Header { body, place, sum })
     }
@@ -135,19 +139,25 @@ pub struct Record {
     pub new_layouts: u64,
     /// Rows.
     pub rows: u64,
+    /// Rows in all records before it, ever; none in files of version 1.
+    pub rows_before: Option<u64>,
     /// The streams, in the order of [`Staging`]'s fields.
     pub streams: [Vec<u8>; 7],
 }
 
 impl Record {
-    /// Reads a body whose checksum held.
-    pub fn decode(body: &[u8]) -> Result<Record, Short> {
+    /// Reads a body whose checksum held, in a file of a version.
+    pub fn decode(body: &[u8], version: u32) -> Result<Record, Short> {
         let mut cursor = Cursor(body);
         let first_source = cursor.varint()?;
         let new_sources = cursor.varint()?;
         let first_layout = cursor.varint()?;
         let new_layouts = cursor.varint()?;
         let rows = cursor.varint()?;
+        let rows_before = match version {
+            1 => None,
+            _ => Some(cursor.varint()?).filter(|&before| before <= COUNT_LIMIT),
+        };
         let mut streams: [Vec<u8>; 7] = Default::default();
         for stream in &mut streams {
             let plain = cursor.count(BODY_LIMIT)?;
@@ -170,6 +180,7 @@ impl Record {
             first_layout,
             new_layouts,
             rows,
+            rows_before,
             streams,
         })
     }

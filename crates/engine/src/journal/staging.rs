@@ -5,6 +5,9 @@ use crate::buffer::run::{self, Encoded};
 use seiner_codec::varint;
 use seiner_model::SourceId;
 
+/// Bytes of memory that a stream keeps for the next record.
+const KEPT: usize = 1 << 20;
+
 /// What a row that begins a block says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
@@ -60,8 +63,7 @@ impl Staging {
         self.rows == 0 && self.new_sources == 0 && self.new_layouts == 0
     }
 
-    /// Bytes staged.
-    pub fn bytes(&self) -> usize {
+    fn streams(&self) -> [&Vec<u8>; 7] {
         [
             &self.names,
             &self.layouts,
@@ -71,16 +73,24 @@ impl Staging {
             &self.codes,
             &self.payload,
         ]
-        .iter()
-        .map(|stream| stream.len())
-        .sum()
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Bytes staged.
+    pub fn bytes(&self) -> usize {
+        self.streams().iter().map(|stream| stream.len()).sum()
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.streams().iter().map(|stream| stream.capacity()).sum()
+    }
+
+    /// Forgets everything, keeps the memory: as much as the usual record needs.
     pub fn clear(&mut self) {
         let mut kept = std::mem::take(self);
         for stream in kept.streams_mut() {
             stream.clear();
+            stream.shrink_to(KEPT);
         }
         *self = Staging {
             names: kept.names,

@@ -322,6 +322,7 @@ impl Engine {
         recovery.set_aside.is_empty()
             && recovery.damaged_segments == 0
             && writing.unreadable.is_empty()
+            && self.ledger().contents().unacknowledged().is_empty()
     }
 
     // ---- one by one
@@ -385,6 +386,7 @@ impl Engine {
             what,
         };
         tracing::error!("{error}; its segment is set aside when the others are safe");
+        self.note_block(&error, entry);
         victim.half.damaged = true;
         victim.half.done.insert(entry.number);
         self.lock().counters.damaged_blocks += 1;

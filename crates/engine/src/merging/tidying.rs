@@ -19,7 +19,7 @@ const LEAST_GROWTH: u64 = 3;
 /// Blocks are small below this part of B.
 const SMALL_SHARE: u64 = 4;
 /// The list of blocks takes no more than this part of the memory.
-const LIST_SHARE: u64 = 8;
+const LIST_SHARE: u64 = 32;
 
 /// Segments that may be worth it.
 struct Candidates {

@@ -3,11 +3,12 @@
 //! A level of a source is another source, which nobody can name from outside
 //! ([`seiner_model::SourceKey::level`]). Its rows are stamped with the beginning of their step, and have a
 //! few columns for each field of the source: `count:`, `sum:`, `min:`, `max:`, `first:` and `last:`
-//! before the field's name; for texts `count:` and `last:`. To everything that writes, merges, checks
+//! before the field's name; for texts `count:` and `last:`. These are f64: rows of integers whose figures
+//! f64 may round have them as a text, too, in `exact:`. To everything that writes, merges, checks
 //! and drops they are rows like others.
 
 use super::{COARSENED, MADE, OLDER, ROUNDS, Retention, put_sources};
-use crate::answer::{Bucket, number};
+use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
@@ -80,6 +81,53 @@ impl Figure {
     }
 }
 
+/// Prefix of the column with the exact figures of integers.
+const EXACT: &str = "exact:";
+
+/// Returns the name of the column with a field's exact figures.
+pub fn exact_column(field: &str) -> String {
+    format!("{EXACT}{field}")
+}
+
+/// Returns the count and the exact figures of a bucket of integers, if its f64 figures may be rounded.
+pub fn exact_text(bucket: &Bucket) -> Option<String> {
+    let exact = bucket.exact?;
+    let Exact {
+        sum,
+        min,
+        max,
+        first,
+        last,
+    } = exact;
+    match bucket.of_integers() {
+        Some(_) => None,
+        None => Some(format!("{} {sum} {min} {max} {first} {last}", bucket.count)),
+    }
+}
+
+/// Puts the exact figures of a text back, if they belong to the bucket's f64 figures: a row that was
+/// written again without a text leaves the earlier text in place.
+pub fn set_exact(bucket: &mut Bucket, text: &str) {
+    let mut numbers = text.split(' ').map(|number| number.parse::<i128>().ok());
+    let mut next = || numbers.next().flatten();
+    let (Some(count), Some(sum), Some(min), Some(max), Some(first), Some(last)) =
+        (next(), next(), next(), next(), next(), next())
+    else {
+        return;
+    };
+    let rounded = [min as f64, max as f64, first as f64, last as f64];
+    let found = [bucket.min, bucket.max, bucket.first.1, bucket.last.1];
+    if count == i128::from(bucket.count) && rounded == found && bucket.of_integers().is_none() {
+        bucket.exact = Some(Exact {
+            sum,
+            min,
+            max,
+            first,
+            last,
+        });
+    }
+}
+
 /// The field of a column's name.
 pub fn field_of(column: &str) -> &str {
     column.split_once(':').map_or(column, |(_, field)| field)
@@ -91,11 +139,23 @@ pub fn push_stand_in(values: &mut Column, bucket: &Bucket, last: Option<&str>) {
     match values {
         Column::F64(values) => values.push(bucket.mean()),
         Column::F32(values) => values.push(bucket.mean() as f32),
-        Column::I64(values) => values.push(bucket.mean().round() as i64),
-        Column::U64(values) => values.push(bucket.mean().round() as u64),
+        Column::I64(values) => values.push(match bucket.exact {
+            Some(exact) => rounded_mean(exact.sum, bucket.count) as i64,
+            None => bucket.mean().round() as i64,
+        }),
+        Column::U64(values) => values.push(match bucket.exact {
+            Some(exact) => rounded_mean(exact.sum, bucket.count) as u64,
+            None => bucket.mean().round() as u64,
+        }),
         Column::Bool(values) => values.push(bucket.last.1 != 0.0),
         Column::Str(values) => values.push(last.unwrap_or("")),
     }
+}
+
+/// Returns the mean of integers, halves rounded away from zero.
+fn rounded_mean(sum: i128, count: u64) -> i128 {
+    let count = i128::from(count.max(1));
+    (sum + sum.signum() * (count / 2)) / count
 }
 
 /// The beginning of the step that a time lies in.
@@ -201,5 +261,57 @@ impl Retention {
         let of =
             |(sources, before): &(RoaringBitmap, i64)| time < *before && sources.contains(source);
         self.coarsened.iter().any(of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A bucket as a level keeps it: f64 figures, without the exact ones.
+    fn kept(bucket: &Bucket) -> Bucket {
+        Bucket {
+            exact: None,
+            ..*bucket
+        }
+    }
+
+    #[test]
+    fn exact_figures_come_back_from_their_text_and_from_no_other() {
+        let mut large = Bucket::of_integer(0, 1, (1 << 53) + 1);
+        large.absorb(&Bucket::of_integer(0, 2, -5));
+        let text = exact_text(&large).expect("f64 rounds it");
+        assert_eq!(
+            text,
+            "2 9007199254740988 -5 9007199254740993 9007199254740993 -5"
+        );
+        let mut found = kept(&large);
+        set_exact(&mut found, &text);
+        assert_eq!(found.exact, large.exact);
+        // A row that was written again with other figures.
+        let mut others = kept(&large);
+        others.absorb(&Bucket::of(0, 3, 1.0));
+        set_exact(&mut others, &text);
+        assert_eq!(others.exact, None);
+        set_exact(&mut others, "2 9 x");
+        assert_eq!(others.exact, None);
+        // Small ones need no text, and take none.
+        let small = Bucket::of_integer(0, 1, 7);
+        assert_eq!(exact_text(&small), None);
+        assert_eq!(kept(&small).of_integers(), Some(small));
+        assert_eq!(kept(&large).of_integers(), None);
+    }
+
+    #[test]
+    fn means_of_integers_are_rounded_to_the_nearest() {
+        let cases = [
+            (7, 2, 4),
+            (-7, 2, -4),
+            (1, 3, 0),
+            (i128::from(u64::MAX) * 3, 3, i128::from(u64::MAX)),
+        ];
+        for (sum, count, mean) in cases {
+            assert_eq!(rounded_mean(sum, count), mean);
+        }
     }
 }

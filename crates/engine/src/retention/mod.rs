@@ -12,9 +12,10 @@
 
 pub mod class;
 pub mod coarser;
-mod counts;
+pub mod counts;
 pub mod expected;
 pub mod pace;
+pub mod watch;
 
 use crate::bytes::{Cursor, Short, put_text};
 use crate::segment::Entry;
@@ -26,7 +27,9 @@ use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_merge::Rate;
 use seiner_model::{Interval, SourceKey};
+use seiner_platform::Clock;
 use std::collections::{BTreeMap, HashMap};
+use watch::Watch;
 
 /// Over how many bytes a class's rate is averaged.
 const RATE_WINDOW: f64 = (16 << 20) as f64;
@@ -43,6 +46,7 @@ const PAST: u8 = 4;
 const MADE: u8 = 5;
 const OLDER: u8 = 6;
 const COARSENED: u8 = 7;
+const LEDGER: u8 = 8;
 /// A promise to the disk of how late it is holds for this part of the shortest age, within bounds, ns.
 const PROMISES: i64 = 64;
 const SHORTEST_PROMISE: i64 = NANOS;
@@ -129,8 +133,16 @@ pub struct Retention {
     /// A time that the disk will tell after a crash, so that the clock cannot be behind it. Age hides by
     /// no later one.
     vouched: i64,
+    /// True if the file `clock` has a time. Times in segments do not count then.
+    told: bool,
+    /// Tells a clock that jumped from one that goes.
+    watch: Watch,
+    /// The clock, as far as it is believed, ns; may go back.
+    believed: i64,
     /// Outside rows before this time may be too old when they come.
     late_before: i64,
+    /// Whether the catalog says that the store has a ledger.
+    has_ledger: bool,
     /// What the catalog does not have yet.
     news: Vec<u8>,
 }
@@ -142,6 +154,8 @@ impl Retention {
         let count = classes.list().len();
         let rings = classes.list().iter().any(|class| class.keep.rows.is_some());
         let next = (0..count).map(|class| classes.next_step(class as u8));
+        let ages = classes.list().iter().filter_map(|class| class.keep.age);
+        let watch = Watch::new(ages.map(|age| age.as_nanos() as i64).collect());
         Retention {
             next: next.collect(),
             classes,
@@ -169,7 +183,11 @@ impl Retention {
             now: i64::MIN,
             block: 0,
             vouched: i64::MIN,
+            told: false,
+            watch,
+            believed: i64::MIN,
             late_before: i64::MIN,
+            has_ledger: false,
             news: Vec::new(),
         }
     }
@@ -210,8 +228,9 @@ impl Retention {
     }
 
     /// The time goes on; `next_block` is the next block's number.
-    pub fn advance(&mut self, now: i64, next_block: u64) {
-        self.now = self.now.max(now);
+    pub fn advance(&mut self, clock: &dyn Clock, next_block: u64) {
+        self.judge(clock);
+        self.now = self.now.max(self.believed);
         self.block = self.block.max(next_block);
         self.pace.note(next_block, self.now);
         let told = self.now.min(self.vouched);
@@ -225,6 +244,11 @@ impl Retention {
         self.note_late();
     }
 
+    /// Judges the clock; nothing is let go by it yet.
+    pub fn judge(&mut self, clock: &dyn Clock) {
+        self.believed = self.watch.judge(clock.now(), clock.monotonic(), self.now);
+    }
+
     fn note_late(&mut self) {
         let named = &self.floors[..self.classes.named().len()];
         let times = named.iter().map(|floor| floor.time);
@@ -232,21 +256,55 @@ impl Retention {
         self.late_before = times.chain(coarsened).max().unwrap_or(i64::MIN);
     }
 
-    /// The disk tells this time after a crash.
+    /// The file `clock` has this time, so that a start finds it.
     pub fn vouch(&mut self, time: i64) {
+        self.told = true;
         self.vouched = self.vouched.max(time);
     }
 
-    /// A start finds that the disk tells this time: it is no earlier.
+    /// A start finds this time in the file `clock`: the present is no earlier.
     pub fn recall_time(&mut self, time: i64) {
         self.vouch(time);
         self.now = self.now.max(time);
     }
 
-    /// The time that the disk should tell, so that age can hide by the clock, which says `now`, if it is
-    /// not told yet, or `early`: not for much longer. However often a store is started, it tells no
+    /// A start finds a segment that was written at this time. The time counts only if the file `clock`
+    /// has none: an operator may have set that one back. Age does not hide by the segment's time until
+    /// the file has it, because the segment may be dropped.
+    pub fn recall_born(&mut self, time: i64) {
+        if !self.told {
+            self.now = self.now.max(time);
+        }
+    }
+
+    /// An operator confirms the clock.
+    pub fn accept_clock(&mut self, clock: &dyn Clock) {
+        self.watch.believe(clock.now(), clock.monotonic());
+    }
+
+    /// How far the clock is ahead of the time that is believed, and how far that is ahead of the clock, ns.
+    /// 0 where the store goes by its clock, or lets nothing go by it.
+    pub fn clock_differences(&self, wall: i64) -> (u64, u64) {
+        let has_age = self
+            .classes
+            .list()
+            .iter()
+            .any(|class| class.keep.age.is_some());
+        let behind = match has_age && self.now > i64::MIN {
+            true => self.now.saturating_sub(wall).max(0) as u64,
+            false => 0,
+        };
+        (self.watch.ahead(), behind)
+    }
+
+    /// The time that the disk should tell, so that age can hide by the clock as far as it is believed, if it
+    /// is not told yet, or `early`: not for much longer. However often a store is started, it tells no
     /// time that is further ahead of the clock.
-    pub fn promise_due(&self, now: i64, early: bool) -> Option<i64> {
+    pub fn promise_due(&self, early: bool) -> Option<i64> {
+        self.promise_at(self.believed, early)
+    }
+
+    fn promise_at(&self, now: i64, early: bool) -> Option<i64> {
         let rules = self.classes.list().iter().zip(&self.next);
         let ages = rules.filter(|(_, next)| next.is_none());
         let age = ages.filter_map(|(class, _)| class.keep.age).min()?;
@@ -255,12 +313,16 @@ impl Retention {
             true => now.saturating_add(ahead / 2),
             false => now,
         };
-        (self.vouched < least).then(|| now.saturating_add(ahead))
+        let promise = now.saturating_add(ahead);
+        match self.told {
+            true => (self.vouched < least).then_some(promise),
+            false => Some(promise.max(self.now)),
+        }
     }
 
     /// The time that a store that is closed leaves on the disk, if it has to leave one.
     pub fn last_time(&self) -> Option<i64> {
-        self.promise_due(i64::MAX, false).map(|_| self.now)
+        self.promise_at(i64::MAX, false).map(|_| self.now)
     }
 
     /// Wall time in ns; does not go back.
@@ -689,7 +751,7 @@ impl Retention {
     }
 
     /// Takes over what a frame of the catalog says.
-    pub fn recall(&mut self, news: &[u8]) -> Result<(), Short> {
+    pub fn recall_news(&mut self, news: &[u8]) -> Result<(), Short> {
         let mut cursor = Cursor(news);
         while !cursor.is_empty() {
             match cursor.u8()? {
@@ -721,6 +783,7 @@ impl Retention {
                     let time = cursor.signed()?;
                     self.coarsened.push((get_sources(&mut cursor)?, time));
                 }
+                LEDGER => self.has_ledger = true,
                 PAST => {
                     for _ in 0..cursor.count(u32::MAX as usize)? {
                         let source = cursor.count(u32::MAX as usize)? as u32;
@@ -735,6 +798,18 @@ impl Retention {
             }
         }
         Ok(())
+    }
+
+    /// Whether the catalog says that the store has a ledger.
+    pub fn has_ledger(&self) -> bool {
+        self.has_ledger
+    }
+
+    /// The next frame says that the store has a ledger.
+    pub fn note_ledger(&mut self) {
+        if !std::mem::replace(&mut self.has_ledger, true) {
+            self.news.push(LEDGER);
+        }
     }
 
     fn let_past(&mut self, source: u32, ordinal: u64) {
@@ -861,9 +936,19 @@ pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
     retention.sources = u32::MAX;
     for news in frames {
         // What is damaged is passed over, as at a start.
-        let _ = retention.recall(news);
+        let _ = retention.recall_news(news);
     }
     retention.known_rules.unwrap_or_default()
+}
+
+/// Returns whether frames of a catalog say that the store has a ledger.
+pub fn has_ledger<'a>(frames: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut retention = Retention::new(Classes::default(), None);
+    retention.sources = u32::MAX;
+    for news in frames {
+        let _ = retention.recall_news(news);
+    }
+    retention.has_ledger
 }
 
 fn put_tombstone(tombstone: &Tombstone, out: &mut Vec<u8>) {
@@ -939,5 +1024,58 @@ impl Veil {
             .iter()
             .filter(move |(before, _)| number < *before)
             .map(|(_, interval)| interval)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seiner_platform::sim::SimClock;
+    use std::time::Duration;
+
+    const HOUR: i64 = 3600 * 1_000_000_000;
+
+    fn hourly() -> Retention {
+        let mut class = Class::forever();
+        class.keep.age = Some(Duration::from_secs(3600));
+        Retention::new(Classes::new(vec![class]).unwrap(), None)
+    }
+
+    /// Seed 590 of the simulator: a segment was sealed after the clock had been set back, its time hid
+    /// more than the file `clock` covered, and a power cut brought the rows back.
+    #[test]
+    fn age_hides_only_what_the_file_clock_covers() {
+        let clock = SimClock::new(100 * HOUR);
+        let mut retention = hourly();
+        retention.recall_time(50 * HOUR);
+        retention.recall_born(90 * HOUR);
+        assert_eq!(retention.now(), 50 * HOUR);
+        retention.accept_clock(&clock);
+        retention.advance(&clock, 1);
+        assert_eq!(retention.hidden_before(0), 49 * HOUR);
+        let promise = retention.promise_due(false).unwrap();
+        assert!(promise >= 100 * HOUR);
+        retention.vouch(promise);
+        retention.advance(&clock, 1);
+        assert_eq!(retention.hidden_before(0), 99 * HOUR);
+    }
+
+    #[test]
+    fn without_the_file_a_segment_tells_the_time_and_the_file_gets_it() {
+        // The clock is behind the segment.
+        let clock = SimClock::new(10 * HOUR);
+        let mut retention = hourly();
+        retention.recall_born(90 * HOUR);
+        retention.advance(&clock, 1);
+        assert_eq!(
+            retention.hidden_before(0),
+            i64::MIN,
+            "the file has no time yet"
+        );
+        assert_eq!(retention.promise_due(false), Some(90 * HOUR));
+        retention.vouch(90 * HOUR);
+        retention.advance(&clock, 1);
+        assert_eq!(retention.hidden_before(0), 89 * HOUR);
+        assert_eq!(retention.promise_due(true), None);
     }
 }

@@ -127,6 +127,8 @@ pub struct OpenSegment {
     pub marked: u64,
     /// Bytes of the slot that are reserved.
     pub reserved: u64,
+    /// Bytes of memory that the blocks which no chapter covers take as rows, if they are replayed.
+    pub replayable: u64,
     /// How many of the blocks are in chapters.
     in_chapters: usize,
     /// Where the last chapter ends.
@@ -150,6 +152,7 @@ impl OpenSegment {
             pieces: VecDeque::new(),
             marked: 0,
             reserved: 0,
+            replayable: 0,
             in_chapters: 0,
             chapter_end: 0,
             buffer: Vec::new(),
@@ -175,12 +178,14 @@ impl OpenSegment {
 
     /// Bytes of memory: what is not written yet, and the list of blocks.
     pub fn memory(&self) -> usize {
-        self.waiting() + self.buffer.capacity() + self.list_bytes()
+        let pieces = self.pieces.iter().map(|piece| piece.bytes.capacity());
+        pieces.sum::<usize>() + self.buffer.capacity() + self.list_bytes()
     }
 
     /// Bytes of memory of the list of blocks.
     pub fn list_bytes(&self) -> usize {
-        let (links, latest) = (self.blocks.capacity(), self.latest.capacity());
+        // The table has room for an eighth more than it takes.
+        let (links, latest) = (self.blocks.capacity(), self.latest.capacity() / 7 * 8);
         links * size_of::<Link>() + latest * (size_of::<(u32, u32)>() + 1)
     }
 
@@ -222,6 +227,9 @@ impl OpenSegment {
     fn list(&mut self, entry: Entry) {
         let at = self.blocks.len() as u32;
         let before = self.latest.insert(entry.source, at).unwrap_or(NO_BLOCK);
+        if self.blocks.len() == self.blocks.capacity() {
+            self.blocks.reserve_exact((self.blocks.len() / 4).max(64));
+        }
         self.blocks.push(Link { entry, before });
     }
 
@@ -266,6 +274,7 @@ impl OpenSegment {
         self.hand_over(bytes);
         self.in_chapters = self.blocks.len();
         self.chapter_end = self.buffer_offset;
+        self.replayable = 0;
         std::mem::take(&mut self.pins)
     }
 
@@ -283,6 +292,11 @@ impl OpenSegment {
     /// The entries of the blocks that no chapter covers.
     pub fn news(&self) -> Vec<Entry> {
         self.entries(self.in_chapters)
+    }
+
+    /// The entries of all its blocks.
+    pub fn blocks(&self) -> impl Iterator<Item = &Entry> {
+        self.blocks.iter().map(|link| &link.entry)
     }
 
     /// The entries of blocks, from one on.

@@ -4,6 +4,7 @@ use super::Entry;
 use super::files::Files;
 use super::footer::{self, Page, TRAILER_BYTES, Trailer};
 use crate::error::{Error, io_error};
+use crate::ledger::SegmentNote;
 use crate::room::on_disk;
 use crate::status::SegmentInfo;
 use seiner_model::Interval;
@@ -178,6 +179,16 @@ impl Segment {
             rows: self.trailer.rows,
             first_time: self.trailer.span.start,
             last_time: self.trailer.span.end,
+        }
+    }
+
+    /// Its entry in the ledger.
+    pub fn note(&self) -> SegmentNote {
+        SegmentNote {
+            blocks: self.trailer.blocks,
+            rows: self.trailer.rows,
+            first: self.trailer.span.start,
+            last: self.trailer.span.end,
         }
     }
 

@@ -115,6 +115,13 @@ impl Tally {
         }
     }
 
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        let fates = self.by_time.list.capacity() + self.by_block.list.capacity();
+        let shares = self.shares.capacity() * size_of::<Share>();
+        size_of::<Tally>() + fates * size_of::<Fate>() + shares
+    }
+
     /// Whether more is foretold dead than was found.
     pub fn is_foretold(&self, moment: &Moment) -> bool {
         self.stat_at(moment).live != self.stat.live

@@ -1,9 +1,12 @@
-//! `lab align`: what it costs when a partition does not begin where a sector of the medium does.
+//! `lab align`: cost of a partition that does not start at a physical sector boundary.
 //!
-//! Every file system at hand is made at sector 40 (aligned) and at sector 34 (not), and used. What
-//! went to the device is traced and sent through a model of a disk with 4 KiB sectors, which counts
-//! what it had to read first: these counts are firm, the model's seconds are a model. On a device that
-//! the user gives, the seconds of the clock are those of the device.
+//! 1. Each available file system is made at sector 40 (aligned) and at sector 34 (unaligned) and
+//!    runs the same operations.
+//! 2. The tracer records the requests that reach the device.
+//! 3. A model of a disk with 4 KiB sectors replays the requests and counts read-modify-writes.
+//!
+//! The counts are measured; the seconds of the model are estimates. On a device from the user the
+//! wall-clock seconds are those of the device.
 
 mod platter;
 
@@ -29,10 +32,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The papers' partitions.
+/// Start of the partition in the papers' two cases, in sectors of 512 bytes.
 const ALIGNED: u64 = 40;
 const UNALIGNED: u64 = 34;
-/// The operations, in their order.
+/// Operations, in their order.
 const OPERATIONS: [&str; 6] = [
     "mkfs",
     "extract",
@@ -41,39 +44,39 @@ const OPERATIONS: [&str; 6] = [
     "read large",
     "delete",
 ];
-/// What a small file costs altogether, s, for estimates: 0.6 to 1.2 ms on a virtual disk.
+/// Seconds per small file over all operations, for estimates: 0.6 to 1.2 ms on a virtual disk.
 const SMALL_FILE_S: f64 = 0.9e-3;
-/// How quickly a large file is written and read, bytes/s, for estimates.
+/// Rate of writing and reading a large file, bytes/s, for estimates.
 const LARGE_RATE: f64 = 100e6;
-/// Looked at, at both ends of a device, for data.
+/// Bytes at either end of a device that are searched for data.
 const LOOKED_AT: u64 = 1 << 20;
 
 /// Settings of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Align {
-    /// Where inputs and the image go.
+    /// Directory of inputs and the image.
     pub directory: PathBuf,
-    /// A device to use instead of an image; everything on it is lost.
+    /// Device to use instead of an image. Its contents are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<PathBuf>,
-    /// The same device once more: the user's word that what is on it may go.
+    /// Path of `device` again, as the user's consent to lose its contents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erase: Option<PathBuf>,
-    /// File systems.
+    /// File systems to test.
     pub systems: Vec<String>,
-    /// Bytes of small files.
+    /// Bytes of the small files.
     pub small_bytes: u64,
     /// Bytes of the large file.
     pub large_bytes: u64,
-    /// How often everything is done.
+    /// Number of runs to average.
     pub runs: u64,
-    /// By what means: this kernel, or another in an emulated machine.
+    /// Kernel that is measured: this one, or one in an emulated machine.
     #[serde(default, skip_serializing_if = "Backend::is_native")]
     pub backend: Backend,
 }
 
 impl Align {
-    /// The settings of a profile.
+    /// Returns the settings of a profile.
     pub fn new(directory: PathBuf, profile: Profile) -> Align {
         let (small_bytes, large_bytes, runs) = match profile {
             Profile::Toy => (256 << 10, 1 << 20, 1),
@@ -95,8 +98,8 @@ impl Align {
         }
     }
 
-    /// How long all operations on one file system at one sector take, s: small files cost by the
-    /// number, mostly for being read while nothing of them is in memory.
+    /// Estimated seconds of all operations on one file system at one sector. Small files cost by
+    /// their number, mostly because they are read from the device.
     fn pass_s(&self) -> f64 {
         let small_files = self.small_bytes as f64 / Shape::small(self.small_bytes).mean();
         1.0 + small_files * SMALL_FILE_S + self.large_bytes as f64 / LARGE_RATE
@@ -107,7 +110,11 @@ impl Align {
     }
 }
 
-/// Refuses a device that is in use, or holds data and was not named twice.
+/// Returns a device that may be used by the test.
+///
+/// # Errors
+/// [`Error::Refused`] if the device is in use, has fewer than `needed` bytes, or contains data and
+/// `erase` does not name it too.
 pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<Device> {
     let name = path.display();
     let device = Device::of_node(&path.to_string_lossy())
@@ -134,7 +141,7 @@ pub fn check_device(path: &Path, erase: Option<&Path>, needed: u64) -> Result<De
     Ok(device)
 }
 
-/// Whether either end of a device has anything but zeros.
+/// Returns true if the first or last MiB of a device contains bytes other than 0.
 fn holds_data(path: &Path, size: u64) -> anyhow::Result<bool> {
     let file = File::open(path)?;
     let count = LOOKED_AT.min(size);
@@ -163,7 +170,7 @@ impl Experiment for Align {
         }
         let place = Place::find(&self.directory)?;
         let inputs = self.small_bytes * 6 + self.large_bytes;
-        // A guest has its image in memory.
+        // A guest keeps the image in memory.
         let image = if self.device.is_some() || is_guest {
             0
         } else {
@@ -313,7 +320,7 @@ struct Run {
     _claims: Claims,
 }
 
-/// What an operation cost.
+/// Cost of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     clock_s: f64,
@@ -463,7 +470,7 @@ impl<'a> Pass<'a> {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        // Unmounted before the loop device goes.
+        // The file system is unmounted before the loop device is detached.
         self.mounted.take();
     }
 }
@@ -493,7 +500,8 @@ fn counts(results: &Results) -> Figure {
     }
 }
 
-/// Unaligned over aligned.
+/// Penalty of an operation: seconds unaligned ÷ seconds aligned. `None` if a figure is missing or
+/// the aligned time is 0.
 fn penalty(cell: &Cell, operation: &str, by: &str) -> Option<f64> {
     let of = |which: &str| cell.figure(&format!("{operation} s {by}, {which}"));
     let (aligned, unaligned) = (of("aligned")?, of("unaligned")?);
@@ -520,7 +528,7 @@ fn penalties(results: &Results, by: &str, title: &str) -> Figure {
     }
 }
 
-/// The papers' three disks.
+/// Figure of the three disks in the paper.
 fn published() -> Figure {
     let penalties = papers::alignment();
     let operations = [

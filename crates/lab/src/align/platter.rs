@@ -1,40 +1,41 @@
-//! A disk with sectors of 4 KiB that takes writes of 512 bytes, as a model: it counts what it must
-//! read first to write a part of a sector, and computes how long a turning disk takes for it.
+//! Model of a disk with 4 KiB physical sectors that accepts writes of 512 bytes. It counts
+//! read-modify-writes and computes the time that a rotating disk needs.
 
 use crate::blocks::{Operation, moves_data, writes};
 use crate::place::SECTOR;
 
-/// A sector of the medium.
+/// Bytes of a physical sector.
 const PHYSICAL: u64 = 4096;
-/// Moving the head and half a turn, s: a disk of 7200 turns a minute.
+/// Seconds of a seek and half a turn, at 7200 turns a minute.
 const SEEK_S: f64 = 0.008 + TURN_S / 2.0;
-/// A turn: what passes between reading a sector and writing it back.
+/// Seconds of a turn: the delay between reading a sector and writing it back.
 const TURN_S: f64 = 60.0 / 7200.0;
-/// What passes below the head, bytes/s.
+/// Transfer rate, bytes/s.
 const RATE: f64 = 150e6;
 
-/// What the model counted.
+/// Counts of a replay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// Requests.
+    /// Number of requests.
     pub operations: u64,
-    /// Requests that begin or end within a sector of the medium.
+    /// Number of requests that begin or end inside a physical sector.
     pub unaligned: u64,
-    /// Sectors that had to be read before they were written.
+    /// Number of physical sectors that had to be read before they could be written.
     pub read_modify_writes: u64,
-    /// What it takes, s.
+    /// Total time, s.
     pub seconds: f64,
 }
 
-/// Where the head is.
+/// Position of the head: the end of the last request, in bytes.
 struct Head {
     end: Option<u64>,
     was_write: bool,
 }
 
-/// Sends operations of a device that begins at `offset` bytes through the model.
+/// Replays the requests of a device that starts at `offset` bytes of the disk.
 ///
-/// A part of a sector that the next request completes costs nothing: the disk has it in its buffer.
+/// If a write continues exactly where the last write ended, the sector that both share needs no
+/// read: the disk still buffers it.
 pub fn replay(operations: &[Operation], offset: u64) -> Tally {
     let mut tally = Tally::default();
     let mut head = Head {
@@ -69,7 +70,7 @@ pub fn replay(operations: &[Operation], offset: u64) -> Tally {
     tally
 }
 
-/// A run of writes that ends within a sector.
+/// Ends a run of writes. If it ends inside a physical sector, that sector must be read first.
 fn close(tally: &mut Tally, head: &Head) {
     if head.was_write && head.end.is_some_and(|end| !end.is_multiple_of(PHYSICAL)) {
         read_first(tally);

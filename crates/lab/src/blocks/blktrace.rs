@@ -1,18 +1,18 @@
-//! Files that blktrace wrote: records of 48 bytes and what follows them, in this machine's byte order
-//! or the other one.
+//! Reader of blktrace files: records of 48 bytes, each followed by optional data, in either byte
+//! order.
 
 use super::{Operation, Origin, Statistics};
 use anyhow::{Context, anyhow};
 use std::path::Path;
 
-/// The first four bytes of a record, without its version.
+/// Magic number of a record, without the version in the low byte.
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
 const RECORD_BYTES: usize = 48;
 
-/// The low half of an action: the operation went to the device.
+/// Action in the low half of the word: the operation was issued to the device.
 const ISSUE: u32 = 7;
-/// The high half of an action: what kind of operation it is.
+/// Category bits in the high half of the action word.
 const WRITE: u32 = 1 << 1;
 const FLUSH: u32 = 1 << 2;
 const SYNC: u32 = 1 << 3;
@@ -22,10 +22,11 @@ const META: u32 = 1 << 12;
 const DISCARD: u32 = 1 << 13;
 const FUA: u32 = 1 << 15;
 
-/// The statistics of a trace: all files of it, one a processor, or one that blkparse joined.
+/// Returns the statistics of a trace. The trace is one file per processor, or one file joined by
+/// blkparse.
 ///
 /// # Errors
-/// When a file cannot be read or is no trace; with the offset of what is wrong.
+/// A file cannot be read or is not a trace. The error contains the offset of the mistake.
 pub fn read(files: &[impl AsRef<Path>]) -> anyhow::Result<Statistics> {
     let mut issued = Vec::new();
     for file in files {
@@ -42,7 +43,7 @@ pub fn read(files: &[impl AsRef<Path>]) -> anyhow::Result<Statistics> {
     Ok(statistics)
 }
 
-/// The records of one file: time in ns, and the operation, of all that went to the device.
+/// Appends the issued operations of a file to `issued`, with their times in ns.
 fn records(bytes: &[u8], issued: &mut Vec<(u64, Operation)>) -> anyhow::Result<()> {
     let is_swapped = match bytes.get(..4) {
         None if bytes.is_empty() => return Ok(()),
@@ -95,7 +96,7 @@ fn long(bytes: &[u8], is_swapped: bool) -> u64 {
     if is_swapped { long.swap_bytes() } else { long }
 }
 
-/// The letters by which everybody calls such an operation.
+/// Returns the RWBS letters of an operation, as blkparse prints them.
 fn letters(category: u32, bytes: u32) -> String {
     let has = |bit: u32| category & bit != 0;
     let mut letters = String::new();

@@ -1,28 +1,29 @@
-//! The counters that the kernel keeps for each device: no rights needed, no types known.
+//! Counters that the kernel keeps for each block device. Reading them needs no rights; they do not
+//! separate types.
 
 use crate::place::{Device, SECTOR};
 use std::fs;
 
-/// The counters of a device at one moment.
+/// Counters of a device at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads done.
+    /// Number of completed reads.
     pub reads: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Writes done.
+    /// Number of completed writes.
     pub writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
 }
 
 impl Counters {
-    /// Those of a device now; none if it went away.
+    /// Reads the counters of a device; `None` if the device is gone.
     pub fn read(device: &Device) -> Option<Counters> {
         parse(&fs::read_to_string(device.directory().join("stat")).ok()?)
     }
 
-    /// What happened since `earlier`.
+    /// Returns the differences since `earlier`; a counter that went backwards gives 0.
     pub fn since(&self, earlier: &Counters) -> Counters {
         Counters {
             reads: self.reads.saturating_sub(earlier.reads),

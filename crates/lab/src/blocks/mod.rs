@@ -1,9 +1,9 @@
-//! Block operations: how many, how large, of which type (RWBS), and how much of what is written is not
-//! the application's own.
+//! Block operations: number, size and type (RWBS letters), and the bytes written per byte of the
+//! application.
 //!
-//! Three sources, best first: a private instance of the kernel's tracer, blktrace's files that a user
-//! brings, and the counters of the device, which know no types. Discards and operations without data
-//! stay out of all sums.
+//! There are three origins, the best first: a private instance of the kernel's tracer, files of
+//! blktrace from the user, and the counters of the device, which do not separate types. Discards
+//! and operations without data are not part of byte sums.
 
 pub mod blktrace;
 pub mod counters;
@@ -16,7 +16,7 @@ pub use recorder::Recorder;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Where statistics come from.
+/// Origin of statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -24,59 +24,59 @@ pub enum Origin {
     Tracer,
     /// Files of blktrace.
     Blktrace,
-    /// The device's counters: types are not known.
+    /// Counters of the device, which do not separate types.
     Counters,
 }
 
 /// Operations of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
-    /// How many.
+    /// Number of operations.
     pub operations: u64,
-    /// Their bytes.
+    /// Bytes of the operations; 0 for types that move no data.
     pub bytes: u64,
 }
 
 /// Block operations in an interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Who counted.
+    /// Origin of the counts.
     pub origin: Origin,
-    /// By type; `R` and `W` alone if the types are not known.
+    /// Operations by type; only `R` and `W` if the origin does not separate types.
     pub types: BTreeMap<String, Sum>,
-    /// Bytes read, by the device's counters where there are any.
+    /// Bytes read, from the counters of the device if there are any.
     pub read_bytes: u64,
-    /// Bytes written, by the device's counters where there are any.
+    /// Bytes written, from the counters of the device if there are any.
     pub written_bytes: u64,
-    /// Events that the tracer lost: shares are then shares of the rest.
+    /// Number of events that the tracer lost. Shares are then shares of the other events.
     pub lost: u64,
-    /// Bytes by type in each second.
+    /// Bytes by type, for each second.
     pub seconds: Vec<BTreeMap<String, u64>>,
 }
 
-/// A block operation, as it went to the device.
+/// A block operation that was issued to the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Its letters.
+    /// Type, as RWBS letters.
     pub kind: String,
-    /// Where it begins, in sectors of 512 bytes.
+    /// Start, in sectors of 512 bytes.
     pub sector: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
-/// Whether a type moves data: discards and flushes do not.
+/// Returns true for types that move data: neither discards nor operations without data.
 pub fn moves_data(kind: &str) -> bool {
     !kind.contains(['D', 'N']) && kind.contains(['R', 'W'])
 }
 
-/// Whether a type writes.
+/// Returns true for types that write data.
 pub fn writes(kind: &str) -> bool {
     moves_data(kind) && kind.contains('W')
 }
 
 impl Statistics {
-    /// Nothing happened yet.
+    /// Returns empty statistics.
     pub fn new(origin: Origin) -> Statistics {
         Statistics {
             origin,
@@ -88,7 +88,7 @@ impl Statistics {
         }
     }
 
-    /// Adds an operation that happened in a second.
+    /// Adds an operation that was issued in the given second.
     pub fn add(&mut self, operation: &Operation, second: usize) {
         let sum = self.types.entry(operation.kind.clone()).or_default();
         sum.operations += 1;
@@ -109,20 +109,20 @@ impl Statistics {
             .or_default() += operation.bytes;
     }
 
-    /// s: the share of a type in all bytes moved, percent.
+    /// Share of a type in all bytes moved, in percent: s of the papers' tables.
     pub fn share(&self, kind: &str) -> Option<f64> {
         let total: u64 = self.types.values().map(|sum| sum.bytes).sum();
         let sum = self.types.get(kind)?;
         (total > 0).then(|| 100.0 * sum.bytes as f64 / total as f64)
     }
 
-    /// a: the mean size of a type's operations, KiB.
+    /// Mean size of the operations of a type, in KiB: a of the papers' tables.
     pub fn mean_kib(&self, kind: &str) -> Option<f64> {
         let sum = self.types.get(kind)?;
         (sum.operations > 0).then(|| sum.bytes as f64 / sum.operations as f64 / 1024.0)
     }
 
-    /// All operations that moved data.
+    /// Number of operations that moved data.
     pub fn operations(&self) -> u64 {
         let moving = self.types.iter().filter(|(kind, _)| moves_data(kind));
         moving.map(|(_, sum)| sum.operations).sum()

@@ -1,4 +1,4 @@
-//! Counts the operations of a device while something runs.
+//! Counts the block operations of a device while other code runs.
 
 use super::counters::Counters;
 use super::tracer::{EVERY, Tracer};
@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// A count that is going on.
+/// A running count. Dropping it ends the count.
 pub struct Recorder {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Statistics>>,
     device: Device,
     before: Counters,
-    /// Why types are not known, if they are not.
+    /// Reason why types are not counted; `None` if they are.
     pub without_types: Option<String>,
 }
 
 impl Recorder {
-    /// Starts to count: with types where the tracer can be had, else without.
+    /// Starts to count, with types if the tracer is available.
     pub fn start(device: &Device, registry: &Arc<Registry>) -> Recorder {
         let stop = Arc::new(AtomicBool::new(false));
         let tracer = if rustix::process::geteuid().is_root() {
@@ -48,7 +48,8 @@ impl Recorder {
         }
     }
 
-    /// Stops and answers. Bytes read and written are those of the device's counters.
+    /// Ends the count and returns the statistics. Bytes read and written are from the device's
+    /// counters.
     pub fn finish(mut self) -> Statistics {
         let counted = Counters::read(&self.device)
             .unwrap_or_default()
@@ -87,7 +88,7 @@ fn follow(mut tracer: Tracer, stop: &AtomicBool) -> Statistics {
     let mut statistics = Statistics::new(Origin::Tracer);
     let start = Instant::now();
     let add = |operation| statistics.add(&operation, start.elapsed().as_secs() as usize);
-    // A pipe that fails ends the count; what was seen stands.
+    // An error of the pipe ends the count; earlier events are kept.
     let _ = tracer.follow(stop, add);
     statistics.lost = tracer.lost();
     statistics

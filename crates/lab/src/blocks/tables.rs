@@ -1,11 +1,11 @@
-//! Tables and pictures of block statistics, shaped like the first paper's tables 3 to 5.
+//! Tables and figures of block statistics, in the form of *FS*, tables 3 to 5.
 
 use super::{Origin, moves_data};
 use crate::papers::{self, KINDS};
 use crate::report::figure::{Axis, BarSeries, Figure, Row, Series, plain};
 use crate::results::Cell;
 
-/// The figures of cells that counted block operations; nothing if none did.
+/// Returns the figures of the cells with block statistics; none if no cell has any.
 pub fn figures(cells: &[Cell]) -> Vec<Figure> {
     let counted: Vec<&Cell> = cells.iter().filter(|cell| cell.blocks.is_some()).collect();
     if counted.is_empty() {
@@ -25,7 +25,7 @@ fn is_typed(cell: &Cell) -> bool {
         .is_some_and(|blocks| blocks.origin != Origin::Counters)
 }
 
-/// Types that moved data in any of the cells: those of the papers first.
+/// Returns the types that moved data in any of the cells, the papers' types first.
 fn kinds(cells: &[&Cell]) -> Vec<String> {
     let seen = cells
         .iter()
@@ -148,7 +148,7 @@ fn stacks(cells: &[&Cell]) -> Figure {
     }
 }
 
-/// Bytes by type over time of one cell.
+/// Returns the figure of one cell's bytes by type over time; `None` without block statistics.
 pub fn over_time(cell: &Cell) -> Option<Figure> {
     let blocks = cell.blocks.as_ref()?;
     let line = |kind: &String| Series {

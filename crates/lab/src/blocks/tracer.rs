@@ -1,7 +1,7 @@
-//! A private instance of the kernel's tracer that sees the operations of one device.
+//! A private instance of the kernel's tracer that records the operations of one device.
 //!
-//! Never touches the one global tracer. What it makes (a mount of the tracer's file system where there
-//! is none, the instance) is in the registry.
+//! The global tracer of the system is never changed. The instance, and a mount of tracefs if there
+//! is none, are in the registry.
 
 use super::Operation;
 use crate::error::Result;
@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// Room for events in the kernel, for each processor, KiB.
+/// Size of the kernel's event buffer per processor, KiB.
 const BUFFER_KIB: &str = "8192";
-/// How often the pipe is emptied.
+/// Interval between two reads of the pipe.
 pub const EVERY: Duration = Duration::from_millis(50);
 
 /// A running trace.
@@ -31,7 +31,7 @@ pub struct Tracer {
     _claims: Claims,
 }
 
-/// Undone from the last to the first.
+/// Claims that are released in reverse order.
 struct Claims(Vec<Claim>);
 
 impl Drop for Claims {
@@ -41,10 +41,10 @@ impl Drop for Claims {
 }
 
 impl Tracer {
-    /// Starts to trace the operations issued to a device.
+    /// Starts to trace the operations that are issued to a device.
     ///
     /// # Errors
-    /// Without the rights, or where the kernel has no such events.
+    /// The rights are missing, or the kernel does not have the event.
     pub fn start(device: &Device, registry: &Arc<Registry>) -> Result<Tracer> {
         let mut claims = Claims(Vec::new());
         let root = tracer_root(registry, &mut claims)?;
@@ -80,10 +80,10 @@ impl Tracer {
         })
     }
 
-    /// Operations since the last call.
+    /// Passes the operations since the last call to `take`.
     ///
     /// # Errors
-    /// When the pipe fails.
+    /// Reading the pipe fails.
     fn drain(&mut self, mut take: impl FnMut(Operation)) -> Result<()> {
         let mut piece = [0; 64 << 10];
         loop {
@@ -109,11 +109,12 @@ impl Tracer {
         }
     }
 
-    /// Does some work, and answers what went to the device meanwhile. Looks all the time: the kernel's
-    /// room does not last for the requests of many files.
+    /// Runs `work` and returns its result with the operations that reached the device meanwhile. A
+    /// thread reads the pipe all the time, because the kernel's buffer is too small for the
+    /// requests of many files.
     ///
     /// # Errors
-    /// Those of the work, or when the pipe fails.
+    /// Those of `work`, or reading the pipe fails.
     pub fn during<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<(T, Vec<Operation>)> {
         let over = AtomicBool::new(false);
         let (done, operations) = thread::scope(|scope| {
@@ -130,13 +131,13 @@ impl Tracer {
         Ok((done?, operations?))
     }
 
-    /// Takes operations until it is over.
+    /// Passes operations to `take` until `over` is set.
     ///
     /// # Errors
-    /// When the pipe fails.
+    /// Reading the pipe fails.
     pub fn follow(&mut self, over: &AtomicBool, mut take: impl FnMut(Operation)) -> Result<()> {
         loop {
-            // Asked before the look, so that the last look is behind the end.
+            // Loaded before the read, so that the last read begins after the end of the work.
             let is_over = over.load(Ordering::Acquire);
             self.drain(&mut take)?;
             if is_over {
@@ -146,7 +147,7 @@ impl Tracer {
         }
     }
 
-    /// Events that had no room.
+    /// Number of events that did not fit into the kernel's buffer.
     pub fn lost(&self) -> u64 {
         let processors = fs::read_dir(self.instance.join("per_cpu"))
             .into_iter()
@@ -159,7 +160,7 @@ impl Tracer {
     }
 }
 
-/// The end of the work, even by a panic.
+/// Guard that sets the flag at the end of the work, even after a panic.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {
@@ -176,9 +177,9 @@ fn lost_in(stats: &str) -> u64 {
         .sum()
 }
 
-/// The mounted tracer, or one mounted for this run.
+/// Returns the mount point of tracefs. If there is none, mounts tracefs for this run.
 fn tracer_root(registry: &Arc<Registry>, claims: &mut Claims) -> Result<PathBuf> {
-    // One that another run mounted for itself goes when that run ends.
+    // A mount of another run of the lab is ignored: it ends with that run.
     let is_ours = |point: &Path| {
         point
             .file_name()
@@ -200,7 +201,8 @@ fn tracer_root(registry: &Arc<Registry>, claims: &mut Claims) -> Result<PathBuf>
     Ok(tree)
 }
 
-/// The kernel tells whole disks only: a partition is a range of sectors.
+/// Returns the event filter for a device. Events name whole disks, so a partition is a range of
+/// sectors.
 fn filter(device: &Device) -> Result<String> {
     let disk = match device.start {
         Some(_) => Device::of_node(&format!("/dev/{}", device.disk))?,
@@ -219,7 +221,7 @@ fn filter(device: &Device) -> Result<String> {
     Ok(filter)
 }
 
-/// `… block_rq_issue: 7,0 WS 4096 () 123 + 8 be,0,4 [writer]`.
+/// Parses a line such as `… block_rq_issue: 7,0 WS 4096 () 123 + 8 be,0,4 [writer]`.
 fn parse(line: &str) -> Option<Operation> {
     let (_, event) = line.split_once(" block_rq_issue: ")?;
     let (head, tail) = event.split_once(" (")?;

@@ -1,4 +1,5 @@
-//! The same loads by fio, where it is installed: a check that our figures are the disk's, not ours.
+//! Repeats the loads with fio, if fio is installed, to show that the figures are the disk's and not
+//! the lab's.
 
 use super::load::{Access, Load, Order};
 use crate::error::Result;
@@ -6,8 +7,11 @@ use crate::tool;
 use anyhow::{Context, anyhow};
 use std::path::Path;
 
-/// Bytes a second that fio reaches on the same file: as many threads as requests under way, around the
-/// page cache, with a sync behind writes.
+/// Returns the bytes per second of fio on the same file: one thread per request in flight, direct
+/// I/O, and an fsync after a run of writes.
+///
+/// # Errors
+/// fio is not installed or fails, or its output has no rate.
 pub fn rate(load: &Load, file: &Path, file_bytes: u64) -> Result<f64> {
     let kind = match (load.order, load.access) {
         (Order::Sequential, Access::Read) => "read",
@@ -43,7 +47,7 @@ pub fn rate(load: &Load, file: &Path, file_bytes: u64) -> Result<f64> {
     Ok(read(&told, load.access == Access::Read)?)
 }
 
-/// Bytes a second in fio's JSON, which may have lines of warnings before it.
+/// Returns the bytes per second in fio's JSON output, which may begin with lines of warnings.
 fn read(told: &str, is_read: bool) -> anyhow::Result<f64> {
     let start = told.find('{').ok_or_else(|| anyhow!("fio told nothing"))?;
     let told: serde_json::Value =
@@ -54,7 +58,7 @@ fn read(told: &str, is_read: bool) -> anyhow::Result<f64> {
         .ok_or_else(|| anyhow!("fio told no rate"))
 }
 
-/// Whether fio can be asked.
+/// Returns true if fio is installed.
 pub fn is_there() -> bool {
     tool::find("fio").is_some()
 }

@@ -1,4 +1,4 @@
-//! A load on one file: so many requests at a time, of one size, in order or at random.
+//! A load on one file: a fixed number of requests in flight, of one size, sequential or random.
 
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
@@ -12,72 +12,72 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Requests around the page cache begin and end at multiples of this, in memory too.
+/// Alignment that direct I/O needs, in the file and in memory, bytes.
 const ALIGNMENT: usize = 4096;
-/// Bytes laid out at a time.
+/// Bytes per write while the file is laid out.
 const LAYOUT: usize = 4 << 20;
-/// Rates over time: so many points at the most.
+/// Maximum number of points of the rate over time.
 const POINTS: f64 = 60.0;
-/// Latencies kept by one thread: more are thinned out by leaving out the last ones.
+/// Maximum number of latencies that a thread keeps. Later ones are left out.
 const KEPT: usize = 4 << 20;
 
-/// Whether requests read or write.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reads.
+    /// Read.
     Read,
-    /// Writes.
+    /// Write.
     Write,
-    /// Writes, each of which is on the medium before the next one begins.
+    /// Write followed by a sync, before the next request of the same thread.
     SyncedWrite,
 }
 
-/// Where requests go.
+/// Order of the requests in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// One behind the other, from the beginning again at the end.
+    /// Ascending, and again from the start after the end of the file.
     Sequential,
-    /// Anywhere.
+    /// Uniformly random.
     Random,
 }
 
-/// What is done for how long.
+/// Parameters of a load.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Whether it reads or writes.
+    /// Kind of request.
     pub access: Access,
-    /// Where.
+    /// Order of the requests.
     pub order: Order,
-    /// Bytes of a request.
+    /// Bytes per request.
     pub bytes: u64,
-    /// Requests under way at the same time.
+    /// Number of requests in flight.
     pub depth: usize,
-    /// How long.
+    /// Duration of the load.
     pub duration: Duration,
-    /// Where randomness comes from.
+    /// Seed of random offsets and contents.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Measurements of a load.
 #[derive(Debug)]
 pub struct Measured {
-    /// The time of each request.
+    /// Latency of each request, ns; at most 2^22 per thread.
     pub latencies_ns: Vec<u32>,
-    /// From the first request to the end of the last, and of the sync behind it.
+    /// Time from the first request to the end of the last, and of the sync after plain writes.
     pub took: Duration,
-    /// Seconds since the beginning, and MB/s since the point before.
+    /// Rate over time: seconds since the start, and MB/s since the point before.
     pub rates: Vec<(f64, f64)>,
 }
 
-/// The file that is read and written.
+/// File that is read and written.
 pub struct TestFile {
     file: File,
     bytes: u64,
-    /// Why the page cache takes part, if it does.
+    /// Reason why the page cache takes part; `None` with direct I/O.
     pub is_cached_because: Option<String>,
 }
 
-/// Memory that begins at a multiple of [`ALIGNMENT`].
+/// Memory that starts at a multiple of [`ALIGNMENT`].
 struct Aligned {
     memory: Vec<u8>,
     start: usize,
@@ -101,11 +101,11 @@ impl Aligned {
 }
 
 impl TestFile {
-    /// Makes a file full of bytes that nothing compresses: what was written once is what overwriting
-    /// and reading are measured on.
+    /// Makes a file full of incompressible bytes, so that later writes overwrite allocated blocks
+    /// and reads return data.
     ///
     /// # Errors
-    /// When it cannot be made, or the user wants to stop.
+    /// The file cannot be written, or the user stopped the run.
     pub fn create(path: &Path, bytes: u64, seed: u64, interrupt: &Interrupt) -> Result<TestFile> {
         let (file, is_cached_because) = open(path)?;
         let mut memory = Aligned::new(LAYOUT);
@@ -128,10 +128,10 @@ impl TestFile {
     /// Runs a load.
     ///
     /// # Errors
-    /// When a request fails, or the user wants to stop.
+    /// A request fails, or the user stopped the run.
     pub fn run(&self, load: &Load, interrupt: &Interrupt) -> Result<Measured> {
         if self.is_cached_because.is_some() {
-            // What the cache holds would be read from memory.
+            // Drops the page cache of the file; otherwise reads would come from memory.
             self.file.sync_all()?;
             let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
         }
@@ -181,7 +181,7 @@ impl TestFile {
         let mut latencies = Vec::new();
         loop {
             let before = Instant::now();
-            // At least one request each: a machine that is busy may begin late.
+            // Each thread sends at least one request, even if a busy machine starts it late.
             if (before >= end && !latencies.is_empty()) || interrupt.is_set() {
                 return Ok(latencies);
             }
@@ -206,7 +206,8 @@ impl TestFile {
     }
 }
 
-/// Opens around the page cache, or through it where the file system does not let us.
+/// Opens the file with direct I/O, or through the page cache if the file system does not support
+/// that.
 fn open(path: &Path) -> Result<(File, Option<String>)> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -225,7 +226,7 @@ fn open(path: &Path) -> Result<(File, Option<String>)> {
     }
 }
 
-/// Rates while workers work.
+/// Samples the rate until the workers' time is up.
 fn watch(
     done: &AtomicU64,
     load: &Load,

@@ -1,7 +1,7 @@
-//! `lab disk`: the profile of a disk in about two minutes. Sequential and random, reading and writing,
-//! by size and by depth; how long a sync takes; what a long write does to the rate.
+//! `lab disk`: profile of a disk in about two minutes. Measures sequential and random reads and
+//! writes by size and depth, the latency of a sync, and the rate of a long write.
 //!
-//! One file of the lab's own is written and read, around the page cache where the file system lets us.
+//! All loads use one file of the lab, with direct I/O if the file system supports it.
 
 mod fio;
 mod load;
@@ -19,29 +19,29 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Sizes that are written again and again: requests are multiples of this.
+/// Smallest write of the sync cells, bytes.
 const PAGE: u64 = 4096;
-/// What must stay free beside the test file.
+/// Bytes that must stay free beside the test file.
 const SPARE: u64 = 256 << 20;
 
 /// Settings of the profile of a disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
-    /// The directory on the disk.
+    /// Directory on the disk.
     pub directory: PathBuf,
-    /// The bytes of the test file.
+    /// Bytes of the test file.
     pub file_bytes: u64,
-    /// Seconds a cell.
+    /// Seconds per cell.
     pub seconds: f64,
     /// Seconds of the long write.
     pub sustained_seconds: f64,
-    /// Whether fio does the same behind every cell, for comparison.
+    /// True to repeat each cell with fio, for comparison.
     #[serde(default)]
     pub is_checked_by_fio: bool,
 }
 
 impl Disk {
-    /// The settings of a profile.
+    /// Returns the settings of a profile.
     pub fn new(directory: PathBuf, profile: Profile) -> Disk {
         let (file_bytes, seconds, sustained_seconds) = match profile {
             Profile::Toy => (32 << 20, 0.1, 0.5),
@@ -57,7 +57,7 @@ impl Disk {
         }
     }
 
-    /// Every cell: name, settings, seconds.
+    /// Returns all cells.
     fn tasks(&self, profile: Profile) -> Vec<Task> {
         let mut tasks = vec![self.task(
             "sustained write",
@@ -117,7 +117,7 @@ impl Disk {
     }
 }
 
-/// What a cell does.
+/// Load of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -398,7 +398,7 @@ fn beside_fio(results: &Results) -> Figure {
     }
 }
 
-/// What the figures say to somebody who did not come for figures.
+/// Returns the main results as sentences for readers who skip the figures.
 fn remarks(results: &Results) -> Vec<String> {
     let best = |kind: Kind, figure: &str| {
         cells(results, kind)
@@ -410,11 +410,18 @@ fn remarks(results: &Results) -> Vec<String> {
         best(Kind::SequentialRead, "MB/s"),
         best(Kind::SequentialWrite, "MB/s"),
     );
-    remarks.push(format!(
-        "Sequentially it reads {} MB/s and writes {} MB/s at the best.",
-        plain(read),
-        plain(write)
-    ));
+    // A run that had no time for all may lack either.
+    let told = [(read, "reads"), (write, "writes")].into_iter();
+    let told = told.filter(|(rate, _)| *rate > 0.0);
+    let told: Vec<String> = told
+        .map(|(rate, does)| format!("{does} {} MB/s", plain(rate)))
+        .collect();
+    if !told.is_empty() {
+        remarks.push(format!(
+            "Sequentially it {} at the best.",
+            told.join(" and ")
+        ));
+    }
     let small = |kind: Kind, depth: f64| {
         cells(results, kind)
             .find(|cell| {
@@ -422,7 +429,7 @@ fn remarks(results: &Results) -> Vec<String> {
             })
             .and_then(|cell| cell.figure("MB/s"))
     };
-    if let Some(one) = small(Kind::RandomWrite, 1.0).filter(|one| *one > 0.0) {
+    if let Some(one) = small(Kind::RandomWrite, 1.0).filter(|one| *one > 0.0 && write > 0.0) {
         remarks.push(format!(
             "Random writes of 4 KiB one at a time reach {} MB/s: a sequential stream is {} times as fast. \
              This ratio is what a log gains over files that are updated in place.",

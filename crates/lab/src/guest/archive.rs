@@ -1,5 +1,5 @@
-//! The archive that a kernel unpacks as its first file system: cpio in the form `newc`, as the kernel's
-//! own `Documentation/driver-api/early-userspace/buffer-format.rst` describes it.
+//! Writer of the archive that a kernel unpacks as its initial file system: cpio in the format
+//! `newc`, see the kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 const DIRECTORY: u32 = 0o040_755;
 const FILE: u32 = 0o100_000;
 
-/// An archive that is being written. Several, one behind the other, are unpacked one after the other.
+/// An archive that is being written. The kernel unpacks several archives in one file one after the
+/// other.
 pub struct Archive<W: Write> {
     out: W,
     written: u64,
@@ -19,7 +20,7 @@ pub struct Archive<W: Write> {
 }
 
 impl<W: Write> Archive<W> {
-    /// Begins one.
+    /// Starts an archive.
     pub fn new(out: W) -> Archive<W> {
         Archive {
             out,
@@ -29,7 +30,10 @@ impl<W: Write> Archive<W> {
         }
     }
 
-    /// Puts in a file under an absolute path, with the directories above it.
+    /// Adds a file under an absolute path, after the directories above it.
+    ///
+    /// # Errors
+    /// The file has 4 GiB or more, or the write fails.
     pub fn file(&mut self, path: &Path, contents: &[u8], is_program: bool) -> io::Result<()> {
         for above in ancestors(path) {
             if self.directories.insert(above.clone()) {
@@ -40,7 +44,10 @@ impl<W: Write> Archive<W> {
         self.entry(&name(path), FILE | rights, contents)
     }
 
-    /// Puts in all files of a directory, as if it were the root.
+    /// Adds all files of a directory, which becomes the root.
+    ///
+    /// # Errors
+    /// A file cannot be read, has 4 GiB or more, or the write fails.
     pub fn tree(&mut self, root: &Path) -> io::Result<()> {
         self.below(root, root)
     }
@@ -62,7 +69,10 @@ impl<W: Write> Archive<W> {
         Ok(())
     }
 
-    /// Ends it. Answers its bytes.
+    /// Writes the trailer and flushes. Returns the bytes of the archive.
+    ///
+    /// # Errors
+    /// The write fails.
     pub fn finish(mut self) -> io::Result<u64> {
         self.entry("TRAILER!!!", 0, &[])?;
         self.out.flush()?;
@@ -74,7 +84,8 @@ impl<W: Write> Archive<W> {
         let length = u32::try_from(contents.len())
             .map_err(|_| io::Error::other(format!("{name} is too large for the archive")))?;
         let mut head = String::from("070701");
-        // Inode, mode, user, group, links, time, size, device (2), special device (2), name, checksum.
+        // Inode, mode, user, group, links, time, size, device (2), special device (2), name,
+        // checksum.
         let size_of_name = name.len() as u32 + 1;
         for field in [
             self.entries,
@@ -112,7 +123,7 @@ impl<W: Write> Archive<W> {
     }
 }
 
-/// Directories above a path, from the root on, without the root.
+/// Directories above a path, from the top down, without the root.
 fn ancestors(path: &Path) -> Vec<PathBuf> {
     let mut above: Vec<PathBuf> = path
         .ancestors()
@@ -124,7 +135,7 @@ fn ancestors(path: &Path) -> Vec<PathBuf> {
     above
 }
 
-/// Names in the archive are relative to the root.
+/// Name in the archive: the path relative to the root.
 fn name(path: &Path) -> String {
     path.to_string_lossy().trim_start_matches('/').to_string()
 }

@@ -1,5 +1,5 @@
-//! What this program does as the first process of a guest: prepares the system, measures the one cell
-//! that it was ordered, answers, and switches the machine off.
+//! Entry point of this program as the first process of a guest. It prepares the system, measures
+//! the cell of its order, writes the answer and switches the machine off.
 
 use crate::error::{Error, Result, refuse};
 use crate::interrupt::Interrupt;
@@ -16,47 +16,48 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
 
-/// Where the order is.
+/// File with the order.
 pub const ORDER: &str = "/guest/order.json";
-/// Where modules are.
+/// Directory of the kernel modules.
 pub const MODULES: &str = "/guest/modules";
-/// Where inputs go: memory.
+/// Directory of inputs, in memory.
 pub const WORK: &str = "/work";
-/// The disk: a file in memory, of which only what is written takes room.
+/// File of the disk, in memory. It is sparse: only written parts use memory.
 const DISK: &str = "/work/disk";
-/// The line that answers go to.
+/// Serial line for the answer.
 const LINE: &str = "/dev/ttyS1";
 
-/// What a guest is told.
+/// Task of a guest.
 #[derive(Serialize, Deserialize)]
 pub struct Order {
     /// Modules to load, in this order.
     pub modules: Vec<String>,
     /// Bytes of the disk.
     pub medium_bytes: u64,
-    /// What to measure; nothing to see whether it starts.
+    /// Job and cell to measure; `None` to test only that the guest starts.
     pub work: Option<(Job, Task)>,
 }
 
-/// What a guest says.
+/// Result of a guest.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It started, and had nothing to do.
+    /// The guest started and had no cell to measure.
     Ready {
-        /// Its kernel's release.
+        /// Release of the guest's kernel.
         kernel: String,
     },
-    /// What was measured.
+    /// The measured cell.
     Cell(Box<Cell>),
-    /// What went wrong.
+    /// Text of the error.
     Failed(String),
 }
 
-/// Does all of it. Only for the first process of a guest.
+/// Runs as the first process of a guest, up to the power-off.
 ///
 /// # Errors
-/// A refusal for any other process, before anything is touched.
+/// [`Error::Refused`] in any other process, before anything is changed; or the answer cannot be
+/// written.
 pub fn run() -> Result<()> {
     if std::process::id() != 1 || !Path::new(ORDER).exists() {
         return refuse(
@@ -89,7 +90,7 @@ fn measure() -> Result<Answer> {
     }
     fs::create_dir_all("/tmp")?;
     fs::create_dir_all("/etc")?;
-    // mkfs.nilfs2 looks there for what is mounted.
+    // `mkfs.nilfs2` reads the mounted file systems from `/etc/mtab`.
     std::os::unix::fs::symlink("/proc/self/mounts", "/etc/mtab")?;
     let text = fs::read(ORDER)?;
     let order: Order = serde_json::from_slice(&text).context("the order was not understood")?;

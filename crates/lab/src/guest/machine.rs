@@ -1,4 +1,5 @@
-//! The emulated machine: one processor whose clock counts instructions, memory, two serial lines.
+//! The emulated machine: one processor whose clock counts instructions, memory, and two serial
+//! lines.
 
 use super::inside::Answer;
 use crate::error::{Error, Result};
@@ -13,12 +14,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const QEMU: &str = "qemu-system-x86_64";
-/// How many times its processor time a guest may take by the clock.
+/// Multiple of the limit of processor time that may pass on the wall clock.
 const PATIENCE: u32 = 10;
-/// Lines of the guest's console that are told when it fails.
+/// Number of last console lines in the error of a guest that failed.
 const CONSOLE_LINES: usize = 8;
 
-/// Why no machine can be emulated here; nothing if one can.
+/// Returns the reason why no machine can be emulated here; `None` if one can.
 pub fn obstacle() -> Option<String> {
     if std::env::consts::ARCH != "x86_64" {
         return Some("the guest runs this very program, which is built for another processor than the emulated x86-64".to_string());
@@ -29,24 +30,25 @@ pub fn obstacle() -> Option<String> {
     }
 }
 
-/// A machine that is to be started.
+/// Parameters of a machine to start.
 pub struct Boot {
-    /// The kernel.
+    /// File of the kernel.
     pub kernel: PathBuf,
-    /// Its first file system.
+    /// File of the initial file system.
     pub archive: PathBuf,
-    /// Its memory.
+    /// Bytes of memory.
     pub memory_bytes: u64,
-    /// Processor time after which it is ended, whatever it does. On a computer that is busy otherwise
-    /// much more may pass, [`PATIENCE`] times as much at the most.
+    /// Maximum processor time of the emulator; the machine is then ended. The wall-clock time may
+    /// be [`PATIENCE`] times as long, for busy computers.
     pub limit: Duration,
 }
 
 impl Boot {
-    /// Starts it, waits until it switches itself off, and answers what it said.
+    /// Starts the machine, waits until it switches itself off, and returns its answer.
     ///
     /// # Errors
-    /// When it says nothing, takes too long, or the user wants to stop.
+    /// The emulator fails, the limit is exceeded, the guest ends without an answer, or the user
+    /// stopped the run.
     pub fn run(&self, registry: &Arc<Registry>, interrupt: &Interrupt) -> Result<Answer> {
         let beside = self.archive.parent().unwrap_or(Path::new("."));
         let (answer, console) = (beside.join("answer"), beside.join("console"));
@@ -79,8 +81,8 @@ impl Boot {
     fn start(&self, name: &str, answer: &Path, console: &Path) -> anyhow::Result<Child> {
         let program = tool::find(QEMU).ok_or_else(|| anyhow!("{QEMU} is not installed"))?;
         let mut command = Command::new(program);
-        // -icount: an instruction takes 2 ns, and waiting for a timer none: nothing in the guest depends on
-        // how fast this computer is.
+        // -icount: an instruction takes 2 ns, and waiting for a timer takes no time. So nothing in
+        // the guest depends on the speed of this computer.
         let fixed = "-nodefaults -no-user-config -display none -no-reboot -machine pc -cpu max \
                      -accel tcg,thread=single -icount shift=1,sleep=off";
         command.args(fixed.split_whitespace());
@@ -106,7 +108,7 @@ impl Boot {
     }
 }
 
-/// Commas end an option of QEMU's.
+/// Doubles commas, because a single comma ends an option of QEMU.
 fn quoted(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
@@ -140,8 +142,7 @@ fn wait(child: &mut Child, limit: Duration, interrupt: &Interrupt) -> Result<()>
     }
 }
 
-/// What a process took of processors so far, in user and system mode; nothing where the system does not
-/// tell.
+/// Processor time of a process so far, in user and system mode; zero if it cannot be read.
 fn processor_time(process: u32) -> Duration {
     let stat = i32::try_from(process).ok().and_then(|process| {
         let process = procfs::process::Process::new(process).ok()?;

@@ -1,12 +1,18 @@
-//! The backend `guest`: another kernel in an emulated machine, for file systems that this kernel lacks
-//! and for users without rights.
+//! The backend `guest`: another kernel in an emulated machine, for file systems that this kernel
+//! does not have and for users without root.
 //!
-//! QEMU runs the kernel of a distribution's package without installing it. Its first file system is an
-//! archive of this program, the programs that make file systems, and the kernel's modules; its disk is
-//! a file in its own memory, so that it never waits for this computer's. This program is the guest's first process (`inside`), measures one cell as the backend
-//! `native` would, answers over a serial line and switches the machine off. The machine's clock counts
-//! instructions, so that figures can be had again whatever else this computer does. They describe the
-//! emulated machine.
+//! QEMU runs the kernel of a distribution's package, which is unpacked and not installed. Its
+//! initial file system is an archive of this program, the `mkfs` programs and the kernel's modules.
+//! Its disk is a file in the guest's memory, so that the guest never waits for this computer's
+//! disk.
+//!
+//! 1. The archive gets the order of one cell, and the machine starts.
+//! 2. This program is the first process of the guest ([`inside`]). It measures the cell as the
+//!    backend `native` would.
+//! 3. It writes the result to a serial line and switches the machine off.
+//!
+//! The clock of the machine counts instructions. Figures are therefore reproducible, whatever else
+//! this computer does. They describe the emulated machine.
 
 mod archive;
 pub mod inside;
@@ -33,41 +39,43 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What describes a prepared guest, in its directory.
+/// Name of the file that describes a prepared guest, in the guest's directory.
 const DESCRIPTION: &str = "guest.json";
-/// Memory for the kernel, this program and the page cache, besides what a job needs.
+/// Bytes of memory for the kernel, this program and the page cache, besides the needs of a job.
 const BASE_MEMORY: u64 = 768 << 20;
-/// A guest that takes so many times the estimate is ended.
+/// Multiple of the estimate that a guest may use of processor time, besides 300 s.
 const PATIENCE: f64 = 6.0;
 
 /// A kernel with its programs, ready to be started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Guest {
-    /// Where it is.
+    /// Directory of the prepared guest.
     #[serde(skip)]
     directory: PathBuf,
-    /// The kernel's release.
+    /// Release of the kernel.
     pub kernel: String,
-    /// For each file system the modules to load, in this order, or why it cannot be had.
+    /// For each file system, the modules to load in this order, or the reason why it is not
+    /// available.
     pub systems: BTreeMap<String, std::result::Result<Vec<String>, String>>,
 }
 
-/// What a job asks of a guest.
+/// Requirements of a job for its guest.
 pub struct Needs {
-    /// Where the archive goes that it starts from.
+    /// Directory in which the archive is made.
     pub directory: PathBuf,
-    /// Bytes of its disk.
+    /// Bytes of the guest's disk.
     pub medium_bytes: u64,
-    /// Bytes of memory besides its disk and what every guest needs.
+    /// Bytes of memory besides the disk and the base of every guest.
     pub memory_bytes: u64,
-    /// The same work as it is done inside, with this as its directory.
+    /// Translates the work for the guest, where the given directory replaces `directory`.
     pub inside: fn(&Work, &Path) -> Work,
 }
 
-/// The directory of the prepared guest: `SEINER_LAB_GUEST`, or one of the user's own.
+/// Returns the directory of the prepared guest: `SEINER_LAB_GUEST`, otherwise `seiner/lab-guest` in
+/// `XDG_CACHE_HOME` or in `~/.cache`.
 ///
 /// # Errors
-/// When no home directory is known.
+/// None of `SEINER_LAB_GUEST`, `XDG_CACHE_HOME` and `HOME` is set.
 pub fn directory() -> Result<PathBuf> {
     let from = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     if let Some(path) = from("SEINER_LAB_GUEST") {
@@ -82,7 +90,7 @@ pub fn directory() -> Result<PathBuf> {
     }
 }
 
-/// Why a file system cannot be had in a guest; nothing if it can.
+/// Returns the reason why a file system is not available in a guest; `None` if it is.
 pub fn obstacle(kind: &str) -> Option<String> {
     if let Some(why) = obstacle_everywhere(kind) {
         return Some(why);
@@ -99,10 +107,11 @@ pub fn obstacle(kind: &str) -> Option<String> {
 }
 
 impl Guest {
-    /// Reads what was prepared.
+    /// Reads the description of a prepared guest.
     ///
     /// # Errors
-    /// A refusal when nothing was.
+    /// [`Error::Refused`](crate::Error::Refused) if no machine can be emulated here or no guest was
+    /// prepared.
     pub fn read(directory: &Path) -> Result<Guest> {
         if let Some(why) = machine::obstacle() {
             return refuse(why);
@@ -122,15 +131,16 @@ impl Guest {
         Ok(())
     }
 
-    /// Where its files are that go into the archive.
+    /// Directory of the files that go into the archive.
     fn root(&self) -> PathBuf {
         self.directory.join("root")
     }
 
-    /// Starts it once without a job, and answers what it says of itself: release and file systems.
+    /// Starts the guest without a job and returns the release of its kernel. All modules of the
+    /// guest are loaded.
     ///
     /// # Errors
-    /// When it does not start.
+    /// The guest does not start or does not answer as expected.
     pub fn probe(&self, registry: &Arc<Registry>, interrupt: &crate::Interrupt) -> Result<String> {
         let (claim, tree) = registry.tree(&std::env::temp_dir())?;
         let _claims = Claims(vec![claim]);
@@ -164,7 +174,7 @@ impl Guest {
     }
 }
 
-/// The archive of a run: what is the same for all cells, and behind it what one is told.
+/// Archive of a run: a base that all cells share, followed by the order of one cell.
 struct Image {
     path: PathBuf,
     base_bytes: u64,
@@ -214,7 +224,8 @@ impl Session {
     /// Makes the archive that all cells start from.
     ///
     /// # Errors
-    /// When no guest was prepared, or there is no room.
+    /// The experiment does not run in guests, no guest was prepared, or the archive cannot be
+    /// written.
     pub fn open(job: &Job, bench: &Bench) -> Result<Session> {
         let guest = Guest::read(&directory()?)?;
         let Some(needs) = job.work.experiment().guest_needs() else {
@@ -236,7 +247,7 @@ impl Session {
         })
     }
 
-    /// The modules for the file system of a cell.
+    /// Returns the modules for the file system of a cell; all modules if the cell names none.
     fn modules(&self, task: &Task) -> Vec<String> {
         let kind = task.settings.get("kind").and_then(|kind| kind.as_str());
         match kind.and_then(|kind| self.guest.systems.get(kind)) {

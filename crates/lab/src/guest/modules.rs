@@ -1,4 +1,4 @@
-//! What programs and kernel modules need besides themselves.
+//! Dependencies of programs and of kernel modules.
 
 use crate::tool;
 use anyhow::{Context, anyhow};
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Modules of a file system that no other module names: checksums and hashes asked for by name at run
-/// time, which a kernel without `modprobe` must have before.
+/// Returns the modules that a file system needs. The list includes checksums and hashes that the
+/// file system requests by name at run time: without `modprobe` they must be loaded first.
 pub fn wanted(kind: &str) -> Vec<&'static str> {
     let mut wanted = vec!["loop", "crc32c_generic"];
     wanted.extend(match kind {
@@ -28,7 +28,11 @@ pub fn wanted(kind: &str) -> Vec<&'static str> {
     wanted
 }
 
-/// All modules below a directory, by name. `-` and `_` are the same to the kernel.
+/// Returns all modules below a directory, by name. `-` becomes `_`, because the kernel treats both
+/// as equal.
+///
+/// # Errors
+/// A directory cannot be read.
 pub fn found(root: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     let mut modules = BTreeMap::new();
     let mut left = vec![root.to_owned()];
@@ -48,7 +52,10 @@ pub fn found(root: &Path) -> anyhow::Result<BTreeMap<String, PathBuf>> {
     Ok(modules)
 }
 
-/// A module as the kernel takes it: unpacked, where the distribution packs it.
+/// Reads a module and decompresses it if necessary.
+///
+/// # Errors
+/// The module cannot be read, or its decompressor is missing or fails.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     let packed_by = match path.extension().and_then(|extension| extension.to_str()) {
         Some("xz") => "xz",
@@ -68,10 +75,11 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// Modules in the order in which they can be loaded: each behind those that it depends on.
+/// Returns module names in loading order: each after its dependencies. Built-in modules are left
+/// out.
 ///
 /// # Errors
-/// The name of one that is not there.
+/// A module is neither found nor built in; the error contains its name. Or a module cannot be read.
 pub fn ordered(
     wanted: &[&str],
     found: &BTreeMap<String, PathBuf>,
@@ -111,7 +119,7 @@ fn visit(
     Ok(())
 }
 
-/// What a module says that it depends on: the entry `depends=` of its section `.modinfo`.
+/// Dependencies of a module, from the entry `depends=` of its section `.modinfo`.
 fn depends(module: &[u8]) -> Vec<String> {
     const KEY: &[u8] = b"\0depends=";
     let Some(start) = module.windows(KEY.len()).position(|bytes| bytes == KEY) else {
@@ -127,10 +135,10 @@ fn depends(module: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// The shared libraries of a program, the loader included, as absolute paths.
+/// Returns the shared libraries of a program, with the loader, as absolute paths.
 ///
 /// # Errors
-/// When one is missing.
+/// `ldd` is missing or fails to start, or a library is missing.
 pub fn libraries(program: &Path, search: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let ldd = tool::find("ldd").ok_or_else(|| anyhow!("the program ldd is not installed"))?;
     let output = Command::new(ldd)
@@ -142,7 +150,7 @@ pub fn libraries(program: &Path, search: &[PathBuf]) -> anyhow::Result<Vec<PathB
         .with_context(|| format!("libraries of {}", program.display()))
 }
 
-/// Reads what `ldd` prints: `libc.so.6 => /lib/libc.so.6 (0x…)`, `/lib64/ld-linux.so.2 (0x…)`.
+/// Parses the output of `ldd`: `libc.so.6 => /lib/libc.so.6 (0x…)`, `/lib64/ld-linux.so.2 (0x…)`.
 fn listed(text: &str) -> anyhow::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for line in text.lines() {

@@ -1,5 +1,5 @@
-//! Makes a guest: a distribution's packages are fetched and unpacked, not installed, and what is needed
-//! of them is kept.
+//! Preparation of a guest: packages of a distribution are fetched and unpacked, not installed, and
+//! the needed files are kept.
 
 use super::{Guest, modules};
 use crate::error::{Result, refuse};
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packages with a kernel and with what makes file systems, by Debian's names.
+/// Debian packages of a kernel and of the `mkfs` programs.
 const PACKAGES: [&str; 8] = [
     "linux-image-amd64",
     "e2fsprogs",
@@ -25,10 +25,12 @@ const PACKAGES: [&str; 8] = [
 /// Programs that every guest needs.
 const PROGRAMS: [&str; 3] = ["mount", "umount", "losetup"];
 
-/// Makes a guest in a directory, from packages that are there or from the distribution's archive.
+/// Prepares a guest in a directory, from given packages and, with `download`, from the
+/// distribution's archive. An existing guest in the directory is replaced at the end.
 ///
 /// # Errors
-/// A refusal when packages cannot be had; otherwise what failed.
+/// [`Error::Refused`](crate::Error::Refused) if a machine cannot be emulated or packages are not
+/// available; otherwise the error of the step that failed.
 pub fn prepare(
     directory: &Path,
     packages: &[PathBuf],
@@ -80,7 +82,7 @@ pub fn prepare(
     Ok(guest)
 }
 
-/// Downloads a kernel, and those programs and libraries that are not installed here.
+/// Downloads a kernel, and the programs and libraries that are not installed here.
 fn fetch(into: &Path, say: &dyn Fn(&str)) -> Result<Vec<PathBuf>> {
     let Some(apt) = tool::find("apt-get") else {
         return refuse("packages come by apt-get, which is not installed: name them by --package");
@@ -123,8 +125,8 @@ fn fetch(into: &Path, say: &dyn Fn(&str)) -> Result<Vec<PathBuf>> {
     Ok(files.collect::<std::io::Result<_>>()?)
 }
 
-/// Of what apt-get would install, `'http://…' NAME_VERSION_ARCHITECTURE.deb SIZE SUM` a line, what a
-/// guest needs: a kernel, tools, libraries.
+/// Returns the packages that a guest needs (kernel, tools, libraries) out of those that apt-get
+/// would install. Input lines have the form `'http://…' NAME_VERSION_ARCHITECTURE.deb SIZE SUM`.
 fn needed(listed: &str) -> Vec<String> {
     let names = listed.lines().filter_map(|line| {
         let file = line.split_whitespace().nth(1)?;
@@ -140,7 +142,7 @@ fn needed(listed: &str) -> Vec<String> {
         .collect()
 }
 
-/// Puts together what goes into the archive.
+/// Copies the kernel, programs, libraries and modules to where the archive is made from.
 fn assemble(fresh: &Path, unpacked: &Path) -> Result<Guest> {
     let root = fresh.join("root");
     let (kernel, image) = newest_kernel(unpacked)?;
@@ -179,7 +181,8 @@ fn assemble(fresh: &Path, unpacked: &Path) -> Result<Guest> {
     })
 }
 
-/// The kernel of the unpacked packages, by its release.
+/// Returns the release and the file of the kernel in the unpacked packages. Of several, the last by
+/// name is taken.
 fn newest_kernel(unpacked: &Path) -> Result<(String, PathBuf)> {
     let mut kernels: Vec<(String, PathBuf)> = fs::read_dir(unpacked.join("boot"))
         .into_iter()
@@ -197,7 +200,7 @@ fn newest_kernel(unpacked: &Path) -> Result<(String, PathBuf)> {
     }
 }
 
-/// Directories of the packages that have shared libraries.
+/// Directories of the unpacked packages that contain shared libraries.
 fn library_directories(unpacked: &Path) -> Result<Vec<PathBuf>> {
     let mut directories = Vec::new();
     for above in [
@@ -214,7 +217,7 @@ fn library_directories(unpacked: &Path) -> Result<Vec<PathBuf>> {
     Ok(directories)
 }
 
-/// Copies a program and its libraries: the package's own, else the one that is installed.
+/// Copies a program and its libraries, from the unpacked packages or otherwise from this system.
 fn add_program(name: &str, unpacked: &Path, search: &[PathBuf], root: &Path) -> anyhow::Result<()> {
     let own = ["sbin", "usr/sbin", "bin", "usr/bin"]
         .map(|directory| unpacked.join(directory).join(name))
@@ -224,7 +227,7 @@ fn add_program(name: &str, unpacked: &Path, search: &[PathBuf], root: &Path) -> 
         .or_else(|| tool::find(name))
         .ok_or_else(|| anyhow!("the program {name} is neither installed nor in a package"))?;
     for library in modules::libraries(&program, search)? {
-        // Unpacked libraries go where the loader looks for those that are installed.
+        // Unpacked libraries go to the directories in which the loader looks for installed ones.
         let inside = library.strip_prefix(unpacked).unwrap_or(&library);
         put(
             &library,

@@ -1,5 +1,5 @@
-//! `lab merge`: the second paper's sweeps on this project's engine: how fast a store is that is
-//! overwritten all the time, and what merging writes, by V, R, B and policy.
+//! `lab merge`: the sweeps of *Riak* on this project's engine. Measures the rate of a store that is
+//! overwritten all the time, and the bytes that merging writes, by V, R, B and policy.
 
 mod pictures;
 mod store;
@@ -16,40 +16,40 @@ use serde_json::json;
 use std::path::PathBuf;
 use store::{Load, Running, Stretch};
 
-/// Points over time of a cell.
+/// Number of points of a cell's lines over time.
 const POINTS: u64 = 40;
-/// What a cell stores a second, for estimates.
+/// Bytes that a cell stores per second, for estimates.
 const RATE: f64 = 10e6;
 
-/// Settings of the sweeps. One is varied at a time; the others have the first value of theirs.
+/// Settings of the sweeps. One setting varies at a time; the others have their first value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Merge {
-    /// Where the store goes.
+    /// Directory of the stores.
     pub directory: PathBuf,
-    /// C: what it may take.
+    /// Disk budget of a store, C, in bytes.
     pub budget_bytes: u64,
-    /// V: live shares, swept for each policy.
+    /// Live shares of the budget, V, swept for each policy.
     pub v: Vec<f64>,
-    /// V while R and B are swept.
+    /// Live share of the budget, V, while R and B are swept.
     pub v_of_sizes: f64,
-    /// Policies by name; R and B are swept for the first.
+    /// Names of the policies. R and B are swept for the first.
     pub policies: Vec<String>,
-    /// R: bytes of a segment.
+    /// Sizes of a segment, R, in bytes.
     pub segments: Vec<u64>,
-    /// B: bytes of a block.
+    /// Sizes of a block, B, in bytes.
     pub blocks: Vec<u32>,
-    /// Um: the share of C at which merging begins.
+    /// Fill from which on segments are merged, Um.
     pub merge_from: f64,
-    /// Deviation of the logarithm of the sensors' rates; 0: all alike.
+    /// Standard deviation of the logarithm of the sensors' rates; 0 for equal rates.
     pub sigma: f64,
-    /// Logs written side by side.
+    /// Number of lanes.
     pub lanes: u32,
-    /// How often C is written before anything counts, and while it does.
+    /// Bytes stored during the warm-up, and again during the measurement, as a multiple of C.
     pub turns: f64,
 }
 
 impl Merge {
-    /// The settings of a profile.
+    /// Returns the settings of a profile.
     pub fn new(directory: PathBuf, profile: Profile) -> Merge {
         let (budget_bytes, turns) = match profile {
             Profile::Toy => (16 << 20, 1.0),
@@ -250,7 +250,7 @@ impl Session for Run {
     }
 }
 
-/// What is known of a store that did not take everything: that is a result, too.
+/// Returns the cell of a store that refused rows. The refusal is a result too.
 fn refused(running: &Running) -> Cell {
     let mut cell = Cell::default();
     tell_fill(&mut cell, &running.log());
@@ -266,7 +266,7 @@ fn tell_fill(cell: &mut Cell, log: &seiner_engine::LogStatus) {
     cell.tell("U reached", log.fill.u());
 }
 
-/// Warms up, and measures. Nothing when the store refused rows.
+/// Warms up and measures. Returns `None` if the store refused rows.
 fn measure(running: &mut Running, all: u64, name: &str, bench: &Bench) -> Result<Option<Cell>> {
     bench.say(format!("{name}: warming up"));
     let Some(start) = running.feed(all, &bench.interrupt)? else {
@@ -327,7 +327,8 @@ fn measure(running: &mut Running, all: u64, name: &str, bench: &Bench) -> Result
     Ok(Some(cell))
 }
 
-/// Live shares of the segments, least first, over their place in percent: the second paper's figure 9.
+/// Live shares of the sealed segments in ascending order, over their rank in percent: figure 9 of
+/// *Riak*.
 fn live_by_segment(log: &seiner_engine::LogStatus) -> Vec<(f64, f64)> {
     let mut shares: Vec<f64> = log
         .segments
@@ -352,7 +353,7 @@ mod tests {
     fn one_setting_is_varied_at_a_time() {
         let safe = Merge::new("/".into(), Profile::Safe);
         let tasks = safe.tasks();
-        // 3 policies by 4 V, then two more R and two more B.
+        // 3 policies × 4 values of V, then two more of R and two more of B.
         assert_eq!(tasks.len(), 16);
         let full = Merge::new("/".into(), Profile::Full);
         assert_eq!(full.tasks().len(), 45 + 4 + 5);

@@ -1,13 +1,13 @@
-//! The report of the merge, shaped like the second paper's figures 4 to 12.
+//! Figures of the report, in the form of figures 4 to 12 of *Riak*.
 
 use super::Merge;
 use crate::report::figure::{Axis, Figure, Series, plain};
 use crate::results::{Cell, Results};
 
-/// What a single node of the paper's cluster took at the best, MB/s (its conclusion).
+/// Best rate of one node of the paper's cluster, MB/s (*Riak*, conclusion).
 const PAPER_MB_S: f64 = 85.0;
 
-/// Everything that is drawn.
+/// Returns all figures.
 pub fn figures(settings: &Merge, results: &Results) -> Vec<Figure> {
     let mut figures = vec![
         by(
@@ -65,7 +65,7 @@ pub fn figures(settings: &Merge, results: &Results) -> Vec<Figure> {
     figures
 }
 
-/// What is on the axis below.
+/// Setting on the x axis.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sweep {
     Live,
@@ -90,7 +90,7 @@ impl Sweep {
         }
     }
 
-    /// Whether a cell has the first value of all other settings.
+    /// Returns true if all other settings of a cell have the value that this sweep holds them at.
     fn has(self, cell: &Cell, settings: &Merge) -> bool {
         let first = |name: &str, value: f64| cell.number(name) == Some(value);
         let size = (self == Sweep::Segment || first("R", settings.segments[0] as f64))
@@ -156,7 +156,7 @@ fn by(
     }
 }
 
-/// Lines of the first policy's cells.
+/// Lines over time of the first policy's cells, one for each V.
 fn lines(results: &Results, settings: &Merge, name: &str) -> Vec<Series> {
     let of = |cell: &Cell| {
         let line = cell.lines.iter().find(|line| line.name == name)?;
@@ -198,7 +198,7 @@ fn live(results: &Results, settings: &Merge) -> Figure {
     }
 }
 
-/// What the figures say.
+/// Returns the results as sentences.
 pub fn remarks(settings: &Merge, results: &Results) -> Vec<String> {
     let mut remarks = Vec::new();
     let at = |policy: &str, v: f64| {

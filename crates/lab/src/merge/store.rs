@@ -1,6 +1,8 @@
-//! A store that is overwritten all the time: this project's engine on real files, with a clock that
-//! passes by the row. What is written, dropped and merged follows from the load alone, whatever else
-//! the machine does; only seconds are the machine's.
+//! A store that is overwritten all the time: this project's engine on real files, with a simulated
+//! clock that advances with each row.
+//!
+//! The bytes written, dropped and merged follow from the load alone. Only measured seconds depend
+//! on the machine.
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -18,41 +20,40 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Rows of a batch.
+/// Rows per batch.
 const BATCH: usize = 1024;
-/// Rows of all sensors in a second of the store's clock.
+/// Rows of all sensors per second of the store's clock.
 const ROWS_A_SECOND: u64 = 100_000;
-/// A row of values that nothing compresses: what it takes in a block, about. What it really takes is
-/// measured before every cell.
+/// Number of rows stored before each cell to measure the bytes of a row in a block.
 const PROBE_ROWS: usize = 100_000;
-/// Blocks that each sensor keeps.
+/// Number of blocks that each sensor keeps.
 const RING: f64 = 50.0;
 
-/// A store and its load, in the papers' symbols.
+/// Parameters of a store and its load, with the symbols of the papers.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// C.
+    /// Disk budget, C, in bytes.
     pub budget: u64,
-    /// V.
+    /// Live share of the budget to reach, V.
     pub v: f64,
-    /// R.
+    /// Bytes of a segment, R.
     pub segment_bytes: u64,
-    /// B.
+    /// Bytes of a block before compression, B.
     pub block_bytes: u32,
-    /// Um.
+    /// Fill from which on segments are merged, Um.
     pub merge_from: f64,
-    /// Deviation of the logarithm of the sensors' rates.
+    /// Standard deviation of the logarithm of the sensors' rates.
     pub sigma: f64,
-    /// Which segments are merged.
+    /// Merge policy.
     pub policy: MergePolicy,
-    /// Logs written side by side.
+    /// Number of lanes.
     pub lanes: u32,
-    /// What all randomness comes from.
+    /// Seed of all pseudo-random numbers.
     pub seed: u64,
 }
 
 impl Load {
-    /// S: so many that each keeps a ring of [`RING`] blocks.
+    /// Number of sensors, S, for which rings of [`RING`] blocks fill V of the budget; at least 16.
     pub fn sensors(&self) -> u64 {
         let ring = RING * f64::from(self.block_bytes);
         ((self.budget as f64 * self.v / ring) as u64).max(16)
@@ -75,10 +76,10 @@ impl Load {
         }
     }
 
-    /// Rings that keep V of the budget alive, when a row takes so many bytes.
+    /// Returns a ring rule that keeps V of the budget live if a row takes `row_bytes`.
     fn classes(&self, row_bytes: f64) -> Result<Classes> {
         let live_rows = self.budget as f64 * self.v / row_bytes;
-        // A block more may be there, half of one is on average.
+        // A ring keeps up to one block more, half a block on average.
         let block_rows = f64::from(self.block_bytes) / row_bytes;
         let rows = live_rows / self.sensors() as f64 - block_rows / 2.0;
         let ring = Class {
@@ -93,43 +94,46 @@ impl Load {
     }
 }
 
-/// What happened while so much was stored.
+/// Changes of the store's counters during one [`Running::feed`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stretch {
-    /// Bytes of blocks that were stored.
+    /// Bytes of blocks stored.
     pub stored: u64,
-    /// Bytes of blocks that merges wrote again.
+    /// Bytes of blocks rewritten by merges.
     pub merged: u64,
-    /// Bytes written to segments, indexes and all.
+    /// Bytes written to segments, with their indexes.
     pub written: u64,
-    /// Segments dropped unread, and merged.
+    /// Number of segments dropped without being read.
     pub dropped: u64,
-    /// See `dropped`.
+    /// Number of segments merged.
     pub merges: u64,
-    /// Seconds of work.
+    /// Seconds of wall-clock time.
     pub work_s: f64,
-    /// Seconds that writers were made to wait, on the store's clock.
+    /// Seconds for which writers were delayed, on the store's clock.
     pub wait_s: f64,
-    /// Mean D of the segments merged; not a number if none were.
+    /// Mean D of the merged segments; NaN if none were merged.
     pub mean_dead: f64,
 }
 
-/// The store under load.
+/// A store under load.
 pub struct Running {
     engine: Engine,
     clock: SimClock,
     sources: Vec<SourceId>,
-    /// Sensors up to each place have this share of the rows.
+    /// Cumulative shares of the rows: element i is the share of the sensors 0 to i.
     shares: Vec<f64>,
     dice: Dice,
-    /// The time of the next row. Rows are kept by their number and come as evenly as ever, however
-    /// long a writer was made to wait: gaps would make them larger, and V with them.
+    /// Time of the next row. Rows advance by a constant step even if writers are delayed: rings
+    /// count rows, and gaps in time would make rows larger and with them V.
     next: i64,
     decided: i64,
 }
 
 impl Running {
-    /// Opens it in an empty directory.
+    /// Opens a store in an empty directory, after the size of a row was measured there.
+    ///
+    /// # Errors
+    /// The store cannot be opened or fails, or the user stopped the run.
     pub fn start(load: &Load, directory: &Path, interrupt: &Interrupt) -> Result<Running> {
         let probe = directory.join("probe");
         let row_bytes = row_bytes(load, &probe, interrupt)?;
@@ -170,7 +174,11 @@ impl Running {
         })
     }
 
-    /// Feeds it until so many bytes more are stored. Nothing when it refuses rows before that.
+    /// Stores rows until `bytes` more bytes of blocks are sealed. Returns `None` if the store
+    /// refuses rows before that.
+    ///
+    /// # Errors
+    /// The store fails, or the user stopped the run.
     pub fn feed(&mut self, bytes: u64, interrupt: &Interrupt) -> Result<Option<Stretch>> {
         let before = self.engine.status();
         let (began, clock) = (Instant::now(), self.clock.monotonic());
@@ -200,7 +208,7 @@ impl Running {
         }))
     }
 
-    /// Appends rows of sensors by lot. Whether they were taken: not when the store is full.
+    /// Appends a batch of rows of randomly drawn sensors. Returns false if the store is full.
     fn batch(&mut self) -> Result<bool> {
         let step = 1_000_000_000 / ROWS_A_SECOND as i64;
         let mut sources = Vec::with_capacity(BATCH);
@@ -228,7 +236,8 @@ impl Running {
         Ok(true)
     }
 
-    /// Mean D of what was merged since the last call, as far as the engine remembers.
+    /// Mean D of the segments merged since the last call, as far as the engine keeps its decisions;
+    /// NaN if there are none.
     fn mean_dead(&mut self) -> f64 {
         let records = self.engine.decisions();
         let new = records.iter().filter(|record| record.at > self.decided);
@@ -239,7 +248,7 @@ impl Running {
         victims.iter().sum::<f64>() / victims.len() as f64
     }
 
-    /// The log now.
+    /// Returns the state of the log.
     pub fn log(&self) -> LogStatus {
         self.engine.log()
     }
@@ -249,7 +258,7 @@ impl Running {
     }
 }
 
-/// The bytes that a row takes in a block.
+/// Measures the bytes of a row in a block.
 fn row_bytes(load: &Load, directory: &Path, interrupt: &Interrupt) -> Result<f64> {
     let options = Options {
         disk: None,

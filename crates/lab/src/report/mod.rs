@@ -1,6 +1,7 @@
 //! The report of a run: one HTML page without anything from elsewhere. Pictures are drawn here; the
 //! small script only adds what a pointer finds, and hides lines.
 
+mod colour;
 pub mod compare;
 pub mod figure;
 mod svg;
@@ -76,7 +77,7 @@ pub fn page(results: &Results) -> String {
         .iter()
         .map(|cell| format!("{}: {}", cell.name, cell.why))
         .collect();
-    list(&mut body, "Not available here", &missing);
+    list(&mut body, "Not measured", &missing);
     body.push_str(&surroundings(results));
     list(&mut body, "Notes", &notes(results));
     body.push_str(&section(&everything(results)));
@@ -146,12 +147,14 @@ fn section(figure: &Figure) -> String {
     }
     if names.len() > 1 || names.iter().any(|(name, ..)| !name.is_empty()) {
         html.push_str("<div class=\"legend\">");
+        let named: Vec<_> = names.iter().map(|(name, twin, _)| (*name, *twin)).collect();
+        let colours = colour::colours(&named);
         for (place, (name, twin, is_reference)) in names.iter().enumerate() {
             let _ = write!(
                 html,
                 "<button data-series=\"{place}\" aria-pressed=\"true\" class=\"{}\"><span class=\"{}\"><i></i></span>{}</button>",
                 if *is_reference { "reference" } else { "" },
-                svg::class(place, *twin, false),
+                svg::class(colours[place], *twin, false),
                 escape(name)
             );
         }

@@ -1,12 +1,11 @@
 //! Draws figures as SVG: one drawing for wide pages and one for narrow ones, so that text stays
 //! readable on a phone and on paper without any script.
 
+use super::colour::colours;
 use super::escape;
 use super::figure::{Axis, BarSeries, Figure, Scale, Series, plain, tick};
 use std::fmt::Write;
 
-/// Colours that the style sheet knows.
-const COLOURS: usize = 10;
 /// Lines with more points than this get no dots.
 const DOTS: usize = 60;
 /// So few different values of x are all marked.
@@ -72,10 +71,10 @@ pub fn draw(figure: &Figure) -> String {
 
 /// The classes of a series: its colour, and how it is drawn. Those of others are faint; one that repeats
 /// another has its colour.
-pub fn class(place: usize, twin: Option<usize>, is_reference: bool) -> String {
+pub fn class(colour: usize, twin: Option<usize>, is_reference: bool) -> String {
     let faint = if is_reference { " reference" } else { "" };
     let repeated = if twin.is_some() { " twin" } else { "" };
-    format!("c{}{faint}{repeated}", twin.unwrap_or(place) % COLOURS)
+    format!("c{colour}{faint}{repeated}")
 }
 
 /// Values to places on one axis.
@@ -174,8 +173,10 @@ fn lines(canvas: Canvas, x: &Axis, y: &Axis, series: &[Series]) -> String {
         marks = across.ticks();
     }
     across_axis(&mut svg, canvas, &across, x, &marks);
+    let names = series.iter().map(|line| (line.name.as_str(), line.twin));
+    let colours = colours(&names.collect::<Vec<_>>());
     for (place, line) in series.iter().enumerate() {
-        let class = class(place, line.twin, line.is_reference);
+        let class = class(colours[place], line.twin, line.is_reference);
         let path: Vec<String> = line
             .points
             .iter()
@@ -335,11 +336,13 @@ fn bars(
             series.len().max(1) as f64
         };
     let mut floors = vec![0.0; categories.len()];
+    let names = series.iter().map(|bars| (bars.name.as_str(), bars.twin));
+    let colours = colours(&names.collect::<Vec<_>>());
     for (place, bars) in series.iter().enumerate() {
         let _ = write!(
             svg,
             "<g class=\"{}\" data-series=\"{place}\">",
-            class(place, bars.twin, bars.is_reference)
+            class(colours[place], bars.twin, bars.is_reference)
         );
         for (number, value) in bars.values.iter().enumerate().take(categories.len()) {
             let Some(value) = *value else { continue };

@@ -92,10 +92,11 @@ fn tiles(body: &mut String, stops: &[Stop]) {
 }
 
 fn headline(results: &Results) -> Vec<(String, String)> {
+    // The largest figure, and whether its cell was steady, as far as that was looked at.
     let most = |cells: &mut dyn Iterator<Item = &Cell>, figure: &str| {
         cells
-            .filter_map(|cell| cell.figure(figure))
-            .reduce(f64::max)
+            .filter_map(|cell| Some((cell.figure(figure)?, cell.figure("steady") != Some(0.0))))
+            .reduce(|a, b| if b.0 > a.0 { b } else { a })
     };
     let named = |name: &'static str| {
         results
@@ -104,9 +105,13 @@ fn headline(results: &Results) -> Vec<(String, String)> {
             .filter(move |cell| cell.name.starts_with(name))
     };
     let mut told = Vec::new();
-    let mut tell = |figure: Option<f64>, unit: &str, what: &str| {
-        if let Some(figure) = figure {
-            told.push((format!("{} {unit}", plain(figure)), what.to_string()));
+    let mut tell = |figure: Option<(f64, bool)>, unit: &str, what: &str| {
+        if let Some((figure, is_steady)) = figure {
+            let doubt = if is_steady { "" } else { "; not steady" };
+            told.push((
+                format!("{} {unit}", plain(figure)),
+                format!("{what}{doubt}"),
+            ));
         }
     };
     match &results.job.work {
@@ -191,7 +196,7 @@ fn part(body: &mut String, stop: &Stop) {
         .iter()
         .map(|cell| format!("{}: {}", cell.name, cell.why))
         .collect();
-    list(body, "Not available here", &missing);
+    list(body, "Not measured", &missing);
 }
 
 #[cfg(test)]

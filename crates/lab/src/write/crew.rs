@@ -1,5 +1,6 @@
-//! The load by processes instead of threads: each runs this program with a part of the sensors, and
-//! does phases as it is told over its standard input. Only for stores that keep nothing in memory.
+//! The load by processes instead of threads. Each process runs this program on a part of the
+//! sensors and receives its phases over its standard input. Only stores that keep nothing in memory
+//! support writing processes.
 
 use super::drive::{Drive, Phase};
 use super::stores::Files;
@@ -13,13 +14,13 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// What a writer is told at first.
+/// First message to a writing process.
 #[derive(Serialize, Deserialize)]
 struct Part {
     settings: Write,
-    /// All sensors: it decides when files are rotated.
+    /// Number of all sensors, from which the size of a file at rotation follows.
     sensors: u64,
-    /// Its own: the first, and how many.
+    /// First sensor of this process.
     first: u64,
     count: u64,
     portion: u64,
@@ -27,7 +28,7 @@ struct Part {
     directories: Vec<PathBuf>,
 }
 
-/// A phase that a writer is to do.
+/// A phase for a writing process.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Order {
     seconds: f64,
@@ -36,7 +37,7 @@ struct Order {
     rate: Option<f64>,
 }
 
-/// Processes that write.
+/// Writing processes.
 pub struct Crew(std::sync::Mutex<Vec<Worker>>);
 
 struct Worker {
@@ -46,7 +47,10 @@ struct Worker {
 }
 
 impl Crew {
-    /// Starts them. The files are there already.
+    /// Starts the processes. The files of the sensors must exist.
+    ///
+    /// # Errors
+    /// A process does not start.
     pub fn start(
         settings: &Write,
         sensors: u64,
@@ -127,7 +131,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // One that is amid a phase is not waited for.
+        // A process in the middle of a phase is killed, so that it is not waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -141,7 +145,7 @@ fn put(out: &mut impl std::io::Write, what: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// What all did at the same time.
+/// Sum of phases that ran at the same time. The 99th percentile is the greatest of theirs.
 fn together(phases: &[Phase]) -> Phase {
     let points = phases.iter().map(|phase| phase.rates.len()).min();
     let rate = |point: usize| {
@@ -163,10 +167,10 @@ fn together(phases: &[Phase]) -> Phase {
     }
 }
 
-/// What a writing process does: phases as they are ordered, until there are no more.
+/// Runs as a writing process: measures a phase for each line of standard input until its end.
 ///
 /// # Errors
-/// When it was not started by the lab, or the store fails.
+/// [`Error::Refused`] if the process was not started by the lab; or the store fails.
 pub fn work() -> Result<()> {
     let mut lines = std::io::stdin().lines();
     let first = lines.next().transpose()?;

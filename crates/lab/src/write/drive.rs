@@ -1,4 +1,5 @@
-//! The load: portions for each sensor in turn, by so many writers, greedy or at a rate.
+//! The load: portions for each sensor in turn, by a number of writers, as fast as possible or at a
+//! fixed rate.
 
 use super::stores::{Portion, Store};
 use crate::error::{Error, Result};
@@ -9,18 +10,18 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Different contents of portions, so that a disk that compresses gains nothing.
+/// Number of different contents of portions, so that compression by the disk gains nothing.
 const CONTENTS: u64 = 1000;
-/// Memory for contents at the most.
+/// Maximum bytes of memory for contents.
 const CONTENTS_BYTES: u64 = 64 << 20;
-/// Rates over time: so many points in a phase.
+/// Maximum number of points of the rate over time in a phase.
 const POINTS: f64 = 60.0;
-/// One of so many portions is timed.
+/// Interval of timed portions: one of this many is timed.
 const TIMED: u64 = 16;
-/// Times kept by one writer.
+/// Maximum number of times that a writer keeps.
 const KEPT: usize = 1 << 20;
 
-/// A store with the load on it. Writers go on where the phase before ended.
+/// A store with writers. In each phase the writers continue where the phase before ended.
 pub struct Drive<'a> {
     store: &'a dyn Store,
     writers: Vec<Writer>,
@@ -28,20 +29,20 @@ pub struct Drive<'a> {
     portion: u64,
 }
 
-/// The sensors of one writer, and where it is.
+/// Sensors of one writer, and the number of portions written so far.
 struct Writer {
     first: u64,
     count: u64,
     done: AtomicU64,
 }
 
-/// Whoever puts the load on a store: threads of this process, or others.
+/// Source of load on a store: threads of this process, or other processes.
 pub trait Load {
-    /// Runs until time is up and `least` bytes were taken, or `most` were. At `rate` bytes a second,
-    /// if one is given.
+    /// Runs a phase until `duration` has passed and the store took at least `least` bytes, or until
+    /// it took `most` bytes. If `rate` is given, the load is limited to that many bytes per second.
     ///
     /// # Errors
-    /// When the store fails, or the user wants to stop.
+    /// The store fails, or the user stopped the run.
     fn run(
         &self,
         duration: Duration,
@@ -52,20 +53,20 @@ pub trait Load {
     ) -> Result<Phase>;
 }
 
-/// What happened in a phase.
+/// Measurements of a phase.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Phase {
-    /// Bytes of samples that were taken.
+    /// Bytes of samples that the store took.
     pub bytes: u64,
-    /// How long it took.
+    /// Duration of the phase.
     pub took: Duration,
-    /// Seconds since the beginning, and MB/s since the point before.
+    /// Rate over time: seconds since the start, and MB/s since the point before.
     pub rates: Vec<(f64, f64)>,
-    /// The time that 99 of 100 portions did not exceed, ms.
+    /// 99th percentile of the time of a portion, ms.
     pub p99_ms: f64,
 }
 
-/// What the writers of a phase share.
+/// State that the writers of a phase share.
 struct Shared<'a> {
     bytes: AtomicU64,
     stop: AtomicBool,
@@ -76,7 +77,7 @@ struct Shared<'a> {
 }
 
 impl<'a> Drive<'a> {
-    /// Puts `writers` on a store with `sensors`.
+    /// Divides `sensors` among `writers`, at most one writer per sensor.
     pub fn new(
         store: &'a dyn Store,
         sensors: u64,
@@ -97,7 +98,7 @@ impl<'a> Drive<'a> {
         Drive::of(store, (0..writers).map(writer).collect(), seed, portion)
     }
 
-    /// Puts one writer on a part of the sensors.
+    /// Puts one writer on the `count` sensors from `first` on.
     pub fn part(
         store: &'a dyn Store,
         first: u64,
@@ -138,7 +139,8 @@ impl<'a> Drive<'a> {
             let done = writer.done.load(Ordering::Relaxed);
             let place = done % writer.count;
             let count = self.store.stride().min(writer.count - place);
-            // By the call, not by the sensor: each sensor's next portion is another one.
+            // The content depends on the number of the call, so that the next portion of a sensor
+            // has other bytes.
             let content = number % (self.contents.len() as u64 / self.portion) * self.portion;
             let portion = Portion {
                 first: writer.first + place,
@@ -223,7 +225,7 @@ impl Load for Drive<'_> {
     }
 }
 
-/// Waits until so many seconds have passed since the beginning.
+/// Sleeps until `seconds` after the start of the phase, or until the phase stops.
 fn wait_until(seconds: f64, shared: &Shared<'_>) {
     loop {
         let early = seconds - shared.start.elapsed().as_secs_f64();
@@ -234,11 +236,11 @@ fn wait_until(seconds: f64, shared: &Shared<'_>) {
     }
 }
 
-/// Takes rates, and stops the writers when it is time.
+/// Samples the rate, and stops the writers at the end of the phase.
 fn watch(shared: &Shared<'_>, duration: Duration, least: u64, most: u64) -> Vec<(f64, f64)> {
     let step = (duration.as_secs_f64() / POINTS).max(0.02);
     let (mut points, mut last, mut before) = (Vec::new(), 0.0, 0);
-    // A lap that takes ten times as long as planned is given up.
+    // A phase ends after ten times its duration even if `least` was not reached.
     let patience = duration * 10;
     loop {
         std::thread::sleep(Duration::from_secs_f64(step.min(0.1)));
@@ -261,7 +263,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Remembers how often each sensor was written.
+    /// Store that counts the portions of each sensor.
     #[derive(Default)]
     struct Memory(Mutex<BTreeMap<u64, u64>>);
 
@@ -288,7 +290,7 @@ mod tests {
     fn every_sensor_has_its_turn() {
         let store = Memory::default();
         let drive = Drive::new(&store, 10, 3, 1, 64);
-        // On a busy computer a writer may sleep through a run.
+        // On a busy computer a writer may sleep through a whole run.
         for _ in 0..200 {
             let phase = drive
                 .run(

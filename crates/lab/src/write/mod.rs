@@ -29,7 +29,7 @@ pub const SAMPLE_BYTES: u64 = 16;
 const FILL: f64 = 0.9;
 /// C in a guest, unless it is chosen.
 const GUEST_ROOM: u64 = 512 << 20;
-/// The cell that tells the sequential rate, and the pieces in which it is written, bytes: smaller ones measure what
+/// The cell that tells the rate of one file, and the pieces in which it is written, bytes: smaller ones measure what
 /// opening costs.
 pub const SEQUENTIAL: &str = "one file in sequence";
 const SEQUENTIAL_PIECE: u64 = 1 << 20;

@@ -141,7 +141,7 @@ fn by_share(results: &Results) -> Figure {
         None => Vec::new(),
     };
     Figure::Lines {
-        title: "Share of the sequential rate".to_string(),
+        title: "Share of the rate of one file".to_string(),
         caption: "100 % is what one file reaches on the same disk at the best, portions of 1 MiB among them. The paper's file \
                   store keeps 0.5 to 20 % of it with a million files and B = 4K."
             .to_string(),
@@ -228,7 +228,7 @@ pub fn remarks(settings: &Write, results: &Results) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(single) = sequential(results) {
         remarks.push(format!(
-            "One file takes {} MB/s here at the best: the sequential rate.",
+            "One file takes {} MB/s here at the best, with the load of this test: the rate of one file.",
             plain(single)
         ));
         if is_disturbed(results, single) {

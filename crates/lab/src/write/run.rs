@@ -1,4 +1,5 @@
-//! One cell of the write test: the ground is made, the store, a lap warms up, then it is measured.
+//! Measurement of one cell of the write test: prepares the directory and the store, warms up for a
+//! lap, then measures. A lap is the load after which each sensor has filled a buffer once.
 
 use super::crew::Crew;
 use super::drive::{Drive, Load, Phase};
@@ -16,20 +17,20 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// A pass of the paced test delivers this share of what is due, the sync behind it included.
+/// Least share of the planned rate, with the final sync, at which a trial of the paced test passes.
 const DELIVERED: f64 = 0.95;
-/// Beyond this difference between the halves of a measurement the rate is not steady.
+/// Greatest relative difference between the halves of a steady measurement.
 const STEADY: f64 = 0.15;
 
-/// The write test, being run.
+/// Session of the write test.
 pub struct Run {
-    /// What was asked for.
+    /// Settings of the test.
     pub settings: Write,
-    /// Where contents come from.
+    /// Seed of the contents.
     pub seed: u64,
 }
 
-/// Where a cell writes. Everything goes when it is dropped.
+/// Directories of a cell. Dropping them removes everything.
 struct Ground {
     directories: Vec<PathBuf>,
     device: Option<Device>,
@@ -48,7 +49,7 @@ impl Ground {
                 offset: 0,
             };
             let fresh = Fresh::make(&recipe, &settings.directories[0], &bench.registry)?;
-            // It goes with its image, so nobody removes it file by file.
+            // The directory is removed with its image, which avoids removing the files one by one.
             let directory = fresh.mounted.point().join("data");
             std::fs::create_dir(&directory)?;
             let device = Some(fresh.disk.device.clone());
@@ -208,7 +209,7 @@ impl Run {
         Ok(cell)
     }
 
-    /// One measurement with the sync behind it.
+    /// Measures one phase with the sync after it.
     fn phase(
         &self,
         drive: &dyn Load,
@@ -226,7 +227,7 @@ impl Run {
         })
     }
 
-    /// The highest rate that is sustained.
+    /// Searches the highest rate that the store sustains, by bisection.
     fn search(
         &self,
         drive: &dyn Load,
@@ -261,14 +262,14 @@ impl Run {
     }
 }
 
-/// A phase, and the sync behind it.
+/// A phase, and the sync after it.
 struct Synced {
     phase: Phase,
     sync_s: f64,
 }
 
 impl Synced {
-    /// Bytes a second that reached the device.
+    /// Bytes per second that reached the device.
     fn rate(&self) -> f64 {
         self.phase.bytes as f64 / (self.phase.took.as_secs_f64() + self.sync_s)
     }
@@ -293,7 +294,7 @@ fn tell(synced: &Synced, lap: u64, cell: &mut Cell) {
     });
 }
 
-/// Why a measurement does not tell the rate that would be kept up; nothing if it does.
+/// Returns the reason why the rate of a measurement would not last; `None` if it is steady.
 fn steadiness(phase: &Phase, lap: u64) -> Option<String> {
     if phase.bytes < lap {
         return Some("less than a lap over all sensors was measured".to_string());

@@ -1,4 +1,4 @@
-//! B, R, memory and journal: the smallest that are nearly as good as the best.
+//! Choice of B, R, memory and journal: the smallest values that are nearly as good as the best.
 
 use crate::calibration::Calibration;
 use crate::demand::Demand;
@@ -8,23 +8,23 @@ use crate::forecast::{
 
 const KIB: f64 = 1024.0;
 const MIB: f64 = KIB * KIB;
-/// The store gets this share of the memory, the page cache the other.
+/// Share of the machine's memory for the store; the page cache gets the rest.
 pub const MEMORY_SHARE: f64 = 0.5;
-/// No store is given less.
+/// Least memory of a store in bytes.
 const LEAST_MEMORY: f64 = 32.0 * MIB;
-/// Reading the journal back at a start after a crash should not take longer, s.
+/// Maximum time in seconds for reading the journal back at a start after a crash.
 pub const PATIENCE_S: f64 = 10.0;
-/// Rows of each sensor for which the journal has room, whatever it takes to read it back.
+/// Rows of each sensor that the journal always has space for, even if reading them back takes longer.
 const FEW_ROWS: f64 = 4.0;
-/// The journal takes no more of the budget.
+/// Maximum share of the journal in the budget.
 const JOURNAL_SHARE: f64 = 0.05;
-/// Blocks larger than needed for this much of the best compression are not worth their memory.
+/// Ratio to the best compression up to which smaller blocks are preferred, because larger ones take more memory.
 const NEARLY: f64 = 1.02;
 
-/// Lanes of a store, whatever its lifetimes: those that nothing goes to cost nothing.
+/// Number of lanes of every store; lanes without data cost nothing.
 const LANES: u32 = 32;
 
-/// B, R, memory, journal, budget and Um.
+/// Chooses B, R, memory, journal, budget and Um.
 pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
     let memory = most_memory(demand);
     let segment = segment(demand);
@@ -34,7 +34,7 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
         segment_bytes: segment,
         memory,
         journal_bytes,
-        // Nobody is silent who speaks at least once in three intervals.
+        // A source that sends at least once in three intervals is not silent.
         idle_seal_s: (demand.every_s * 3.0).max(600.0),
         budget,
         merge_from: merge_from(budget, segment, journal_bytes),
@@ -42,7 +42,7 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
     };
     let disk_row = |choice: &Choice| Forecast::make(demand, calibration, choice).disk_row;
     let most = most_journal(demand, calibration).bytes();
-    // A small budget has no room for a journal of the usual size, nor has a slow processor the time.
+    // A small budget has no space for a journal of the usual size, and a slow processor cannot read it back in time.
     let least = (budget / 32.0).clamp(MIB, 64.0 * MIB).min(most);
     let journal = |block_bytes: f64| {
         let rows = calibration.rows_of(block_bytes, demand.fields);
@@ -58,7 +58,7 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
         .find(|choice| disk_row(choice) <= best * NEARLY);
     let chosen = *smallest.expect("the best one is nearly the best");
     let forecast = Forecast::make(demand, calibration, &chosen);
-    // A quarter to spare: sensors are added, and not all send alike.
+    // A quarter to spare, for added sensors and sensors that send more.
     let ample = ample_memory(demand, calibration, &forecast) * 1.25;
     Choice {
         memory: round_up(ample.max(64.0 * MIB), 16.0 * MIB).min(memory),
@@ -66,24 +66,24 @@ pub fn choose(demand: &Demand, calibration: &Calibration) -> Choice {
     }
 }
 
-/// What the store may have of the machine's memory: half, and the page cache the other.
+/// Returns the maximum memory of the store in bytes: half of the machine's; the page cache gets the rest.
 pub fn most_memory(demand: &Demand) -> f64 {
     (demand.ram * MEMORY_SHARE).max(LEAST_MEMORY)
 }
 
-/// What bounds the journal.
+/// Limit of the journal's size in bytes, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum JournalLimit {
-    /// It is read back in [`PATIENCE_S`]: bytes.
+    /// Largest journal that a start reads back within [`PATIENCE_S`], in bytes.
     Patience(f64),
-    /// A few rows of each sensor, though reading them back takes longer: bytes.
+    /// A few rows of each sensor, although reading them back takes longer, in bytes.
     Least(f64),
-    /// Its share of the budget: bytes.
+    /// Maximum share of the budget, in bytes.
     Budget(f64),
 }
 
 impl JournalLimit {
-    /// Bytes.
+    /// Returns the limit in bytes.
     pub fn bytes(self) -> f64 {
         match self {
             JournalLimit::Patience(bytes)
@@ -93,9 +93,10 @@ impl JournalLimit {
     }
 }
 
-/// The largest journal: it must hold what buffers hold, as far as a start may take to read it.
+/// Returns the limit of the journal: it must hold the contents of the buffers, as far as a start can read it back in
+/// time.
 pub fn most_journal(demand: &Demand, calibration: &Calibration) -> JournalLimit {
-    // Every sensor has a block there; what is left of the time reads their rows.
+    // Every sensor has a block in the journal; the rest of the time is for rows.
     let blocks_s = demand.sensors * (calibration.begin_s + calibration.entry_s);
     let rows = (PATIENCE_S - blocks_s).max(0.0) / calibration.replay_s.max(f64::MIN_POSITIVE);
     let each = (rows / demand.sensors).max(FEW_ROWS);
@@ -110,14 +111,14 @@ pub fn most_journal(demand: &Demand, calibration: &Calibration) -> JournalLimit 
     }
 }
 
-/// Um: as late as the room allows that the journal and the output of a merge take above it.
+/// Returns Um: as late as the space permits that the journal and the output of a merge need above it.
 fn merge_from(budget: f64, segment: f64, journal: f64) -> f64 {
     let above = (journal + MERGE_SEGMENTS * segment) / budget.max(1.0);
     let um = (1.0 - above).clamp(EARLIEST_UM, LATEST_UM);
     (um * 100.0).floor() / 100.0
 }
 
-/// R: small enough to plane with a wide margin, large enough that there are not too many.
+/// Returns R: small enough to plane with a wide margin, large enough to keep the number of segments low.
 fn segment(demand: &Demand) -> f64 {
     let lanes = demand.lifetimes.len() as f64;
     let share = demand.budget() * (1.0 - LATEST_UM) / 8.0 / lanes;

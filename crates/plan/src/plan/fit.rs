@@ -1,5 +1,4 @@
-//! Whether a demand fits one machine, what would if it does not, and what deserves attention though it
-//! does.
+//! Fit of a demand on one machine: the obstacles, the changes that would make it fit, and warnings.
 
 use super::choose::{choose, most_memory};
 use crate::calibration::Calibration;
@@ -7,34 +6,36 @@ use crate::demand::Demand;
 use crate::forecast::{Bound, Choice, Forecast};
 use crate::words::{bytes, count, duration, plain};
 
-/// Rows taken over HTTP cost so many times what appending them costs (benchmarks `peers`, `embedded`).
+/// Cost of a row through HTTP, as a multiple of the cost of appending it (benchmarks `peers`, `embedded`).
 const PORT_COST: f64 = 3.5;
-/// A machine is full at this share of its processors or of its disks' rate.
+/// Share of the processors, or of the disks' rate, above which a machine counts as full.
 const HEADROOM: f64 = 0.7;
-/// A start that takes longer is told of, s.
+/// Largest share of the store's memory for names: the store refuses new sources at 9/16.
+const NAMES: f64 = 0.5;
+/// Duration of a start in seconds above which there is a warning.
 const LONG_START_S: f64 = 60.0;
 
-/// A way to make a demand fit.
+/// A change that makes a demand fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
-    /// What is done.
+    /// Description of the change.
     pub what: String,
-    /// What it costs.
+    /// Cost of the change.
     pub gives_up: String,
-    /// V then.
+    /// Live share V after the change.
     pub live: f64,
-    /// Bytes a second of segments and journal then, on each machine.
+    /// Bytes of segments and journal written per second after the change, on each machine.
     pub written_per_s: f64,
-    /// Memory of the store then, bytes.
+    /// Memory of the store after the change, in bytes.
     pub memory: f64,
 }
 
-/// Processors that a demand keeps busy.
+/// Returns the number of processors that a demand keeps busy.
 pub fn processors(demand: &Demand, calibration: &Calibration) -> f64 {
     demand.rows_per_s() / calibration.rows_per_s * PORT_COST
 }
 
-/// Why it does not fit.
+/// Returns the reason why the demand does not fit; empty if it fits.
 pub fn obstacles(
     demand: &Demand,
     calibration: &Calibration,
@@ -53,7 +54,7 @@ pub fn obstacles(
     }
     let names = demand.sensors * calibration.source_bytes;
     let memory = most_memory(demand);
-    if names > memory * 0.7 {
+    if names > memory * NAMES {
         obstacles.push(format!(
             "names of the sensors alone take {} of memory, the store may have {}",
             bytes(names),
@@ -94,7 +95,7 @@ pub fn obstacles(
     obstacles
 }
 
-/// What would fit, each tried by planning it.
+/// Returns the changes that make the demand fit; each was checked by planning it.
 pub fn ways(demand: &Demand, calibration: &Calibration) -> Vec<Way> {
     let planner = Planner(calibration);
     let mut ways = Vec::new();
@@ -178,11 +179,11 @@ pub fn ways(demand: &Demand, calibration: &Calibration) -> Vec<Way> {
     ways
 }
 
-/// Plans other demands.
+/// Plans changed demands.
 struct Planner<'a>(&'a Calibration);
 
 impl Planner<'_> {
-    /// The first that fits.
+    /// Returns the first demand that fits.
     fn first(
         &self,
         mut demands: impl Iterator<Item = (Demand, String)>,
@@ -207,7 +208,7 @@ impl Planner<'_> {
     }
 }
 
-/// What deserves attention.
+/// Returns warnings for a demand that fits.
 pub fn warnings(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Vec<String> {
     let mut warnings: Vec<String> = demand
         .disks

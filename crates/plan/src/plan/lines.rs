@@ -1,4 +1,4 @@
-//! The forecast line by line, each with its origin.
+//! Lines of the forecast, each with its origin.
 
 use super::choose::{JournalLimit, PATIENCE_S, most_journal, most_memory};
 use super::fit::processors;
@@ -8,18 +8,18 @@ use crate::demand::Demand;
 use crate::forecast::{Bound, Choice, DAY_S, Forecast};
 use crate::words::{bytes, count, duration, plain};
 
-/// Where a figure comes from.
+/// Origin of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The user said so.
+    /// Given by the user.
     Given,
-    /// Measured on this machine, when.
+    /// Measured on this machine; with the time.
     Measured(String),
-    /// Tried out in memory while planning.
+    /// Measured by a trial in memory while planning.
     Tried,
-    /// Computed from the others.
+    /// Computed from other figures.
     Modelled,
-    /// Run through the store's own code on simulated disks.
+    /// Simulated with the store's own code on simulated disks.
     Simulated,
     /// Published in the papers.
     Paper,
@@ -41,15 +41,15 @@ impl std::fmt::Display for Origin {
 /// A line of the forecast.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it is.
+    /// Name of the figure.
     pub name: String,
-    /// Its value, for people.
+    /// Value, for people.
     pub value: String,
-    /// Where it comes from.
+    /// Origin of the value.
     pub origin: Origin,
 }
 
-/// All lines.
+/// Returns all lines.
 pub fn figures(
     demand: &Demand,
     calibration: &Calibration,

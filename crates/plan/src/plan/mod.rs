@@ -1,5 +1,5 @@
-//! The plan: a configuration, a forecast with the origin of every figure, and ways out where the
-//! demand does not fit.
+//! The plan: a configuration, a forecast with the origin of every figure, and alternatives if the demand does not
+//! fit.
 
 mod choose;
 mod fit;
@@ -22,22 +22,22 @@ use std::fmt::Write;
 const KIB: f64 = 1024.0;
 const MIB: f64 = KIB * KIB;
 
-/// A plan.
+/// Configuration, forecast, obstacles and alternatives for a demand.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is set.
+    /// Configuration.
     pub choice: Choice,
-    /// What comes of it.
+    /// Forecast.
     pub forecast: Forecast,
-    /// The same in lines.
+    /// Lines of the forecast.
     pub figures: Vec<Figure>,
-    /// Why it does not fit one machine; empty if it does.
+    /// Reason why the demand does not fit one machine; empty if it fits.
     pub obstacles: Vec<String>,
-    /// How it would.
+    /// Changes that would make the demand fit.
     pub ways: Vec<Way>,
-    /// What deserves attention though it fits.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// What simulations say of it.
+    /// Results of the simulations.
     pub simulated: Simulated,
     is_synced: bool,
     lifetimes: Vec<Lifetime>,
@@ -71,7 +71,7 @@ impl Plan {
         }
     }
 
-    /// The configuration as `seiner serve --config` takes it.
+    /// Returns the configuration for `seiner serve --config`.
     pub fn to_toml(&self) -> String {
         let mut text = String::new();
         let set = &self.choice;
@@ -109,7 +109,7 @@ impl Plan {
         text
     }
 
-    /// All of it as text.
+    /// Returns the whole plan as text.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let verdict = if self.obstacles.is_empty() {
@@ -157,12 +157,12 @@ impl Plan {
     }
 }
 
-/// A text of TOML.
+/// Returns a text quoted for TOML.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The ways as a table: what is done, what comes of it, what it costs.
+/// Returns the alternatives as a table: change, effects, cost.
 fn table_of_ways(ways: &[Way]) -> String {
     if ways.is_empty() {
         return String::new();
@@ -234,7 +234,7 @@ mod tests {
         }
     }
 
-    /// All demands here send the same kind of samples: it is tried out once.
+    /// Returns the calibration of the samples that all demands here use; the trials run once.
     fn calibration() -> &'static Calibration {
         static ONCE: std::sync::OnceLock<Calibration> = std::sync::OnceLock::new();
         ONCE.get_or_init(|| Calibration::make(&demand()).unwrap())
@@ -244,7 +244,7 @@ mod tests {
         Plan::make(demand, calibration())
     }
 
-    /// The same on a processor that takes so long for a row that it reads back from a journal.
+    /// Plans for a processor that needs `replay_s` seconds to read a row back from a journal.
     fn plan_with_replay(demand: &Demand, replay_s: f64) -> Plan {
         let mut calibration = calibration().clone();
         calibration.replay_s = replay_s;
@@ -340,22 +340,28 @@ mod tests {
         });
         let array = plan(&Demand { raid, ..demand() });
         let ratio = array.forecast.device_per_s / plain.forecast.device_per_s;
-        // Between whole stripes, 6 / 4, and blocks one by one.
+        // The ratio is 6/4 for whole stripes, and more for single blocks.
         assert!((1.5..3.0).contains(&ratio), "{ratio}");
         assert!((array.choice.segment_bytes as u64).is_multiple_of(64 << 10));
     }
 
     #[test]
     fn less_memory_makes_smaller_blocks_and_larger_samples() {
-        let rich = plan(&Demand {
-            sensors: 300_000.0,
-            ..demand()
-        });
-        let poor = plan(&Demand {
-            sensors: 300_000.0,
-            ram: 0.5 * GIB,
-            ..demand()
-        });
+        let rich = plan_with_replay(
+            &Demand {
+                sensors: 300_000.0,
+                ..demand()
+            },
+            0.1e-6,
+        );
+        let poor = plan_with_replay(
+            &Demand {
+                sensors: 300_000.0,
+                ram: 0.5 * GIB,
+                ..demand()
+            },
+            0.1e-6,
+        );
         assert!(poor.forecast.rows < rich.forecast.rows);
         assert!(poor.forecast.disk_row > rich.forecast.disk_row);
     }
@@ -386,7 +392,7 @@ mod tests {
         for row_s in [0.05e-6, 0.2e-6, 1e-6] {
             let plan = plan_with_replay(&a_million(), row_s);
             let replay_s = plan.forecast.crash_start_s - plan.forecast.start_s;
-            // It is a whole number of MiB.
+            // The journal is a whole number of MiB.
             assert!(replay_s < 10.0 * 1.2, "{row_s}: {replay_s} s");
             let why = "the most that a start after a crash reads back in 10 s";
             assert!(plan.to_text().contains(why), "{}", plan.to_text());
@@ -409,7 +415,7 @@ mod tests {
             lifetimes: Lifetime::of_all(20.0 * 365.0 * DAY_S),
             ..a_million()
         };
-        // Not as tried out: on a busy machine an entry of the index may seem to take no time at all.
+        // Uses a set time instead of the trial: on a busy machine an index entry may seem to take no time.
         let plan = plan_with_replay(&demand, 1e-6);
         assert!(
             plan.obstacles

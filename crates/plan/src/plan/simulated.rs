@@ -1,42 +1,43 @@
-//! The parts of a forecast that are no arithmetic: merging and the array, run through their own code.
+//! The simulated parts of a forecast: merging and the array, run with their own code.
 
 use crate::array::{self, Written};
 use crate::demand::Demand;
 use crate::forecast::{Choice, FILE_SYSTEM, Forecast};
 use crate::merging;
 
-/// The journal is committed this often, s.
+/// Interval of journal commits in seconds.
 const COMMIT_S: f64 = 0.1;
-/// A piece of a segment is this part of it, and of an eighth of the memory all lanes have a share.
+/// Divisor: a piece of a segment is at most one part in this many.
 const PIECES: f64 = 16.0;
+/// Divisor: all lanes share one part in this many of the memory for their pieces.
 const MEMORY_PART: f64 = 8.0;
-/// No write is smaller.
+/// Smallest write in bytes.
 const BLOCK: f64 = 4096.0;
 
-/// What simulations say of a plan.
+/// Results of the simulations for a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Simulated {
-    /// Bytes written to segments for each byte stored; none when the simulated store filled up.
+    /// Bytes written to segments per byte stored; `None` if the simulated store filled up.
     pub written_per_byte: Option<f64>,
-    /// What an array makes of it, where there is one.
+    /// Effect of the array on both streams; `None` without an array.
     pub array: Option<Streams>,
 }
 
-/// What an array makes of both streams.
+/// Effect of an array on both streams of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Streams {
-    /// Bytes of a write to a segment, and what becomes of its bytes.
+    /// Bytes of a write to a segment.
     pub segment_piece: f64,
-    /// See `segment_piece`.
+    /// Bytes that the members write and read per byte of segments.
     pub segments: Written,
-    /// Bytes of a commit, and what becomes of its bytes.
+    /// Bytes of a commit of the journal.
     pub journal_piece: f64,
-    /// See `journal_piece`.
+    /// Bytes that the members write and read per byte of journal.
     pub journal: Written,
 }
 
 impl Simulated {
-    /// Runs them. An array that cannot be was refused before.
+    /// Runs the simulations. An impossible array was refused before.
     pub fn run(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Simulated {
         Simulated {
             written_per_byte: merging::written_per_byte(demand, choice, forecast),
@@ -44,7 +45,7 @@ impl Simulated {
         }
     }
 
-    /// Bytes a second that reach the devices: file system, merges and syndromes included.
+    /// Returns the bytes per second that reach the devices, with file system, merges and syndromes.
     pub fn device_per_s(&self, forecast: &Forecast) -> f64 {
         let merged = self.written_per_byte.unwrap_or(1.0);
         let (segments, journal) = self.array.map_or((1.0, 1.0), |array| {

@@ -42,6 +42,8 @@ pub struct MemberStatus {
     /// Blocks of it that were not what was written, by their checksums. All that were found have been repaired if enough
     /// else was there.
     pub corrupt: u64,
+    /// Blocks of the member that could not be read or did not fit the rest of their row, and were written again as they should be.
+    pub repaired: u64,
     /// What is trimmed of it has its room still: not so of a file.
     pub keeps_room: bool,
 }
@@ -157,6 +159,7 @@ pub struct Kept {
 struct Share {
     shard: usize,
     corrupt: Vec<u64>,
+    repaired: Vec<u64>,
     latencies: Latencies,
     view: View,
     counters: Counters,
@@ -189,6 +192,7 @@ impl Shared {
                 let _ = tell.send(Share {
                     shard: number,
                     corrupt: shard.corrupt().to_vec(),
+                    repaired: shard.repaired().to_vec(),
                     latencies: *shard.latencies(),
                     view: shard.view(now),
                     counters: shard.counters(),
@@ -217,6 +221,9 @@ impl Shared {
             status.counters = status.counters.plus(&share.counters);
             for (member, more) in status.members.iter_mut().zip(&share.corrupt) {
                 member.corrupt += more;
+            }
+            for (member, more) in status.members.iter_mut().zip(&share.repaired) {
+                member.repaired += more;
             }
             status.latencies = status.latencies.plus(&share.latencies);
             status.merging.add(share.shard, share.view);

@@ -21,6 +21,29 @@ pub enum Step {
     Over,
 }
 
+/// Stripes that a chore could not do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Undone {
+    /// Stripes that were doubtful.
+    pub doubtful: BTreeSet<u64>,
+    /// Stripes of which too much was lost.
+    pub lost: BTreeSet<u64>,
+}
+
+impl Undone {
+    /// Adds the stripes of another one.
+    pub fn extend(&mut self, other: Undone) {
+        self.doubtful.extend(other.doubtful);
+        self.lost.extend(other.lost);
+    }
+
+    /// Lowest stripe.
+    pub fn first(&self) -> Option<u64> {
+        let firsts = [self.doubtful.first(), self.lost.first()];
+        firsts.into_iter().flatten().copied().min()
+    }
+}
+
 /// A chore for many stripes.
 #[derive(Clone, Debug)]
 pub struct Sweep {
@@ -34,6 +57,8 @@ pub struct Sweep {
     pub failed: u64,
     /// Some of them, and why.
     pub failures: Vec<(u64, Failure)>,
+    /// Stripes that failed because they are doubtful, and those that failed for another reason.
+    pub undone: Undone,
     left: VecDeque<Range<u64>>,
     under_way: BTreeSet<u64>,
     /// The first stripe that failed, or was left out.
@@ -60,6 +85,7 @@ impl Sweep {
             done: 0,
             failed: 0,
             failures: Vec::new(),
+            undone: Undone::default(),
             left: ranges,
             under_way: BTreeSet::new(),
             first_failed: None,
@@ -102,6 +128,10 @@ impl Sweep {
         if let Err(failure) = result {
             self.failed += 1;
             self.leave_out(stripe);
+            match failure {
+                Failure::Doubtful { .. } => self.undone.doubtful.insert(stripe),
+                _ => self.undone.lost.insert(stripe),
+            };
             if self.failures.len() < REMEMBERED {
                 self.failures.push((stripe, failure));
             }

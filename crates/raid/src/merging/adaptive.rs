@@ -60,6 +60,9 @@ const REMEMBERED: usize = 4;
 const WEIGHT: f64 = 0.2;
 /// How fast the least time to write a part is forgotten: by a tenth in a hundred writes.
 const FORGETTING: f64 = 1.001;
+/// The share of openings that must have been continued for the next one to wait, and the one in so many that waits nevertheless.
+const LEAST_CONTINUED: f64 = 0.5;
+const EVERY_OPENING: u32 = 64;
 /// Stripes that are filled before it is judged whether that pays.
 const TRIAL: u32 = 3;
 
@@ -99,6 +102,8 @@ struct Stream {
     /// Sums, older ones fading: acknowledged blocks, and those that followed promptly.
     acknowledged: f64,
     followed: f64,
+    /// Acknowledged blocks that may still be followed promptly.
+    pending: f64,
     /// The share of stripes that were written whole in the end.
     whole: f64,
     mode: Mode,
@@ -107,6 +112,8 @@ struct Stream {
     period: Option<f64>,
     pause: Nanos,
     not_before: Nanos,
+    /// The stripe at whose begin the stream was opened, until its first write has gone; such a write waits for the next one.
+    opening: Option<u64>,
     /// Stripes that wait by our verdict.
     held: Vec<u64>,
     written: Vec<Written>,
@@ -128,6 +135,9 @@ pub struct Adaptive {
     full: Option<f64>,
     /// The least mean time to write a part, lately: what it takes when nobody else wants the members.
     least_partial: f64,
+    /// Writes that began a stream at the begin of a stripe, and the share of them that the next write continued at once.
+    openings: u32,
+    continued: f64,
 }
 
 impl Adaptive {
@@ -148,6 +158,8 @@ impl Adaptive {
             partial: None,
             full: None,
             least_partial: f64::INFINITY,
+            openings: 0,
+            continued: 1.0,
         }
     }
 
@@ -206,9 +218,36 @@ impl Adaptive {
             .for_each(|stream| stream.begun = None);
     }
 
+    /// Mean time in which a part of a stripe is written, where that was measured.
+    pub fn partial(&self) -> Option<f64> {
+        self.partial
+    }
+
     fn marked(&mut self, mark: Mark) -> Option<&mut Stream> {
         let stream = self.streams.get_mut((mark & 0xff) as usize)?;
         (stream.generation == mark >> 8).then_some(stream)
+    }
+
+    /// A stream was opened: if that is the begin of a stripe, its first writes wait for each other, as long as that turns out well.
+    fn begin_opening(&mut self, at: usize, arrival: &Arrival) {
+        if !arrival.start.is_multiple_of(u64::from(self.stripe_blocks)) {
+            return;
+        }
+        self.openings = self.openings.wrapping_add(1);
+        if self.continued >= LEAST_CONTINUED || self.openings.is_multiple_of(EVERY_OPENING) {
+            self.streams[at].opening = Some(arrival.stripe);
+        }
+    }
+
+    /// The first write of a stream was continued while it waited, or was not.
+    fn note_opening(&mut self, at: usize, continued: bool) {
+        let stream = &mut self.streams[at];
+        if stream.opening.is_some() && stream.run == 0 {
+            self.continued += WEIGHT * (f64::from(u8::from(continued)) - self.continued);
+        }
+        if !continued {
+            stream.opening = None;
+        }
     }
 
     /// Whether it pays to fill stripes that take `period` each.
@@ -277,7 +316,7 @@ impl Adaptive {
         } else {
             format!("filling stripes does not pay: {}", times())
         };
-        if stream.followed < LEAST_FOLLOWED * stream.acknowledged {
+        if stream.promptness() < LEAST_FOLLOWED {
             let text = format!("writes come spread over time, and {not_filled}");
             return (false, text);
         }
@@ -303,12 +342,14 @@ impl Stream {
             due: 0.0,
             acknowledged: 1.0,
             followed: 1.0,
+            pending: 0.0,
             whole: 1.0,
             mode: Mode::Gather,
             begun: None,
             period: None,
             pause: settings.pauses.0,
             not_before: 0,
+            opening: None,
             held: Vec::new(),
             written: Vec::new(),
         }
@@ -319,16 +360,28 @@ impl Stream {
         self.peaks[0].max(self.peaks[1])
     }
 
+    /// The share of acknowledged blocks that were followed promptly, as far as that is known.
+    fn promptness(&self) -> f64 {
+        self.followed / (self.acknowledged - self.pending).max(self.followed)
+    }
+
     fn arrive(&mut self, arrival: &Arrival, settings: &AdaptiveSettings) {
         if arrival.start == self.front {
             self.run = (self.run + 1).min(settings.least_run);
         }
         self.front = self.front.max(arrival.start + u64::from(arrival.blocks));
         let gap = arrival.now - self.last_event;
+        if self.outstanding == 0 && gap > settings.longest_gap {
+            self.resume(gap);
+        }
         if self.due > 0.0 && gap <= settings.longest_gap {
             self.gap += WEIGHT * (gap as f64 - self.gap);
             self.followed += f64::from(arrival.blocks);
         }
+        self.pending = match gap <= settings.longest_gap {
+            true => (self.pending - f64::from(arrival.blocks)).max(0.0),
+            false => 0.0,
+        };
         self.due = (self.due - f64::from(arrival.blocks)).max(0.0);
         self.last_event = arrival.now;
         self.outstanding += arrival.blocks;
@@ -341,12 +394,22 @@ impl Stream {
         }
     }
 
+    /// A stream goes on that had nothing outstanding for some time. That time is none in which stripes were passed, and says nothing
+    /// about how promptly writes follow acknowledgements. As many writes as it had outstanding before are due at once.
+    fn resume(&mut self, idle: Nanos) {
+        self.begun = self.begun.map(|begun| begun + idle);
+        self.acknowledged = (self.acknowledged - self.pending).max(self.followed);
+        self.pending = 0.0;
+        self.due = f64::from(self.window());
+    }
+
     fn acknowledge(&mut self, now: Nanos, blocks: u32) {
         self.outstanding -= blocks;
-        self.due += f64::from(blocks) * (self.followed / self.acknowledged).min(1.0);
+        self.due += f64::from(blocks) * self.promptness();
         let fade = 0.5f64.powf(f64::from(blocks) / 64.0);
         self.acknowledged = self.acknowledged * fade + f64::from(blocks);
         self.followed *= fade;
+        self.pending = (self.pending + f64::from(blocks)).min(f64::from(self.window()));
         self.due = self
             .due
             .min(f64::from(self.window().saturating_sub(self.outstanding)));
@@ -427,7 +490,17 @@ impl Written {
 impl Strategy for Adaptive {
     fn arrived(&mut self, arrival: &Arrival) -> Mark {
         self.arrivals += 1;
-        let at = self.find(arrival).unwrap_or_else(|| self.open(arrival));
+        let at = match self.find(arrival) {
+            Some(at) => {
+                self.note_opening(at, true);
+                at
+            }
+            None => {
+                let at = self.open(arrival);
+                self.begin_opening(at, arrival);
+                at
+            }
+        };
         self.places.insert(arrival.stripe, at);
         let stream = &mut self.streams[at];
         stream.used = self.arrivals;
@@ -454,13 +527,16 @@ impl Strategy for Adaptive {
         self.choose_mode(at, look.now, look.reads);
         let settings = self.settings;
         let stream = &mut self.streams[at];
-        if stream.run < settings.least_run || stream.to_come(look.stripe, self.stripe_blocks) == 0 {
+        let opens = stream.opening == Some(look.stripe);
+        if (stream.run < settings.least_run && !opens)
+            || stream.to_come(look.stripe, self.stripe_blocks) == 0
+        {
             return Verdict::Together;
         }
         let patience = (settings.patience_gaps * stream.gap).max(1000.0) as Nanos;
         let fills = matches!(stream.mode, Mode::Fill(_));
-        let prompt = stream.followed >= LEAST_FOLLOWED * stream.acknowledged;
-        let gathers_until = if stream.due >= LEAST_DUE && prompt {
+        let prompt = stream.promptness() >= LEAST_FOLLOWED;
+        let gathers_until = if opens || (stream.due >= LEAST_DUE && prompt) {
             stream.last_event + patience
         } else {
             0
@@ -480,6 +556,9 @@ impl Strategy for Adaptive {
         };
         let until = gathers_until.max(returns_until).max(fills_until);
         if until <= look.now {
+            if opens && stream.run == 0 {
+                self.note_opening(at, false);
+            }
             return Verdict::Together;
         }
         if !stream.held.contains(&look.stripe) {
@@ -491,6 +570,7 @@ impl Strategy for Adaptive {
     fn started(&mut self, stripe: u64, mark: Mark, blocks: u32) {
         if let Some(stream) = self.marked(mark) {
             stream.waiting -= blocks;
+            stream.opening = stream.opening.filter(|&opening| opening != stripe);
             stream.held.retain(|&held| held != stripe);
         }
     }

@@ -10,6 +10,11 @@ const RECENT: f64 = 0.15;
 /// Where what is held differs by more, for each write that came, costs differ for that reason.
 const ALIKE_HELD: f64 = 0.15;
 
+/// The share of stripes written whole above which nothing is known of others, and how many times as long as a whole stripe a part
+/// then takes to be written: a part is read before it is written.
+const FILLED: f64 = 0.95;
+const SOON: f64 = 2.0;
+
 /// What is known of a way.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
@@ -48,6 +53,12 @@ pub struct Tally {
     pub continued: u64,
     /// Verdicts that held something.
     pub held: u64,
+    /// Writes of stripes that ended, and those of whole ones.
+    pub stripes: u64,
+    /// See `stripes`.
+    pub whole: u64,
+    /// Nanoseconds that they took, summed.
+    pub writing: f64,
 }
 
 /// By what a change of the load is recognised.
@@ -110,6 +121,19 @@ impl Tally {
     /// Nanoseconds outstanding for each block answered.
     pub fn cost(&self) -> f64 {
         self.outstanding / self.blocks.max(1) as f64
+    }
+
+    /// Whether holding is known to be worth it without trying anything else: requests took less time than a part of a stripe takes
+    /// to be written (`partial`), which is what each would take at the least if nothing were held. Where nearly all stripes were
+    /// written whole, nothing says how long a part takes.
+    pub fn pays(&self, partial: Option<f64>) -> bool {
+        let stripes = self.stripes.max(1) as f64;
+        let least = match partial {
+            Some(partial) if (self.whole as f64) < FILLED * stripes => partial,
+            _ => SOON * self.writing / stripes,
+        };
+        let request = self.outstanding / self.answers.max(1) as f64;
+        self.reads * 20 < self.answers.max(1) && self.whole > 0 && request < least
     }
 
     /// What the load was like.

@@ -89,6 +89,8 @@ pub struct Guard {
     tried: Way,
     outstanding: u32,
     last: Nanos,
+    /// Time in which anything was outstanding: the clock of everything that is measured, so that idle time counts for nothing.
+    busy: Nanos,
     settling: bool,
     /// Answers until the slice ends.
     left: u64,
@@ -101,6 +103,9 @@ pub struct Guard {
     /// Whether the load has anything that continues, and the default held anything, in the last slice.
     continues: bool,
     holds: bool,
+    /// Whether holding was known to pay in the last slice. Then batching is not visited: with short holds, stripes that it leaves in
+    /// parts may never become whole again.
+    pays: bool,
     credit: f64,
     credited: Nanos,
     /// Blocks of a request, in the mean.
@@ -120,6 +125,7 @@ impl Guard {
             tried: Way::Model,
             outstanding: 0,
             last: 0,
+            busy: 0,
             settling: true,
             left: FIRST,
             slice: Tally::default(),
@@ -128,6 +134,7 @@ impl Guard {
             before: None,
             continues: false,
             holds: false,
+            pays: false,
             credit: settings.credit,
             credited: 0,
             size: 1.0,
@@ -141,7 +148,11 @@ impl Guard {
     }
 
     fn advance(&mut self, now: Nanos) {
-        let time = now.saturating_sub(self.last) as f64 * f64::from(self.outstanding);
+        let passed = now.saturating_sub(self.last);
+        if self.outstanding > 0 {
+            self.busy += passed;
+        }
+        let time = passed as f64 * f64::from(self.outstanding);
         self.slice.outstanding += time;
         self.visit.outstanding += time;
         self.last = now;
@@ -158,7 +169,7 @@ impl Guard {
         }
         self.left = self.left.saturating_sub(1);
         if self.left == 0 {
-            self.end_slice(now);
+            self.end_slice();
         }
     }
 
@@ -172,57 +183,58 @@ impl Guard {
         (once * f64::from(1 + visits)) as u64
     }
 
-    fn begin_slice(&mut self, now: Nanos) {
+    fn begin_slice(&mut self) {
         self.settling = false;
-        self.slice = Tally::from(now);
+        self.slice = Tally::from(self.busy);
         self.left = self.count(SLICE);
     }
 
-    fn end_slice(&mut self, now: Nanos) {
+    fn end_slice(&mut self) {
         if self.settling {
             if self.tried == self.used && self.records[self.used as usize].slices > 0 {
-                self.pay(now);
+                self.pay();
             }
-            return self.begin_slice(now);
+            return self.begin_slice();
         }
-        self.credit_up_to(now);
+        self.credit_up_to();
         let slice = self.slice;
         self.record(self.tried).add(slice.cost());
         if self.tried != self.used {
-            self.pay(now);
-            self.compare(now);
-            return self.turn_to(now, self.used);
+            self.pay();
+            self.compare();
+            return self.turn_to(self.used);
         }
-        self.note_load(now, &slice);
-        if self.goes_back(now) {
+        self.note_load(&slice);
+        if self.goes_back() {
             return;
         }
-        match self.visitor(now) {
-            Some(way) => self.turn_to(now, way),
-            None if !self.settling => self.begin_slice(now),
+        match self.visitor() {
+            Some(way) => self.turn_to(way),
+            None if !self.settling => self.begin_slice(),
             None => {}
         }
     }
 
     /// What visits may cost grows with time.
-    fn credit_up_to(&mut self, now: Nanos) {
-        let earned = (now - self.credited) as f64 * self.settings.share;
+    fn credit_up_to(&mut self) {
+        let earned = (self.busy - self.credited) as f64 * self.settings.share;
         self.credit = (self.credit + earned).min(self.settings.credit);
-        self.credited = now;
+        self.credited = self.busy;
     }
 
     /// A visit has ended, or what followed it: what it cost more than the way in use would have.
-    fn pay(&mut self, now: Nanos) {
-        let time = (now - self.visit.began) as f64;
+    fn pay(&mut self) {
+        let time = (self.busy - self.visit.began) as f64;
         let usual = self.records[self.used as usize].cost;
         self.credit -= time * (1.0 - usual / self.visit.cost()).max(0.0);
     }
 
     /// Forgets what was learned if the load is another one.
-    fn note_load(&mut self, now: Nanos, slice: &Tally) {
-        let found = slice.signature(now);
+    fn note_load(&mut self, slice: &Tally) {
+        let found = slice.signature(self.busy);
         self.continues = found.continued > 0.05;
         self.holds = slice.held * 100 > slice.arrivals;
+        self.pays = slice.pays(self.model.partial());
         match &mut self.signature {
             None => self.signature = Some(found),
             Some(known) if !found.differs(known) => known.approach(&found),
@@ -232,7 +244,7 @@ impl Guard {
                 self.signature = Some(found);
                 if self.used == Way::Batch {
                     self.used = Way::Model;
-                    self.turn_to(now, self.used);
+                    self.turn_to(self.used);
                 }
             }
         }
@@ -240,7 +252,7 @@ impl Guard {
 
     /// What did well in visits may do worse in the long run, and by more than chance explains, than what it took over from,
     /// which is then used again.
-    fn goes_back(&mut self, now: Nanos) -> bool {
+    fn goes_back(&mut self) -> bool {
         let used = self.records[self.used as usize];
         let noise = 2.0 * used.recent_variance().sqrt();
         match self.before {
@@ -248,8 +260,8 @@ impl Guard {
                 let failed = std::mem::replace(&mut self.used, before);
                 self.forget();
                 self.record(failed).pause = self.settings.pauses.1 / 4;
-                self.dismiss(now, failed, 4);
-                self.turn_to(now, before);
+                self.dismiss(failed, 4);
+                self.turn_to(before);
                 true
             }
             _ => false,
@@ -263,7 +275,7 @@ impl Guard {
     }
 
     /// What is to be visited now.
-    fn visitor(&self, now: Nanos) -> Option<Way> {
+    fn visitor(&self) -> Option<Way> {
         if self.records[self.used as usize].slices < 2 {
             return None;
         }
@@ -278,20 +290,20 @@ impl Guard {
         };
         let may_differ = |way: Way| match way {
             Way::Model => true,
-            Way::Batch => self.used != Way::Model || self.holds,
+            Way::Batch => self.used != Way::Model || (self.holds && !self.pays),
             Way::Always => self.continues,
         };
         let ways = WAYS.into_iter().filter(|&way| {
             way != self.used
                 && may_differ(way)
                 && affordable(way)
-                && self.records[way as usize].not_before <= now
+                && self.records[way as usize].not_before <= self.busy
         });
         ways.min_by_key(|&way| self.records[way as usize].not_before)
     }
 
     /// Compares a visitor with what is used.
-    fn compare(&mut self, now: Nanos) {
+    fn compare(&mut self) {
         let (usual, visitor) = (
             self.records[self.used as usize],
             self.records[self.tried as usize],
@@ -310,21 +322,22 @@ impl Guard {
             // What is known of the third way holds still: it was compared with one that is no better.
             self.signature = None;
             *self.record(ousted) = Record::new(self.settings.pauses.0);
-            self.dismiss(now, ousted, 2);
+            self.dismiss(ousted, 2);
             self.before = Some((ousted, usual.cost));
         } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
-            self.dismiss(now, self.tried, 2);
+            self.dismiss(self.tried, 2);
         } else {
             // The less clear it is, the more of the time the way in use has for itself, unless visits seem to cost nothing.
-            let visit = now - self.visit.began;
+            let visit = self.busy - self.visit.began;
             let visits = if gain > 0.0 { 1 } else { visitor.slices };
-            self.record(self.tried).not_before = now + visit * Nanos::from(visits);
+            let after = self.busy + visit * Nanos::from(visits);
+            self.record(self.tried).not_before = after;
         }
     }
 
     /// A way brought nothing; the pause after the next time is longer.
-    fn dismiss(&mut self, now: Nanos, way: Way, longer: Nanos) {
-        let longest = self.settings.pauses.1;
+    fn dismiss(&mut self, way: Way, longer: Nanos) {
+        let (longest, now) = (self.settings.pauses.1, self.busy);
         let record = self.record(way);
         record.dismissed = true;
         record.slices = 0;
@@ -333,13 +346,13 @@ impl Guard {
     }
 
     /// Another way has the array; what is held is judged anew.
-    fn turn_to(&mut self, now: Nanos, way: Way) {
+    fn turn_to(&mut self, way: Way) {
         self.tried = way;
         self.model.follow(way == Way::Model);
         self.settling = true;
         self.left = self.count(SETTLING);
-        self.slice = Tally::from(now);
-        self.visit = Tally::from(now);
+        self.slice = Tally::from(self.busy);
+        self.visit = Tally::from(self.busy);
         self.stirred.extend(std::mem::take(&mut self.held));
     }
 
@@ -359,17 +372,17 @@ impl Guard {
     }
 
     /// Gives up what is tried, if it is hopeless.
-    fn give_up(&mut self, now: Nanos) {
-        self.credit_up_to(now);
+    fn give_up(&mut self) {
+        self.credit_up_to();
         if self.tried == self.used {
             // The load must have changed, and the model follows at once.
             self.used = Way::Model;
             self.forget();
         } else {
-            self.pay(now);
-            self.dismiss(now, self.tried, 4);
+            self.pay();
+            self.dismiss(self.tried, 4);
         }
-        self.turn_to(now, self.used);
+        self.turn_to(self.used);
     }
 }
 
@@ -388,7 +401,7 @@ impl Strategy for Guard {
         let watched = self.tried != self.used || self.tried == Way::Always;
         let patience = self.patience();
         if watched && patience <= 0.0 {
-            self.give_up(look.now);
+            self.give_up();
         }
         let verdict = match self.tried {
             Way::Model => self.model.judge(look),
@@ -426,6 +439,9 @@ impl Strategy for Guard {
     }
 
     fn written(&mut self, now: Nanos, started: Nanos, full: bool) {
+        self.slice.stripes += 1;
+        self.slice.whole += u64::from(full);
+        self.slice.writing += (now - started) as f64;
         self.model.written(now, started, full);
     }
 

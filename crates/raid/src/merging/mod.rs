@@ -113,19 +113,22 @@ pub enum Merging {
     Batch,
     /// Everything is held until its stripe is full, or the longest time is over.
     Always,
-    /// The algorithm of *RAID* §4–5.
+    /// The algorithm of *RAID* §4–5, as it was published: what is not merged goes one request at a time.
     Paper,
+    /// The same algorithm on top of [`Merging::Batch`]: what is not merged goes together with all that queues.
+    PaperBatch,
     /// The default.
     Adaptive,
 }
 
 impl Merging {
     /// All of them.
-    pub const ALL: [Merging; 5] = [
+    pub const ALL: [Merging; 6] = [
         Merging::Never,
         Merging::Batch,
         Merging::Always,
         Merging::Paper,
+        Merging::PaperBatch,
         Merging::Adaptive,
     ];
 
@@ -136,6 +139,7 @@ impl Merging {
             Merging::Batch => "batch",
             Merging::Always => "always",
             Merging::Paper => "paper",
+            Merging::PaperBatch => "paper-batch",
             Merging::Adaptive => "default",
         }
     }
@@ -146,11 +150,13 @@ impl Merging {
             Merging::Never => Box::new(Never),
             Merging::Batch => Box::new(Batch),
             Merging::Always => Box::new(Always),
-            Merging::Paper => Box::new(Paper::new(
-                PaperSettings::default(),
-                stripe_blocks,
-                longest_hold,
-            )),
+            Merging::Paper | Merging::PaperBatch => {
+                let settings = PaperSettings {
+                    batches: self == Merging::PaperBatch,
+                    ..PaperSettings::default()
+                };
+                Box::new(Paper::new(settings, stripe_blocks, longest_hold))
+            }
             Merging::Adaptive => {
                 let model = Adaptive::new(AdaptiveSettings::default(), stripe_blocks);
                 Box::new(Guard::new(GuardSettings::default(), model))

@@ -7,6 +7,9 @@
 //! after the longest wait, or was not full then (`merge_check`). Both are failed waits; when too large a share of an
 //! area's waits has failed, its bit is cleared.
 //!
+//! Writes that are not merged go one at a time under the lock of their stripe, as published ([`PaperSettings::batches`] off), or
+//! together with all that queue for their stripe, as under every other strategy of ours (on).
+//!
 //! The paper names the parameters and not their values; the defaults are ours. It draws the speed detector's line
 //! through the origin, so a block is always above it at first: a stripe with `f` of `S` blocks meets the line at
 //! `f/S` of the longest wait, and no polling is needed.
@@ -27,6 +30,8 @@ pub struct PaperSettings {
     pub failed_share: f64,
     /// Waits that are counted before the share is looked at.
     pub least_waits: u32,
+    /// Sends writes that are not merged together with all that queue for their stripe, instead of one at a time.
+    pub batches: bool,
 }
 
 impl Default for PaperSettings {
@@ -36,6 +41,7 @@ impl Default for PaperSettings {
             time_to_live: 1_000_000_000,
             failed_share: 0.3,
             least_waits: 16,
+            batches: false,
         }
     }
 }
@@ -121,9 +127,18 @@ impl Paper {
             (area.waits, area.failed) = (0, 0);
         }
         if fails {
-            Verdict::Alone
+            self.unmerged()
         } else {
             Verdict::Together
+        }
+    }
+
+    /// Verdict on writes that are not merged.
+    fn unmerged(&self) -> Verdict {
+        if self.settings.batches {
+            Verdict::Together
+        } else {
+            Verdict::Alone
         }
     }
 
@@ -176,7 +191,7 @@ impl Strategy for Paper {
         let verdict = if (merges && !record.scattering) || record.waiting {
             self.merge_check(look)
         } else {
-            Verdict::Alone
+            self.unmerged()
         };
         self.seq_detect(look.now, look.stripe);
         verdict

@@ -119,19 +119,24 @@ impl<B: Block> Shard<B> {
     /// Reads what is missing; when nothing is, computes and writes.
     fn advance(&mut self, now: Nanos, number: u64) {
         let live = self.writable(number);
-        let mirror = self.geometry.level() == Level::Raid1;
+        let level = self.geometry.level();
+        let mirror = level == Level::Raid1;
         let adopts = self.settings.checksums;
         let checked = self.settings.checked_above;
         let execution = self.running(number);
         let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
         // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
         if resync && !mirror && execution.grid.data_is_lost() {
-            // What is there keeps its value, and checksums that fit it.
+            // What is there keeps its value, and checksums that fit it; and a syndrome that is not needed says whether all fits.
+            let spare = level == Level::Raid6 && !checked;
             let unread = execution.grid.unread();
-            if adopts && !unread.is_empty() {
+            if (adopts || spare) && !unread.is_empty() {
                 return unread
                     .into_iter()
                     .for_each(|range| self.read_cells(number, range, false));
+            }
+            if spare && execution.grid.fits_without_lost() && !self.doubtful.contains(&number) {
+                return self.finish(now, number, None);
             }
             if checked {
                 return self.finish(now, number, None);
@@ -166,7 +171,10 @@ impl<B: Block> Shard<B> {
                 }
                 let repaired = execution.grid.write_back(|column| live[column]);
                 if !matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. })) {
-                    self.counters.repaired += repaired;
+                    self.counters.repaired += repaired.len() as u64;
+                    for column in repaired {
+                        self.repaired[self.geometry.member(number, column)] += 1;
+                    }
                 }
                 self.deliver(now, number);
                 self.write_cells(now, number, &live);

@@ -226,6 +226,7 @@ pub struct Shard<B> {
     counters: Counters,
     latencies: Latencies,
     corrupt: Vec<u64>,
+    repaired: Vec<u64>,
     output: Output<B>,
 }
 
@@ -271,6 +272,7 @@ impl<B: Block> Shard<B> {
             counters: Counters::default(),
             latencies: Latencies::default(),
             corrupt: vec![0; geometry.members()],
+            repaired: vec![0; geometry.members()],
             output: Output::default(),
         }
     }
@@ -288,6 +290,11 @@ impl<B: Block> Shard<B> {
     /// Blocks of each member that were not what was written, by their checksums.
     pub fn corrupt(&self) -> &[u64] {
         &self.corrupt
+    }
+
+    /// Blocks of each member that were written again as they should be ([`Counters::repaired`]).
+    pub fn repaired(&self) -> &[u64] {
+        &self.repaired
     }
 
     /// How long requests took so far.

@@ -98,6 +98,10 @@ pub struct Summary {
     pub found: u64,
     /// Blocks that were trimmed.
     pub trimmed: u64,
+    /// Stripes that lost data of which the syndrome that was left over said, after a power cut, that nothing is in doubt.
+    pub vouched: u64,
+    /// Members that were filled in the end although some stripes could not be at first.
+    pub resumed: u64,
 }
 
 /// A member with a cache that forgets.
@@ -177,6 +181,8 @@ struct World {
     now: Nanos,
     /// The member that may have unreadable sectors in a run that is borne.
     weak: usize,
+    /// Members of which stripes were tried again.
+    resuming: BTreeSet<usize>,
     summary: Summary,
 }
 
@@ -263,6 +269,8 @@ impl Summary {
         self.corrupted += other.corrupted;
         self.found += other.found;
         self.trimmed += other.trimmed;
+        self.vouched += other.vouched;
+        self.resumed += other.resumed;
     }
 }
 
@@ -325,6 +333,7 @@ impl World {
             next_token: 1,
             step: 0,
             now: 0,
+            resuming: BTreeSet::new(),
             summary: Summary::default(),
         }
     }
@@ -341,10 +350,13 @@ impl World {
             381..390 => self.replace(),
             390..394 => self.cut_power()?,
             394..400 => self.trim(),
-            400..450 => self.pass_time()?,
+            400..406 => self.resume(),
+            406..450 => self.pass_time()?,
             _ => self.complete()?,
         }
-        self.collect()
+        self.collect()?;
+        self.count_resumed();
+        Ok(())
     }
 
     fn submit(&mut self, flight: Flight, request: Request<Word>) {
@@ -525,6 +537,31 @@ impl World {
         self.summary.rebuilt += 1;
     }
 
+    /// Stripes that could not be filled before are tried again, as the keeper does when they are no longer in doubt.
+    fn resume(&mut self) {
+        for member in 0..self.disks.len() {
+            let MemberState::Rebuilding { below, done } = self.shard.member(member).clone() else {
+                continue;
+            };
+            let lacking = (below..self.geometry.stripes()).filter(|stripe| !done.contains(stripe));
+            for stripe in lacking.collect::<Vec<_>>() {
+                let token = self.token(Flight::Internal);
+                self.shard.rebuild(self.now, token, member, stripe);
+            }
+            self.resuming.insert(member);
+        }
+    }
+
+    /// Counts members that have been filled since stripes of theirs were tried again.
+    fn count_resumed(&mut self) {
+        let shard = &self.shard;
+        let full = |member: &usize| *shard.member(*member) == MemberState::Up;
+        let resumed = self.resuming.iter().filter(|member| full(member)).count();
+        self.summary.resumed += resumed as u64;
+        self.resuming
+            .retain(|member| matches!(shard.member(*member), MemberState::Rebuilding { .. }));
+    }
+
     fn pass_time(&mut self) -> Result<(), String> {
         self.now += self.rng.below(200_000);
         self.shard.tick(self.now);
@@ -657,8 +694,32 @@ impl World {
             self.shard.lose_member(member);
         });
         self.shard.doubt(doubtful);
+        self.resuming.clear();
         self.resync(&regions)?;
+        self.count_vouched(&regions);
         self.learn()
+    }
+
+    /// Counts stripes that lost data, were being written, and are not in doubt.
+    fn count_vouched(&mut self, regions: &[u64]) {
+        if self.canary.is_some() || self.missing() > self.geometry.syndromes() {
+            return;
+        }
+        let doubtful: BTreeSet<u64> = self.shard.doubtful_stripes().collect();
+        let lost_data = |stripe: u64| {
+            let mut columns = 0..self.geometry.data_columns();
+            columns.any(|column| {
+                let member = self.geometry.member(stripe, column);
+                *self.shard.member(member) != MemberState::Up
+            })
+        };
+        let vouched = (0..self.geometry.stripes()).filter(|&stripe| {
+            self.geometry.level() == Level::Raid6
+                && regions.contains(&(stripe / self.settings.region_stripes))
+                && lost_data(stripe)
+                && !doubtful.contains(&stripe)
+        });
+        self.summary.vouched += vouched.count() as u64;
     }
 
     /// Makes the syndromes of unsettled regions fit.

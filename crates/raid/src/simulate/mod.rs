@@ -11,5 +11,5 @@ mod workload;
 mod world;
 
 pub use member::{Member, Model, Nvme, Ram};
-pub use workload::{Address, Job, Load, Mix};
+pub use workload::{Address, Bursts, Job, Load, Mix};
 pub use world::{Measured, Phase, Run, Sample, run};

@@ -40,8 +40,29 @@ pub struct Job {
     pub depth: usize,
 }
 
+/// Times in which clients submit, and times in which they do not, in turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bursts {
+    /// Length of a burst.
+    pub on: Nanos,
+    /// Pause after a burst.
+    pub off: Nanos,
+}
+
+impl Bursts {
+    /// First time at or after `at` that lies in a burst.
+    pub fn next(&self, at: Nanos) -> Nanos {
+        let into = at % (self.on + self.off);
+        if into < self.on {
+            at
+        } else {
+            at - into + self.on + self.off
+        }
+    }
+}
+
 /// What an array is given to do.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
     /// Who.
     pub jobs: Vec<Job>,
@@ -49,6 +70,10 @@ pub struct Load {
     pub submit: Nanos,
     /// How much later a request is submitted than it could be, at the most; how much is random.
     pub jitter: Nanos,
+    /// Bursts outside of which nothing is submitted; `None`: clients never pause.
+    pub bursts: Option<Bursts>,
+    /// Blocks between the begin of a stripe and the first block of a sequential place.
+    pub offset: u64,
 }
 
 /// A thread.
@@ -64,8 +89,15 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Thread `number` of `threads` on a volume of so many blocks.
-    pub fn new(job: &Job, number: usize, threads: usize, size: u64, rng: SimRng) -> Thread {
+    /// Thread `number` of `threads` on a volume of so many blocks, whose places begin `offset` blocks later than their share of it.
+    pub fn new(
+        job: &Job,
+        number: usize,
+        threads: usize,
+        size: u64,
+        offset: u64,
+        rng: SimRng,
+    ) -> Thread {
         let mut thread = Thread {
             mix: job.mix.clone(),
             total: job.mix.iter().map(|mix| mix.weight).sum(),
@@ -82,7 +114,7 @@ impl Thread {
             } else {
                 home + size / threads as u64 / 2 + (place - 1) * 4096
             };
-            thread.next.push(base % size);
+            thread.next.push((base + offset) % size);
         }
         thread
     }

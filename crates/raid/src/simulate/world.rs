@@ -203,8 +203,14 @@ impl World<'_> {
         for job in &load.jobs {
             for _ in 0..job.threads {
                 let thread = self.threads.len();
-                self.threads
-                    .push(Thread::new(job, thread, all, size, self.rng.fork()));
+                self.threads.push(Thread::new(
+                    job,
+                    thread,
+                    all,
+                    size,
+                    load.offset,
+                    self.rng.fork(),
+                ));
                 self.threads[thread].free = self.now;
                 for _ in 0..job.depth {
                     self.submit_later(thread);
@@ -267,7 +273,8 @@ impl World<'_> {
             self.rng.below(load.jitter)
         };
         let thread_free = &mut self.threads[thread].free;
-        *thread_free = self.now.max(*thread_free) + load.submit;
+        let begin = self.now.max(*thread_free);
+        *thread_free = load.bursts.map_or(begin, |bursts| bursts.next(begin)) + load.submit;
         let at = *thread_free + jitter;
         self.push(
             at,

@@ -101,7 +101,18 @@ impl Collector for Figures {
             let members = report.members.iter().filter(|member| member.state == state);
             members.count() as f64
         };
+        let is = |condition: &str| f64::from(u8::from(report.condition == condition));
         for (name, help, value) in [
+            (
+                "degraded",
+                "1 when members are gone or being filled, and none more than the level bears",
+                is("degraded"),
+            ),
+            (
+                "broken",
+                "1 when more members are gone than the level bears",
+                is("broken"),
+            ),
             (
                 "members_up",
                 "Members that have all they should have",
@@ -180,6 +191,10 @@ impl Figures {
             .iter()
             .map(|member| member.corrupt_blocks as f64)
             .collect();
+        let repaired: Vec<f64> = members
+            .iter()
+            .map(|member| member.repaired_blocks as f64)
+            .collect();
         for (name, help, values) in [
             (
                 "member_filled_share",
@@ -190,6 +205,11 @@ impl Figures {
                 "member_corrupt_blocks",
                 "Blocks of a member that were not what was written",
                 corrupt,
+            ),
+            (
+                "member_repaired_blocks",
+                "Blocks of a member that were written again as they should be",
+                repaired,
             ),
         ] {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

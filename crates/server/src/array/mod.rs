@@ -1,6 +1,6 @@
 //! An array of devices for those who look: `/metrics`, `/status` and a page, all made of one [`Report`].
 
-mod metrics;
+pub mod metrics;
 mod panel;
 mod report;
 

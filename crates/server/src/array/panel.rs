@@ -1,10 +1,13 @@
 //! The page of an array: what `seiner raid serve --http` listens with, and what a server can take into its own addresses.
 
 use super::{Report, metrics};
+use crate::hosts::{self, Hosts};
 use crate::metrics::CONTENT_TYPE;
+use crate::refusal;
 use anyhow::{Context, Result, bail};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -23,11 +26,14 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 const PAGE: &str = include_str!("page.html");
 
 /// The page at `/`, figures at `/metrics`, everything at `/status`.
-pub fn router(source: Source) -> Router {
+pub fn router(source: Source, address: SocketAddr) -> Router {
+    let hosts = Hosts::new(address, Vec::new(), "ask by the address that it listens on");
     Router::new()
         .route("/", get(page))
         .route("/metrics", get(figures))
         .route("/status", get(status))
+        .layer(middleware::from_fn(refusal::in_json))
+        .layer(middleware::from_fn_with_state(hosts, hosts::guard))
         .with_state(source)
 }
 
@@ -100,7 +106,7 @@ impl Panel {
         let (stop, stopped) = oneshot::channel();
         let serve = move || {
             runtime.block_on(async {
-                let served = axum::serve(listener, router(source)).into_future();
+                let served = axum::serve(listener, router(source, address)).into_future();
                 tokio::select! {
                     served = served => {
                         if let Err(error) = served {

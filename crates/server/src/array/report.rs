@@ -66,6 +66,9 @@ pub struct MemberReport {
     pub loss: Option<String>,
     /// Blocks that were not what was written, by their checksums.
     pub corrupt_blocks: u64,
+    /// Blocks that could not be read or did not fit the others, and were written again as they should be.
+    #[serde(default)]
+    pub repaired_blocks: u64,
 }
 
 /// An area: consecutive stripes.
@@ -236,6 +239,7 @@ impl Report {
                 stripes,
                 loss: member.loss.map(|why| loss(why).to_string()),
                 corrupt_blocks: member.corrupt,
+                repaired_blocks: member.repaired,
             }
         });
         let condition = match status.condition {

@@ -1,4 +1,4 @@
-//! Measurement `cpu`: how processors spent the period, in percent; tag `core`, `all` for the sum.
+//! Measurement `host_cpu`: how processors spent the period, in percent; tag `core`, `all` for the sum.
 
 use super::{Readings, rounded};
 use procfs::{CpuTime, CurrentSI, KernelStats};
@@ -83,5 +83,5 @@ fn add(readings: &mut Readings, core: &str, spent: Ticks) {
         ("steal", percent(spent.steal)),
         ("idle", percent(spent.idle)),
     ];
-    readings.add("cpu", &[("core", core)], fields);
+    readings.add("host_cpu", &[("core", core)], fields);
 }

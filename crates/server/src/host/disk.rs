@@ -1,4 +1,4 @@
-//! Measurements `disk` (what whole devices did, tag `device`) and `fs` (the file system of the
+//! Measurements `host_disk` (what whole devices did, tag `device`) and `host_fs` (the file system of the
 //! data directory, bytes).
 
 use super::{Readings, rate, rounded};
@@ -24,7 +24,7 @@ impl Disks {
         for now in stats.into_iter().filter(is_whole_and_used) {
             if let Some(before) = self.before.get(&now.name) {
                 readings.add(
-                    "disk",
+                    "host_disk",
                     &[("device", &now.name)],
                     fields(&now, before, seconds),
                 );
@@ -86,5 +86,5 @@ pub fn read_volume(path: &Path, readings: &mut Readings) {
             rounded(100.0 * used as f64 / volume.total_bytes as f64),
         ),
     ];
-    readings.add("fs", &[("path", &path.display().to_string())], fields);
+    readings.add("host_fs", &[("path", &path.display().to_string())], fields);
 }

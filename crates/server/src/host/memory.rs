@@ -1,4 +1,4 @@
-//! Measurements `mem` (bytes) and `load` (runnable tasks, averaged over minutes).
+//! Measurements `host_mem` (bytes) and `host_load` (runnable tasks, averaged over minutes).
 
 use super::{Readings, rounded};
 use procfs::{Current, LoadAverage, Meminfo};
@@ -27,7 +27,7 @@ pub fn read(readings: &mut Readings) {
                 rounded(100.0 * used as f64 / info.mem_total.max(1) as f64),
             ),
         ];
-        readings.add("mem", &[], fields);
+        readings.add("host_mem", &[], fields);
     }
     if let Ok(load) = LoadAverage::current() {
         let fields = vec![
@@ -37,6 +37,6 @@ pub fn read(readings: &mut Readings) {
             ("running", Value::U64(u64::from(load.cur))),
             ("tasks", Value::U64(u64::from(load.max))),
         ];
-        readings.add("load", &[], fields);
+        readings.add("host_load", &[], fields);
     }
 }

@@ -3,6 +3,9 @@
 //! All sensors are read together, once a period, and stored as one batch. Times are whole
 //! multiples of the period: the readings follow within milliseconds, and an even clock costs
 //! next to nothing to store. A sensor that cannot be read is left out, never guessed.
+//!
+//! Measurements have the prefix `host_`: agents such as Telegraf write `cpu` and `mem` of the same host
+//! with types of their own, and a field keeps the type that it first had.
 
 mod cpu;
 mod disk;
@@ -253,7 +256,7 @@ mod tests {
                 .iter()
                 .any(|(name, _)| name.starts_with(measurement))
         };
-        assert!(has("cpu\0core\0all\0") && has("mem\0") && has("load\0"));
+        assert!(has("host_cpu\0core\0all\0") && has("host_mem\0") && has("host_load\0"));
     }
 
     #[test]

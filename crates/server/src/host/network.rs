@@ -1,4 +1,4 @@
-//! Measurement `net`: what passed an interface in a second; tag `interface`.
+//! Measurement `host_net`: what passed an interface in a second; tag `interface`.
 
 use super::{Readings, rate};
 use procfs::net::DeviceStatus;
@@ -51,7 +51,7 @@ impl Network {
                     rate(now.recv_drop, before.recv_drop, seconds),
                 ),
             ];
-            readings.add("net", &[("interface", name)], fields);
+            readings.add("host_net", &[("interface", name)], fields);
         }
         self.before = status;
     }

@@ -1,4 +1,4 @@
-//! Measurement `temp`: degrees Celsius; tags `chip` and `sensor`.
+//! Measurement `host_temp`: degrees Celsius; tags `chip` and `sensor`.
 
 use super::{Readings, rounded};
 use std::fs;
@@ -24,7 +24,7 @@ impl Temperatures {
         for (chip, sensor, path) in &self.sensors {
             if let Some(millidegrees) = text(path).and_then(|text| text.parse::<i64>().ok()) {
                 let fields = vec![("celsius", rounded(millidegrees as f64 / 1000.0))];
-                readings.add("temp", &[("chip", chip), ("sensor", sensor)], fields);
+                readings.add("host_temp", &[("chip", chip), ("sensor", sensor)], fields);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! Samples and aggregates, streamed in the notation that was asked for.
 
+use super::figures::Figures;
+use super::hints;
 use super::plan::{Aggregate, Parameters, Plan};
 use crate::ingest::now;
 use crate::outflow;
@@ -8,15 +10,35 @@ use crate::station::Station;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use seiner_engine::{Engine, LevelSpan, SeriesData, SeriesSummary, Step};
-use seiner_model::Column;
-use seiner_wire::answer::{Answer, Format, Head, Level, Series, Shape, levels_text, one_type};
+use seiner_engine::{Engine, IsOver, LevelSpan, SeriesData, SeriesSummary, Step};
+use seiner_model::{FieldType, Interval};
+use seiner_wire::answer::{
+    Answer, Cells, Format, Head, Level, Series, Shape, levels_text, one_type,
+};
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
 
 /// Tells the levels of an answer where its notation has no place for it.
 pub const LEVELS: HeaderName = HeaderName::from_static("seiner-levels");
+
+/// Number of losses that may concern an answer.
+pub const LOSSES: HeaderName = HeaderName::from_static("seiner-losses");
+
+/// Says that the limit of a query left series out, where the answer's notation has no place for it.
+pub const TRUNCATED: HeaderName = HeaderName::from_static("seiner-truncated");
+
+/// Sentences for the reader, a JSON list in ASCII, where the answer's notation has no place for them.
+pub const HINTS: HeaderName = HeaderName::from_static("seiner-hints");
+
+/// Outcome of an answer: what its reader should know besides.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Whether the limit left series out.
+    pub truncated: bool,
+    /// Sentences on how the query was read, and on why there is nothing.
+    pub hints: Vec<String>,
+}
 
 /// `GET /api/v1/query`
 pub async fn query(
@@ -24,26 +46,78 @@ pub async fn query(
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Refusal> {
     let plan = Plan::read(&parameters, now())?;
-    let place = station.queries.enter()?;
+    // Shared: whichever of the two threads is the last to work keeps the place.
+    let place = Arc::new(station.queries.enter()?);
     station.meters.queries.fetch_add(1, Relaxed);
     let content_type = plan.format.content_type();
     let engine = station.engine.clone();
     let asked = plan.clone();
-    let levels = tokio::task::spawn_blocking({
-        let engine = engine.clone();
-        move || levels(&engine, &asked)
+    let asked_interval = plan.query.interval;
+    let known = tokio::task::spawn_blocking({
+        let (engine, place) = (engine.clone(), place.clone());
+        move || {
+            let _place = place;
+            (
+                levels_text(&levels(&engine, &asked)),
+                begin(&engine, &asked),
+            )
+        }
     });
-    let levels = levels_text(&levels.await?);
+    let (levels, begun) = known.await?;
+    // Of short answers, empty ones among them, the end is known before the headers go out.
+    let outcome = Arc::new(Mutex::new(begun.clone()));
+    let told = outcome.clone();
     let body = outflow::body(move |out| {
         let _place = place;
-        write_answer(&engine, &plan, out)
+        let is_over = out.is_over();
+        let ended = continue_answer(&engine, &plan, begun, out, is_over)?;
+        *told.lock().expect("nothing panics while it is held") = ended;
+        Ok(())
     });
     let mut response = ([(header::CONTENT_TYPE, content_type)], body.await?).into_response();
+    let headers = response.headers_mut();
     if !levels.is_empty() {
         let levels = HeaderValue::try_from(levels).expect("digits and punctuation");
-        response.headers_mut().insert(LEVELS, levels);
+        headers.insert(LEVELS, levels);
+    }
+    let outcome = outcome.lock().expect("nothing panics while it is held");
+    if outcome.truncated {
+        headers.insert(TRUNCATED, HeaderValue::from_static("true"));
+    }
+    if !outcome.hints.is_empty() {
+        let hints = HeaderValue::try_from(ascii_json(&outcome.hints)).expect("JSON in ASCII");
+        headers.insert(HINTS, hints);
+    }
+    let losses = losses(&station.engine, &asked_interval);
+    if !losses.is_empty() {
+        let count = HeaderValue::from(losses.len());
+        response.headers_mut().insert(LOSSES, count);
     }
     Ok(response)
+}
+
+/// JSON whose other characters than ASCII are escaped: a header has no encoding.
+fn ascii_json(texts: &[String]) -> String {
+    let json = serde_json::to_string(texts).expect("texts are JSON");
+    let mut units = [0; 2];
+    json.chars().fold(String::new(), |mut ascii, c| {
+        match c.is_ascii() && c != '\x7f' {
+            true => ascii.push(c),
+            false => {
+                for unit in c.encode_utf16(&mut units) {
+                    ascii.push_str(&format!("\\u{unit:04x}"));
+                }
+            }
+        }
+        ascii
+    })
+}
+
+/// Losses that nobody acknowledged, as far as they may concern an answer about an interval.
+pub fn losses(engine: &Engine, interval: &Interval) -> Vec<String> {
+    let losses = engine.losses().into_iter();
+    let concerned = losses.filter(|loss| loss.concerns(interval));
+    concerned.map(|loss| loss.to_string()).collect()
 }
 
 /// Where there is less than samples: from the rules of the classes, before anything is read.
@@ -53,17 +127,57 @@ pub fn levels(engine: &Engine, plan: &Plan) -> Vec<Level> {
     levels.collect()
 }
 
-/// Runs a plan and writes the answer in its notation, series by series.
+/// Outcome of an answer as far as it is known before its beginning. JSON has a place for `truncated` at its end;
+/// for the other notations the series are counted first.
+fn begin(engine: &Engine, plan: &Plan) -> Outcome {
+    let mut hints = plan.notes.clone();
+    hints.extend(hints::unknown_names(engine, &plan.query));
+    Outcome {
+        truncated: plan.format != Format::Json && is_truncated(engine, plan),
+        hints,
+    }
+}
+
+/// Whether more series have samples than the limit admits. Counts them by aggregates of blocks, up to the limit.
+fn is_truncated(engine: &Engine, plan: &Plan) -> bool {
+    if plan.limit == usize::MAX {
+        return false;
+    }
+    let fields = engine.fields(&plan.query.selector).len();
+    let most = engine.sources(&plan.query.selector).len() * fields;
+    most > plan.limit
+        && engine
+            .aggregate(&plan.query, Step::Whole)
+            .is_ok_and(|series| series.flatten().nth(plan.limit).is_some())
+}
+
+/// Runs a plan and writes the answer in its notation, series by series, until `is_over` returns true.
 ///
 /// # Errors
 /// What `out` says, or a [`Refusal`] in an [`io::Error`].
-pub fn write_answer(engine: &Engine, plan: &Plan, out: &mut impl Write) -> io::Result<()> {
+pub fn write_answer(
+    engine: &Engine,
+    plan: &Plan,
+    out: &mut impl Write,
+    is_over: IsOver,
+) -> io::Result<Outcome> {
+    continue_answer(engine, plan, begin(engine, plan), out, is_over)
+}
+
+fn continue_answer(
+    engine: &Engine,
+    plan: &Plan,
+    begun: Outcome,
+    out: &mut impl Write,
+    is_over: IsOver,
+) -> io::Result<Outcome> {
     let Some(step) = plan.step else {
         if plan.format == Format::Arrow {
             check_types(engine, plan)?;
         }
         let all = engine.select(&plan.query).map_err(Refusal::from)?;
-        return write_series(engine, plan, all, Shape::Samples, out, samples);
+        let all = all.until(is_over);
+        return write_series(engine, plan, begun, all, Shape::Samples, out, samples);
     };
     let names = plan
         .aggregates
@@ -75,9 +189,12 @@ pub fn write_answer(engine: &Engine, plan: &Plan, out: &mut impl Write) -> io::R
     };
     let all = engine
         .aggregate(&plan.query, Step::Every(step))
-        .map_err(Refusal::from)?;
-    write_series(engine, plan, all, shape, out, |answer, summary| {
-        summaries(answer, summary, &plan.aggregates)
+        .map_err(Refusal::from)?
+        .until(is_over);
+    // An Arrow stream has one type of each column: floats, if fields have several.
+    let exact = plan.format != Format::Arrow || check_types(engine, plan).is_ok();
+    write_series(engine, plan, begun, all, shape, out, |answer, summary| {
+        summaries(answer, summary, &plan.aggregates, exact)
     })
 }
 
@@ -85,11 +202,12 @@ pub fn write_answer(engine: &Engine, plan: &Plan, out: &mut impl Write) -> io::R
 fn write_series<'o, T, W: Write>(
     engine: &Engine,
     plan: &Plan,
+    begun: Outcome,
     found: impl Iterator<Item = Result<T, seiner_engine::Error>>,
     shape: Shape,
     out: &'o mut W,
-    write: impl Fn(&mut Answer<&'o mut W>, T) -> io::Result<()>,
-) -> io::Result<()> {
+    write: impl Fn(&mut Answer<&'o mut W>, T) -> io::Result<Option<String>>,
+) -> io::Result<Outcome> {
     let interval = plan.query.interval;
     let head = Head {
         from: interval.start,
@@ -99,31 +217,55 @@ fn write_series<'o, T, W: Write>(
         levels: levels(engine, plan),
     };
     let mut answer = Answer::begin(plan.format, out, &head);
-    let mut truncated = false;
+    let mut outcome = begun;
+    if outcome.truncated {
+        answer.mark_truncated(plan.limit, plan.marker);
+    }
     let mut written = 0;
-    let mut warnings = Vec::new();
+    let mut warnings = losses(engine, &interval);
     for series in found {
         match series {
             // What is left is an answer if it can say that something is missing.
             Err(damage @ seiner_engine::Error::Damage { .. }) if plan.format == Format::Json => {
-                warnings.push(damage.to_string());
+                // It may be known as a loss already.
+                let damage = damage.to_string();
+                let (file, what) = damage.split_once(", ").unwrap_or((&damage, ""));
+                if !warnings
+                    .iter()
+                    .any(|known| known.starts_with(&format!("{file}: {what};")))
+                {
+                    warnings.push(damage);
+                }
             }
             Err(error) => return Err(Refusal::from(error).into()),
             Ok(_) if written == plan.limit => {
-                truncated = true;
+                if plan.format != Format::Json && !outcome.truncated {
+                    return Err(Refusal::unavailable(
+                        "a new series exceeded the limit while the answer was written; ask again",
+                    )
+                    .into());
+                }
+                outcome.truncated = true;
                 break;
             }
             Ok(series) => {
-                write(&mut answer, series)?;
+                warnings.extend(write(&mut answer, series)?);
                 written += 1;
             }
         }
     }
-    answer.end(truncated, &warnings)?;
-    Ok(())
+    let empty = written == 0 && !outcome.truncated && warnings.is_empty();
+    let elsewhere = empty.then(|| hints::elsewhere(engine, plan)).flatten();
+    let range = elsewhere.map(|(hint, range)| {
+        outcome.hints.push(hint);
+        (range.start, range.end)
+    });
+    answer.hint(&outcome.hints, range);
+    answer.end(outcome.truncated, &warnings)?;
+    Ok(outcome)
 }
 
-fn samples<W: Write>(answer: &mut Answer<W>, data: SeriesData) -> io::Result<()> {
+fn samples<W: Write>(answer: &mut Answer<W>, data: SeriesData) -> io::Result<Option<String>> {
     let SeriesData {
         key,
         field,
@@ -135,33 +277,47 @@ fn samples<W: Write>(answer: &mut Answer<W>, data: SeriesData) -> io::Result<()>
         key: &key,
         field: &field,
         times: &times,
-        columns: &[&values],
-    })
+        columns: &[Cells::Values(&values)],
+    })?;
+    Ok(None)
 }
 
 fn summaries<W: Write>(
     answer: &mut Answer<W>,
     summary: SeriesSummary,
     aggregates: &[Aggregate],
-) -> io::Result<()> {
+    exact: bool,
+) -> io::Result<Option<String>> {
     let SeriesSummary {
         key,
         field,
+        field_type,
         buckets,
         ..
     } = summary;
     let times: Vec<i64> = buckets.iter().map(|bucket| bucket.start).collect();
-    let columns: Vec<Column> = aggregates
+    let figures: Vec<Figures> = aggregates
         .iter()
-        .map(|aggregate| aggregate.column(&buckets))
+        .map(|aggregate| match exact {
+            true => aggregate.figures(field_type, &buckets),
+            false => aggregate.floats(&buckets),
+        })
         .collect();
-    let columns: Vec<&Column> = columns.iter().collect();
+    let columns: Vec<Cells<'_>> = figures.iter().map(Figures::cells).collect();
     answer.series(&Series {
         key: &key,
         field: &field,
         times: &times,
         columns: &columns,
-    })
+    })?;
+    let is_integer = matches!(field_type, FieldType::I64 | FieldType::U64);
+    let rounded = is_integer && buckets.iter().any(|bucket| bucket.exact.is_none());
+    Ok(rounded.then(|| {
+        format!(
+            "{key} field {field}: coarser steps of this interval hold figures rounded to 53 bits; \
+             steps made from now on are exact"
+        )
+    }))
 }
 
 /// An Arrow stream has one type of values: better to say so before it begins than to break off.

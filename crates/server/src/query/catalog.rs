@@ -1,11 +1,12 @@
 //! What there is: measurements, tags, values, fields, sources.
 
+use super::answer::TRUNCATED;
 use crate::outflow;
 use crate::refusal::Refusal;
 use crate::station::Station;
 use axum::Json;
 use axum::extract::{Query, State};
-use axum::http::header;
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use seiner_engine::Engine;
 use seiner_model::{Selector, SourceKey};
@@ -34,33 +35,43 @@ impl Parameters {
 }
 
 /// `["cpu","mem"]`
-pub async fn measurements(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
-    look(&station, |engine| json!(engine.measurements())).await
+pub async fn measurements(
+    State(station): State<Arc<Station>>,
+) -> Result<Json<Vec<String>>, Refusal> {
+    look(&station, Engine::measurements).await
 }
 
 /// `["core","host"]`
 pub async fn tags(
     State(station): State<Arc<Station>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Json<Vec<String>>, Refusal> {
     let selector = parameters.selector()?;
-    look(&station, move |engine| json!(engine.tag_names(&selector))).await
+    look(&station, move |engine| engine.tag_names(&selector)).await
 }
 
-/// `["a","b"]`
+/// `["a","b"]`; a header says if there are more than the limit.
 pub async fn values(
     State(station): State<Arc<Station>>,
     Query(parameters): Query<Parameters>,
-) -> Result<Json<Value>, Refusal> {
+) -> Result<Response, Refusal> {
     let selector = parameters.selector()?;
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
     let tag = parameters
         .tag
         .ok_or_else(|| Refusal::invalid("whose values? name a tag, as in &tag=host"))?;
-    look(&station, move |engine| {
-        json!(engine.tag_values(&selector, &tag, limit))
+    let Json(mut values) = look(&station, move |engine| {
+        engine.tag_values(&selector, &tag, limit.saturating_add(1))
     })
-    .await
+    .await?;
+    let truncated = values.len() > limit;
+    values.truncate(limit);
+    let mut response = Json(values).into_response();
+    if truncated {
+        let headers = response.headers_mut();
+        headers.insert(TRUNCATED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
 }
 
 /// `[{"name":"usage","type":"f64"}]`
@@ -79,9 +90,11 @@ pub async fn fields(
     .await
 }
 
-async fn look<L>(station: &Arc<Station>, look: L) -> Result<Json<Value>, Refusal>
+/// What a look at the engine finds, as JSON without a copy of it in between.
+async fn look<T, L>(station: &Arc<Station>, look: L) -> Result<Json<T>, Refusal>
 where
-    L: FnOnce(&Engine) -> Value + Send + 'static,
+    T: Send + 'static,
+    L: FnOnce(&Engine) -> T + Send + 'static,
 {
     let place = station.queries.enter()?;
     let engine = station.engine.clone();

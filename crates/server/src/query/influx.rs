@@ -1,5 +1,6 @@
 //! `/query` of InfluxDB 1: enough for clients that make a database before they write.
 
+use crate::inflow::Inflow;
 use crate::refusal::Refusal;
 use axum::Json;
 use axum::body::Body;
@@ -18,9 +19,7 @@ struct Parameters {
 pub async fn influx(uri: Uri, body: Body) -> Result<Json<Value>, Refusal> {
     let mut statement = question(&uri);
     if statement.is_none() {
-        let form = axum::body::to_bytes(body, 64 << 10)
-            .await
-            .map_err(Refusal::invalid)?;
+        let form = Inflow::new(body).statement().await?;
         let form = format!("/?{}", String::from_utf8_lossy(&form));
         statement = form.parse().ok().and_then(|uri| question(&uri));
     }

@@ -2,11 +2,14 @@
 
 mod answer;
 mod catalog;
+mod figures;
+mod hints;
 mod influx;
 mod plan;
 
 pub(crate) use answer::query;
-pub use answer::{LEVELS, levels, write_answer};
+pub use answer::{HINTS, LEVELS, LOSSES, Outcome, TRUNCATED, levels, losses, write_answer};
 pub(crate) use catalog::{fields, measurements, sources, tags, values};
 pub(crate) use influx::influx;
+pub(crate) use plan::time;
 pub use plan::{Aggregate, Parameters, Plan};

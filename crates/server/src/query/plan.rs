@@ -1,8 +1,8 @@
 //! What a query asks for, read from its address.
 
 use crate::refusal::Refusal;
-use seiner_engine::{Bucket, Query};
-use seiner_model::{Column, Interval, Selector, parse_duration, parse_time};
+use seiner_engine::Query;
+use seiner_model::{Interval, Selector, parse_duration, parse_moment};
 use seiner_wire::answer::{Format, TimeUnit};
 use serde::Deserialize;
 
@@ -29,12 +29,15 @@ pub struct Parameters {
     pub format: Option<String>,
     /// `ns` or `ms`.
     pub times: Option<String>,
+    /// `false` leaves the last line of a truncated CSV answer out.
+    pub marker: Option<String>,
 }
 
 impl Parameters {
     /// Names and texts of those that are given, as an address writes them.
     pub fn pairs(&self) -> Vec<(&'static str, String)> {
         let all = [
+            ("marker", &self.marker),
             ("select", &self.select),
             ("fields", &self.fields),
             ("from", &self.from),
@@ -86,22 +89,6 @@ impl Aggregate {
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }
-
-    /// Of each bucket of a series.
-    pub fn column(self, buckets: &[Bucket]) -> Column {
-        let value: fn(&Bucket) -> f64 = match self {
-            Aggregate::Count => {
-                return Column::U64(buckets.iter().map(|bucket| bucket.count).collect());
-            }
-            Aggregate::Sum => |bucket| bucket.sum,
-            Aggregate::Min => |bucket| bucket.min,
-            Aggregate::Max => |bucket| bucket.max,
-            Aggregate::First => |bucket| bucket.first.1,
-            Aggregate::Last => |bucket| bucket.last.1,
-            Aggregate::Mean => Bucket::mean,
-        };
-        Column::F64(buckets.iter().map(value).collect())
-    }
 }
 
 /// A query that can be run.
@@ -119,6 +106,10 @@ pub struct Plan {
     pub format: Format,
     /// How times are written.
     pub time_unit: TimeUnit,
+    /// Whether a truncated CSV answer ends in a line that says so.
+    pub marker: bool,
+    /// Sentences on how the address was read.
+    pub notes: Vec<String>,
 }
 
 impl Plan {
@@ -136,10 +127,11 @@ impl Plan {
             .fields
             .as_deref()
             .filter(|fields| !fields.is_empty());
+        let mut notes = Vec::new();
         let query = Query {
             selector: Selector::parse(select).map_err(Refusal::invalid)?,
             fields: fields.map(|fields| fields.split(',').map(str::to_string).collect()),
-            interval: interval(parameters, now)?,
+            interval: interval(parameters, now, &mut notes)?,
         };
         let step = step(parameters, query.interval)?;
         let aggregates = aggregates(parameters.aggregate.as_deref())?;
@@ -168,17 +160,46 @@ impl Plan {
                     )));
                 }
             },
+            marker: match parameters.marker.as_deref() {
+                None | Some("true") => true,
+                Some("false") => false,
+                Some(other) => {
+                    return Err(Refusal::invalid(format!(
+                        "marker {other:?} is neither true nor false"
+                    )));
+                }
+            },
+            notes,
         })
     }
 }
 
-fn interval(parameters: &Parameters, now: i64) -> Result<Interval, Refusal> {
-    let time = |text: &Option<String>, default: &str| {
-        // Nobody writes a plus as %2B; a space where it should be is one.
-        let text = text.as_deref().unwrap_or(default).trim().replace(' ', "+");
-        parse_time(&text, now).map_err(Refusal::invalid)
-    };
-    let interval = Interval::new(time(&parameters.from, "-1h")?, time(&parameters.to, "now")?);
+/// A time from an address; adds a sentence to `notes` if a bare number was not read as nanoseconds.
+///
+/// # Errors
+/// 400 with how times are written.
+pub fn time(name: &str, text: &str, now: i64, notes: &mut Vec<String>) -> Result<i64, Refusal> {
+    let text = text.trim();
+    let read = parse_moment(text, now).or_else(|error| {
+        // Nobody writes a plus as %2B; the last space, where it should be, is one.
+        let (before, after) = text.rsplit_once(' ').ok_or_else(|| error.clone())?;
+        parse_moment(&format!("{before}+{after}"), now).map_err(|_| error)
+    });
+    let moment = read.map_err(|error| Refusal::invalid(format!("{name}: {error}")))?;
+    notes.extend(moment.note.map(|note| format!("{name}={note}")));
+    Ok(moment.ns)
+}
+
+fn interval(
+    parameters: &Parameters,
+    now: i64,
+    notes: &mut Vec<String>,
+) -> Result<Interval, Refusal> {
+    let (from, to) = (&parameters.from, &parameters.to);
+    let interval = Interval::new(
+        time("from", from.as_deref().unwrap_or("-1h"), now, notes)?,
+        time("to", to.as_deref().unwrap_or("now"), now, notes)?,
+    );
     if interval.is_empty() {
         return Err(Refusal::invalid(format!(
             "from ({}) is after to ({})",
@@ -331,9 +352,42 @@ mod tests {
             |p| p.limit = Some("-1".into()),
             |p| p.format = Some("xml".into()),
             |p| p.times = Some("s".into()),
+            |p| p.marker = Some("1".into()),
         ] {
             assert!(read(change).is_err());
         }
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let plan = read(|p| {
+            p.from = Some("2026-11-23 04:40:00".into());
+            // A plus that came as a space.
+            p.to = Some("2026-11-23T05:40:00 00:30".into());
+        })
+        .unwrap();
+        let (from, to) = (1_795_408_800, 1_795_410_600);
+        assert_eq!(
+            plan.query.interval,
+            Interval::new(from * SECOND, to * SECOND)
+        );
+        assert_eq!(plan.notes, Vec::<String>::new());
+        let plan = read(|p| {
+            p.from = Some("1795408800".into());
+            p.to = Some("1795410600000000000".into());
+        })
+        .unwrap();
+        assert_eq!(
+            plan.query.interval,
+            Interval::new(from * SECOND, to * SECOND)
+        );
+        assert_eq!(plan.notes.len(), 1, "{:?}", plan.notes);
+        assert!(plan.notes[0].starts_with("from=1795408800 was read as seconds"));
+        let error = read(|p| p.from = Some("2026-11-23 04h40".into())).unwrap_err();
+        assert!(
+            error.to_string().contains("\"2026-11-23 04h40\""),
+            "{error}"
+        );
     }
 
     #[test]

@@ -21,7 +21,9 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 fn unfinished(site: &Site) -> TcpStream {
     let mut stream = TcpStream::connect(site.address).unwrap();
     stream
-        .write_all(b"POST /write HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\nm x=1 1\n")
+        .write_all(
+            b"POST /write HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\nm x=1 1\n",
+        )
         .unwrap();
     stream
 }
@@ -99,7 +101,7 @@ fn connections_beyond_the_limit_are_turned_away() {
     until("a place is given back", || {
         let mut stream = TcpStream::connect(site.address).unwrap();
         stream
-            .write_all(b"GET /ping HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .write_all(b"GET /ping HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
             .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).is_ok() && answer.starts_with("HTTP/1.1 204")
@@ -113,7 +115,7 @@ fn nonsense_on_the_socket_harms_nobody() {
         b"\0\xff\xfe nonsense\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
         b"POST /write HTTP/1.1\r\ncontent-length: -1\r\n\r\n",
-        b"POST /write HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /write HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         &[b'A'; 100_000],
     ];
     for head in heads {
@@ -134,6 +136,242 @@ fn nonsense_on_the_socket_harms_nobody() {
     .collect();
     assert!(matches!(site.post("/write", &[], &noise).status, 204 | 400));
     site.write("m x=1 1");
+}
+
+#[test]
+fn an_idle_connection_gives_way_when_the_limit_is_reached() {
+    let site = Site::with(|settings| settings.max_connections = 2);
+    // One has been asked by, and is kept open; the other has not said anything.
+    let mut kept = TcpStream::connect(site.address).unwrap();
+    kept.write_all(b"GET /ping HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .unwrap();
+    let mut head = [0; 12];
+    kept.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 204");
+    std::thread::sleep(Duration::from_millis(20));
+    let _silent = TcpStream::connect(site.address).unwrap();
+    std::thread::sleep(Duration::from_millis(1100));
+    let answer = raw(
+        &site,
+        b"GET /ping HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
+    );
+    assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
+    // It is the one that was idle the longest.
+    assert!(kept.read_to_end(&mut Vec::new()).is_ok());
+}
+
+/// What a socket is answered until it is closed.
+fn raw(site: &Site, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(site.address).unwrap();
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Status, head and JSON of a raw answer.
+fn parts(answer: &str) -> (u16, String, serde_json::Value) {
+    let (head, body) = answer
+        .split_once("\r\n\r\n")
+        .unwrap_or_else(|| panic!("{answer:?}"));
+    let json = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+    (
+        head[9..12].parse().unwrap(),
+        head.to_ascii_lowercase(),
+        json,
+    )
+}
+
+#[test]
+fn every_error_answer_is_json_of_one_shape() {
+    let site = Site::new();
+    let local = "Host: localhost\r\nConnection: close\r\n";
+    let many: String = (0..200).map(|n| format!("x{n}: a\r\n")).collect();
+    for (name, request, status) in [
+        ("no HTTP", "nonsense\r\n\r\n".to_string(), 400),
+        (
+            "a bad header",
+            format!("GET / HTTP/1.1\r\n{local}a b: c\r\n\r\n"),
+            400,
+        ),
+        (
+            "many headers",
+            format!("GET / HTTP/1.1\r\n{local}{many}\r\n"),
+            431,
+        ),
+        (
+            "a large header",
+            format!(
+                "GET / HTTP/1.1\r\n{local}a: {}\r\n\r\n",
+                "b".repeat(2 << 20)
+            ),
+            431,
+        ),
+        (
+            "a long address",
+            format!("GET /{} HTTP/1.1\r\n{local}\r\n", "a".repeat(100_000)),
+            414,
+        ),
+        (
+            "another method",
+            format!("PUT /write HTTP/1.1\r\n{local}\r\n"),
+            405,
+        ),
+        (
+            "another method of the page",
+            format!("POST / HTTP/1.1\r\n{local}\r\n"),
+            405,
+        ),
+        (
+            "OPTIONS",
+            format!("OPTIONS /api/v1/delete HTTP/1.1\r\n{local}\r\n"),
+            405,
+        ),
+        (
+            "nothing there",
+            format!("POST /none HTTP/1.1\r\n{local}\r\n"),
+            404,
+        ),
+        (
+            "a bad parameter",
+            format!("GET /api/v1/values?tag=a&limit=x HTTP/1.1\r\n{local}\r\n"),
+            400,
+        ),
+        (
+            "a parameter given twice",
+            format!("POST /write?precision=s&precision=ns HTTP/1.1\r\n{local}\r\n"),
+            400,
+        ),
+        (
+            "a foreign host",
+            "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n".to_string(),
+            421,
+        ),
+        (
+            "no host",
+            "GET / HTTP/1.1\r\nConnection: close\r\n\r\n".to_string(),
+            400,
+        ),
+    ] {
+        let answer = raw(&site, request.as_bytes());
+        let (found, head, json) = parts(&answer);
+        // The protocol knows one limit for address and headers together, and may name either.
+        let is_head = |status| matches!(status, 414 | 431);
+        assert!(
+            found == status || is_head(found) && is_head(status),
+            "{name}: {answer}"
+        );
+        assert!(
+            head.contains("content-type: application/json"),
+            "{name}: {head}"
+        );
+        assert!(
+            json["error"].as_str().is_some_and(|text| text.len() > 10),
+            "{name}: {json}"
+        );
+        assert_eq!(json["message"], json["error"], "{name}");
+        assert!(json["code"].is_string(), "{name}: {json}");
+        assert_eq!(
+            status == 405,
+            head.contains("\r\nallow: "),
+            "{name}: {head}"
+        );
+    }
+}
+
+#[test]
+fn statements_are_bounded_in_size() {
+    let site = Site::new();
+    let large = vec![b' '; 100_000];
+    for path in ["/api/v2/delete", "/query"] {
+        let answer = site.post(path, &[], &large);
+        assert_eq!(answer.status, 413, "{path}: {}", answer.text);
+        assert!(
+            answer.json()["error"]
+                .as_str()
+                .unwrap()
+                .contains("65536 bytes")
+        );
+    }
+}
+
+#[test]
+fn half_a_body_leaves_no_half_line() {
+    let site = Site::new();
+    // All of it can be unpacked, but the end is missing.
+    let mut zip = GzEncoder::new(Vec::new(), Compression::default());
+    zip.write_all(b"m x=1 1\nm x=2").unwrap();
+    zip.flush().unwrap();
+    let zip = zip.get_ref();
+    let head =
+        |more: &str| format!("POST /write HTTP/1.1\r\nhost: localhost\r\n{more}\r\n").into_bytes();
+    let packed = |len: usize| {
+        head(&format!(
+            "content-encoding: gzip\r\ncontent-length: {len}\r\n"
+        ))
+    };
+    let requests = [
+        [head("content-length: 100\r\n"), b"m x=1 1\nm x=2".to_vec()].concat(),
+        [
+            head("transfer-encoding: chunked\r\n"),
+            b"d\r\nm x=1 1\nm x=2\r\n".to_vec(),
+        ]
+        .concat(),
+        [
+            head("transfer-encoding: chunked\r\n"),
+            b"ff\r\nm x=1 1\nm x=2".to_vec(),
+        ]
+        .concat(),
+        [packed(zip.len() + 8), zip.clone()].concat(),
+        [packed(zip.len()), zip.clone()].concat(),
+    ];
+    for request in requests {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        stream.write_all(&request).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let _ = stream.read_to_end(&mut Vec::new());
+        until("nothing is in flight", || {
+            site.get("/status").json()["ingest"]["requests_in_flight"] == json!(0)
+        });
+    }
+    site.write("m x=1 1");
+    assert_eq!(site.values("m")["times"], json!([1]));
+    // A body that is complete may go without the last newline.
+    site.write("m x=2 2");
+    assert_eq!(site.values("m")["values"], json!([1.0, 2.0]));
+}
+
+#[test]
+fn one_plan_is_made_at_a_time_and_ends_with_its_client() {
+    let site = Site::with(|settings| settings.max_queries = 1);
+    let plan = b"GET /api/v1/plan?sensors=1e6&every=10s&fields=4&keep=1y HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut asked: Vec<TcpStream> = Vec::new();
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        stream.write_all(plan).unwrap();
+        asked.push(stream);
+    }
+    until("all but one are refused", || {
+        site.get("/status").json()["ingest"]["turned_away"] == json!(7)
+    });
+    let refused = site.get("/api/v1/plan?sensors=1&every=1s&keep=1d");
+    assert_eq!(refused.status, 503);
+    assert_eq!(refused.headers["retry-after"], "1");
+    // Queries have their own places.
+    assert_eq!(site.query(&[("select", "{}")]).status, 200);
+    let foreign = [("sec-fetch-site", "cross-site")];
+    assert_eq!(site.get_with("/api/v1/plan", &foreign).status, 403);
+    // What is asked wrongly needs no place.
+    assert_eq!(site.get("/api/v1/plan?sensors=none").status, 400);
+    drop(asked);
+    until("the plan is given up", || {
+        let mut stream = TcpStream::connect(site.address).unwrap();
+        stream.write_all(plan).unwrap();
+        let patience = Some(Duration::from_millis(300));
+        stream.set_read_timeout(patience).unwrap();
+        // A refusal comes at once; a plan takes longer.
+        stream.read(&mut [0; 12]).is_err()
+    });
 }
 
 #[test]

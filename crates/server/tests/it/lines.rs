@@ -2,7 +2,7 @@
 
 use crate::site::Site;
 use serde_json::json;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -22,13 +22,72 @@ fn lines_arrive_as_they_are_sent_and_bad_ones_are_counted() {
     };
     // Without waiting for the connection's end.
     arrived(2);
-    stream.write_all(b" 3\nm x=4 4").unwrap();
-    arrived(3);
-    drop(stream);
+    stream.write_all(b" 3\nm x=4 4\n# no line\n#").unwrap();
     arrived(4);
+    drop(stream);
     assert_eq!(site.values("m")["values"], json!([1.0, 2.0, 3.0, 4.0]));
     assert_eq!(
         site.get("/status").json()["ingest"]["rejected_lines"],
         json!(1)
     );
+}
+
+#[test]
+fn a_line_without_its_newline_is_dropped_and_counted() {
+    let mut site = Site::with(|settings| settings.line_tcp = Some("127.0.0.1:0".parse().unwrap()));
+    let rejected = |lines: u64| {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while site.get("/status").json()["ingest"]["rejected_lines"] != json!(lines) {
+            assert!(Instant::now() < deadline, "{lines} lines were not refused");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // A sender that dies within `temp=21.7 2`, and one within a text of several lines.
+    for (count, sent) in [
+        "boiler temp=1 1\nboiler temp=2",
+        "boiler temp=3 3\nboiler note=\"a\nboiler temp=4 4\n",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut stream = TcpStream::connect(site.line_address.unwrap()).unwrap();
+        stream.write_all(sent.as_bytes()).unwrap();
+        drop(stream);
+        rejected(count as u64 + 1);
+    }
+    assert_eq!(site.values("boiler")["values"], json!([1.0, 3.0]));
+    // A server that stops cuts senders off as well.
+    let mut stream = TcpStream::connect(site.line_address.unwrap()).unwrap();
+    stream.write_all(b"boiler temp=5 5\nboiler temp=6").unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while site.get("/status").json()["ingest"]["rows"] != json!(3) {
+        assert!(Instant::now() < deadline, "the third row did not arrive");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    site.stop();
+    assert_eq!(site.reopen().status().rows_accepted, 0);
+}
+
+#[test]
+fn an_http_request_to_the_line_port_stores_nothing() {
+    let site = Site::with(|settings| settings.line_tcp = Some("127.0.0.1:0".parse().unwrap()));
+    let body = "x v=1 1\n".repeat(1000);
+    let mut stream = TcpStream::connect(site.line_address.unwrap()).unwrap();
+    let request =
+        format!("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8000\r\n\r\n{body}");
+    let _ = stream.write_all(request.as_bytes());
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    let status = site.get("/status").json();
+    assert_eq!(
+        (
+            &status["ingest"]["rows"],
+            &status["ingest"]["rejected_lines"]
+        ),
+        (&json!(0), &json!(1))
+    );
+    // A measurement may be named as a method is.
+    let mut stream = TcpStream::connect(site.line_address.unwrap()).unwrap();
+    stream.write_all(b"GET v=1 1\n").ok();
+    drop(stream);
 }

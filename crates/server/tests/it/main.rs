@@ -4,6 +4,7 @@
 
 mod limits;
 mod lines;
+mod metrics;
 mod queries;
 mod retention;
 mod site;

@@ -110,15 +110,15 @@ fn buckets() {
     assert_eq!(series["times"], json!([0, 50_000_000_000_i64]));
     assert_eq!(
         (&series["mean"], &series["max"], &series["count"]),
-        (&json!([24.5, 74.5]), &json!([49.0, 99.0]), &json!([50, 50]))
+        (&json!([24.5, 74.5]), &json!([49, 99]), &json!([50, 50]))
     );
     assert_eq!(
         (&series["first"], &series["last"]),
-        (&json!([0.0, 50.0]), &json!([49.0, 99.0]))
+        (&json!([0, 50]), &json!([49, 99]))
     );
     assert_eq!(
         (&series["sum"], &series["min"]),
-        (&json!([1225.0, 3725.0]), &json!([0.0, 50.0]))
+        (&json!([1225, 3725]), &json!([0, 50]))
     );
     let pointed = site
         .query(&[&query[..], &[("points", "10"), ("times", "ms")]].concat())
@@ -128,6 +128,43 @@ fn buckets() {
     assert_eq!(pointed["series"][0]["mean"].as_array().unwrap().len(), 10);
 }
 
+/// All went through floats: the last of 9007199254740993 was ...992.
+#[test]
+fn aggregates_of_integers_have_all_their_digits() {
+    let site = Site::new();
+    let lines =
+        "m i=9007199254740993i,u=18446744073709551615u 1\nm i=9007199254740993i,u=1u 2\nf v=0.5 1";
+    site.write(lines);
+    let ask = |select, format| {
+        let all = "last,first,min,max,sum";
+        let to = [
+            ("from", "0"),
+            ("to", "9"),
+            ("step", "1h"),
+            ("aggregate", all),
+        ];
+        site.query(&[&[("select", select), ("format", format)], &to[..]].concat())
+    };
+    let csv = ask("m", "csv").text;
+    let rows: Vec<&str> = csv.lines().skip(1).collect();
+    assert_eq!(
+        rows,
+        [
+            "m,,i,0,9007199254740993,9007199254740993,9007199254740993,9007199254740993,18014398509481986",
+            "m,,u,0,1,18446744073709551615,1,18446744073709551615,18446744073709551616",
+        ]
+    );
+    let json = ask("m", "json").text;
+    assert!(json.contains("\"last\":[9007199254740993]"), "{json}");
+    assert!(json.contains("\"sum\":[18446744073709551616]"), "{json}");
+    // Fields of several types, which have one column in Arrow.
+    let address = format!(
+        "http://{}/api/v1/query?select=%7B%7D&from=0&to=9&step=1h&aggregate=last&format=arrow",
+        site.address
+    );
+    assert_eq!(ureq::get(&address).call().unwrap().status(), 200);
+}
+
 #[test]
 fn csv_and_arrow() {
     let site = filled();
@@ -135,7 +172,7 @@ fn csv_and_arrow() {
         ("select", "cpu{host=a}"),
         ("fields", "usage"),
         ("from", "0"),
-        ("to", "1000000000"),
+        ("to", "1000000000ns"),
     ];
     let csv = site.query(&[&query[..], &[("format", "csv")]].concat());
     assert!(
@@ -284,7 +321,7 @@ fn the_hosts_sensors_are_there_within_seconds() {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
         let found = site
-            .query(&[("select", "cpu{core=all}"), ("fields", "usage")])
+            .query(&[("select", "host_cpu{core=all}"), ("fields", "usage")])
             .json();
         let times = found["series"][0]["times"].as_array().map_or(0, Vec::len);
         if times >= 3 {
@@ -300,7 +337,7 @@ fn the_hosts_sensors_are_there_within_seconds() {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let measurements = site.get("/api/v1/measurements").json();
-    for measurement in ["cpu", "mem", "load", "fs", "seiner"] {
+    for measurement in ["host_cpu", "host_mem", "host_load", "host_fs", "seiner"] {
         assert!(
             measurements
                 .as_array()
@@ -309,4 +346,152 @@ fn the_hosts_sensors_are_there_within_seconds() {
             "{measurements}"
         );
     }
+}
+
+#[test]
+fn a_limit_that_leaves_series_out_shows_in_every_notation() {
+    let site = filled();
+    let ask = |limit: &str, format: &str, more: &[(&str, &str)]| {
+        let asked = [
+            ("select", "cpu"),
+            ("fields", "usage"),
+            ("from", "0"),
+            ("limit", limit),
+            ("format", format),
+        ];
+        site.query(&[&asked[..], more].concat())
+    };
+    let step = [("step", "10s")];
+    for more in [&[][..], &step] {
+        let csv = ask("1", "csv", more);
+        assert_eq!(csv.headers["seiner-truncated"], "true");
+        let last = csv.text.lines().last().unwrap();
+        assert!(
+            last.starts_with("# truncated: only 1 series"),
+            "{}",
+            csv.text
+        );
+        let bare = ask("1", "csv", &[more, &[("marker", "false")]].concat());
+        assert_eq!(bare.headers["seiner-truncated"], "true");
+        assert_eq!(
+            bare.text.as_str(),
+            csv.text.strip_suffix(&format!("{last}\n")).unwrap()
+        );
+        let arrow = ask("1", "arrow", more);
+        assert_eq!(arrow.headers["seiner-truncated"], "true");
+        assert!(arrow.text.contains("truncated"));
+        let json = ask("1", "json", more).json();
+        assert_eq!(json["truncated"], true);
+        for format in ["csv", "arrow"] {
+            let whole = ask("2", format, more);
+            assert!(!whole.headers.contains_key("seiner-truncated"), "{format}");
+            assert!(!whole.text.contains("truncated"), "{format}");
+        }
+    }
+    // Sources without samples in the interval are not left out by the limit.
+    site.write("cpu,host=c usage=1 0\n");
+    let late = [
+        ("select", "cpu"),
+        ("from", "10000000000"),
+        ("fields", "usage"),
+        ("limit", "2"),
+        ("format", "csv"),
+    ];
+    assert!(!site.query(&late).headers.contains_key("seiner-truncated"));
+    let values = site.get("/api/v1/values?select=cpu&tag=host&limit=1");
+    assert_eq!(values.headers["seiner-truncated"], "true");
+    let values = site.get("/api/v1/values?select=cpu&tag=host&limit=3");
+    assert!(!values.headers.contains_key("seiner-truncated"));
+}
+
+#[test]
+fn unknown_parameters_are_refused_with_the_nearest_name() {
+    let site = filled();
+    let refused = site.get("/api/v1/query?select=cpu&start=-3s&limt=3");
+    assert_eq!(refused.status, 400);
+    let error = refused.json()["error"].as_str().unwrap().to_string();
+    assert!(
+        error.contains("\"start\"; did you mean \"from\"?"),
+        "{error}"
+    );
+    assert_eq!(site.post("/write?precison=s", &[], b"a b=1 1").status, 400);
+    // The misspelt predicate would delete everything.
+    let body = br#"{"start":"1970-01-01","stop":"2100-01-01","predicat":"_measurement=\"none\""}"#;
+    let refused = site.post("/api/v2/delete", &[], body);
+    assert_eq!(refused.status, 400);
+    assert!(refused.text.contains("predicat"), "{}", refused.text);
+    assert_eq!(
+        site.post("/write?db=x&rp=y&precision=s", &[], b"a b=1 1")
+            .status,
+        204
+    );
+}
+
+#[test]
+fn unknown_names_and_empty_intervals_come_with_a_hint() {
+    let site = filled();
+    let hint = |parameters: &[(&str, &str)]| {
+        let json = site.query(parameters).json();
+        assert_eq!(json["series"], json!([]), "{json}");
+        let hint = json["hints"][0].as_str().unwrap_or_default().to_string();
+        // The other notations have the same in a header.
+        let csv = site.query(&[parameters, &[("format", "csv")]].concat());
+        let header = csv.headers["seiner-hints"].to_str().unwrap().to_string();
+        let header: Vec<String> = serde_json::from_str(&header).unwrap();
+        assert_eq!(json!(header), json["hints"]);
+        (hint, json["range"].clone())
+    };
+    let (unknown, range) = hint(&[("select", "CPU")]);
+    assert_eq!(
+        unknown,
+        "there is no measurement \"CPU\"; did you mean \"cpu\"?"
+    );
+    assert!(range.is_null());
+    let (unknown, _) = hint(&[("select", "cpu{hots=a}")]);
+    assert_eq!(unknown, "there is no tag \"hots\"; did you mean \"host\"?");
+    let (unknown, _) = hint(&[("select", "cpu{host=é}")]);
+    assert!(
+        unknown.contains("\"é\"") && unknown.contains("a, b"),
+        "{unknown}"
+    );
+    let (unknown, _) = hint(&[("select", "cpu"), ("from", "0"), ("fields", "usge")]);
+    assert_eq!(
+        unknown,
+        "there is no field \"usge\"; did you mean \"usage\"?"
+    );
+    let (elsewhere, range) = hint(&[("select", "cpu")]);
+    assert!(
+        elsewhere.ends_with("there are some from 1970-01-01T00:00:00Z to 1970-01-01T00:01:39Z"),
+        "{elsewhere}"
+    );
+    assert_eq!(range, json!({ "from": "0", "to": "99000000000" }));
+    // An answer with samples is as it was.
+    let full = site.query(&[("select", "cpu"), ("from", "0")]);
+    assert!(full.json()["hints"].is_null() && full.json()["range"].is_null());
+    assert!(!full.headers.contains_key("seiner-hints"));
+}
+
+#[test]
+fn bare_numbers_are_read_by_their_size_with_a_note() {
+    let site = filled();
+    site.write("now x=1 1795408380000000000\n");
+    for from in [
+        "1795408380",
+        "1795408380000",
+        "2026-11-23 04:33",
+        "2026-11-23T04:33:00",
+    ] {
+        let answer = site
+            .query(&[("select", "now"), ("from", from), ("to", "2100-01-01")])
+            .json();
+        assert_eq!(answer["from"], "1795408380000000000", "{from}");
+        assert_eq!(answer["series"][0]["values"], json!([1.0]));
+        let noted = answer["hints"][0].as_str().unwrap_or_default();
+        assert_eq!(noted.contains("was read as"), from.starts_with('1'));
+    }
+    let deleted = site
+        .post("/api/v1/delete?select=now&from=1795408381", &[], b"")
+        .json();
+    assert_eq!(deleted["from"], "1795408381000000000");
+    assert!(deleted["hints"][0].as_str().unwrap().contains("seconds"));
 }

@@ -88,7 +88,10 @@ fn a_full_store_says_507_and_tells_of_its_log() {
         (log.classes[0].name.as_str(), log.classes[0].sources),
         ("default", 4)
     );
-    assert!(log.warnings.is_empty(), "{:?}", log.warnings);
+    let told = |warning: &String| warning.contains("raise `disk`");
+    assert!(log.warnings.iter().any(told), "{:?}", log.warnings);
+    assert_eq!(site.get("/health").status, 503);
+    assert!(site.get("/metrics").text.contains("seiner_disk_full 1.0"));
     let trace = site.get("/api/v1/log/trace").text;
     assert!(trace.starts_with("time,source,bytes,keep\n"), "{trace}");
     let told = trace.lines().skip(1).map(|line| line.split(',').nth(2));

@@ -68,7 +68,9 @@ fn a_stop_lets_a_request_in_flight_finish() {
     let mut site = Site::new();
     let mut stream = TcpStream::connect(site.address).unwrap();
     stream
-        .write_all(b"POST /write HTTP/1.1\r\nhost: x\r\ncontent-length: 16\r\n\r\nm x=1 1\n")
+        .write_all(
+            b"POST /write HTTP/1.1\r\nhost: localhost\r\ncontent-length: 16\r\n\r\nm x=1 1\n",
+        )
         .unwrap();
     while site.engine().status().rows_accepted == 0 {
         std::thread::sleep(Duration::from_millis(1));
@@ -95,7 +97,9 @@ fn a_stop_does_not_wait_for_ever() {
     let mut site = Site::with(|settings| settings.stop_timeout = Duration::from_millis(200));
     let mut stream = TcpStream::connect(site.address).unwrap();
     stream
-        .write_all(b"POST /write HTTP/1.1\r\nhost: x\r\ncontent-length: 16\r\n\r\nm x=1 1\n")
+        .write_all(
+            b"POST /write HTTP/1.1\r\nhost: localhost\r\ncontent-length: 16\r\n\r\nm x=1 1\n",
+        )
         .unwrap();
     while site.engine().status().rows_accepted == 0 {
         std::thread::sleep(Duration::from_millis(1));

@@ -162,7 +162,7 @@ fn a_body_may_come_byte_by_byte() {
     let site = Site::new();
     let mut stream = TcpStream::connect(site.address).unwrap();
     stream.set_nodelay(true).unwrap();
-    stream.write_all(b"POST /write HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n").unwrap();
+    stream.write_all(b"POST /write HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n").unwrap();
     for byte in b"m x=1 1\nm t=\"a\nb\" 2\nbad\nm x=3 3" {
         stream
             .write_all(&[b'1', b'\r', b'\n', *byte, b'\r', b'\n'])
@@ -235,4 +235,68 @@ fn clients_of_influxdb_find_what_they_look_for() {
     let other = site.get("/query?q=select+*+from+cpu");
     assert_eq!(other.status, 400);
     assert!(other.text.contains("/api/v1/query"));
+}
+
+#[test]
+fn a_write_that_lands_in_1970_for_want_of_a_precision_is_refused() {
+    let site = Site::with(|settings| settings.allow_1970 = false);
+    let lines = b"temp v=1 1700000000\ntemp v=2 1700000000000000000\ntemp v=3 5\n";
+    let written = site.post("/write", &[], lines);
+    assert_eq!(written.status, 400);
+    let answer = written.json();
+    assert_eq!(
+        (&answer["accepted"], &answer["rejected"]),
+        (&2.into(), &1.into())
+    );
+    assert_eq!(answer["lines"][0]["line"], 1);
+    let reason = answer["lines"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("give precision=s") && reason.contains("1970-01-01T00:00:01.7Z"),
+        "{reason}"
+    );
+    for address in ["/write?precision=s", "/write?allow_1970=true"] {
+        assert_eq!(
+            site.post(address, &[], b"temp v=1 1700000000").status,
+            204,
+            "{address}"
+        );
+    }
+    assert_eq!(site.post("/write?allow_1970=1", &[], b"a b=1").status, 400);
+}
+
+#[test]
+fn paths_of_windows_are_sources_of_their_own_and_come_back_as_written() {
+    let site = Site::new();
+    site.write(r"disk,path=\\server\share used=1 1");
+    site.write(r"disk,path=\server\share used=2 1");
+    site.write(r"disk,path=D:\\,x used=3 1");
+    let sources = site.get("/api/v1/sources?select=disk").json();
+    assert_eq!(sources["total"], json!(3), "{sources}");
+    let all = [("select", "disk"), ("from", "0"), ("to", "9")];
+    let answer = site.query(&all).json();
+    let mut found = Vec::new();
+    for series in answer["series"].as_array().unwrap() {
+        let path = series["tags"]["path"].as_str().unwrap();
+        // As a selector writes it.
+        let key = seiner_model::SourceKey::new("disk", [("path", path)]).unwrap();
+        assert_eq!(site.values(&key.to_string())["values"], series["values"]);
+        found.push(path.to_string());
+    }
+    found.sort();
+    assert_eq!(found, [r"D:\,x", r"\\server\share", r"\server\share"]);
+    // As the column of a CSV writes it: the same lines change nothing but values.
+    let csv = site.query(&[&all[..], &[("format", "csv")]].concat()).text;
+    for line in csv.lines().skip(1) {
+        let tags = line.strip_prefix("disk,").unwrap();
+        let tags = tags.rsplit_once(",used,").unwrap().0.trim_matches('"');
+        site.write(&format!("disk,{tags} used=9 1"));
+    }
+    assert_eq!(
+        site.get("/api/v1/sources?select=disk").json()["total"],
+        json!(3)
+    );
+    let values = site.query(&all).json();
+    for series in values["series"].as_array().unwrap() {
+        assert_eq!(series["values"], json!([9.0]), "{values}");
+    }
 }

@@ -1,5 +1,6 @@
-//! Runs the simulation and shows how it goes: `simulate [runs]`, or as `SEINER_SIM_RUNS` and
-//! `SEINER_SIM_SEED` say. The exit status is 1 if anything was wrong.
+//! Runs the simulation with a progress line: `simulate [runs]`. `SEINER_SIM_RUNS` and
+//! `SEINER_SIM_SEED` override the argument. The exit status is 1 if there was a violation, and 2
+//! for a wrong argument.
 
 use seiner_sim::Campaign;
 use std::io::IsTerminal;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     let live = std::io::stderr().is_terminal();
     let outcome = campaign.run(|done, total| {
         if live && done % 20 == 0 {
-            // The cursor stays at the line's beginning, so that what follows writes over it.
+            // The cursor returns to the start of the line, so that the next output overwrites it.
             eprint!("\x1b[2K{done}/{asked} seeds: {total}\r");
         } else if done % 1000 == 0 {
             eprintln!("{done}/{asked} seeds: {total}");

@@ -1,4 +1,4 @@
-//! Rows into the engine and the oracle, by every door.
+//! Appends rows to the engine and to the oracle, by all three interfaces.
 
 use super::{Done, World};
 use crate::cast::{Cast, Entry, batch};
@@ -10,7 +10,7 @@ use seiner_platform::Clock;
 use std::collections::{BTreeMap, HashSet};
 
 impl World {
-    /// Rows of several sources, some of them to be refused.
+    /// Appends a batch of rows of several sources, some of which must be rejected.
     pub(super) fn append_batch(&mut self) -> Done {
         self.cast.set_now(self.clock.now());
         let rows = self.rng.between(1, self.plan.batch_rows);
@@ -21,13 +21,13 @@ impl World {
         self.appended("append", entries, result)
     }
 
-    /// Many rows of one source, as columns.
+    /// Appends many rows of one source as columns.
     pub(super) fn append_columns(&mut self) -> Done {
         self.cast.set_now(self.clock.now());
         let source = self.rng.below(self.cast.members.len() as u64) as u32;
         let mut rows = self.rng.between(1, self.plan.batch_rows * 2);
         if self.plan.forgetful || self.plan.coarsens {
-            // All of them may be too old, and are to be listed.
+            // All rows may be too old, and the receipt must list them all.
             rows = rows.min(Receipt::MAX_REJECTED as u64);
         }
         let entries: Vec<Entry> = (0..rows)
@@ -46,7 +46,7 @@ impl World {
         self.appended("append_columns", entries, result)
     }
 
-    /// One field of many sources.
+    /// Appends samples of one field of many sources.
     pub(super) fn append_samples(&mut self) -> Done {
         self.cast.set_now(self.clock.now());
         let Some((field, sources)) = self.cast.float_field(&mut self.rng) else {
@@ -82,8 +82,8 @@ impl World {
         )
     }
 
-    /// The source's number, registering it where needed; `None` when that failed and the
-    /// program was started again.
+    /// Returns the number of a source, and registers the source if necessary. Returns `None` if
+    /// that failed and the program was restarted.
     fn source_id(&mut self, source: u32) -> Result<Option<SourceId>, super::Violation> {
         if let Some(&id) = self.ids.get(&source) {
             return Ok(Some(id));
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Compares the receipt with what should have been taken, and tells the oracle.
+    /// Compares the receipt with what should have been accepted, and updates the oracle.
     fn appended(
         &mut self,
         what: &str,
@@ -111,11 +111,11 @@ impl World {
         let good = entries.iter().filter(|entry| entry.flaw.is_none());
         let receipt = match result {
             Ok(receipt) => receipt,
-            // A full store refuses before it takes the first row of so small a batch.
+            // A full store refuses such a small batch before its first row.
             Err(error @ seiner_engine::Error::Full { .. }) => return self.refused(what, error),
             Err(error) => {
-                // Of a batch that failed, rows may have been taken, and none after them will be: a
-                // batch is over where a store begins to refuse.
+                // If a batch fails, some of its rows may have been accepted, but none after them:
+                // the store stops at the first refused row.
                 good.for_each(|entry| self.oracle.accept(entry));
                 return self.failed(what, error);
             }
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// The rows as columns, a field each in the order of first appearance.
+/// Returns the rows as columns, and the fields of the columns.
 fn columns(entries: &[Entry]) -> (Vec<u32>, Columns) {
     let mut present: BTreeMap<u32, (Bitmap, Column)> = BTreeMap::new();
     for (row, entry) in entries.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! A store that makes what is old coarser: rounds, rules that change, deletes, and answers that must stay
-//! the same however coarse what they are made of has become.
+//! Steps of a store with roll-ups: rounds, rules that change, deletes. Aggregates must stay the
+//! same, whatever level they are computed from.
 
 use super::{Done, Violation, World};
 use crate::answers::{self, Amiss, Places};
@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is known of the store of a plan at its beginning.
+/// Returns the model of a new store under a plan.
 pub(super) fn ladder(plan: &Plan, cast: &Cast, now: i64) -> Ladder {
     let rules = super::forget::rules(plan, cast);
     let classes = plan.options.classes.clone();
     Ladder::new(rules, classes, now, !plan.journals())
 }
 
-/// What a store shows.
+/// Returns the answers of a store: samples, aggregates by window, levels and status.
 pub(super) fn find(engine: &Engine, places: &Places) -> Result<Found, Amiss> {
     let all = answers::everything();
     let samples = answers::select(engine, places, &all)?;
@@ -44,7 +44,7 @@ pub(super) fn find(engine: &Engine, places: &Places) -> Result<Found, Amiss> {
 }
 
 impl World {
-    /// A step of a store that makes what is old coarser.
+    /// Carries out one step of a store with roll-ups.
     pub(super) fn act_coarsening(&mut self) -> Done {
         match self.rng.below(100) {
             0..32 => self.append_batch(),
@@ -66,7 +66,8 @@ impl World {
         self.check_budget()
     }
 
-    /// Works in the background. Before a round ends, all that was accepted is on disk.
+    /// Runs background work. If a round ended, all accepted rows are durable: a round ends only
+    /// after they are on disk.
     fn make_coarser(&mut self) -> Done {
         let engine = self.engine();
         let before = self.made(&engine);
@@ -78,7 +79,7 @@ impl World {
         Ok(())
     }
 
-    /// Up to when each class is in its next level.
+    /// For each class with a level, returns the end of the times that its next level has, ns.
     fn made(&self, engine: &Engine) -> Vec<i64> {
         let rules = &self.plan.options.classes;
         let classes = (0..).zip(engine.log().classes);
@@ -86,7 +87,7 @@ impl World {
         coarser.map(|(_, class)| class.hidden_before).collect()
     }
 
-    /// Ends all in the midst of a work, of making a level most often, and has the store work.
+    /// Schedules a crash during a work, most often a roll-up, and lets the store work.
     fn end_a_round(&mut self) -> Done {
         if !self.plan.crashes() {
             return Ok(());
@@ -107,7 +108,7 @@ impl World {
         }
     }
 
-    /// Holds what the store shows against what it should; answers whether it could be asked.
+    /// Checks the answers of the store against the model. Returns false if a read failed.
     pub(super) fn observe_levels(&mut self) -> Result<bool, Violation> {
         let found = match find(&self.engine(), &self.places) {
             Ok(found) => found,
@@ -122,7 +123,7 @@ impl World {
         Ok(true)
     }
 
-    /// Opens a copy of the disk as a power cut would leave it.
+    /// Opens a copy of the disk as it would be after a power cut, and checks its answers.
     pub(super) fn imagine_levels(&mut self, disk: &SimDisk) -> Done {
         let clock = Arc::new(self.clock.clone());
         let options = self.plan.options.clone();

@@ -6,6 +6,7 @@ use crate::cast::batch;
 use crate::names::Lines;
 use crate::oracle::{Oracle, Samples, each, first_difference};
 use seiner_engine::{Engine, Error, SegmentInfo};
+use seiner_platform::Disk;
 use seiner_platform::sim::SimDisk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,6 +19,9 @@ const CATALOG: &str = "catalog";
 
 /// How the names of journal files begin.
 const JOURNAL: &str = "journal-";
+
+/// How those of segments begin.
+const SEGMENT: &str = "segment-";
 
 /// A copy of the store, some of whose bits turned over.
 struct Patient {
@@ -45,7 +49,10 @@ impl World {
         self.oracle.set_all_durable();
         let segments = self.engine().segments();
         let fork = self.disk.fork(self.rng.next_u64()).restart();
-        let hit = self.turn_bits(&fork);
+        let hit = match self.rng.chance(1, 3) {
+            true => self.remove_file(&fork),
+            false => self.turn_bits(&fork),
+        };
         let engine = match self.open_copy(&fork) {
             Ok(engine) => engine,
             // The catalog's header is the one place without which nothing serves.
@@ -74,6 +81,25 @@ impl World {
     fn open_copy(&self, disk: &SimDisk) -> Result<Engine, Error> {
         let clock = Arc::new(self.clock.clone());
         Engine::open((self.wrap)(disk.clone()), clock, self.plan.options.clone())
+    }
+
+    /// Removes a file that something depends on.
+    fn remove_file(&mut self, disk: &SimDisk) -> BTreeSet<String> {
+        let depends = |name: &str| {
+            let open = name.ends_with(".open") && name.matches('.').count() == 1;
+            name.starts_with(JOURNAL) || name.starts_with(SEGMENT) && !open
+        };
+        let mut files = disk.files();
+        files.retain(|(name, len)| depends(name) && *len > 0);
+        let Some(last) = files.len().checked_sub(1) else {
+            return BTreeSet::new();
+        };
+        let name = files
+            .swap_remove(self.rng.between(0, last as u64) as usize)
+            .0;
+        disk.remove(&name).expect("the disk has no faults");
+        self.event(format!("{name} is gone"));
+        BTreeSet::from([name])
     }
 
     fn turn_bits(&mut self, disk: &SimDisk) -> BTreeSet<String> {
@@ -119,7 +145,9 @@ impl World {
         ));
         self.report.checks += 1;
         self.report.damages += u64::from(missing > 0);
-        let reported = errors > 0 || damaged > 0 || !recovery.set_aside.is_empty() || torn;
+        let losses = !patient.engine.losses().is_empty();
+        let reported =
+            errors > 0 || damaged > 0 || losses || !recovery.set_aside.is_empty() || torn;
         if missing > 0 && !reported {
             return Err(format!(
                 "{missing} samples are missing and nothing is reported"

@@ -33,6 +33,15 @@ pub(super) fn rules(plan: &Plan, cast: &Cast) -> Rules {
     }
 }
 
+/// Whether a store has reason not to believe its clock: it jumped by the shortest lifetime at least, and no
+/// lifetime has passed since.
+pub(super) fn is_held(engine: &Engine) -> bool {
+    let classes = engine.log().classes.into_iter();
+    let shortest = classes.filter_map(|shown| shown.class.keep.age).min();
+    let held = u128::from(engine.status().clock_held_ns);
+    held > 0 && shortest.is_some_and(|age| held >= age.as_nanos())
+}
+
 impl World {
     /// A step of a store that lets go of data.
     pub(super) fn act_forgetful(&mut self) -> Done {
@@ -180,7 +189,7 @@ impl World {
             age.is_none_or(|age| shown.hidden_before >= now - age)
         });
         let fails = matches!(self.plan.trouble, Trouble::Errors | Trouble::Full);
-        told || !(fails || self.disk.is_off())
+        told || !(fails || is_held(&self.engine()) || self.disk.is_off())
     }
 
     pub(super) fn note_shed(&mut self, engine: &Engine) {

@@ -1,5 +1,6 @@
 //! How the program ends and starts again.
 
+use super::forget::is_held;
 use super::{Done, World, coarsen};
 use crate::answers::{self, Amiss, Places};
 use crate::oracle::Samples;
@@ -118,6 +119,10 @@ impl World {
     fn adopt(&mut self, found: Samples, how: How) -> Done {
         let status = self.engine().status();
         let set_aside = self.engine().recovery().set_aside.clone();
+        let losses = self.engine().losses();
+        if !losses.is_empty() {
+            return self.violation(format!("losses without damage: {losses:?}"));
+        }
         if status.damaged_segments > 0 || !set_aside.is_empty() {
             return self.violation(format!(
                 "set aside without damage: {} segments, {set_aside:?}",
@@ -166,13 +171,13 @@ impl World {
             return self.imagine_levels(&fork);
         }
         match self.look(&fork, &self.places) {
-            Ok(found) if self.plan.forgetful => {
+            Ok((found, looked)) if self.plan.forgetful => {
                 let mut history = self.oracle.history.clone().expect("kept for such plans");
-                let result = history.adopt(&found, true, true, true, self.clock.now());
+                let result = history.adopt(&found, true, true, looked, self.clock.now());
                 result
                     .or_else(|what| self.violation(format!("after an imagined power cut: {what}")))
             }
-            Ok(found) => {
+            Ok((found, _)) => {
                 let result = if self.plan.journals() {
                     self.oracle.find_prefix(&found).map(|_| ())
                 } else {
@@ -188,10 +193,12 @@ impl World {
         }
     }
 
-    fn look(&self, disk: &SimDisk, places: &Places) -> Result<Samples, Amiss> {
+    /// What a start on a disk shows, and whether it goes by its clock.
+    fn look(&self, disk: &SimDisk, places: &Places) -> Result<(Samples, bool), Amiss> {
         let clock = Arc::new(self.clock.clone());
         let engine = Engine::open((self.wrap)(disk.clone()), clock, self.plan.options.clone())?;
-        answers::select(&engine, places, &answers::everything())
+        let found = answers::select(&engine, places, &answers::everything())?;
+        Ok((found, !is_held(&engine)))
     }
 
     /// Looks into an error of the engine: was it to be expected? What follows, follows.

@@ -4,7 +4,7 @@
 //! batches of their own. The schema goes out with the first batch, as the first series says
 //! what types the columns have; all others must agree.
 
-use super::{Head, Series, Shape, levels_text, one_type, tags_text};
+use super::{Cells, Head, Series, Shape, levels_text, one_type, tags_text};
 use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float32Array, Float64Array, Int32Array,
@@ -46,6 +46,11 @@ impl<W: Write> ArrowAnswer<W> {
         }
     }
 
+    pub fn mark_truncated(&mut self, limit: usize) {
+        let text = format!("only {limit} series, there are more; raise limit");
+        self.metadata.insert("truncated".to_string(), text);
+    }
+
     pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
         self.rows.agree(series)?;
         let tags = tags_text(series.key);
@@ -76,7 +81,7 @@ impl<W: Write> ArrowAnswer<W> {
         let columns = self.rows.take(&self.shape)?;
         let fields = columns
             .iter()
-            .map(|(name, array)| Field::new(*name, array.data_type().clone(), false));
+            .map(|(name, array, nulls)| Field::new(*name, array.data_type().clone(), *nulls));
         let schema = Schema::new(fields.collect::<Vec<_>>()).with_metadata(self.metadata.clone());
         let schema = Arc::new(schema);
         if let Some(out) = self.out.take() {
@@ -85,11 +90,68 @@ impl<W: Write> ArrowAnswer<W> {
         let stream = self.stream.as_mut();
         let stream = stream
             .ok_or_else(|| ArrowError::IpcError("the schema could not be written".to_string()))?;
-        let arrays: Vec<ArrayRef> = columns.into_iter().map(|(_, array)| array).collect();
+        let arrays: Vec<ArrayRef> = columns.into_iter().map(|(_, array, _)| array).collect();
         if arrays[0].is_empty() {
             return Ok(());
         }
         stream.write(&RecordBatch::try_new(schema, arrays)?)
+    }
+}
+
+/// A column with its name, and whether values may be missing.
+type NamedArray<'a> = (&'a str, ArrayRef, bool);
+
+/// A column of the next record batch.
+#[derive(Debug)]
+enum Gathered {
+    Values(Column),
+    /// Sums of integers, missing where they are beyond the range of the type.
+    Signed(Vec<Option<i64>>),
+    Unsigned(Vec<Option<u64>>),
+}
+
+impl Gathered {
+    /// A column without rows, of the same type.
+    fn like(cells: &Cells<'_>) -> Gathered {
+        match cells {
+            Cells::Values(column) => Gathered::Values(Column::new(column.field_type())),
+            Cells::Sums(FieldType::U64, _) => Gathered::Unsigned(Vec::new()),
+            Cells::Sums(..) => Gathered::Signed(Vec::new()),
+        }
+    }
+
+    fn field_type(&self) -> FieldType {
+        match self {
+            Gathered::Values(column) => column.field_type(),
+            Gathered::Signed(_) => FieldType::I64,
+            Gathered::Unsigned(_) => FieldType::U64,
+        }
+    }
+
+    /// Appends some rows of a column of the same type.
+    fn extend(&mut self, more: &Cells<'_>, rows: Range<usize>) {
+        match (self, more) {
+            (Gathered::Values(column), Cells::Values(more)) => extend(column, more, rows),
+            (Gathered::Signed(sums), Cells::Sums(_, more)) => {
+                sums.extend(more[rows].iter().map(|&sum| i64::try_from(sum).ok()));
+            }
+            (Gathered::Unsigned(sums), Cells::Sums(_, more)) => {
+                sums.extend(more[rows].iter().map(|&sum| u64::try_from(sum).ok()));
+            }
+            (column, more) => panic!("{more:?} among {:?}", column.field_type()),
+        }
+    }
+
+    /// Takes the rows, and answers whether some may be missing.
+    fn take(&mut self) -> (ArrayRef, bool) {
+        match self {
+            Gathered::Values(column) => {
+                let empty = Column::new(column.field_type());
+                (array(std::mem::replace(column, empty)), false)
+            }
+            Gathered::Signed(sums) => (Arc::new(Int64Array::from(std::mem::take(sums))), true),
+            Gathered::Unsigned(sums) => (Arc::new(UInt64Array::from(std::mem::take(sums))), true),
+        }
     }
 }
 
@@ -101,7 +163,7 @@ struct Rows {
     fields: Names,
     times: Vec<i64>,
     /// Of the types that the first series has said; none before it.
-    columns: Vec<Column>,
+    columns: Vec<Gathered>,
     /// The field of the first series.
     first_field: String,
 }
@@ -110,11 +172,7 @@ impl Rows {
     /// Fails if the columns of a series have other types than those of the first one.
     fn agree(&mut self, series: &Series<'_>) -> io::Result<()> {
         if self.columns.is_empty() {
-            self.columns = series
-                .columns
-                .iter()
-                .map(|column| Column::new(column.field_type()))
-                .collect();
+            self.columns = series.columns.iter().map(Gathered::like).collect();
             self.first_field = series.field.to_string();
         }
         for (known, own) in self.columns.iter().zip(series.columns) {
@@ -133,31 +191,26 @@ impl Rows {
         self.fields.push(series.field, rows.len());
         self.times.extend_from_slice(&series.times[rows.clone()]);
         for (column, more) in self.columns.iter_mut().zip(series.columns) {
-            extend(column, more, rows.clone());
+            column.extend(more, rows.clone());
         }
     }
 
-    /// The columns with their names; only their types are left.
-    fn take<'a>(&mut self, shape: &'a Shape) -> Result<Vec<(&'a str, ArrayRef)>, ArrowError> {
+    /// The columns with their names, and whether values may be missing; only the types are left.
+    fn take<'a>(&mut self, shape: &'a Shape) -> Result<Vec<NamedArray<'a>>, ArrowError> {
         let times = std::mem::take(&mut self.times);
-        let mut columns: Vec<(&str, ArrayRef)> = vec![
-            ("measurement", self.measurements.take()?),
-            ("tags", self.tags.take()?),
-            ("field", self.fields.take()?),
-            (
-                "time",
-                Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC")),
-            ),
+        let times = TimestampNanosecondArray::from(times).with_timezone("UTC");
+        let mut columns: Vec<NamedArray<'a>> = vec![
+            ("measurement", self.measurements.take()?, false),
+            ("tags", self.tags.take()?, false),
+            ("field", self.fields.take()?, false),
+            ("time", Arc::new(times), false),
         ];
         for (index, name) in shape.columns().iter().enumerate() {
-            let array = match self.columns.get_mut(index) {
-                Some(column) => {
-                    let empty = Column::new(column.field_type());
-                    array(std::mem::replace(column, empty))
-                }
-                None => array(Column::new(FieldType::F64)),
+            let (array, nulls) = match self.columns.get_mut(index) {
+                Some(column) => column.take(),
+                None => (array(Column::new(FieldType::F64)), false),
             };
-            columns.push((name, array));
+            columns.push((name, array, nulls));
         }
         Ok(columns)
     }

@@ -1,6 +1,6 @@
 //! A header, then a line a time: `cpu,"core=0,host=a",usage,1700000000000000000,1.5`.
 
-use super::text::{Gathering, push_time, push_value};
+use super::text::{self, Gathering, push_time};
 use super::{Head, Series, TimeUnit};
 use std::io::{self, Write};
 
@@ -8,6 +8,8 @@ use std::io::{self, Write};
 pub struct CsvAnswer<W> {
     out: Gathering<W>,
     time_unit: TimeUnit,
+    /// Last line, if the answer has one.
+    mark: Option<String>,
 }
 
 impl<W: Write> CsvAnswer<W> {
@@ -22,7 +24,14 @@ impl<W: Write> CsvAnswer<W> {
         CsvAnswer {
             out,
             time_unit: head.time_unit,
+            mark: None,
         }
+    }
+
+    pub fn mark_truncated(&mut self, limit: usize) {
+        self.mark = Some(format!(
+            "# truncated: only {limit} series, there are more; raise limit\n"
+        ));
     }
 
     pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
@@ -41,7 +50,7 @@ impl<W: Write> CsvAnswer<W> {
             push_time(bytes, *time, self.time_unit);
             for column in series.columns {
                 bytes.push(b',');
-                push_value(bytes, column, row, "", push_cell);
+                text::push_cell(bytes, *column, row, "", push_cell);
             }
             bytes.push(b'\n');
             self.out.spill()?;
@@ -49,7 +58,10 @@ impl<W: Write> CsvAnswer<W> {
         Ok(())
     }
 
-    pub fn end(self) -> io::Result<W> {
+    pub fn end(mut self) -> io::Result<W> {
+        if let Some(mark) = &self.mark {
+            self.out.bytes.extend_from_slice(mark.as_bytes());
+        }
         self.out.finish()
     }
 }

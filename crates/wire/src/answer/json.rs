@@ -1,8 +1,7 @@
 //! `{"from":"0","to":"9","series":[{..,"times":[..],"values":[..]}],"truncated":false}`
 
-use super::text::{Gathering, push_integer, push_time, push_value};
-use super::{Head, Level, Series, Shape, TimeUnit};
-use seiner_model::Column;
+use super::text::{Gathering, push_cell, push_integer, push_time};
+use super::{Cells, Head, Level, Series, Shape, TimeUnit};
 use std::io::{self, Write};
 
 #[derive(Debug)]
@@ -11,6 +10,8 @@ pub struct JsonAnswer<W> {
     shape: Shape,
     time_unit: TimeUnit,
     begun: bool,
+    hints: Vec<String>,
+    range: Option<(i64, i64)>,
 }
 
 impl<W: Write> JsonAnswer<W> {
@@ -33,7 +34,14 @@ impl<W: Write> JsonAnswer<W> {
             shape: head.shape.clone(),
             time_unit: head.time_unit,
             begun: false,
+            hints: Vec::new(),
+            range: None,
         }
+    }
+
+    pub fn hint(&mut self, hints: &[String], range: Option<(i64, i64)>) {
+        self.hints.extend_from_slice(hints);
+        self.range = range.or(self.range);
     }
 
     pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
@@ -91,11 +99,11 @@ impl<W: Write> JsonAnswer<W> {
         Ok(())
     }
 
-    fn column(&mut self, column: &Column) -> io::Result<()> {
+    fn column(&mut self, column: Cells<'_>) -> io::Result<()> {
         push_text(&mut self.out.bytes, ":[");
         for row in 0..column.len() {
             self.out.separate(row)?;
-            push_value(&mut self.out.bytes, column, row, "\"", push_string);
+            push_cell(&mut self.out.bytes, column, row, "\"", push_string);
         }
         self.out.bytes.push(b']');
         Ok(())
@@ -110,6 +118,14 @@ impl<W: Write> JsonAnswer<W> {
         if !warnings.is_empty() {
             push_text(&mut self.out.bytes, ",\"warnings\":");
             serde_json::to_writer(&mut self.out.bytes, warnings).expect("texts are JSON");
+        }
+        if !self.hints.is_empty() {
+            push_text(&mut self.out.bytes, ",\"hints\":");
+            serde_json::to_writer(&mut self.out.bytes, &self.hints).expect("texts are JSON");
+        }
+        if let Some((from, to)) = self.range {
+            let text = format!(",\"range\":{{\"from\":\"{from}\",\"to\":\"{to}\"}}");
+            push_text(&mut self.out.bytes, &text);
         }
         self.out.bytes.push(b'}');
         self.out.finish()

@@ -160,7 +160,40 @@ pub struct Series<'a> {
     /// The times of the samples, or the starts of the steps, ns.
     pub times: &'a [i64],
     /// What [`Head::shape`] says; each as long as `times`.
-    pub columns: &'a [&'a Column],
+    pub columns: &'a [Cells<'a>],
+}
+
+/// A column of an answer.
+#[derive(Clone, Copy, Debug)]
+pub enum Cells<'a> {
+    /// Values of a field, or figures that have a type of fields.
+    Values(&'a Column),
+    /// Sums of integers of a type, which may be beyond the range of the type. JSON and CSV write all
+    /// digits; Arrow has a column of the type, and null in place of such a sum.
+    Sums(FieldType, &'a [i128]),
+}
+
+impl Cells<'_> {
+    /// Type of the column.
+    pub fn field_type(&self) -> FieldType {
+        match self {
+            Cells::Values(column) => column.field_type(),
+            Cells::Sums(field_type, _) => *field_type,
+        }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        match self {
+            Cells::Values(column) => column.len(),
+            Cells::Sums(_, sums) => sums.len(),
+        }
+    }
+
+    /// Returns whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Fields of several types, where an answer has room for one.
@@ -238,6 +271,26 @@ impl<W: Write> Answer<W> {
             Writer::Json(answer) => answer.series(series),
             Writer::Csv(answer) => answer.series(series),
             Writer::Arrow(answer) => answer.series(series),
+        }
+    }
+
+    /// Marks an answer that will lack series for a limit, before its first series: Arrow has `truncated` in the
+    /// schema's metadata then, and CSV ends in a line that begins with `# truncated` if `last_line` is set.
+    /// JSON has its own place, see [`Answer::end`].
+    pub fn mark_truncated(&mut self, limit: usize, last_line: bool) {
+        match &mut self.writer {
+            Writer::Json(_) => {}
+            Writer::Csv(answer) if last_line => answer.mark_truncated(limit),
+            Writer::Csv(_) => {}
+            Writer::Arrow(answer) => answer.mark_truncated(limit),
+        }
+    }
+
+    /// Adds sentences for the reader, and the first and the last time of samples outside the interval where
+    /// the interval has none. Only JSON has a place for them.
+    pub fn hint(&mut self, hints: &[String], range: Option<(i64, i64)>) {
+        if let Writer::Json(answer) = &mut self.writer {
+            answer.hint(hints, range);
         }
     }
 

@@ -1,6 +1,7 @@
 //! What is written reads back, by readers that are not ours.
 
 use super::*;
+use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_ipc::reader::StreamReader;
@@ -62,37 +63,37 @@ fn json_of_samples() {
             key: &a,
             field: "usage",
             times: &[-1, i64::MAX],
-            columns: &[&Column::F64(vec![0.1, -0.0])],
+            columns: &[Cells::Values(&Column::F64(vec![0.1, -0.0]))],
         },
         Series {
             key: &b,
             field: "on \"1\"",
             times: &[7],
-            columns: &[&Column::Bool(vec![true])],
+            columns: &[Cells::Values(&Column::Bool(vec![true]))],
         },
         Series {
             key: &b,
             field: "n",
             times: &[7],
-            columns: &[&Column::U64(vec![u64::MAX])],
+            columns: &[Cells::Values(&Column::U64(vec![u64::MAX]))],
         },
         Series {
             key: &b,
             field: "i",
             times: &[],
-            columns: &[&Column::I64(vec![])],
+            columns: &[Cells::Values(&Column::I64(vec![]))],
         },
         Series {
             key: &b,
             field: "state",
             times: &[7, 8],
-            columns: &[&strings(&["a\n\"b\"\u{1}", "µ"])],
+            columns: &[Cells::Values(&strings(&["a\n\"b\"\u{1}", "µ"]))],
         },
         Series {
             key: &b,
             field: "f",
             times: &[7],
-            columns: &[&Column::F32(vec![0.1])],
+            columns: &[Cells::Values(&Column::F32(vec![0.1]))],
         },
     ];
     assert_eq!(
@@ -120,7 +121,7 @@ fn json_of_steps() {
         key: &key,
         field: "usage",
         times: &[0, 10],
-        columns: &columns,
+        columns: &columns.map(Cells::Values),
     };
     let mut answer = Answer::begin(Format::Json, Vec::new(), &steps(&["mean", "count"]));
     answer.series(&series).expect("memory takes it");
@@ -179,7 +180,7 @@ fn times_in_milliseconds_are_exact() {
         key: &key(&[]),
         field: "n",
         times: &times,
-        columns: &[&column],
+        columns: &[Cells::Values(&column)],
     };
     let json = text(Format::Json, &head, &[series]);
     let expected =
@@ -196,7 +197,7 @@ fn csv_reads_back() {
         key: &a,
         field: "st,ate",
         times: &[1, 2, 3, 4],
-        columns: &[&texts],
+        columns: &[Cells::Values(&texts)],
     }];
     let bytes = written(Format::Csv, &samples(), &all);
     let mut reader = ::csv::Reader::from_reader(bytes.as_slice());
@@ -220,6 +221,7 @@ fn csv_reads_back() {
         &Column::F64(vec![f64::INFINITY, 2.5]),
         &Column::F64(vec![f64::NEG_INFINITY, f64::NAN]),
     ];
+    let columns = columns.map(Cells::Values);
     let all = [Series {
         key: &key(&[]),
         field: "usage",
@@ -280,7 +282,7 @@ fn arrow_reads_back_over_many_batches() {
                 key,
                 field,
                 times: &times,
-                columns: &[&Column::F64(values)],
+                columns: &[Cells::Values(&Column::F64(values))],
             };
             answer.series(&series).expect("memory takes it");
         }
@@ -289,6 +291,45 @@ fn arrow_reads_back_over_many_batches() {
     assert_eq!(rows.len(), expected.len());
     assert!(rows == expected);
     assert_eq!(rows[0].0, "core=0,host=a");
+}
+
+/// Sums of integers have all their digits, where the notation has room for them.
+#[test]
+fn sums_beyond_64_bits_are_exact_in_texts_and_missing_in_arrow() {
+    let key = key(&[]);
+    let sums = [i128::from(i64::MAX) + 1, 9_007_199_254_740_993];
+    let (signed, unsigned) = (
+        [Cells::Sums(FieldType::I64, &sums)],
+        [Cells::Sums(FieldType::U64, &sums)],
+    );
+    let series = |columns| Series {
+        key: &key,
+        field: "i",
+        times: &[0, 10],
+        columns,
+    };
+    let (signed, head) = (series(&signed), steps(&["sum"]));
+    let json = text(Format::Json, &head, &[signed]);
+    assert!(
+        json.contains("\"sum\":[9223372036854775808,9007199254740993]"),
+        "{json}"
+    );
+    let csv = text(Format::Csv, &head, &[signed]);
+    assert!(csv.contains(",0,9223372036854775808\n"), "{csv}");
+    let read = |series| {
+        let bytes = written(Format::Arrow, &head, &[series]);
+        let mut reader = StreamReader::try_new(bytes.as_slice(), None).expect("a stream");
+        reader.next().expect("a batch").expect("rows")
+    };
+    let batch = read(signed);
+    let column = batch.column(4).as_primitive::<Int64Type>();
+    assert!(column.is_null(0) && !column.is_null(1));
+    assert_eq!(column.value(1), 9_007_199_254_740_993);
+    let batch = read(series(&unsigned));
+    assert_eq!(
+        batch.column(4).as_primitive::<UInt64Type>().value(0),
+        1 << 63
+    );
 }
 
 #[test]
@@ -304,7 +345,7 @@ fn arrow_keeps_the_types_of_columns() {
         key: &key(&[]),
         field: "f",
         times: &[5],
-        columns: &columns,
+        columns: &columns.map(Cells::Values),
     };
     let bytes = written(
         Format::Arrow,
@@ -347,13 +388,13 @@ fn arrow_refuses_a_second_type() {
         key: &key,
         field: "a",
         times: &[1],
-        columns: &[&Column::F64(vec![1.0])],
+        columns: &[Cells::Values(&Column::F64(vec![1.0]))],
     };
     let integers = Series {
         key: &key,
         field: "b",
         times: &[1],
-        columns: &[&Column::I64(vec![1])],
+        columns: &[Cells::Values(&Column::I64(vec![1]))],
     };
     answer.series(&floats).expect("the first type");
     let error = answer.series(&integers).expect_err("a second type");
@@ -407,7 +448,7 @@ fn a_broken_writer_is_an_error() {
         key: &key,
         field: "n",
         times: &times,
-        columns: &[&column],
+        columns: &[Cells::Values(&column)],
     };
     for format in [Format::Json, Format::Csv, Format::Arrow] {
         let mut answer = Answer::begin(format, Breaking(100_000), &samples());
@@ -446,8 +487,8 @@ proptest! {
         let singles: Vec<f32> = samples_of.iter().map(|sample| sample.2).collect();
         let key = key(&[]);
         let all = [
-            Series { key: &key, field: "f", times: &times, columns: &[&Column::F64(floats.clone())] },
-            Series { key: &key, field: "s", times: &times, columns: &[&Column::F32(singles.clone())] },
+            Series { key: &key, field: "f", times: &times, columns: &[Cells::Values(&Column::F64(floats.clone()))] },
+            Series { key: &key, field: "s", times: &times, columns: &[Cells::Values(&Column::F32(singles.clone()))] },
         ];
         // The standard library reads the numbers: serde_json's own reader may be off by one bit.
         let json = text(Format::Json, &samples(), &all);

@@ -1,6 +1,6 @@
 //! Numbers and texts as JSON and CSV write them, gathered before they go out.
 
-use super::TimeUnit;
+use super::{Cells, TimeUnit};
 use seiner_model::Column;
 use std::io::{self, Write};
 
@@ -92,8 +92,21 @@ fn push_milliseconds(bytes: &mut Vec<u8>, ns: i64) {
     }
 }
 
-/// A value; `quote` as for [`push_float`].
-pub fn push_value(
+/// A value of a column; `quote` as for [`push_float`].
+pub fn push_cell(
+    bytes: &mut Vec<u8>,
+    cells: Cells<'_>,
+    row: usize,
+    quote: &str,
+    push_text: impl Fn(&mut Vec<u8>, &str),
+) {
+    match cells {
+        Cells::Values(column) => push_value(bytes, column, row, quote, push_text),
+        Cells::Sums(_, sums) => push_integer(bytes, sums[row]),
+    }
+}
+
+fn push_value(
     bytes: &mut Vec<u8>,
     column: &Column,
     row: usize,

@@ -24,7 +24,8 @@ impl LineEnd {
 
     fn ends_with(&mut self, byte: u8) -> bool {
         let (escaped, after_equals) = (self.escaped, self.after_equals);
-        self.escaped = byte == b'\\' && !escaped;
+        // Backslashes escape each other in texts only.
+        self.escaped = byte == b'\\' && !(self.quoted && escaped);
         self.after_equals = false;
         match byte {
             b'\n' => return !self.quoted,

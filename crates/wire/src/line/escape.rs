@@ -29,14 +29,16 @@ impl Arena {
     }
 }
 
-/// What a backslash escapes in a measurement.
-pub const IN_MEASUREMENT: &[u8] = b", \\";
-/// What a backslash escapes in the names and values of tags and in the names of fields.
-pub const IN_NAME: &[u8] = b",= \\";
-/// What a backslash escapes in a quoted text.
+/// Bytes that a backslash escapes in a measurement. A backslash is none of them: senders write
+/// `\\server\share` as it is, as they do to InfluxDB.
+pub const IN_MEASUREMENT: &[u8] = b", ";
+/// Bytes that a backslash escapes in the names and values of tags and in the names of fields.
+pub const IN_NAME: &[u8] = b",= ";
+/// Bytes that a backslash escapes in a quoted text.
 pub const IN_TEXT: &[u8] = b"\"\\";
 
-/// Appends a tag's name or value as lines write it, with backslashes where it needs them.
+/// Appends a tag's name or value as lines write it, with backslashes where it needs them. A name
+/// that ends in a backslash has no notation in a line: what follows would be escaped.
 pub(crate) fn escape_name(name: &str, text: &mut String) {
     for c in name.chars() {
         if u8::try_from(c).is_ok_and(|byte| IN_NAME.contains(&byte)) {
@@ -62,21 +64,26 @@ pub fn unescape_in_place(bytes: &mut [u8], escapable: &[u8]) -> usize {
     to
 }
 
-/// Whether the byte at `at` is escaped: an odd number of backslashes, none of them before
-/// `start`, stands before it.
+/// Whether the separator at `at` belongs to the name that begins at `start`: a backslash stands
+/// right before it, whatever stands before the backslash.
+#[inline(always)]
 pub fn is_escaped(text: &[u8], start: usize, at: usize) -> bool {
-    text[start..at]
-        .iter()
-        .rev()
-        .take_while(|byte| **byte == b'\\')
-        .count()
-        % 2
-        == 1
+    at > start && text[at - 1] == b'\\'
 }
 
-/// The first `wanted` byte from `start` on that is not escaped.
-pub fn find_unescaped(text: &[u8], start: usize, wanted: u8) -> Option<usize> {
-    memchr::memchr_iter(wanted, text.get(start..)?)
+/// The first `wanted` byte of `name` that separates.
+pub fn find_separator(name: &[u8], wanted: u8) -> Option<usize> {
+    memchr::memchr_iter(wanted, name).find(|at| !is_escaped(name, 0, *at))
+}
+
+/// The quote that ends a text whose contents begin at `start`: an even number of backslashes
+/// stands before it, as backslashes escape each other there.
+pub fn find_quote(text: &[u8], start: usize) -> Option<usize> {
+    let backslashes = |at: usize| {
+        let before = text[start..at].iter().rev();
+        before.take_while(|byte| **byte == b'\\').count()
+    };
+    memchr::memchr_iter(b'"', text.get(start..)?)
         .map(|offset| start + offset)
-        .find(|at| !is_escaped(text, start, *at))
+        .find(|at| backslashes(*at) % 2 == 0)
 }

@@ -56,6 +56,11 @@ pub enum LineReason {
         /// What stands as its value.
         token: String,
     },
+    /// The text ended within the line, where it may have been cut off.
+    #[error(
+        "the line has no newline at its end, so that the end of it may be missing; end each line with one"
+    )]
+    NoNewline,
     /// A text has no second quote before the end of all lines.
     #[error("field {field:?}: the text has no closing quote; all that follows was taken for it")]
     OpenText {
@@ -85,6 +90,21 @@ pub enum LineReason {
         token: String,
         /// The unit of times.
         precision: Precision,
+    },
+    /// The time is in 1970, and in a coarser unit it is one of today.
+    #[error(
+        "time {token} in {precision} is {lands}; give precision={meant} if {meant} are meant, or allow 1970 \
+         (allow_1970=true, --allow-1970) if that is"
+    )]
+    In1970 {
+        /// What stands as the time.
+        token: String,
+        /// The unit of times.
+        precision: Precision,
+        /// The time in this unit.
+        lands: String,
+        /// The unit in which it is a time of today.
+        meant: &'static str,
     },
     /// More than name, fields and time.
     #[error("{token} follows the time; escape spaces within names by a backslash")]

@@ -22,11 +22,11 @@ pub use notation::LineNotation;
 pub use precision::{Precision, PrecisionError};
 
 use end::LineEnd;
-use escape::{IN_NAME, IN_TEXT, find_unescaped, is_escaped};
+use escape::{IN_NAME, IN_TEXT, find_quote, is_escaped};
 use fault::shown;
 use memchr::{memchr, memchr_iter, memrchr};
 use number::{Number, NumberFault};
-use seiner_model::{Batch, Cell, Row, Value};
+use seiner_model::{Batch, Cell, Row, Value, plausible_unit, rfc3339};
 
 /// Reads lines into batches, counting them.
 ///
@@ -34,6 +34,7 @@ use seiner_model::{Batch, Cell, Row, Value};
 #[derive(Debug)]
 pub struct LineParser {
     precision: Precision,
+    refuse_1970: bool,
     /// The line at the front of the next piece, from 1.
     line: u64,
     /// Newlines within the texts of the line that is being read.
@@ -56,12 +57,21 @@ impl LineParser {
     pub fn new(precision: Precision) -> LineParser {
         LineParser {
             precision,
+            refuse_1970: false,
             line: 1,
             inner_newlines: 0,
             strides: Vec::new(),
             lead: 0,
             passing: None,
         }
+    }
+
+    /// Refuses lines whose times land in 1970 in this precision, and between 1990 and 2100 in a coarser
+    /// one: the precision is probably missing.
+    #[must_use]
+    pub fn refuse_1970(mut self, refuse: bool) -> LineParser {
+        self.refuse_1970 = refuse;
+        self
     }
 
     /// Reads whole lines from the front of `text` until the batch has `max_rows` rows or
@@ -125,6 +135,11 @@ impl LineParser {
             at += self.refuse(LineReason::TooLong, &text[at..], errors);
         }
         at
+    }
+
+    /// The number of the line at the front of the next piece, from 1.
+    pub fn line(&self) -> u64 {
+        self.line
     }
 
     /// The line that a row of the batch came from; `row` is an index into the rows that this
@@ -260,7 +275,7 @@ impl LineParser {
         arena: &'a Arena,
     ) -> Result<(Value<'a>, usize), Fault> {
         if text.get(at) == Some(&b'"') {
-            let end = find_unescaped(text, at + 1, b'"').ok_or_else(|| LineReason::OpenText {
+            let end = find_quote(text, at + 1).ok_or_else(|| LineReason::OpenText {
                 field: shown(field),
             })?;
             let raw = &text[at + 1..end];
@@ -316,6 +331,17 @@ impl LineParser {
                     precision,
                 },
             })?;
+        if self.refuse_1970
+            && let Some((meant, unit)) = plausible_unit(time / precision.ns())
+            && unit > precision.ns()
+        {
+            return Err(Box::new(LineReason::In1970 {
+                token: shown(token),
+                precision,
+                lands: rfc3339(time),
+                meant,
+            }));
+        }
         let end = spaces_end(text, start + token.len());
         match line_break(text, end) {
             Some(next) => Ok((time, next)),
@@ -351,7 +377,7 @@ fn name_end(text: &[u8], start: usize) -> Result<usize, Fault> {
     loop {
         at += scan::control_or_space(&text[at..]);
         match text.get(at) {
-            Some(b' ') if text[at - 1] != b'\\' || !is_escaped(text, start, at) => return Ok(at),
+            Some(b' ') if !is_escaped(text, start, at) => return Ok(at),
             Some(b'\n') | None => return Err(Box::new(LineReason::NoFields)),
             Some(_) => at += 1,
         }

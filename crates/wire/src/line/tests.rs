@@ -362,10 +362,16 @@ fn names_are_read_by_the_notation() {
     for (name, expected) in [
         ("cpu", "cpu"),
         ("cpu,host=a,core=0", r#"cpu{core="0",host="a"}"#),
-        (r"a\,b\ c,t\=1\,2=x\ y", r#"a,b c{t=1,2="x y"}"#),
-        (r"a=b,t=c=d", r#"a=b{t="c=d"}"#),
-        (r"a\\b,t=c\d", r#"a\b{t="c\\d"}"#),
-        (r"m,path=C:\\,x=1", r#"m{path="C:\\",x="1"}"#),
+        (r"a\,b\ c,t\=1\,2=x\ y", r#""a,b c"{"t=1,2"="x y"}"#),
+        (r"a=b,t=c=d", r#""a=b"{t="c=d"}"#),
+        (r"a\\b,t=c\d", r#"a\\b{t="c\\d"}"#),
+        // Agents on Windows send paths as they are.
+        (r"m,path=\\server\share", r#"m{path="\\\\server\\share"}"#),
+        (r"m,path=\server\share", r#"m{path="\\server\\share"}"#),
+        // A backslash right before a separator escapes it, whatever is before the backslash.
+        (r"m,path=C:\\,x", r#"m{path="C:\\,x"}"#),
+        (r"m,path=C:\\\ x", r#"m{path="C:\\\\ x"}"#),
+        (r"a\=b,t\\=c=d", r#""a\\=b"{"t\\=c"="d"}"#),
     ] {
         let key = LineNotation.source_key(name.as_bytes());
         assert_eq!(
@@ -384,6 +390,10 @@ fn names_are_read_by_the_notation() {
         ),
         ("m,=1", "a tag has an empty name"),
         ("m,t=1,t=2", r#"tag "t" stands twice"#),
+        (
+            r"m,path=C:\,x=1",
+            r#"tag "path=C:\\,x=1" has a backslash before the comma, which makes the comma part of the value; leave out the backslash at the end of a value"#,
+        ),
     ] {
         let error = LineNotation
             .source_key(name.as_bytes())
@@ -590,9 +600,10 @@ fn escaped(text: &str, escapable: &str) -> String {
         .collect()
 }
 
-/// A name that does not end in a backslash, which the other side refuses even escaped.
+/// A name without a backslash, which the other side takes for an escape of itself as well, and
+/// refuses at the end of a name.
 fn name() -> impl Strategy<Value = String> {
-    "[a-zA-Z0-9_.,= \\\\\"µé/-]{0,12}[a-z0-9,= ]"
+    "[a-zA-Z0-9_.,= \"µé/-]{0,12}[a-z0-9,= ]"
 }
 
 fn value() -> impl Strategy<Value = String> {
@@ -629,11 +640,11 @@ prop_compose! {
         time in prop_oneof![Just(None), any::<i64>().prop_map(Some), (1_600_000_000_000_000_000i64..1_800_000_000_000_000_000).prop_map(Some)],
         spaces in 1..3usize,
     ) -> String {
-        let tags: String = tags.iter().map(|(name, value)| format!(",{}={}", escaped(name, ",= \\"), escaped(value, ",= \\"))).collect();
-        let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{}={value}", escaped(name, ",= \\"))).collect();
+        let tags: String = tags.iter().map(|(name, value)| format!(",{}={}", escaped(name, ",= "), escaped(value, ",= "))).collect();
+        let fields: Vec<_> = fields.iter().map(|(name, value)| format!("{}={value}", escaped(name, ",= "))).collect();
         let gap = " ".repeat(spaces);
         let time = time.map_or(String::new(), |time| format!("{gap}{time}"));
-        format!("{}{tags}{gap}{}{time}", escaped(&measurement, ", \\"), fields.join(","))
+        format!("{}{tags}{gap}{}{time}", escaped(&measurement, ", "), fields.join(","))
     }
 }
 
@@ -648,8 +659,10 @@ fn differs_on_purpose(
     theirs: &Result<Meaning, String>,
 ) -> bool {
     match (ours, theirs) {
+        // To the other side a backslash escapes a backslash in a name, as it does in a text.
+        _ if line.contains(r"\\") => true,
         // We also read `.5`, `5.` and `5.e3` (as the original server does), spaces at the end of
-        // a line without a time, names that end in a backslash (`C:\\`), and tabs in names.
+        // a line without a time, and tabs in names.
         (Ok(meaning), Err(_)) => {
             let names = meaning
                 .key
@@ -663,11 +676,12 @@ fn differs_on_purpose(
                 .iter()
                 .any(|dot| line.contains(dot))
                 || line.ends_with(['.', ' '])
-                || names.any(|name| name.ends_with('\\') || name.contains('\t'))
+                || names.any(|name| name.contains('\t'))
         }
         // We refuse an unescaped comma in the name of a tag or a field, which is a forgotten
         // value more often than a name; a comma behind the last field; and numbers beyond the
-        // largest float, which the other side makes infinite.
+        // largest float, which the other side makes infinite. And a value that has taken in the tag
+        // behind it.
         (Err(reason), Ok(meaning)) => {
             let tags = meaning.key.tags().iter().map(|(name, _)| name);
             let mut names = tags.chain(meaning.fields.iter().map(|(name, _)| name));
@@ -675,6 +689,7 @@ fn differs_on_purpose(
                 names.any(|name| name.contains(',')) || line.contains(", ") || line.ends_with(',');
             let missing = ["no value", "no name", "no fields"];
             comma && missing.iter().any(|no| reason.contains(no))
+                || reason.contains("backslash before the comma")
                 || reason.contains("not finite")
                     && meaning.fields.iter().any(|(_, value)| is_infinite(value))
         }
@@ -696,14 +711,28 @@ proptest! {
     }
 
     #[test]
-    fn canonical_names_are_read_as_their_keys(
-        measurement in "[a-c,= \\\\µ\t]{1,5}",
-        tags in prop::collection::btree_map("[a-c,= \\\\µ]{1,4}", "[a-c,= \\\\µ\n]{1,4}", 0..4),
+    fn canonical_names_without_backslashes_are_read_as_their_keys(
+        measurement in "[a-c= µ\t]{1,5}",
+        tags in prop::collection::btree_map("[a-c µ]{1,4}", "[a-c µ\n]{1,4}", 0..4),
     ) {
         let key = SourceKey::new(measurement, tags).expect("a good key");
         let mut name = Vec::new();
         key.put_name(&mut name);
         prop_assert_eq!(LineNotation.source_key(&name), Ok(key));
+    }
+
+    #[test]
+    fn names_as_lines_write_them_are_read_as_what_they_were(
+        measurement in r"[ab,= \\µ]{0,4}[ab,= ]",
+        tag in r"[ab,= \\µ]{0,4}[ab,= ]",
+        value in r"[ab,= \\µ]{0,4}[ab,= ]",
+    ) {
+        let (mut written_tag, mut written_value) = (String::new(), String::new());
+        escape_name(&tag, &mut written_tag);
+        escape_name(&value, &mut written_value);
+        let name = format!("{},{written_tag}={written_value},z=1", escaped(&measurement, ", "));
+        let key = SourceKey::new(measurement, [(tag, value), ("z".to_string(), "1".to_string())]);
+        prop_assert_eq!(LineNotation.source_key(name.as_bytes()), key);
     }
 
     #[test]
@@ -751,4 +780,27 @@ proptest! {
             prop_assert_eq!((piece_rows, piece_errors), (rows, errors));
         }
     }
+}
+
+#[test]
+fn times_that_lack_their_precision_are_refused_where_that_is_wanted() {
+    let read = |text: &str, precision, refuse| {
+        let (arena, mut batch, mut errors) = (Arena::new(), Batch::new(), Vec::new());
+        let mut parser = LineParser::new(precision).refuse_1970(refuse);
+        parser.parse(text.as_bytes(), true, 0, 9, &arena, &mut batch, &mut errors);
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        (batch.rows.len(), errors)
+    };
+    // Seconds, milliseconds and microseconds of 2023 among good lines.
+    let lines = "v x=1 1700000000\nv x=1 1700000000000\nv x=1 1700000000000000\nv x=1 1700000000000000000\nv x=1 5\nv x=1\n";
+    let (rows, errors) = read(lines, Precision::Ns, true);
+    assert_eq!((rows, errors.len()), (3, 3), "{errors:?}");
+    for (error, meant) in errors.iter().zip(["s", "ms", "us"]) {
+        assert!(error.contains(&format!("precision={meant} ")), "{error}");
+        assert!(error.contains("1970-0"), "{error}");
+    }
+    assert_eq!(read(lines, Precision::Ns, false).0, 6);
+    assert_eq!(read("v x=1 1700000000", Precision::S, true).0, 1);
+    assert_eq!(read("v x=1 1700000000", Precision::Ms, true).0, 0);
+    assert_eq!(read("v x=1 1700000000000", Precision::Ms, true).0, 1);
 }

@@ -13,6 +13,7 @@ use crate::failure::Failure;
 use crate::lab::bytes;
 use crate::output::{Form, Output};
 use crate::progress;
+use crate::stray;
 use cell::{Cell, Pattern};
 use clap::{Args, ValueEnum};
 use ground::{Ground, Shape};
@@ -44,14 +45,14 @@ pub struct Bench {
     /// Bytes of a write: a multiple of 4 KiB.
     #[arg(long, value_name = "BYTES", default_value = "4KiB", value_parser = bytes)]
     block: u64,
-    /// Writes that are kept outstanding.
+    /// Writes that are kept outstanding, separated by commas.
     #[arg(long, value_name = "DEPTHS", value_delimiter = ',', default_values_t = [1, 4, 16, 64])]
     depth: Vec<usize>,
-    /// Where writes go.
+    /// Where writes go, separated by commas.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', default_values_t = Pattern::ALL)]
     pattern: Vec<Pattern>,
-    /// Strategies to compare.
-    #[arg(long, value_name = "STRATEGIES", value_delimiter = ',', value_parser = merging, default_value = "never,batch,always,paper,default")]
+    /// Strategies to compare, separated by commas.
+    #[arg(long, value_name = "STRATEGIES", value_delimiter = ',', value_parser = merging, default_value = "never,batch,always,paper,paper-batch,default")]
     merging: Vec<Merging>,
     /// Microseconds that a write is held at the most.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 1000)]
@@ -115,6 +116,7 @@ impl Bench {
 
     fn validate(&self) -> Result<(), Failure> {
         let usage = |text: String| Err(Failure::Usage(text));
+        stray::refuse(&self.devices, "--depth, --pattern and --merging")?;
         if self.block == 0 || !self.block.is_multiple_of(BLOCK_BYTES as u64) {
             return usage(format!(
                 "--block {}: use a multiple of {BLOCK_BYTES}",

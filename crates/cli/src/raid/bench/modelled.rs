@@ -32,7 +32,7 @@ pub fn measure(geometry: Geometry, cell: &Cell) -> Outcome {
             depth: cell.depth,
         }],
         submit: SUBMIT,
-        jitter: 0,
+        ..Load::default()
     };
     let measured = run(&Run {
         geometry,

@@ -71,6 +71,7 @@ fn color(merging: Merging) -> &'static str {
         Merging::Batch => "#c2571a",
         Merging::Always => "#8c5bb5",
         Merging::Paper => "#1f77b4",
+        Merging::PaperBatch => "#0b3d66",
         Merging::Adaptive => "#16825d",
     }
 }

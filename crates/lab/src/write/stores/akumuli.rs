@@ -1,4 +1,4 @@
-//! Blocks of all sensors in one ring, with a tree inside.
+//! A store that writes blocks of all sensors into one ring, with index blocks between them.
 
 use super::{FIXED_PORTION, Portion, Store};
 use crate::error::Result;
@@ -9,7 +9,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// As Akumuli: Z = S, B = 4096, F = 1; every 32 blocks an index block in the same log; a ring.
+/// Model of Akumuli: Z = S, B = 4096, F = 1. After every 32 blocks an index block is written to the
+/// same log, which is a ring.
 pub struct Volume {
     file: File,
     next: AtomicU64,
@@ -18,11 +19,14 @@ pub struct Volume {
     lap: u64,
 }
 
-/// Blocks below one index block.
+/// Number of blocks per index block.
 const FAN_OUT: u64 = 32;
 
 impl Volume {
-    /// Makes it with everything that its sensors need.
+    /// Makes the volume.
+    ///
+    /// # Errors
+    /// The volume cannot be made, for example because the space is not free.
     pub fn make(settings: &Write, sensors: u64, directories: &[PathBuf]) -> Result<Volume> {
         let file = File::create(directories[0].join("volume"))?;
         let blocks = (settings.room_bytes as f64 * FILL) as u64 / FIXED_PORTION;

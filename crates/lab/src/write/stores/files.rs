@@ -1,4 +1,4 @@
-//! A file a sensor, appended: the first paper's store.
+//! A store with one file per sensor, which is appended to: the store of *FS*.
 
 use super::paths::Paths;
 use super::{Portion, Store};
@@ -10,20 +10,23 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// The paper's store: open, append, close; rotated by renaming.
+/// Model of the paper's store: open, append, close. Files are rotated by renaming.
 pub struct Files {
     paths: Paths,
     portion: usize,
     pub(super) rotate_at: u64,
     kept: u64,
     is_synced: bool,
-    /// A buffer for every sensor, where that was asked for.
+    /// A buffer per sensor, if `is_buffered` is set.
     buffers: Option<Vec<Mutex<Vec<u8>>>>,
     lap: u64,
 }
 
 impl Files {
-    /// Makes it with everything that its sensors need.
+    /// Makes the store with all files.
+    ///
+    /// # Errors
+    /// A file cannot be made, or the user stopped the run.
     pub fn make(
         settings: &Write,
         sensors: u64,
@@ -42,7 +45,7 @@ impl Files {
         Ok(files)
     }
 
-    /// The same where somebody else has made it; without buffers.
+    /// Opens a store whose files exist, without buffers.
     pub fn there(settings: &Write, sensors: u64, portion: u64, directories: &[PathBuf]) -> Files {
         Files {
             paths: Paths {
@@ -74,7 +77,7 @@ impl Files {
         Ok(())
     }
 
-    /// The oldest of the kept files is removed by what is renamed over it.
+    /// Renames each kept file to the next number. The oldest file is replaced by the second oldest.
     fn rotate(&self, path: &Path) -> std::io::Result<()> {
         let old = |number: u64| {
             let mut name = path.as_os_str().to_owned();

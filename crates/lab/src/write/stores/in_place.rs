@@ -1,4 +1,4 @@
-//! A ring in a file for each sensor, updated in place.
+//! A store with one file per sensor, which contains a ring and is updated in place.
 
 use super::paths::Paths;
 use super::{Portion, Store};
@@ -9,21 +9,25 @@ use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// As RRDtool: no buffers (Z = 0), F = S, every sample updates a ring in its file at once.
+/// Model of RRDtool: no buffers (Z = 0), F = S. Every sample updates a slot of the ring in its file
+/// at once.
 pub struct InPlace {
     paths: Paths,
     is_synced: bool,
     sensors: u64,
 }
 
-/// A file of it: a head, and a ring of samples.
+/// Bytes of a file: a head, and a ring of samples.
 const RING_FILE: u64 = 4096;
 const RING_HEAD: u64 = 512;
-/// What changes in the head at an update.
+/// Bytes of the head that an update writes.
 const LIVE_HEAD: usize = 128;
 
 impl InPlace {
-    /// Makes it with everything that its sensors need.
+    /// Makes the store with all files.
+    ///
+    /// # Errors
+    /// A file cannot be made, or the user stopped the run.
     pub fn make(
         settings: &Write,
         sensors: u64,

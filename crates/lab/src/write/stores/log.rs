@@ -1,4 +1,4 @@
-//! This project's engine.
+//! This project's engine as a store under test.
 
 use super::{Portion, Store};
 use crate::error::Result;
@@ -12,37 +12,41 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// This project's engine: every sensor a source with one field.
+/// This project's engine: every sensor is a source with one field.
 pub struct Log {
     engine: Arc<Engine>,
     sources: Vec<SourceId>,
-    /// Samples of each series so far: one counter for all, since times only have to rise.
+    /// Number of samples per series so far. One counter serves all series, because times only have
+    /// to rise.
     rounds: AtomicU64,
     is_synced: bool,
     lap: u64,
 }
 
-/// The first time of all series, ns; and the step between samples of one.
+/// First time of all series, and step between the samples of a series, ns.
 const FIRST_TIME: i64 = 1_700_000_000_000_000_000;
 const STEP: i64 = 10_000_000_000;
-/// What a sample takes in a buffer, about.
+/// Bytes of a sample in a buffer, about.
 const ENCODED_BYTES: u64 = 3;
-/// Segments and journals that the room holds at the least.
+/// Least number of segments and of journals that the space holds.
 const SEGMENTS: u64 = 16;
 const JOURNALS: u64 = 8;
-/// Samples handed over at once.
+/// Samples per call of the engine.
 const ROWS: u64 = 1024;
 
-/// The engine's least segment and journal; and what they are rounded to.
+/// Least size of a segment and of a journal, and the unit to which sizes are rounded, bytes.
 const LEAST: u64 = 64 << 10;
 
-/// What is usual, or what fits where that is less.
+/// Returns `fits` limited to `usual`, rounded down, and at least [`LEAST`].
 fn share(fits: u64, usual: u64) -> u64 {
     fits.clamp(LEAST, usual) / LEAST * LEAST
 }
 
 impl Log {
-    /// Makes it with everything that its sensors need.
+    /// Makes the store with all sources.
+    ///
+    /// # Errors
+    /// The store cannot be opened, a source is rejected, or the user stopped the run.
     pub fn make(
         kind: Kind,
         settings: &Write,
@@ -58,7 +62,8 @@ impl Log {
         let usual = Options::default();
         let mut options = Options {
             durability,
-            // A segment, what merging keeps free and the journal must fit into little room as well.
+            // In a small space, segments and journal are small too: a segment, the headroom for
+            // merging and the journal must fit.
             segment_bytes: share(settings.room_bytes / SEGMENTS, usual.segment_bytes),
             journal_bytes: share(settings.room_bytes / JOURNALS, usual.journal_bytes),
             ..usual
@@ -71,7 +76,7 @@ impl Log {
         let block_bytes = u64::from(options.block_bytes);
         let engine = Engine::open_directory(&directories[0].join("store"), options)?;
         let sources = register(&engine, sensors, interrupt)?;
-        // A buffer holds B encoded bytes, or its share of the memory where that is less.
+        // A buffer holds B encoded bytes, or its share of the memory if that is less.
         let buffer = block_bytes.min(memory / sensors.max(1) * 3 / 4);
         let lap = sensors * buffer * SAMPLE_BYTES / ENCODED_BYTES;
         Ok(Log {
@@ -87,7 +92,8 @@ impl Log {
 impl Store for Log {
     fn put(&self, portion: &Portion<'_>) -> Result<u64> {
         let turn = &self.sources[portion.first as usize..(portion.first + portion.count) as usize];
-        // Few sensors hand over several samples each, so that calls are not what is measured.
+        // With few sensors each hands over several samples, so that the cost of calls does not
+        // dominate.
         let turns = (ROWS / self.sources.len() as u64).max(1);
         let first = self.rounds.fetch_add(turns, Ordering::Relaxed);
         let rows = turns as usize * turn.len();
@@ -123,12 +129,13 @@ impl Store for Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // The directory goes next: what is not written need not be.
+        // The directory is removed next, so an error of the final flush does not matter.
         let _ = self.engine.close();
     }
 }
 
-/// A reading with one decimal, anywhere between 0 and 1000: what follows does not tell by what was.
+/// Returns a reading with one decimal, uniform in 0 to 1000: no value helps to predict the next
+/// one.
 fn value(word: &[u8]) -> f64 {
     let bits = u64::from_le_bytes(word.try_into().expect("eight bytes"));
     (bits % 10_000) as f64 / 10.0

@@ -1,5 +1,5 @@
-//! The stores under test: the papers' general model (Z buffers of B bytes, F files, M writers) with
-//! the numbers of each, and this project's engine.
+//! Stores under test: the general model of the papers (Z buffers of B bytes, F files, M writers)
+//! with the numbers of each store, and this project's engine.
 
 mod akumuli;
 mod files;
@@ -24,40 +24,46 @@ use log::Log;
 use std::path::PathBuf;
 use yawndb::Recovery;
 
-/// B of the stores that choose it themselves.
+/// Bytes of a portion, B, of stores that fix it themselves.
 pub const FIXED_PORTION: u64 = 4096;
-/// Files made between two looks at whether the user wants to stop.
+/// Number of files made between two checks for an interrupt.
 const AT_ONCE: u64 = 256;
 
-/// What sensors hand over at once.
+/// Samples that a store takes in one call.
 pub struct Portion<'a> {
-    /// The first sensor.
+    /// First sensor.
     pub first: u64,
-    /// How many sensors, one behind the other.
+    /// Number of consecutive sensors.
     pub count: u64,
-    /// How often they had their turn before.
+    /// Number of portions that these sensors had before.
     pub turn: u64,
-    /// Bytes that nothing compresses.
+    /// Pool of incompressible bytes.
     pub contents: &'a [u8],
-    /// Where in them this portion begins.
+    /// Start of this portion in `contents`.
     pub content: usize,
 }
 
 /// A store under test.
 pub trait Store: Sync {
-    /// Takes a portion; answers the bytes of samples taken.
+    /// Writes a portion. Returns the bytes of samples taken.
+    ///
+    /// # Errors
+    /// The store fails.
     fn put(&self, portion: &Portion<'_>) -> Result<u64>;
 
-    /// Sensors that it takes at once.
+    /// Number of sensors that the store takes per call.
     fn stride(&self) -> u64 {
         1
     }
 
-    /// Bytes of samples after which every sensor has filled a buffer once.
+    /// Bytes of a lap: the samples after which every sensor has filled a buffer once.
     fn lap_bytes(&self) -> u64;
 }
 
-/// Makes a store with everything that its sensors need.
+/// Makes a store for the given number of sensors.
+///
+/// # Errors
+/// The store cannot be made, or the user stopped the run.
 pub fn make(
     kind: Kind,
     settings: &Write,

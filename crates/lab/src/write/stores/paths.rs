@@ -1,4 +1,4 @@
-//! Where the files of sensors lie.
+//! Paths of the sensors' files.
 
 use super::AT_ONCE;
 use crate::error::Result;
@@ -8,16 +8,16 @@ use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the files of sensors lie: dealt out over directories, 100 entries each or flat.
+/// Paths of the sensors' files, dealt out over directories.
 pub struct Paths {
-    /// The directories.
+    /// Directories.
     pub directories: Vec<PathBuf>,
-    /// How files are spread in each.
+    /// Layout of the files in each directory.
     pub layout: Layout,
 }
 
 impl Paths {
-    /// The file of a sensor.
+    /// Returns the path of a sensor's file.
     pub fn of(&self, sensor: u64) -> PathBuf {
         let directory = &self.directories[(sensor % self.directories.len() as u64) as usize];
         let number = sensor / self.directories.len() as u64;
@@ -33,7 +33,10 @@ impl Paths {
         }
     }
 
-    /// Makes all directories, and each file with `fill`.
+    /// Makes all directories, and each file by `fill`.
+    ///
+    /// # Errors
+    /// A directory or file cannot be made, or the user stopped the run.
     pub fn make(
         &self,
         sensors: u64,

@@ -1,5 +1,5 @@
-//! RocksDB as an outside reference: a key a sample, sensor and time in the order of their bytes, with
-//! its own settings but for one thread of compaction a processor and LZ4.
+//! RocksDB as an outside reference: one key per sample, sensor and time in big-endian order.
+//! Settings are RocksDB's defaults, except for one compaction thread per processor and LZ4.
 
 use super::rows::{AT_ONCE, Table};
 use super::{Portion, Store};
@@ -9,7 +9,7 @@ use anyhow::Context;
 use rocksdb::{DB, DBCompressionType, Options, WriteBatch, WriteOptions};
 use std::path::PathBuf;
 
-/// A store of keys.
+/// A RocksDB store of samples.
 pub struct Rocks {
     db: DB,
     table: Table,
@@ -17,7 +17,10 @@ pub struct Rocks {
 }
 
 impl Rocks {
-    /// Makes it.
+    /// Makes the store.
+    ///
+    /// # Errors
+    /// RocksDB cannot open it.
     pub fn make(settings: &Write, sensors: u64, directories: &[PathBuf]) -> Result<Rocks> {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let mut options = Options::default();

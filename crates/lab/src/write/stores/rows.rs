@@ -1,11 +1,11 @@
-//! A row a sample, with (sensor, time) as its key: how general-purpose stores are given samples.
+//! Samples as rows with the key (sensor, time), as general-purpose stores take them.
 
 use super::Portion;
 use crate::write::{SAMPLE_BYTES, Write};
 
-/// Rows of a transaction, or of a batch.
+/// Rows per transaction or batch.
 pub const AT_ONCE: u64 = 1024;
-/// The first time of all sensors, s; and the step between samples of one.
+/// First time of all sensors, and step between the samples of a sensor, s.
 const FIRST_TIME: i64 = 1_700_000_000;
 const STEP: i64 = 10;
 
@@ -16,14 +16,16 @@ pub struct Row {
     pub value: f64,
 }
 
-/// What room a table of rows has: what does not fit is overwritten, as in a ring.
+/// Shape of a table that fits into the space: once it is full, rows overwrite older ones, as in a
+/// ring.
 pub struct Table {
     sensors: u64,
     kept: u64,
 }
 
 impl Table {
-    /// A row is taken to need three times its sample at the most.
+    /// Computes the rows kept per sensor. A row is assumed to take at most three times the bytes of
+    /// its sample.
     pub fn new(settings: &Write, sensors: u64) -> Table {
         let kept = settings.room_bytes / (3 * SAMPLE_BYTES * sensors);
         Table {
@@ -32,13 +34,13 @@ impl Table {
         }
     }
 
-    /// Samples of each sensor in a portion: few sensors hand over several, so that transactions are
-    /// not what is measured.
+    /// Number of samples per sensor in a portion. With few sensors it is greater than 1, so that
+    /// the cost of transactions does not dominate.
     fn turns(&self) -> u64 {
         (AT_ONCE / self.sensors).max(1)
     }
 
-    /// A portion's rows.
+    /// Returns the rows of a portion.
     pub fn rows<'a>(&'a self, portion: &'a Portion<'a>) -> impl Iterator<Item = Row> + 'a {
         let turns = portion.turn * self.turns()..(portion.turn + 1) * self.turns();
         let sensors = portion.first..portion.first + portion.count;
@@ -58,13 +60,13 @@ impl Table {
         portion.count * self.turns() * SAMPLE_BYTES
     }
 
-    /// Bytes of samples after which every sensor had its turn.
+    /// Bytes of one sample of every sensor.
     pub fn lap_bytes(&self) -> u64 {
         self.sensors * SAMPLE_BYTES
     }
 }
 
-/// A reading with one decimal, anywhere between 0 and 1000.
+/// Returns a reading with one decimal, uniform in 0 to 1000.
 fn value(word: &[u8]) -> f64 {
     let bits = u64::from_le_bytes(word.try_into().expect("eight bytes"));
     (bits % 10_000) as f64 / 10.0

@@ -1,5 +1,5 @@
-//! SQLite as an outside reference: a table of samples with (sensor, time) as its key, written as its
-//! documentation advises where much is inserted: a write-ahead log, many rows a transaction.
+//! SQLite as an outside reference: a table of samples with the key (sensor, time). As SQLite's
+//! documentation advises for many inserts, it uses a write-ahead log and many rows per transaction.
 
 use super::rows::{AT_ONCE, Table};
 use super::{Portion, Store};
@@ -18,6 +18,9 @@ pub struct Sqlite {
 
 impl Sqlite {
     /// Makes the table.
+    ///
+    /// # Errors
+    /// SQLite cannot make it.
     pub fn make(settings: &Write, sensors: u64, directories: &[PathBuf]) -> Result<Sqlite> {
         let open = || -> rusqlite::Result<Connection> {
             let connection = Connection::open(directories[0].join("samples.sqlite"))?;

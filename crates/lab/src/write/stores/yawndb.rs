@@ -1,4 +1,4 @@
-//! Samples in rings in memory, and a log for recovery.
+//! A store that keeps samples in rings in memory, and writes a log for recovery.
 
 use super::{Portion, Store};
 use crate::error::Result;
@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// As YAWNDB: rings in memory (Z = S), and a record for each sample in a Bitcask (F = 1, M = 1).
+/// Model of YAWNDB: rings in memory (Z = S), and a record for each sample in a Bitcask (F = 1, M =
+/// 1).
 pub struct Recovery {
     directory: PathBuf,
     current: Mutex<Current>,
@@ -18,22 +19,26 @@ pub struct Recovery {
     is_synced: bool,
 }
 
-/// The file that is being appended to.
+/// File that is being appended to.
 struct Current {
     file: File,
     number: u64,
     bytes: u64,
 }
 
-/// Checksum, time, sizes of key and value; and the key.
+/// Bytes of a record before the sample: 14 for checksum, time, and the sizes of key and value; 8
+/// for the key.
 const RECORD_HEAD: usize = 14 + 8;
-/// R of Bitcask.
+/// Bytes at which Bitcask rotates a file, R.
 const ROTATE_AT: u64 = 1 << 30;
-/// Samples of a ring.
+/// Samples per ring.
 const RING: u64 = 8;
 
 impl Recovery {
-    /// Makes it with everything that its sensors need.
+    /// Makes the store.
+    ///
+    /// # Errors
+    /// The file cannot be made.
     pub fn make(settings: &Write, sensors: u64, directories: &[PathBuf]) -> Result<Recovery> {
         let directory = directories[0].clone();
         let file = File::create(directory.join("0"))?;
@@ -68,7 +73,8 @@ impl Store for Recovery {
                 number,
                 bytes: 0,
             };
-            // Everything in the file before the last is overwritten in memory by now.
+            // The model assumes that the samples of file `number - 2` are overwritten in memory
+            // by now.
             if number >= 2 {
                 fs::remove_file(self.directory.join((number - 2).to_string()))?;
             }

@@ -15,6 +15,7 @@ use super::Shared;
 use super::assemble::with_checksums;
 use super::books::{Books, Placed};
 use super::status::{Condition, Filling, Kept, Loss, MemberStatus};
+use super::sweep::Undone;
 use super::worker::{Chore, Message};
 use crate::member::Member;
 use crate::record::{Intent, Superblock};
@@ -231,6 +232,7 @@ impl Keeper {
                         .set_doubts(|stripe| sharding.shard(stripe) == shard, doubts);
                     self.intent_changed = true;
                 }
+                self.fill_undone(false);
                 self.to_tell.push((shard, Message::Recorded));
             }
             Word::Installed(member, incarnation) => {
@@ -296,6 +298,7 @@ impl Keeper {
             slot.filling = Filling::Gone;
             slot.loss = Some(loss);
             slot.device = None;
+            slot.undone = Undone::default();
         }
         // Beyond what the level bears no write is acknowledged any more, so that they have missed nothing: if they come
         // back, the array is as it was.
@@ -412,6 +415,7 @@ impl Keeper {
                 },
                 loss: slot.loss,
                 corrupt: 0,
+                repaired: 0,
                 keeps_room: slot
                     .device
                     .as_ref()

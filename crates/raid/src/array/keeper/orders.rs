@@ -52,6 +52,7 @@ impl Keeper {
                 {
                     return Err(Refusal::Busy);
                 }
+                self.fill_undone(true);
                 let stripes = 0..self.shared.geometry.stripes();
                 self.begin_task(Chore::Scrub, once(stripes));
             }

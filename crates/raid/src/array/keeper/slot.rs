@@ -1,6 +1,7 @@
 //! Places of the array and the devices in them.
 
 use crate::array::status::{Filling, Loss};
+use crate::array::sweep::Undone;
 use crate::array::worker::Incarnation;
 use crate::member::Member;
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub struct Slot {
     pub(super) loss: Option<Loss>,
     /// Shards that do not use the device yet.
     pub(super) to_install: usize,
+    /// Stripes that could not be filled, which no task has.
+    pub(super) undone: Undone,
 }
 
 impl Slot {
@@ -29,6 +32,7 @@ impl Slot {
             incarnation: 0,
             loss: None,
             to_install: 0,
+            undone: Undone::default(),
         }
     }
 
@@ -58,6 +62,7 @@ impl Slot {
             incarnation: 0,
             loss: None,
             to_install: 0,
+            undone: Undone::default(),
         }
     }
 

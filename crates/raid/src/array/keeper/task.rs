@@ -3,11 +3,12 @@
 use super::{Keeper, Word};
 use crate::array::answer::Answer;
 use crate::array::status::{Filling, TaskKind, TaskStatus};
-use crate::array::sweep::{Step, Sweep};
+use crate::array::sweep::{Step, Sweep, Undone};
 use crate::array::worker::{Chore, Incarnation, Message};
 use crate::geometry::BLOCK_BYTES;
 use crate::request::Nanos;
 use seiner_platform::Clock;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Bytes of stripes that a task has under way, about.
@@ -65,7 +66,7 @@ impl Keeper {
                 continue;
             };
             let slot = &mut self.slots[member];
-            let filled = task.filled();
+            let filled = task.filled(&slot.undone);
             if slot.incarnation == task.incarnation
                 && slot.recorded != filled
                 && !task.sweep.is_over()
@@ -114,9 +115,16 @@ impl Keeper {
     /// The first task is over. What it filled is put on record before anybody is told that it is full: it would be filled
     /// again after a crash otherwise.
     fn end_task(&mut self) {
-        let first = &self.tasks[0];
+        let first = &mut self.tasks[0];
         let filled = match first.sweep.chore {
-            Chore::Rebuild(member) => Some((member, first.incarnation, first.filled())),
+            Chore::Rebuild(member) => {
+                let undone = std::mem::take(&mut first.sweep.undone);
+                let slot = &mut self.slots[member];
+                if slot.holds(first.incarnation) {
+                    slot.undone.extend(undone);
+                }
+                Some((member, first.incarnation, first.filled(&slot.undone)))
+            }
             Chore::Scrub | Chore::Resync => None,
         };
         if let Some((member, incarnation, filled)) = filled
@@ -135,13 +143,47 @@ impl Keeper {
         self.past
             .retain(|past| past.sweep.chore != task.sweep.chore);
         self.past.push(task);
+        self.fill_undone(false);
+    }
+
+    /// Fills stripes of members that could not be filled before: those that are no longer doubtful, and, if `all`, those of which
+    /// too much was lost as well.
+    pub(super) fn fill_undone(&mut self, all: bool) {
+        if self.ending.is_some() {
+            return;
+        }
+        for member in 0..self.slots.len() {
+            let chore = Chore::Rebuild(member);
+            let same = |task: &Task| task.sweep.chore == chore && !task.sweep.is_cancelled();
+            if self.slots[member].filling == Filling::Gone || self.tasks.iter().any(same) {
+                continue;
+            }
+            let doubts = self
+                .books
+                .as_mut()
+                .map(|books| books.intent().doubts().clone());
+            let doubts = doubts.unwrap_or_default();
+            let undone = &mut self.slots[member].undone;
+            let mut ready: BTreeSet<u64> = undone.doubtful.difference(&doubts).copied().collect();
+            undone.doubtful.retain(|stripe| doubts.contains(stripe));
+            if all {
+                ready.append(&mut undone.lost);
+            }
+            if !ready.is_empty() {
+                self.begin_task(chore, ready.into_iter().map(|stripe| stripe..stripe + 1));
+            }
+        }
     }
 }
 
 impl Task {
-    /// What the member has that it fills.
-    fn filled(&self) -> Filling {
-        match self.sweep.position() {
+    /// What the member has that the task fills, of which other stripes could not be filled before.
+    fn filled(&self, undone: &Undone) -> Filling {
+        match undone
+            .first()
+            .unwrap_or(u64::MAX)
+            .min(self.sweep.position())
+        {
             u64::MAX => Filling::Full,
             position => Filling::Below(position),
         }

@@ -1,0 +1,69 @@
+//! `seiner acknowledge`: losses that an operator has seen are no longer shown.
+
+use crate::failure::Failure;
+use crate::remote::Remote;
+use crate::target::{DEFAULT_SERVER, open_directory};
+use anyhow::Context;
+use clap::Args;
+use serde_json::Value;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+/// Acknowledge the losses that a server shows.
+///
+/// Data that was accepted and cannot be read any more, because a file is missing or damaged, is
+/// listed in /status and makes /health warn. Acknowledged losses are counted still, and no longer
+/// listed. Prints the losses that are acknowledged.
+///
+/// Examples:
+///
+///   seiner acknowledge
+///
+///   seiner acknowledge --data /var/lib/seiner
+#[derive(Args)]
+pub struct Acknowledge {
+    /// The server that lists the losses.
+    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
+    server: String,
+    /// The directory of a store that no server has open.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Acknowledge {
+    /// Lists and acknowledges.
+    pub fn run(self) -> Result<(), Failure> {
+        let count = match &self.data {
+            Some(directory) => {
+                let engine = open_directory(directory)?;
+                for loss in engine.losses() {
+                    writeln!(stdout(), "{loss}")?;
+                }
+                let count = engine.acknowledge_losses().context("the ledger")?;
+                engine.close().context("closing the store")?;
+                count
+            }
+            None => acknowledge_at(&Remote::new(&self.server))?,
+        };
+        writeln!(stdout(), "acknowledged {count} losses")?;
+        Ok(())
+    }
+}
+
+fn acknowledge_at(remote: &Remote) -> Result<u64, Failure> {
+    let status = remote.get("/status", &[])?;
+    let status: Value = serde_json::from_reader(status).context("the answer broke off")?;
+    for loss in status["losses"].as_array().into_iter().flatten() {
+        let text = |name: &str| loss[name].as_str().unwrap_or_default();
+        let rows = match (loss["rows"].as_u64(), loss["at_most"].as_bool()) {
+            (Some(rows), Some(true)) => format!("at most {rows} rows are lost"),
+            (Some(rows), _) => format!("{rows} rows are lost"),
+            (None, _) => "an unknown number of rows is lost".to_string(),
+        };
+        writeln!(stdout(), "{}: {}; {rows}", text("file"), text("what"))?;
+    }
+    let answer = remote.post("/api/v1/acknowledge", &[])?;
+    let answer: Value = serde_json::from_reader(answer).context("the answer broke off")?;
+    let count = answer["acknowledged"].as_u64();
+    Ok(count.context("the answer has no number of losses")?)
+}

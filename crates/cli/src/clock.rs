@@ -1,0 +1,103 @@
+//! `seiner clock`: the time by which a store lets data go.
+
+use crate::failure::Failure;
+use crate::log::instant;
+use crate::remote::Remote;
+use crate::target::DEFAULT_SERVER;
+use anyhow::{Context, anyhow};
+use clap::Args;
+use seiner_engine::{Reading, read_directory, set_stored_time, stored_time};
+use seiner_model::duration_text;
+use seiner_platform::Directory;
+use serde_json::Value;
+use std::io::{Read, Write, stdout};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Show or confirm the time by which a store lets data go.
+///
+/// A store remembers the latest time that it has seen. It does not believe a clock that jumps ahead by as much
+/// as the shortest age of a retention class: the clock may be wrong, or the host was off for long. Until somebody
+/// confirms the clock, what was kept stays; docs/retention.md has more.
+///
+/// Examples:
+///
+///   seiner clock                          # of a running server
+///
+///   seiner clock --accept                 # the jump is right: the host was off
+///
+///   seiner clock --data DIR --accept      # of a stopped one: set its time to the host's, forward or back
+#[derive(Args)]
+pub struct Clock {
+    /// Confirm the host's clock: what is too old by it goes. With --data also a time that lies before the
+    /// remembered one; what was dropped by then does not come back.
+    #[arg(long)]
+    accept: bool,
+    /// The server.
+    #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
+    server: String,
+    /// The store in this directory instead; to change it no server may have it open.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Clock {
+    /// Shows or confirms.
+    pub fn run(self) -> Result<(), Failure> {
+        match &self.data {
+            Some(data) => self.of_directory(data),
+            None => self.of_server(),
+        }
+    }
+
+    fn of_server(&self) -> Result<(), Failure> {
+        let remote = Remote::new(&self.server);
+        if self.accept {
+            remote.post("/api/v1/clock", &[])?;
+            writeln!(stdout(), "the clock of the server's host is confirmed")?;
+            return Ok(());
+        }
+        let mut text = String::new();
+        remote.get("/status", &[])?.read_to_string(&mut text)?;
+        let status: Value = serde_json::from_str(&text).context("the answer broke off")?;
+        let figure = |name: &str| status["engine"][name].as_u64().unwrap_or(0);
+        let (held, behind) = (figure("clock_held_ns"), figure("clock_behind_ns"));
+        let line = match (held, behind) {
+            (0, 0) => "the store goes by its host\'s clock".to_string(),
+            (0, behind) => format!(
+                "the store goes by a time that is {} ahead of its host\'s clock",
+                duration_text(behind)
+            ),
+            (held, _) => format!(
+                "the host\'s clock jumped ahead by {}, and is not believed; --accept confirms it",
+                duration_text(held)
+            ),
+        };
+        writeln!(stdout(), "{line}")?;
+        Ok(())
+    }
+
+    fn of_directory(&self, data: &Path) -> Result<(), Failure> {
+        let now = seiner_server::ingest::now();
+        let stored = read_directory(data, |disk| stored_time(&*disk).map(Reading::Done));
+        let shown = match stored {
+            Ok(Some(stored)) => instant(stored),
+            Ok(None) => "none, as no retention class has an age".to_string(),
+            // A damaged one is replaced.
+            Err(error) if self.accept => error.to_string(),
+            Err(error) => return Err(Failure::Failed(error.into())),
+        };
+        writeln!(
+            stdout(),
+            "time of the store: {shown}; of this host: {}",
+            instant(now)
+        )?;
+        if self.accept {
+            // Nothing may be made where there is no store.
+            let disk = Directory::open_existing(data).map_err(|error| anyhow!(error))?;
+            set_stored_time(Arc::new(disk), now)?;
+            writeln!(stdout(), "the time of the store is {} now", instant(now))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,74 @@
+//! Preview of an import: what the columns are, and the first rows.
+
+use super::dialect::Decimal;
+use super::survey::File;
+use seiner_model::{Cell, Value, rfc3339};
+use std::io::{Result, Write, stdout};
+
+/// Rows that are shown.
+pub const ROWS: usize = 10;
+
+/// A row as it would be stored, or why not.
+pub fn row(name: &[u8], row: std::result::Result<(i64, Vec<Cell<'_>>), String>) -> String {
+    let (time, cells) = match row {
+        Ok(row) => row,
+        Err(reason) => return format!("refused: {reason}"),
+    };
+    let cells: Vec<String> = cells
+        .iter()
+        .map(|cell| {
+            let field = String::from_utf8_lossy(cell.field);
+            match cell.value {
+                Value::F64(value) => format!("{field}={value:?}"),
+                Value::F32(value) => format!("{field}={value:?}"),
+                Value::I64(value) => format!("{field}={value}"),
+                Value::U64(value) => format!("{field}={value}"),
+                Value::Bool(value) => format!("{field}={value}"),
+                Value::Str(value) => format!("{field}={value:?}"),
+            }
+        })
+        .collect();
+    format!(
+        "{}  {}  {}",
+        rfc3339(time),
+        String::from_utf8_lossy(name),
+        cells.join(" ")
+    )
+}
+
+/// Prints a file's columns and its first rows.
+pub fn show(file: &File, rows: &[String]) -> Result<()> {
+    let mut out = stdout().lock();
+    let decimal = match file.dialect.decimal {
+        Decimal::Point => "point",
+        Decimal::Comma => "comma",
+    };
+    writeln!(
+        out,
+        "{}: {} rows, separator {}, decimal {decimal}, measurement {}",
+        file.name,
+        file.rows,
+        file.dialect.separator_name(),
+        file.measurement
+    )?;
+    if let Some((first, last)) = file.span {
+        writeln!(out, "from {} to {}", rfc3339(first), rfc3339(last))?;
+    }
+    let time = (&file.columns.time.0, "time", "");
+    let tags = file.columns.tags.iter().map(|(name, _)| (name, "tag", ""));
+    let fields = file.columns.fields.iter();
+    let fields = fields.map(|field| (&field.name, "field", field.field_type.name()));
+    let all: Vec<_> = [time].into_iter().chain(tags).chain(fields).collect();
+    let width = all.iter().map(|(name, ..)| name.chars().count()).max();
+    let width = width.unwrap_or(0).max("column".len());
+    writeln!(out, "\n{:width$}  role   type", "column")?;
+    for (name, role, field_type) in all {
+        let line = format!("{name:width$}  {role:5}  {field_type}");
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    writeln!(out)?;
+    for row in rows {
+        writeln!(out, "{row}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,296 @@
+//! Survey of the files of an import before anything is stored: types, and rows that would be lost.
+
+use super::columns::Columns;
+use super::dialect::Dialect;
+use super::repeats::{Content, LISTED, Part, Row, Spans, Tally, fingerprint};
+use super::sink::Counts;
+use csv::StringRecord;
+use std::path::{Path, PathBuf};
+
+/// A file that was surveyed.
+pub struct File {
+    pub name: String,
+    pub path: PathBuf,
+    pub measurement: String,
+    pub dialect: Dialect,
+    pub columns: Columns,
+    /// Rows, those that cannot be read included.
+    pub rows: u64,
+    /// First and last time.
+    pub span: Option<(i64, i64)>,
+    /// Rows without a value, and the first of their lines.
+    empty: (u64, Vec<u64>),
+    /// Rows whose time cannot be read, and the first reason.
+    timeless: (u64, Option<String>),
+    /// Rows whose time lands in 1970 and would be one of today in this unit.
+    in_1970: (u64, &'static str),
+    notes: Vec<String>,
+    doubts: Vec<String>,
+}
+
+impl File {
+    /// Fingerprints of a record; `None` if there is nothing to store.
+    fn row(&self, number: usize, record: &StringRecord) -> Option<Row> {
+        let time = self.columns.time(record).ok()?;
+        let texts: Vec<(usize, &str)> = self.columns.present(record).collect();
+        let fields = texts
+            .iter()
+            .fold(0, |fields, (field, _)| fields | 1_u64 << (field % 64));
+        let tags: Vec<&str> = self
+            .columns
+            .tags
+            .iter()
+            .map(|(_, place)| record.get(*place).unwrap_or_default().trim())
+            .collect();
+        (fields != 0).then(|| Row {
+            source: fingerprint((&self.measurement, tags)),
+            time,
+            content: Content {
+                fields,
+                values: fingerprint(texts),
+            },
+            place: (number, record.position().map_or(0, csv::Position::line)),
+        })
+    }
+}
+
+/// A survey that reads files for the first time.
+#[derive(Default)]
+pub struct Survey {
+    files: Vec<File>,
+    spans: Spans,
+}
+
+impl Survey {
+    /// Begins the next file.
+    pub fn begin(
+        &mut self,
+        name: &str,
+        path: &Path,
+        measurement: String,
+        dialect: Dialect,
+        columns: Columns,
+    ) {
+        self.files.push(File {
+            name: name.to_string(),
+            path: path.to_path_buf(),
+            measurement,
+            dialect,
+            columns,
+            rows: 0,
+            span: None,
+            empty: (0, Vec::new()),
+            timeless: (0, None),
+            in_1970: (0, ""),
+            notes: Vec::new(),
+            doubts: Vec::new(),
+        });
+    }
+
+    /// Takes the next record of the file.
+    pub fn take(&mut self, record: &StringRecord) {
+        let number = self.files.len() - 1;
+        let file = &mut self.files[number];
+        file.rows += 1;
+        file.columns.count(record);
+        match file.columns.time(record) {
+            Ok(time) => {
+                let (first, last) = file.span.unwrap_or((time, time));
+                file.span = Some((first.min(time), last.max(time)));
+                if let Some(unit) = file.columns.better_unit(time) {
+                    file.in_1970 = (file.in_1970.0 + 1, unit);
+                }
+            }
+            Err(reason) => {
+                file.timeless.0 += 1;
+                file.timeless.1.get_or_insert(reason);
+                return;
+            }
+        }
+        match file.row(number, record) {
+            Some(row) => self.spans.see(&row),
+            None => {
+                file.empty.0 += 1;
+                if file.empty.1.len() < LISTED {
+                    let line = record.position().map_or(0, csv::Position::line);
+                    file.empty.1.push(line);
+                }
+            }
+        }
+    }
+
+    /// Ends the first reading of all files.
+    pub fn end(mut self) -> Comparison {
+        for file in &mut self.files {
+            (file.notes, file.doubts) = file.columns.settle();
+        }
+        let (tally, parts) = match self.spans.end() {
+            Ok(tally) => (tally, 0),
+            Err(parts) => (Tally::default(), parts),
+        };
+        Comparison {
+            surveyed: Surveyed {
+                files: self.files,
+                tally,
+            },
+            parts,
+            part: None,
+            next: 0,
+        }
+    }
+}
+
+/// Further readings of all files, a part of their rows each.
+pub struct Comparison {
+    pub surveyed: Surveyed,
+    parts: u64,
+    part: Option<Part>,
+    next: u64,
+}
+
+impl Comparison {
+    /// Begins the next part; answers whether there is one.
+    pub fn next_part(&mut self) -> bool {
+        let more = self.next < self.parts;
+        self.part = more.then(|| Part::new(self.next, self.parts));
+        self.next += 1;
+        more
+    }
+
+    /// Path and dialect of a file.
+    pub fn file(&self, number: usize) -> (PathBuf, Dialect) {
+        let file = &self.surveyed.files[number];
+        (file.path.clone(), file.dialect)
+    }
+
+    /// Takes a record of a file.
+    pub fn compare(&mut self, number: usize, record: &StringRecord) {
+        let Surveyed { files, tally } = &mut self.surveyed;
+        if let (Some(part), Some(row)) = (&mut self.part, files[number].row(number, record)) {
+            part.see(&row, tally);
+        }
+    }
+
+    /// The result.
+    pub fn surveyed(mut self) -> Surveyed {
+        self.surveyed.tally.places.sort_unstable();
+        self.surveyed
+    }
+}
+
+/// Result of a survey.
+pub struct Surveyed {
+    pub files: Vec<File>,
+    tally: Tally,
+}
+
+impl Surveyed {
+    /// Prints what is worth a note and loses nothing.
+    pub fn report(&self) {
+        for file in &self.files {
+            for note in &file.notes {
+                eprintln!("note: {}: {note}", file.name);
+            }
+            let (rows, unit) = file.in_1970;
+            if rows > 0 {
+                eprintln!(
+                    "note: {}: {rows} times are in 1970; is it --time-unit {unit}?",
+                    file.name
+                );
+            }
+        }
+        if self.tally.repeated > 0 {
+            eprintln!(
+                "note: {} rows are equal to earlier ones, and change nothing",
+                self.tally.repeated
+            );
+        }
+    }
+
+    /// Reasons why nothing is imported, with the remedies.
+    pub fn stops(&self, replace: bool, allow_empty: bool) -> Vec<String> {
+        let mut stops = Vec::new();
+        for file in &self.files {
+            let name = &file.name;
+            stops.extend(file.doubts.iter().map(|doubt| format!("{name}: {doubt}")));
+            if let (rows, Some(reason)) = &file.timeless
+                && *rows == file.rows
+            {
+                stops.push(format!(
+                    "{name}: no time in column {:?} can be read: {reason}",
+                    file.columns.time.0
+                ));
+            }
+            let (empty, lines) = &file.empty;
+            if *empty > 0 && !allow_empty {
+                stops.push(format!(
+                    "{name}: {empty} rows have no value ({}); --allow-empty leaves them out",
+                    listed(lines, *empty)
+                ));
+            }
+        }
+        if self.tally.replaced > 0 && !replace {
+            stops.push(self.replaced());
+        }
+        stops
+    }
+
+    /// Sentence about rows that would be lost, with the remedies.
+    fn replaced(&self) -> String {
+        let Tally {
+            replaced, places, ..
+        } = &self.tally;
+        let file = places.first().map_or(0, |(file, _)| *file);
+        let (file, lines) = (
+            &self.files[file],
+            places
+                .iter()
+                .filter(|place| place.0 == file)
+                .map(|place| place.1),
+        );
+        let lines: Vec<u64> = lines.collect();
+        let tags = file.columns.likely_tags();
+        let remedy = match tags.as_slice() {
+            [] => "are there more tags for --tag-columns? --replace".to_string(),
+            [tag] => format!("is {tag:?} a tag? --tag-columns {tag}; or --replace"),
+            _ => format!(
+                "are some of {} tags? --tag-columns {}; or --replace",
+                tags.join(", "),
+                tags[0]
+            ),
+        };
+        format!(
+            "{}: {replaced} rows would replace earlier ones of the same source and time ({}), which would be lost; \
+             {remedy} lets the last row hold",
+            file.name,
+            listed(&lines, *replaced)
+        )
+    }
+
+    /// The last sentence of an import.
+    pub fn summary(&self, counts: &Counts) -> String {
+        let mut text = format!("{} rows imported, {} refused", counts.taken, counts.refused);
+        let empty = self.files.iter().map(|file| file.empty.0).sum();
+        for (count, what) in [
+            (counts.refused_cells, "cells refused"),
+            (self.tally.replaced, "replaced earlier rows of the files"),
+            (empty, "without values left out"),
+        ] {
+            if count > 0 {
+                text.push_str(&format!(", {count} {what}"));
+            }
+        }
+        text
+    }
+}
+
+/// `lines 3, 7 and more`.
+fn listed(lines: &[u64], of: u64) -> String {
+    let texts: Vec<String> = lines.iter().map(u64::to_string).collect();
+    let more = match of > lines.len() as u64 {
+        true => ", …",
+        false => "",
+    };
+    let noun = if of == 1 { "line" } else { "lines" };
+    format!("{noun} {}{more}", texts.join(", "))
+}

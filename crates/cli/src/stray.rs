@@ -1,0 +1,53 @@
+//! Values of a list that stand where paths do.
+
+use crate::failure::Failure;
+use crate::lab::bytes;
+use std::path::PathBuf;
+
+/// Refuses numbers among paths, of which no file has the name: somebody separated the values of a list by blanks.
+///
+/// # Errors
+/// Names the numbers and the options that take lists.
+pub fn refuse<'a>(
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+    options: &str,
+) -> Result<(), Failure> {
+    let number = |path: &&PathBuf| {
+        let text = path.to_str().unwrap_or_default();
+        (text.parse::<f64>().is_ok() || bytes(text).is_ok()) && !path.exists()
+    };
+    let found: Vec<String> = paths
+        .into_iter()
+        .filter(number)
+        .map(|path| path.display().to_string())
+        .collect();
+    if found.is_empty() {
+        return Ok(());
+    }
+    let (blanks, commas) = (found.join(" "), found.join(","));
+    Err(Failure::Usage(format!(
+        "{blanks}: no file has that name. Separate the values of {options} by commas ({commas}), or write ./{} for a file",
+        found[0]
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_no_devices_unless_files_have_their_names() {
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        for names in [["64", "512"], ["4KiB", "0.9"]] {
+            let refused = refuse(&paths(&names), "--depth").err().unwrap();
+            let text = format!("{refused:?}");
+            assert!(
+                text.contains(&names.join(",")) && text.contains("--depth"),
+                "{text}"
+            );
+        }
+        for names in [["a", "/dev/sdb"], ["./64", "Cargo.toml"]] {
+            assert!(refuse(&paths(&names), "--depth").is_ok());
+        }
+    }
+}

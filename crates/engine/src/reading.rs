@@ -1,0 +1,157 @@
+//! A store that is only read: no byte of its directory changes, and another process may be writing it.
+//!
+//! The files of one moment are held open, and recovery runs above them with its writes kept in memory. Where
+//! another process changes a file under the reader, the reader starts anew.
+
+use crate::catalog;
+use crate::check::{CheckReport, Damage, check};
+use crate::engine::Engine;
+use crate::error::{Error, io_error};
+use crate::inspect::FileKind;
+use crate::ledger;
+use crate::options::Options;
+use crate::rules::{self, Given};
+use seiner_platform::{Disk, Habit, Overlay, Snapshot, SystemClock, is_gone};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Attempts to read a store that another process changes meanwhile.
+const ATTEMPTS: usize = 10;
+/// Attempts that find damage beside a process that writes.
+const DOUBTS: usize = 3;
+/// Pause between them.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How a snapshot treats a file of a store.
+fn habit(name: &str) -> Habit {
+    match FileKind::of(name) {
+        FileKind::Journal => Habit::Recycled,
+        FileKind::Spare => Habit::Ignored,
+        _ if [rules::NEW, ledger::NEXT].contains(&name) => Habit::Ignored,
+        _ => Habit::Kept,
+    }
+}
+
+/// What reading the files of a store led to.
+pub enum Reading<T> {
+    /// A result to be believed.
+    Done(T),
+    /// Damage, which counts unless files changed meanwhile.
+    Doubtful(T),
+}
+
+/// Reads the files of a store's directory, which stays as it is, with or without a process that writes it.
+/// Where files changed meanwhile, `read` is called again with those of another moment.
+///
+/// # Errors
+/// When there is no store, or its files change faster than they can be read; or what `read` says.
+pub fn read_directory<T>(
+    path: &Path,
+    mut read: impl FnMut(Arc<dyn Disk>) -> Result<Reading<T>, Error>,
+) -> Result<T, Error> {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let disk = Arc::new(open(path)?);
+        let last = attempt == ATTEMPTS;
+        match read(disk.clone()) {
+            Ok(Reading::Done(result)) => return Ok(result),
+            Ok(Reading::Doubtful(result)) if attempt >= DOUBTS || !disk.has_changed() => {
+                return Ok(result);
+            }
+            Err(Error::Io { error, context }) if is_gone(&error) => {
+                if last {
+                    return Err(Error::Io { error, context });
+                }
+            }
+            Err(error @ Error::Damage { .. }) if last || !disk.has_changed() => return Err(error),
+            Ok(Reading::Doubtful(_)) | Err(Error::Damage { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Checks the store in a directory as [`check`] does. Where another process writes it meanwhile, what looks
+/// damaged is read again, and is damage if it is found every time.
+///
+/// # Errors
+/// As [`check`] and [`read_directory`].
+pub fn check_directory(
+    path: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<CheckReport, Error> {
+    let mut always: Option<Vec<(String, u64)>> = None;
+    read_directory(path, |disk| {
+        let mut report = check(&*disk, progress)?;
+        let place = |damage: &Damage| (damage.file.clone(), damage.offset);
+        let found: Vec<_> = report.damage.iter().map(place).collect();
+        // A list that is full does not have all.
+        let is_listed = found.len() as u64 == report.damaged;
+        if let Some(before) = always.take().filter(|_| is_listed) {
+            report
+                .damage
+                .retain(|damage| before.contains(&place(damage)));
+            report.damaged = report.damage.len() as u64;
+        }
+        always = Some(report.damage.iter().map(place).collect());
+        Ok(match report.is_sound() {
+            true => Reading::Done(report),
+            false => Reading::Doubtful(report),
+        })
+    })
+}
+
+fn open(path: &Path) -> Result<Snapshot, Error> {
+    let context = || format!("reading {}", path.display());
+    let disk = Snapshot::open(path, habit).map_err(io_error(context))?;
+    let names = disk.list().map_err(io_error(context))?;
+    match names
+        .iter()
+        .any(|name| FileKind::of(name) == FileKind::Catalog)
+    {
+        true => Ok(disk),
+        false => Err(Error::Options(format!(
+            "{} is no store: it has no file `{}`; name the directory of a store",
+            path.display(),
+            catalog::NAME
+        ))),
+    }
+}
+
+impl Engine {
+    /// Opens the store in a directory for reading. Its rules are the stored ones; nothing in the directory
+    /// changes, it is not locked, and a server may be writing it. What that server accepted and has not written
+    /// to the disk is not seen.
+    ///
+    /// # Errors
+    /// When there is no store, or it cannot be read.
+    pub fn open_to_read(path: &Path, options: Options) -> Result<Engine, Error> {
+        read_directory(path, |disk| {
+            let engine = Engine::read_disk(disk, options.clone())?;
+            let recovery = engine.recovery();
+            Ok(
+                match recovery.set_aside.is_empty() && recovery.losses.is_empty() {
+                    true => Reading::Done(engine),
+                    false => Reading::Doubtful(engine),
+                },
+            )
+        })
+    }
+
+    /// The same on any disk, which nobody writes meanwhile.
+    ///
+    /// # Errors
+    /// As [`Engine::open_to_read`].
+    pub fn read_disk(disk: Arc<dyn Disk>, mut options: Options) -> Result<Engine, Error> {
+        let context = || "listing the files of the store".to_string();
+        let overlay = Arc::new(Overlay::new(disk).map_err(io_error(context))?);
+        options.given = Given::NONE;
+        let engine = Engine::open(overlay, Arc::new(SystemClock::new()), options)?;
+        // A reader lets nothing go: it hides what is too old by its clock.
+        engine.accept_clock()?;
+        engine.lock().read_only = true;
+        Ok(engine)
+    }
+}

@@ -1,0 +1,362 @@
+//! Differences between rules that let data go sooner.
+
+use crate::options::Options;
+use crate::retention::class::{Class, Classes, WhenFull};
+use seiner_model::{Selector, duration_text};
+use std::fmt;
+use std::time::Duration;
+
+/// A difference that lets data of a class go sooner, now or later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The class under the stored rules; empty where it is all of them.
+    pub class: String,
+    /// What is different, in words.
+    pub why: String,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.class.as_str() {
+            "" => f.write_str(&self.why),
+            class => write!(f, "class {class:?}: {}", self.why),
+        }
+    }
+}
+
+impl Change {
+    /// The store takes more than a budget.
+    pub(super) fn disk(taken: u64, options: &Options) -> Change {
+        let budget = options.disk.unwrap_or(u64::MAX);
+        Change {
+            class: String::new(),
+            why: format!("disk = {budget} bytes, and the store takes {taken}"),
+        }
+    }
+}
+
+/// Whether some class lets its oldest data go when the budget is used up.
+pub(super) fn may_shed(classes: &Classes) -> bool {
+    let sheds = |class: &Class| class.when_full == WhenFull::Shed;
+    classes.named().iter().any(sheds)
+}
+
+/// Every difference by which new rules let data go sooner than old ones. `all`: the old ones are known
+/// altogether, not only how long each class is kept.
+pub(super) fn losses(old: &Options, new: &Options, all: bool) -> Vec<Change> {
+    let mut losses = Vec::new();
+    for (before, after) in pairs(&old.classes, &new.classes) {
+        let mut whys = shorter(before, after);
+        if all && before.when_full == WhenFull::Refuse && after.when_full == WhenFull::Shed {
+            whys.push(
+                "its oldest samples go when the disk is full, instead of new ones being refused"
+                    .to_string(),
+            );
+        }
+        let other = match before.name == after.name {
+            true => String::new(),
+            false => format!("its sources come under class {:?}: ", after.name),
+        };
+        losses.extend(whys.into_iter().map(|why| Change {
+            class: before.name.clone(),
+            why: format!("{other}{why}"),
+        }));
+    }
+    if all {
+        losses.extend(sooner_shed(&old.classes, &new.classes));
+        losses.extend(less_room(old, new));
+    }
+    let mut unique: Vec<Change> = Vec::new();
+    for loss in losses {
+        if !unique.contains(&loss) {
+            unique.push(loss);
+        }
+    }
+    unique
+}
+
+/// Old and new classes that a source may have one after the other.
+fn pairs<'a>(old: &'a Classes, new: &'a Classes) -> Vec<(&'a Class, &'a Class)> {
+    let mut pairs = Vec::new();
+    for (i, before) in old.named().iter().enumerate() {
+        for (j, after) in new.named().iter().enumerate() {
+            // The sources of both selectors had, or have, the class of an earlier one of the same text.
+            let had = old.named()[..i]
+                .iter()
+                .any(|class| class.sources == after.sources);
+            let has = new.named()[..j]
+                .iter()
+                .any(|class| class.sources == before.sources);
+            if !had && !has && !are_apart(before, after) {
+                pairs.push((before, after));
+            }
+        }
+    }
+    pairs
+}
+
+/// Whether no source is meant by both: their measurements differ, or the value of a tag.
+fn are_apart(a: &Class, b: &Class) -> bool {
+    use seiner_model::Condition::Is;
+    let selector = |class: &Class| Selector::parse(&class.sources).unwrap_or_default();
+    let (a, b) = (selector(a), selector(b));
+    let named = |selector: &Selector| selector.measurement.clone();
+    let measured = matches!((named(&a), named(&b)), (Some(a), Some(b)) if a != b);
+    measured
+        || a.matchers.iter().any(|one| {
+            let differs = |other: &&seiner_model::Matcher| {
+                other.tag == one.tag
+                    && matches!((&one.condition, &other.condition), (Is(a), Is(b)) if a != b)
+            };
+            b.matchers.iter().any(|other| differs(&other))
+        })
+}
+
+/// How coarse samples are, ns (0: as they came), and how long they are kept so.
+fn stages(class: &Class) -> Vec<(u64, Option<Duration>)> {
+    let levels = class.coarser.iter();
+    let levels = levels.map(|level| (level.step.as_nanos() as u64, level.keep));
+    std::iter::once((0, class.keep.age)).chain(levels).collect()
+}
+
+/// In which ways a class keeps less than another did.
+fn shorter(before: &Class, after: &Class) -> Vec<String> {
+    let mut whys = Vec::new();
+    let time = |keep: Option<Duration>| match keep {
+        Some(keep) => duration_text(keep.as_nanos() as u64),
+        None => "ever".to_string(),
+    };
+    let covers = |keep: Option<Duration>, needed: Option<Duration>| match (keep, needed) {
+        (None, _) => true,
+        (Some(_), None) => false,
+        (Some(keep), Some(needed)) => keep >= needed,
+    };
+    for (step, needed) in stages(before) {
+        let fine = stages(after).into_iter().filter(|(of, _)| *of <= step);
+        // None, for ever, is the longest.
+        let longest = fine
+            .map(|(_, keep)| keep)
+            .max_by_key(|keep| keep.unwrap_or(Duration::MAX));
+        let longest = longest.unwrap_or(Some(Duration::ZERO));
+        if !covers(longest, needed) {
+            let what = match step {
+                0 => "samples are".to_string(),
+                step => format!("steps of {} are", duration_text(step)),
+            };
+            whys.push(format!(
+                "{what} kept for {} instead of {}",
+                time(longest),
+                time(needed)
+            ));
+        }
+    }
+    let counts = [
+        ("rows of each source", before.keep.rows, after.keep.rows),
+        ("bytes", before.keep.bytes, after.keep.bytes),
+    ];
+    for (what, before, after) in counts {
+        if let Some(after) = after.filter(|after| before.is_none_or(|before| *after < before)) {
+            let before = before.map_or("all".to_string(), |count| count.to_string());
+            whys.push(format!(
+                "the latest {after} {what} are kept instead of {before}"
+            ));
+        }
+    }
+    whys
+}
+
+/// Classes that are shed before others, and were not.
+fn sooner_shed(old: &Classes, new: &Classes) -> Vec<Change> {
+    let shed = |classes: &Classes| -> Vec<(String, u8)> {
+        let sheds = classes
+            .named()
+            .iter()
+            .filter(|class| class.when_full == WhenFull::Shed);
+        sheds
+            .map(|class| (class.name.clone(), class.priority))
+            .collect()
+    };
+    let (old, new) = (shed(old), shed(new));
+    let was = |name: &str| {
+        old.iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, priority)| *priority)
+    };
+    let mut losses = Vec::new();
+    for (name, priority) in &new {
+        let others = new.iter().filter(|(other, _)| other != name);
+        let overtaken = others.filter(|(other, after)| {
+            let before = was(name).zip(was(other));
+            before.is_some_and(|(own, other)| own >= other) && priority < after
+        });
+        if let Some((other, _)) = overtaken.min() {
+            losses.push(Change {
+                class: name.clone(),
+                why: format!(
+                    "its oldest samples go before those of class {other:?} when the disk is full"
+                ),
+            });
+        }
+    }
+    losses
+}
+
+/// A smaller budget, where data are let go for it.
+fn less_room(old: &Options, new: &Options) -> Option<Change> {
+    if !may_shed(&new.classes) {
+        return None;
+    }
+    let text = |disk: Option<u64>| disk.map_or("all".to_string(), |bytes| format!("{bytes} bytes"));
+    let less = new.disk.unwrap_or(u64::MAX) < old.disk.unwrap_or(u64::MAX);
+    let why = match less {
+        true => format!("disk = {} instead of {}", text(new.disk), text(old.disk)),
+        false if new.leave_free > old.leave_free => format!(
+            "leave_free = {} bytes instead of {}",
+            new.leave_free, old.leave_free
+        ),
+        false => return None,
+    };
+    Some(Change {
+        class: String::new(),
+        why: format!("{why}; classes that may be shed let their oldest samples go sooner"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retention::class::{Keep, parse_levels};
+
+    /// A class from words: name, selector, age in days, levels.
+    fn class(name: &str, sources: &str, days: Option<u64>, levels: &str) -> Class {
+        Class {
+            name: name.to_string(),
+            sources: sources.to_string(),
+            keep: Keep {
+                age: days.map(|days| Duration::from_secs(86_400 * days)),
+                ..Keep::default()
+            },
+            coarser: match levels {
+                "" => Vec::new(),
+                levels => parse_levels(levels).unwrap(),
+            },
+            ..Class::forever()
+        }
+    }
+
+    fn options(classes: Vec<Class>) -> Options {
+        Options {
+            classes: Classes::new(classes).unwrap(),
+            ..Options::default()
+        }
+    }
+
+    fn lost(old: Vec<Class>, new: Vec<Class>) -> Vec<String> {
+        let losses = losses(&options(old), &options(new), true);
+        losses.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_longer_life_is_no_loss_and_a_shorter_one_is() {
+        let raw = |days| vec![class("raw", "accel", days, "")];
+        assert!(lost(raw(Some(7)), raw(Some(7))).is_empty());
+        assert!(lost(raw(Some(7)), raw(Some(8))).is_empty());
+        assert!(lost(raw(Some(7)), raw(None)).is_empty());
+        assert!(lost(raw(Some(7)), Vec::new()).is_empty());
+        assert_eq!(
+            lost(raw(Some(7)), raw(Some(6))),
+            ["class \"raw\": samples are kept for 6d instead of 7d"]
+        );
+        assert_eq!(lost(raw(None), raw(Some(6))).len(), 1);
+        assert_eq!(
+            lost(Vec::new(), raw(Some(6))),
+            [
+                "class \"default\": its sources come under class \"raw\": samples are kept for 6d instead of ever"
+            ]
+        );
+    }
+
+    #[test]
+    fn order_counts_where_classes_overlap() {
+        let one = || class("one", "a", Some(9), "");
+        let two = || class("two", "b", Some(1), "");
+        assert!(lost(vec![one(), two()], vec![two(), one()]).is_empty());
+        let some = || class("some", "{host=~\"x.*\"}", Some(1), "");
+        assert!(lost(vec![one(), some()], vec![one(), some()]).is_empty());
+        assert_eq!(lost(vec![one(), some()], vec![some(), one()]).len(), 1);
+        // Without it its sources are in the class behind it.
+        assert_eq!(lost(vec![one(), some()], vec![some()]).len(), 1);
+        let tag = |name: &str, value: &str, days| {
+            class(name, &format!("{{l=\"{value}\"}}"), Some(days), "")
+        };
+        let (debug, info) = (|| tag("debug", "debug", 1), || tag("info", "info", 9));
+        assert!(lost(vec![info(), debug()], vec![debug(), info()]).is_empty());
+    }
+
+    #[test]
+    fn levels_make_a_class_keep_more() {
+        let raw = |levels| vec![class("raw", "accel", Some(7), levels)];
+        assert!(lost(raw(""), raw("1m for 365d")).is_empty());
+        assert_eq!(lost(raw("1m for 365d"), raw("")).len(), 1);
+        assert_eq!(lost(raw("1m for 365d"), raw("1m for 300d")).len(), 1);
+        assert_eq!(lost(raw("1m for 365d"), raw("1h for 365d")).len(), 1);
+        assert!(lost(raw("1h for 365d"), raw("1m for 365d")).is_empty());
+        // Samples themselves are kept longer than steps were.
+        assert!(lost(raw("1m for 365d"), vec![class("raw", "accel", None, "")]).is_empty());
+    }
+
+    #[test]
+    fn counts_budgets_and_shedding_are_compared() {
+        let with = |change: &dyn Fn(&mut Options)| {
+            let mut own = class("raw", "accel", None, "");
+            own.when_full = WhenFull::Shed;
+            let mut options = options(vec![own]);
+            change(&mut options);
+            options
+        };
+        let edit = |options: &mut Options, change: &dyn Fn(&mut Class)| {
+            let mut list = options.classes.named().to_vec();
+            change(&mut list[0]);
+            list.pop();
+            options.classes = Classes::new(list).unwrap();
+        };
+        let lost = |old: &dyn Fn(&mut Options), new: &dyn Fn(&mut Options)| {
+            losses(&with(old), &with(new), true).len()
+        };
+        let same = |_: &mut Options| {};
+        let disk = |bytes| move |options: &mut Options| options.disk = Some(bytes);
+        assert_eq!(lost(&disk(5), &disk(4)), 1);
+        assert_eq!(lost(&disk(5), &disk(6)), 0);
+        assert_eq!(lost(&same, &disk(6)), 1);
+        assert_eq!(lost(&disk(5), &same), 0);
+        assert_eq!(lost(&same, &|options| options.leave_free = 1), 1);
+        assert_eq!(lost(&same, &|options| options.lanes = 2), 0);
+        let rows = |options: &mut Options| edit(options, &|class| class.keep.rows = Some(9));
+        assert_eq!((lost(&same, &rows), lost(&rows, &same)), (1, 0));
+        let refuses =
+            |options: &mut Options| edit(options, &|class| class.when_full = WhenFull::Refuse);
+        assert_eq!((lost(&same, &refuses), lost(&refuses, &same)), (0, 1));
+        // Nothing is let go for a smaller budget where nothing may be shed.
+        let small = |options: &mut Options| {
+            refuses(options);
+            options.disk = Some(1);
+        };
+        assert_eq!(lost(&refuses, &small), 0);
+        let two = |first: u8, second: u8| {
+            let shed = |name: &str, sources: &str, priority| Class {
+                priority,
+                when_full: WhenFull::Shed,
+                ..class(name, sources, None, "")
+            };
+            vec![shed("one", "a", first), shed("two", "b", second)]
+        };
+        assert_eq!(
+            super::losses(&options(two(1, 2)), &options(two(3, 4)), true).len(),
+            0
+        );
+        assert_eq!(
+            super::losses(&options(two(1, 2)), &options(two(3, 2)), true).len(),
+            1
+        );
+    }
+}

@@ -1,0 +1,287 @@
+//! The file `rules`: lines of text, and a checksum over them in the last.
+
+use super::Rule;
+use crate::error::{Error, io_error};
+use crate::options::Options;
+use crate::retention::class::{Class, Classes, WhenFull, levels_text, parse_levels};
+use seiner_codec::checksum;
+use seiner_model::{duration_text, parse_duration};
+use seiner_platform::Disk;
+use std::io;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The file's name.
+pub const NAME: &str = "rules";
+/// The name under which it is written, before it takes the place of the one before.
+pub const NEW: &str = "rules.new";
+/// The first line; the number is the version.
+const HEAD: &str = "seiner rules 1";
+const SUM: &str = "checksum = ";
+/// Longer files are damage.
+const LONGEST: u64 = 16 << 20;
+
+/// Reads the rules of a store; run-time settings are the defaults. `None` if it has none.
+///
+/// # Errors
+/// [`Error::Damage`] where a line cannot be read or the checksum does not hold; or when the disk fails.
+pub fn read(disk: &dyn Disk) -> Result<Option<Options>, Error> {
+    let context = || format!("reading {NAME}");
+    let file = match disk.open(NAME) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(io_error(context)(error)),
+    };
+    let len = file.len().map_err(io_error(context))?;
+    let mut bytes = vec![0; len.min(LONGEST) as usize];
+    file.read_at(0, &mut bytes).map_err(io_error(context))?;
+    decode(&bytes).map(Some).map_err(|what| Error::Damage {
+        file: NAME.to_string(),
+        offset: 0,
+        what,
+    })
+}
+
+/// Proves that the file can be read, if there is one.
+///
+/// # Errors
+/// As [`read`].
+pub fn check(disk: &dyn Disk) -> Result<(), Error> {
+    read(disk).map(|_| ())
+}
+
+/// The text of the rules.
+pub(super) fn encode(options: &Options) -> String {
+    let mut text = format!("{HEAD}\n");
+    for rule in Rule::ALL {
+        match rule {
+            Rule::Classes => text.push_str(&rule.text(options)),
+            _ => text.push_str(&format!("{} = {}\n", rule.name(), rule.text(options))),
+        }
+    }
+    let sum = checksum(text.as_bytes());
+    text.push_str(&format!("{SUM}{sum:08x}\n"));
+    text
+}
+
+/// The lines of all classes: `class = NAME`, and below it the keys of the class that say something.
+pub(super) fn classes_text(classes: &Classes) -> String {
+    let nanos = |duration: Duration| duration_text(duration.as_nanos() as u64);
+    let mut text = String::new();
+    let mut line = |key: &str, value: String| {
+        text.push_str(&format!("{key} = {}\n", escaped(&value)));
+    };
+    for class in classes.named() {
+        line("class", class.name.clone());
+        if !class.sources.is_empty() {
+            line("sources", class.sources.clone());
+        }
+        if let Some(age) = class.keep.age {
+            line("age", nanos(age));
+        }
+        if !class.coarser.is_empty() {
+            line("coarser", levels_text(&class.coarser));
+        }
+        if let Some(rows) = class.keep.rows {
+            line("rows", rows.to_string());
+        }
+        if let Some(bytes) = class.keep.bytes {
+            line("bytes", bytes.to_string());
+        }
+        line("priority", class.priority.to_string());
+        let when_full = match class.when_full {
+            WhenFull::Refuse => "refuse",
+            WhenFull::Shed => "shed",
+        };
+        line("when_full", when_full.to_string());
+    }
+    text
+}
+
+/// A text in one line.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('\n', "\\n")
+        .replace('\r', "\\r")
+}
+
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        plain.push(match letter {
+            '\\' => match letters.next() {
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some(other) => other,
+                None => '\\',
+            },
+            letter => letter,
+        });
+    }
+    plain
+}
+
+/// Reads the text; the error says what is wrong with it.
+pub(super) fn decode(bytes: &[u8]) -> Result<Options, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text".to_string())?;
+    let head = text.lines().next().unwrap_or_default();
+    if head != HEAD {
+        return Err(match head.strip_prefix("seiner rules ") {
+            Some(version) if version.parse::<u32>().is_ok() => {
+                format!("it has version {version}; a newer seiner reads it")
+            }
+            _ => format!("it begins with {head:?}, not with {HEAD:?}"),
+        });
+    }
+    let sum = text
+        .rfind(SUM)
+        .filter(|&at| at > 0 && text.as_bytes()[at - 1] == b'\n')
+        .ok_or("it has no checksum")?;
+    let (body, last) = text.split_at(sum);
+    let stated = u32::from_str_radix(last[SUM.len()..].trim_end(), 16);
+    if stated != Ok(checksum(body.as_bytes())) {
+        return Err("its checksum does not hold".to_string());
+    }
+    let mut options = Options::default();
+    let mut classes: Vec<Class> = Vec::new();
+    for line in body.lines().skip(1) {
+        let (key, value) = line
+            .split_once(" = ")
+            .ok_or_else(|| format!("{line:?} is no key with a value"))?;
+        let done = match (key, classes.last_mut()) {
+            ("class", _) => {
+                classes.push(Class {
+                    name: plain(value),
+                    ..Class::forever()
+                });
+                Ok(())
+            }
+            (key, Some(class)) => put_class(class, key, &plain(value)),
+            (key, None) => put(&mut options, key, value),
+        };
+        done.map_err(|what| format!("{line:?}: {what}"))?;
+    }
+    options.classes = Classes::new(classes).map_err(|error| error.to_string())?;
+    // What is behind the checksum is not under it.
+    match encode(&options) == text {
+        true => Ok(options),
+        false => Err("it is not written as this version writes it".to_string()),
+    }
+}
+
+fn number<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "it is no number".to_string())
+}
+
+fn put(options: &mut Options, key: &str, value: &str) -> Result<(), String> {
+    match key {
+        "disk" if value == "all" => options.disk = None,
+        "disk" => options.disk = Some(number(value)?),
+        "leave_free" => options.leave_free = number(value)?,
+        "merge_from" => options.merge_from = number(value)?,
+        "policy" => options.policy = value.parse()?,
+        "extra_writes" => options.extra_writes = number(value)?,
+        "lanes" => options.lanes = number(value)?,
+        "block_bytes" => options.block_bytes = number(value)?,
+        "segment_bytes" => options.segment_bytes = number(value)?,
+        "journal_bytes" => options.journal_bytes = number(value)?,
+        _ => return Err("there is no such key".to_string()),
+    }
+    Ok(())
+}
+
+fn put_class(class: &mut Class, key: &str, value: &str) -> Result<(), String> {
+    match key {
+        "sources" => class.sources = value.to_string(),
+        "age" => {
+            let ns = parse_duration(value).map_err(|error| error.to_string())?;
+            let ns = u64::try_from(ns).map_err(|_| "it is less than nothing")?;
+            class.keep.age = Some(Duration::from_nanos(ns));
+        }
+        "coarser" => class.coarser = parse_levels(value)?,
+        "rows" => class.keep.rows = Some(number(value)?),
+        "bytes" => class.keep.bytes = Some(number(value)?),
+        "priority" => class.priority = number(value)?,
+        "when_full" => {
+            class.when_full = match value {
+                "refuse" => WhenFull::Refuse,
+                "shed" => WhenFull::Shed,
+                _ => return Err("it is neither refuse nor shed".to_string()),
+            }
+        }
+        _ => return Err("there is no such key".to_string()),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retention::class::Keep;
+    use seiner_merge::Kind;
+
+    fn options() -> Options {
+        let day = Duration::from_secs(86_400);
+        let class = |name: &str, sources: &str| Class {
+            name: name.to_string(),
+            sources: sources.to_string(),
+            ..Class::forever()
+        };
+        let raw = Class {
+            keep: Keep {
+                age: Some(7 * day + Duration::from_nanos(1)),
+                ..Keep::default()
+            },
+            coarser: parse_levels("1m for 365d then 1h for ever").unwrap(),
+            ..class("raw = \\n\nline", "accel{axis=\"x\\\"\"}")
+        };
+        let ring = Class {
+            keep: Keep {
+                rows: Some(5),
+                bytes: Some(8192),
+                ..Keep::default()
+            },
+            priority: 3,
+            when_full: WhenFull::Shed,
+            ..class("ring", "frame")
+        };
+        Options {
+            disk: Some(1 << 40),
+            leave_free: 7,
+            merge_from: 0.7,
+            policy: Kind::ALL[1],
+            extra_writes: 0.1,
+            lanes: 9,
+            block_bytes: 300,
+            segment_bytes: 1 << 20,
+            journal_bytes: 1 << 21,
+            classes: Classes::new(vec![raw, ring]).unwrap(),
+            ..Options::default()
+        }
+    }
+
+    #[test]
+    fn rules_come_back_as_they_were_written() {
+        for options in [options(), Options::default()] {
+            let text = encode(&options);
+            let back = decode(text.as_bytes()).unwrap();
+            assert_eq!(encode(&back), text);
+            for rule in Rule::ALL {
+                assert_eq!(rule.text(&back), rule.text(&options), "{}", rule.name());
+            }
+        }
+    }
+
+    #[test]
+    fn every_bit_that_turns_over_is_noticed() {
+        let text = encode(&options());
+        for bit in 0..8 * text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(&bytes).is_err(), "bit {bit}");
+        }
+        assert!(decode(&text.as_bytes()[..text.len() / 2]).is_err());
+        assert!(decode(b"").is_err());
+    }
+}

@@ -1,0 +1,291 @@
+//! The rules of a store: retention, budget and format options, which are stored with the data.
+//!
+//! The file `rules` says what was decided for this store. A start takes from it every rule that its caller
+//! leaves open, and refuses rules that would let data go sooner unless they are confirmed. So no
+//! configuration that happens to be near decides over data. `docs/format/rules.md` has the bytes.
+
+mod change;
+mod file;
+mod outlook;
+
+pub use change::Change;
+pub use file::{NAME, NEW, check, read};
+pub use outlook::Outlook;
+
+use crate::error::{Error, io_error, sync_error};
+use crate::options::Options;
+use crate::{catalog, retention};
+use seiner_platform::{Clock, Disk, Overlay};
+use std::sync::Arc;
+
+/// A rule of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// [`Options::classes`].
+    Classes,
+    /// [`Options::disk`].
+    Disk,
+    /// [`Options::leave_free`].
+    LeaveFree,
+    /// [`Options::merge_from`].
+    MergeFrom,
+    /// [`Options::policy`].
+    Policy,
+    /// [`Options::extra_writes`].
+    ExtraWrites,
+    /// [`Options::lanes`].
+    Lanes,
+    /// [`Options::block_bytes`].
+    BlockBytes,
+    /// [`Options::segment_bytes`].
+    SegmentBytes,
+    /// [`Options::journal_bytes`]: the budget holds the journal.
+    JournalBytes,
+}
+
+impl Rule {
+    /// All rules, in the order of the file.
+    pub const ALL: [Rule; 10] = [
+        Rule::Disk,
+        Rule::LeaveFree,
+        Rule::MergeFrom,
+        Rule::Policy,
+        Rule::ExtraWrites,
+        Rule::Lanes,
+        Rule::BlockBytes,
+        Rule::SegmentBytes,
+        Rule::JournalBytes,
+        Rule::Classes,
+    ];
+
+    /// The name of the setting: `block_bytes`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Classes => "class",
+            Rule::Disk => "disk",
+            Rule::LeaveFree => "leave_free",
+            Rule::MergeFrom => "merge_from",
+            Rule::Policy => "policy",
+            Rule::ExtraWrites => "extra_writes",
+            Rule::Lanes => "lanes",
+            Rule::BlockBytes => "block_bytes",
+            Rule::SegmentBytes => "segment_bytes",
+            Rule::JournalBytes => "journal_bytes",
+        }
+    }
+
+    /// The rule as the file writes it; equal texts are equal rules.
+    pub(crate) fn text(self, options: &Options) -> String {
+        match self {
+            Rule::Classes => file::classes_text(&options.classes),
+            Rule::Disk => options
+                .disk
+                .map_or("all".to_string(), |bytes| bytes.to_string()),
+            Rule::LeaveFree => options.leave_free.to_string(),
+            Rule::MergeFrom => options.merge_from.to_string(),
+            Rule::Policy => options.policy.to_string(),
+            Rule::ExtraWrites => options.extra_writes.to_string(),
+            Rule::Lanes => options.lanes.to_string(),
+            Rule::BlockBytes => options.block_bytes.to_string(),
+            Rule::SegmentBytes => options.segment_bytes.to_string(),
+            Rule::JournalBytes => options.journal_bytes.to_string(),
+        }
+    }
+
+    fn copy(self, from: &Options, to: &mut Options) {
+        match self {
+            Rule::Classes => to.classes = from.classes.clone(),
+            Rule::Disk => to.disk = from.disk,
+            Rule::LeaveFree => to.leave_free = from.leave_free,
+            Rule::MergeFrom => to.merge_from = from.merge_from,
+            Rule::Policy => to.policy = from.policy,
+            Rule::ExtraWrites => to.extra_writes = from.extra_writes,
+            Rule::Lanes => to.lanes = from.lanes,
+            Rule::BlockBytes => to.block_bytes = from.block_bytes,
+            Rule::SegmentBytes => to.segment_bytes = from.segment_bytes,
+            Rule::JournalBytes => to.journal_bytes = from.journal_bytes,
+        }
+    }
+}
+
+/// Which rules a caller insists on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Given {
+    /// Those that differ from the defaults.
+    #[default]
+    Changed,
+    /// All, defaults included.
+    All,
+    /// These; see [`Given::these`].
+    These(u16),
+}
+
+impl Given {
+    /// None: the store's own rules hold.
+    pub const NONE: Given = Given::These(0);
+
+    /// Exactly these.
+    pub fn these(rules: impl IntoIterator<Item = Rule>) -> Given {
+        Given::These(
+            rules
+                .into_iter()
+                .fold(0, |bits, rule| bits | 1 << rule as u16),
+        )
+    }
+
+    fn has(self, rule: Rule, options: &Options) -> bool {
+        match self {
+            Given::All => true,
+            Given::These(bits) => bits & 1 << rule as u16 != 0,
+            Given::Changed => rule.text(options) != rule.text(&Options::default()),
+        }
+    }
+}
+
+/// The rules that a start goes by.
+pub(crate) struct Settled {
+    pub options: Options,
+    /// Whether the file says otherwise, or is missing.
+    pub is_new: bool,
+    /// What changes, in words, for the log.
+    pub changes: Vec<String>,
+    /// A file that is damaged, and how.
+    pub damage: Option<String>,
+}
+
+/// Puts the stored rules in place of those that the caller leaves open.
+///
+/// # Errors
+/// [`Error::Retention`] when rules that are given would let data go sooner, and nobody confirmed that.
+/// Nothing is changed then.
+pub(crate) fn settle(
+    disk: &Arc<dyn Disk>,
+    clock: &Arc<dyn Clock>,
+    options: &Options,
+) -> Result<Settled, Error> {
+    let mut damage = None;
+    let stored = match read(&**disk) {
+        Err(Error::Damage { what, .. }) => {
+            damage = Some(what);
+            None
+        }
+        stored => stored?,
+    };
+    let is_stored = stored.is_some();
+    let known = match stored {
+        Some(stored) => Some(stored),
+        None => known_without_file(&**disk)?,
+    };
+    let mut settled = Settled {
+        options: options.clone(),
+        is_new: !is_stored,
+        changes: Vec::new(),
+        damage,
+    };
+    let Some(known) = known else {
+        return Ok(settled);
+    };
+    for rule in Rule::ALL {
+        // Of a store without the file only the classes are known.
+        if !is_stored && rule != Rule::Classes {
+            continue;
+        }
+        if !options.given.has(rule, options) {
+            rule.copy(&known, &mut settled.options);
+            continue;
+        }
+        let (old, new) = (rule.text(&known), rule.text(options));
+        if old != new {
+            settled.is_new = true;
+            if rule == Rule::Classes {
+                settled.changes.push("retention classes change".to_string());
+            } else {
+                settled
+                    .changes
+                    .push(format!("{} = {new} instead of {old}", rule.name()));
+            }
+        }
+    }
+    let mut losses = change::losses(&known, &settled.options, is_stored);
+    if !is_stored && let Some(taken) = over_budget(&**disk, &settled.options)? {
+        losses.push(Change::disk(taken, &settled.options));
+    }
+    if losses.is_empty() || options.apply_retention {
+        let whys = losses.iter().map(ToString::to_string);
+        settled.changes.extend(whys);
+        return Ok(settled);
+    }
+    // What the store has is read in a copy that stays in memory.
+    let overlay = Overlay::new(disk.clone())
+        .map_err(io_error(|| "listing the files of the store".to_string()))?;
+    let old = Options {
+        given: Given::All,
+        ..known
+    };
+    let outlook = outlook::of(Arc::new(overlay), clock.clone(), old, &settled.options)?;
+    Err(Error::Retention(Box::new(outlook.with(losses))))
+}
+
+/// What the catalog of a store without the file knows; `None` if nothing is in the store yet.
+fn known_without_file(disk: &dyn Disk) -> Result<Option<Options>, Error> {
+    use crate::inspect::FileKind;
+    let names = disk
+        .list()
+        .map_err(io_error(|| "listing the files of the store".to_string()))?;
+    let holds = |name: &String| {
+        matches!(
+            FileKind::of(name),
+            FileKind::Segment | FileKind::OpenSegment | FileKind::Journal
+        )
+    };
+    if !names.iter().any(holds) {
+        return Ok(None);
+    }
+    let Some(read) = catalog::read(disk)? else {
+        return Ok(None);
+    };
+    let frames = read
+        .frames
+        .iter()
+        .filter_map(|frame| frame.frame.as_ref().ok());
+    let classes = retention::rules_of(frames.map(|frame| frame.dead.as_slice()));
+    Ok(Some(Options {
+        classes,
+        ..Options::default()
+    }))
+}
+
+/// The bytes of all files, if they are more than a budget, and some class may be shed for it.
+fn over_budget(disk: &dyn Disk, options: &Options) -> Result<Option<u64>, Error> {
+    let Some(budget) = options.disk.filter(|_| change::may_shed(&options.classes)) else {
+        return Ok(None);
+    };
+    let files = crate::inspect::files(disk)?;
+    let taken = files.iter().map(|file| file.bytes).sum();
+    Ok((taken > budget).then_some(taken))
+}
+
+/// Writes the rules: all of them are there afterwards, or those from before.
+///
+/// # Errors
+/// When the disk fails.
+pub(crate) fn store(disk: &dyn Disk, options: &Options) -> Result<(), Error> {
+    let context = || format!("writing {NAME}");
+    let file = disk.create(NEW).map_err(io_error(context))?;
+    file.write_at(0, file::encode(options).as_bytes())
+        .map_err(io_error(context))?;
+    file.sync().map_err(sync_error(context))?;
+    disk.rename(NEW, NAME).map_err(io_error(context))?;
+    disk.sync_names().map_err(sync_error(context))
+}
+
+/// Gives a damaged file another name.
+///
+/// # Errors
+/// When the disk fails.
+pub(crate) fn set_aside(disk: &dyn Disk) -> Result<(), Error> {
+    let damaged = format!("{NAME}{}", crate::journal::DAMAGED);
+    let context = || format!("renaming {NAME} to {damaged}");
+    disk.rename(NAME, &damaged).map_err(io_error(context))?;
+    disk.sync_names().map_err(sync_error(context))
+}

@@ -1,0 +1,309 @@
+//! Losses: each is counted exactly, named, kept until it is acknowledged, and costs nothing else.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod tiny;
+
+use seiner_engine::inspect::{self, FileKind};
+use seiner_engine::{Durability, Engine, Loss, Options, Query, check};
+use seiner_model::{Interval, Selector, SourceKey};
+use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tiny::{disk_with, files};
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// Sources that are there from the beginning.
+const SOURCES: usize = 5;
+
+fn open(disk: &SimDisk) -> Engine {
+    let options = Options {
+        durability: Durability::Sync,
+        memory: 8 << 20,
+        segment_bytes: 64 << 10,
+        journal_bytes: 256 << 10,
+        ..Options::default()
+    };
+    Engine::open(Arc::new(disk.clone()), Arc::new(SimClock::new(5)), options).unwrap()
+}
+
+fn register(engine: &Engine, name: usize) -> seiner_model::SourceId {
+    let key = SourceKey::new("m", [("n", name.to_string())]).unwrap();
+    engine.register(&key).unwrap().unwrap()
+}
+
+/// Commits rows, each commit with a source that was not there before; returns how many rows.
+fn write(engine: &Engine, commits: usize, rows: usize, rng: &mut SimRng) -> u64 {
+    for _ in 0..commits {
+        let mut ids: Vec<_> = (0..SOURCES).map(|name| register(engine, name)).collect();
+        ids.push(register(engine, engine.status().sources as usize));
+        for _ in 0..rows {
+            let time = engine.status().rows_accepted as i64 + rng.below(2) as i64;
+            let value = f64::from_bits(rng.next_u64() >> 2);
+            let times = vec![time * 1000; ids.len()];
+            let values = vec![value; ids.len()];
+            let receipt = engine.append_samples("v", &ids, &times, &values).unwrap();
+            assert_eq!(receipt.rows, ids.len());
+        }
+        engine.commit().unwrap();
+    }
+    (commits * rows * (SOURCES + 1)) as u64
+}
+
+/// Rows that are answered, all under names that were given.
+fn answered(engine: &Engine) -> u64 {
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let mut rows = 0;
+    for series in engine.select(&query).unwrap() {
+        let series = series.unwrap();
+        assert_eq!(series.key.measurement(), "m", "{}", series.key);
+        rows += series.times.len() as u64;
+    }
+    rows
+}
+
+fn lost(losses: &[Loss]) -> u64 {
+    losses.iter().map(|loss| loss.rows.unwrap()).sum()
+}
+
+/// Opens what is left, compares with what a check says, and sees the losses through until they are
+/// acknowledged. Returns the rows that are answered.
+fn open_damaged(left: &Files, place: &str) -> (u64, Vec<Loss>) {
+    let disk = disk_with(left);
+    let report = check(&disk, &mut |_, _| {}).unwrap();
+    let engine = open(&disk);
+    let losses = engine.losses();
+    assert_eq!(losses, engine.recovery().losses, "{place}");
+    assert_eq!(report.is_sound(), losses.is_empty(), "{place}: {report:?}");
+    let rows = answered(&engine);
+    assert_eq!(engine.status().lost_rows, engine.recovery().rows_lost);
+    drop(engine);
+    let disk = disk.crash();
+    let engine = open(&disk);
+    assert_eq!(engine.losses(), losses, "{place}: kept, and counted once");
+    assert!(engine.recovery().losses.is_empty(), "{place}");
+    assert_eq!(answered(&engine), rows, "{place}");
+    assert_eq!(engine.acknowledge_losses().unwrap(), losses.len() as u64);
+    engine.close().unwrap();
+    drop(engine);
+    let engine = open(&disk);
+    assert!(engine.losses().is_empty(), "{place}");
+    assert_eq!(engine.status().losses, losses.len() as u64);
+    assert_eq!(answered(&engine), rows, "{place}");
+    (rows, losses)
+}
+
+/// A store with five journal files and a segment, and how many rows it has.
+fn store() -> (Files, u64) {
+    let disk = SimDisk::new(1);
+    let engine = open(&disk);
+    let mut rng = SimRng::new(5);
+    let mut rows = write(&engine, 2, 10, &mut rng);
+    engine.settle().unwrap();
+    while engine.status().journal_files < 5 {
+        rows += write(&engine, 1, 20, &mut rng);
+    }
+    (files(&disk), rows)
+}
+
+fn of_kind(files: &Files, kind: FileKind) -> Vec<String> {
+    let names = files.keys().filter(|name| FileKind::of(name) == kind);
+    names.cloned().collect()
+}
+
+#[test]
+fn a_whole_store_has_lost_nothing() {
+    let (files, rows) = store();
+    assert_eq!(open_damaged(&files, "whole"), (rows, Vec::new()));
+}
+
+/// Files before it were removed unread, and names that only it had were lost.
+#[test]
+fn a_journal_file_that_is_missing_or_empty_costs_its_rows_and_no_names() {
+    let (whole, rows) = store();
+    let names = of_kind(&whole, FileKind::Journal);
+    assert_eq!(names.len(), 5);
+    for (index, name) in names.iter().enumerate() {
+        for empty in [false, true] {
+            let place = format!("{name}, empty: {empty}");
+            let mut left = whole.clone();
+            match empty {
+                true => left.get_mut(name).unwrap().clear(),
+                false => drop(left.remove(name)),
+            }
+            let (found, losses) = open_damaged(&left, &place);
+            assert_eq!(losses.len(), 1, "{place}: {losses:?}");
+            assert_eq!(losses[0].file, *name, "{place}");
+            // Of sources whose blocks began before, nothing says how far segments have them.
+            assert!(index == 0 || !losses[0].at_most, "{place}");
+            match index + 1 == names.len() {
+                // Nothing behind it says how many it had.
+                true => assert_eq!(losses[0].rows, None, "{place}"),
+                false => assert_eq!(found + lost(&losses), rows, "{place}: {losses:?}"),
+            }
+            assert!(found > 0 && found < rows, "{place}");
+        }
+    }
+}
+
+/// Files behind a missing one were removed, although their rows could be read again once it is put back.
+#[test]
+fn journal_files_with_rows_that_cannot_be_read_are_kept() {
+    let (whole, _) = store();
+    let names = of_kind(&whole, FileKind::Journal);
+    let mut left = whole.clone();
+    left.remove(&names[1]).unwrap();
+    let disk = disk_with(&left);
+    let engine = open(&disk);
+    let kept = files(&disk);
+    let name = format!("{}.damaged", names[2]);
+    assert!(kept[&name].starts_with(b"SEINJRNL"), "{:?}", kept.keys());
+    assert!(
+        !kept.contains_key(&format!("{}.damaged", names[0])),
+        "it was read"
+    );
+    assert_eq!(engine.losses().len(), 1);
+}
+
+#[test]
+fn a_damaged_record_costs_no_names_and_is_counted() {
+    let (whole, rows) = store();
+    let views = inspect::journal(&disk_with(&whole)).unwrap();
+    let records: usize = views.iter().map(|view| view.records.len()).sum();
+    let mut seen = 0;
+    for view in &views {
+        for record in &view.records {
+            seen += 1;
+            // Damage to the last of all looks like a power cut.
+            if seen == records || seen > 3 && seen % 7 != 0 {
+                continue;
+            }
+            let place = format!("{}, record {}", view.file, record.sequence);
+            let mut left = whole.clone();
+            let bytes = left.get_mut(&view.file).unwrap();
+            bytes[(record.offset + record.bytes / 2) as usize] ^= 1;
+            let (found, losses) = open_damaged(&left, &place);
+            assert_eq!(losses.len(), 1, "{place}: {losses:?}");
+            assert_eq!(losses[0].file, view.file, "{place}");
+            // As above.
+            assert!(seen == 1 || !losses[0].at_most, "{place}: {losses:?}");
+            assert!(lost(&losses) >= record.rows, "{place}: {losses:?}");
+            assert_eq!(found + lost(&losses), rows, "{place}: {losses:?}");
+        }
+    }
+    assert!(seen > 20, "{seen} records");
+}
+
+#[test]
+fn a_journal_file_without_its_header_loses_nothing() {
+    let (whole, rows) = store();
+    for name in of_kind(&whole, FileKind::Journal) {
+        let mut left = whole.clone();
+        left.get_mut(&name).unwrap()[20] ^= 1;
+        let engine = open(&disk_with(&left));
+        assert!(!engine.recovery().set_aside.is_empty());
+        assert_eq!((answered(&engine), engine.losses()), (rows, Vec::new()));
+    }
+}
+
+/// A segment that was removed was missed by nobody.
+#[test]
+fn a_segment_that_is_missing_is_named_with_its_rows_and_times() {
+    let disk = SimDisk::new(1);
+    let engine = open(&disk);
+    let mut rng = SimRng::new(5);
+    let mut rows = 0;
+    for _ in 0..3 {
+        rows += write(&engine, 1, 10, &mut rng);
+        engine.settle().unwrap();
+    }
+    let segments = engine.segments();
+    engine.close().unwrap();
+    drop(engine);
+    let whole = files(&disk);
+    assert!(segments.len() >= 3);
+    for segment in &segments {
+        let mut left = whole.clone();
+        left.remove(&segment.file).unwrap();
+        let (found, losses) = open_damaged(&left, &segment.file);
+        let [loss] = &losses[..] else {
+            panic!("{losses:?}")
+        };
+        let span = Some((segment.first_time, segment.last_time));
+        assert_eq!((&loss.file, loss.times), (&segment.file, span));
+        assert_eq!((loss.rows, loss.at_most), (Some(segment.rows), false));
+        assert_eq!(found + segment.rows, rows);
+        assert!(loss.concerns(&Interval::new(segment.last_time, segment.last_time)));
+        assert!(!loss.concerns(&Interval::new(segment.last_time + 1, i64::MAX)));
+    }
+}
+
+/// A segment that is put back serves again.
+#[test]
+fn a_segment_that_is_put_back_serves_again() {
+    let (whole, rows) = store();
+    let name = of_kind(&whole, FileKind::Segment).remove(0);
+    let mut left = whole.clone();
+    let segment = left.remove(&name).unwrap();
+    let disk = disk_with(&left);
+    let engine = open(&disk);
+    assert!(answered(&engine) < rows);
+    engine.close().unwrap();
+    drop(engine);
+    let mut back = files(&disk);
+    back.insert(name, segment);
+    let disk = disk_with(&back);
+    let engine = open(&disk);
+    assert_eq!(answered(&engine), rows);
+    assert_eq!(engine.losses().len(), 1, "until it is acknowledged");
+}
+
+/// A store whose ledger is gone cannot know what else is.
+#[test]
+fn a_missing_or_damaged_ledger_is_a_loss_of_its_own() {
+    let (whole, rows) = store();
+    for missing in [true, false] {
+        let mut left = whole.clone();
+        match missing {
+            true => drop(left.remove("ledger")),
+            false => left.get_mut("ledger").unwrap()[30] ^= 1,
+        }
+        let (found, losses) = open_damaged(&left, "ledger");
+        assert_eq!(found, rows);
+        let [loss] = &losses[..] else {
+            panic!("{losses:?}")
+        };
+        assert_eq!((&loss.file[..], loss.rows), ("ledger", None));
+    }
+}
+
+/// A block that cannot be read was told of in the answer alone.
+#[test]
+fn a_damaged_block_that_a_query_meets_is_a_loss_until_it_is_acknowledged() {
+    let (whole, _) = store();
+    let mut left = whole.clone();
+    let name = of_kind(&whole, FileKind::Segment).remove(0);
+    left.get_mut(&name).unwrap()[20] ^= 1;
+    let disk = disk_with(&left);
+    let engine = open(&disk);
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let errors = || {
+        let all = engine.select(&query).unwrap();
+        all.filter(|series| series.is_err()).count()
+    };
+    assert_eq!((errors(), errors()), (1, 1));
+    let losses = engine.losses();
+    assert_eq!(losses.len(), 1, "{losses:?}");
+    assert!(losses[0].rows.is_some() && losses[0].times.is_some());
+    while engine.step().unwrap() {}
+    drop(engine);
+    assert_eq!(open(&disk.crash()).losses(), losses);
+}

@@ -1,0 +1,207 @@
+//! Memory: what a store allocates stays within its setting, and its own figure says what that is.
+//!
+//! A binary of its own, with one test: every byte that the process allocates is counted.
+//! `e2e/test_limits.py` has the same for the resident memory of a server.
+#![allow(clippy::unwrap_used)]
+#![allow(
+    unsafe_code,
+    reason = "a counting allocator; nothing but numbers is added to the system's"
+)]
+
+mod tiny;
+
+use seiner_engine::{Engine, Options, Query, Reason};
+use seiner_model::{Batch, Cell, Interval, KeyError, Notation, Row, Selector, SourceKey, Value};
+use seiner_platform::Disk;
+use seiner_platform::sim::SimClock;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use tiny::Plain;
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+fn grow(bytes: usize) {
+    let live = LIVE.fetch_add(bytes, Relaxed) + bytes;
+    PEAK.fetch_max(live, Relaxed);
+}
+
+// SAFETY: everything is the system allocator's; beside it, two numbers change.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        grow(layout.size());
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // Large ones are not copied, but mapped elsewhere.
+        match layout.size() < MIB {
+            true => grow(size),
+            false => grow(size.saturating_sub(layout.size())),
+        }
+        let freed = match layout.size() < MIB {
+            true => layout.size(),
+            false => layout.size().saturating_sub(size),
+        };
+        LIVE.fetch_sub(freed, Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Names that are canonical, as those of line protocol mostly are.
+struct Canonical;
+
+impl Notation for Canonical {
+    fn id(&self) -> u32 {
+        SourceKey::NOTATION
+    }
+
+    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
+        Plain.source_key(name)
+    }
+}
+
+const MIB: usize = 1 << 20;
+const START: i64 = 1_700_000_000_000_000_000;
+
+/// Allocated by the store now, and at most since the last call.
+fn allocated(before: usize) -> (usize, usize) {
+    let live = LIVE.load(Relaxed);
+    let peak = PEAK.swap(live, Relaxed);
+    (live.saturating_sub(before), peak.saturating_sub(before))
+}
+
+fn open(path: &Path, memory: usize) -> Engine {
+    let disk: Arc<dyn Disk> = Arc::new(seiner_platform::Directory::open(path).unwrap());
+    let options = Options {
+        memory: memory as u64,
+        ..Options::default()
+    };
+    Engine::open(disk, Arc::new(SimClock::new(0)), options).unwrap()
+}
+
+/// A thousand rows of as many sources that nobody knows yet; answers how many were refused.
+fn new_sources(engine: &Engine, first: usize, time: i64) -> usize {
+    let names: Vec<String> = (first..first + 1000)
+        .map(|n| {
+            format!(
+                "m,host=h{n:07x},id={:08x},region=r{}",
+                n * 2_654_435_761 % (1 << 32),
+                n % 7
+            )
+        })
+        .collect();
+    let cell = |n: usize| Cell {
+        field: b"v",
+        value: Value::F64(n as f64 / 8.0),
+    };
+    let cells: Vec<Cell<'_>> = (0..1000).map(cell).collect();
+    let rows = names.iter().enumerate().map(|(n, name)| Row {
+        name: name.as_bytes(),
+        time,
+        first_cell: n as u32,
+        cells: 1,
+    });
+    let batch = Batch {
+        rows: rows.collect(),
+        cells,
+    };
+    let receipt = engine.append(&Canonical, &batch).unwrap();
+    let full = |(_, reason): &(usize, Reason)| *reason == Reason::TooManySources;
+    assert!(receipt.rejected.iter().all(full), "{:?}", receipt.rejected);
+    receipt.rejected_total
+}
+
+/// What a phase took at most and takes now, which the store's own figure says.
+fn check(phase: &str, engine: &Engine, before: usize, limit: usize) {
+    let (live, peak) = allocated(before);
+    let used = engine.status().memory_used as usize;
+    let mib = |bytes: usize| bytes as f64 / MIB as f64;
+    println!(
+        "{phase}: {:.1} MiB, at most {:.1} of {:.1}; accounted for {:.1}",
+        mib(live),
+        mib(peak),
+        mib(limit),
+        mib(used)
+    );
+    assert!(peak <= limit, "{phase}: {peak} bytes are more than {limit}");
+    let fair = live / 20 + MIB / 2;
+    assert!(
+        live.abs_diff(used) <= fair,
+        "{phase}: {used} are accounted for of {live}"
+    );
+}
+
+/// Sources that nobody knew are registered until they are refused; the known ones go on, and so does
+/// the store after a crash. `SEINER_TEST_MIB` is for larger trials.
+#[test]
+fn the_memory_of_ever_new_sources_stays_within_its_setting() {
+    let memory = std::env::var("SEINER_TEST_MIB").map_or(32, |mib| mib.parse().unwrap()) * MIB;
+    let folder = tempfile::tempdir().unwrap();
+    let before = LIVE.load(Relaxed);
+    let engine = open(folder.path(), memory);
+    let mut sources = 0;
+    loop {
+        let refused = new_sources(&engine, sources, START);
+        if sources % 16_000 == 0 {
+            engine.commit().unwrap();
+            while engine.step().unwrap() {}
+        }
+        sources += 1000 - refused;
+        if refused > 0 {
+            break;
+        }
+    }
+    // What is left of the memory is for rows.
+    assert!(sources > memory / 512, "{sources} sources fill the memory");
+    check("new sources", &engine, before, memory / 4 * 5);
+    let known: Vec<usize> = (0..sources / 1000 * 1000).step_by(1000).collect();
+    for round in 1..5 {
+        for &first in &known {
+            let refused = new_sources(&engine, first, START + round);
+            assert_eq!(refused, 0, "a known source is refused");
+        }
+    }
+    check("known sources", &engine, before, memory / 4 * 5);
+    engine.commit().unwrap();
+    drop(engine);
+    allocated(before);
+    let engine = open(folder.path(), memory);
+    check("start after a crash", &engine, before, memory);
+    engine.settle().unwrap();
+    check("settling", &engine, before, memory);
+    let query = Query {
+        selector: Selector::all(),
+        fields: None,
+        interval: Interval::ALL,
+    };
+    let found = engine.select(&query).unwrap();
+    let samples: usize = found.map(|series| series.unwrap().times.len()).sum();
+    assert_eq!(samples, sources + 4 * known.len() * 1000);
+    check("a query of everything", &engine, before, memory);
+    drop(engine);
+    allocated(before);
+    let engine = open(folder.path(), memory);
+    check("start", &engine, before, memory);
+}

@@ -1,0 +1,118 @@
+//! A disk without room: writers learn of it, the store says so, and goes on when there is some.
+#![allow(clippy::unwrap_used)]
+
+use seiner_engine::{Durability, Engine, Error, Options, Query};
+use seiner_model::{Interval, Selector, SourceId, SourceKey};
+use seiner_platform::sim::{Chance, Faults, SimClock, SimDisk};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: u64 = 1_000_000_000;
+
+struct Store {
+    disk: Arc<SimDisk>,
+    clock: SimClock,
+    engine: Engine,
+    source: SourceId,
+    rows: usize,
+}
+
+impl Store {
+    fn new() -> Store {
+        let (disk, clock) = (Arc::new(SimDisk::new(1)), SimClock::new(0));
+        let options = Options {
+            durability: Durability::Interval(Duration::from_millis(100)),
+            memory: 2 << 20,
+            block_bytes: 256,
+            segment_bytes: 64 << 10,
+            journal_bytes: 64 << 10,
+            ..Options::default()
+        };
+        let engine = Engine::open(disk.clone(), Arc::new(clock.clone()), options).unwrap();
+        let key = SourceKey::new("m", [("a", "b")]).unwrap();
+        let source = engine.register(&key).unwrap().unwrap();
+        Store {
+            disk,
+            clock,
+            engine,
+            source,
+            rows: 0,
+        }
+    }
+
+    /// A row that is made durable.
+    fn write(&mut self) -> Result<(), Error> {
+        let time = self.rows as i64;
+        let value = (time * 7919 % 10_007) as f64 / 3.0;
+        self.engine
+            .append_samples("v", &[self.source], &[time], &[value])?;
+        self.rows += 1;
+        self.engine.commit()
+    }
+
+    fn samples(&self) -> usize {
+        let query = Query {
+            selector: Selector::all(),
+            fields: None,
+            interval: Interval::ALL,
+        };
+        let series = self.engine.select(&query).unwrap();
+        series.map(|series| series.unwrap().times.len()).sum()
+    }
+}
+
+#[test]
+fn a_full_disk_is_a_want_of_room_that_the_store_tells_of_until_there_is_some() {
+    let mut store = Store::new();
+    for _ in 0..2000 {
+        store.write().unwrap();
+    }
+    assert_eq!(store.engine.status().trouble, Default::default());
+    store.disk.set_capacity(Some(store.disk.used() + 8192));
+    let mut refused = 0;
+    for _ in 0..4000 {
+        if let Err(error) = store.write() {
+            assert!(error.is_want_of_room(), "{error}");
+            refused += 1;
+        }
+        // Whatever the background meets is told, too, and is no end.
+        if let Err(error) = store.engine.step() {
+            assert!(error.is_want_of_room(), "{error}");
+        }
+    }
+    assert!(refused > 0);
+    for result in [store.engine.settle(), store.engine.commit()] {
+        if let Err(error) = result {
+            assert!(error.is_want_of_room(), "{error}");
+        }
+    }
+    let status = store.engine.status();
+    assert_eq!(status.poisoned, None);
+    let trouble = status.trouble;
+    let told = [&trouble.full, &trouble.journal, &trouble.segments];
+    assert!(told.iter().any(|why| why.is_some()), "{trouble:?}");
+
+    store.disk.set_capacity(None);
+    store.clock.advance(2 * SECOND);
+    while store.engine.step().unwrap() {}
+    for _ in 0..100 {
+        store.write().unwrap();
+    }
+    store.engine.settle().unwrap();
+    assert_eq!(store.engine.status().trouble, Default::default());
+    assert_eq!(store.samples(), store.rows);
+}
+
+#[test]
+fn a_failed_write_is_told_in_the_status_until_the_store_is_opened_again() {
+    let mut store = Store::new();
+    store.write().unwrap();
+    store.disk.set_faults(Faults {
+        write_error: Chance::ALWAYS,
+        ..Faults::default()
+    });
+    store.write().unwrap_err();
+    assert!(store.engine.status().poisoned.is_some());
+    store.disk.set_faults(Faults::default());
+    assert!(matches!(store.write(), Err(Error::Poisoned(_))));
+}

@@ -1,0 +1,300 @@
+//! A directory that is only read, also while another process writes it.
+
+use crate::{Disk, File, directory};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How another process treats a file of the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Habit {
+    /// Keeps or appends the bytes, under whatever name, until the file is removed.
+    Kept,
+    /// May rename the file and write over its bytes.
+    Recycled,
+    /// Holds nothing that a reader needs: the snapshot leaves the file out.
+    Ignored,
+}
+
+/// Attempts to list and open all files between two changes of the directory.
+const ATTEMPTS: usize = 100;
+/// Pause after an attempt that failed.
+const PAUSE: Duration = Duration::from_millis(5);
+/// File descriptors left to the rest of the program.
+const SPARE_DESCRIPTORS: u64 = 128;
+
+/// The files that a directory had at one moment, for reading.
+///
+/// The snapshot takes no lock and changes nothing, neither bytes nor names. Files are opened at once and stay
+/// readable when another process renames or removes them. Reading a [`Habit::Recycled`] file that lost its name
+/// fails with `StaleNetworkFileHandle`: its bytes may be another file's by then.
+pub struct Snapshot {
+    path: PathBuf,
+    files: BTreeMap<String, (Habit, Option<Arc<ReadFile>>)>,
+    /// Every file of the directory as it was then.
+    state: BTreeMap<String, FileState>,
+}
+
+/// Length, time of the last change, inode: what tells that a file is not as it was.
+type FileState = (u64, i64, i64, u64);
+
+impl Snapshot {
+    /// Opens the files of a directory; `habit` classifies their names.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no directory; `ResourceBusy` when its files change faster than they are opened.
+    pub fn open(path: impl AsRef<Path>, habit: impl Fn(&str) -> Habit) -> io::Result<Snapshot> {
+        let path = path.as_ref().to_path_buf();
+        let most = descriptors();
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(PAUSE);
+            }
+            let names = wanted(&path, &habit)?;
+            let mut files = BTreeMap::new();
+            let opened = names.iter().try_for_each(|name| {
+                let held = match files.len() < most {
+                    true => Some(Arc::new(ReadFile::open(&path, name, habit(name))?)),
+                    false => None,
+                };
+                files.insert(name.clone(), (habit(name), held));
+                Ok(())
+            });
+            match opened {
+                Ok(()) if wanted(&path, &habit)? == names => {
+                    let state = state(&path)?;
+                    return Ok(Snapshot { path, files, state });
+                }
+                Ok(()) => {}
+                Err(error) if is_gone(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            format!(
+                "{}: its files change faster than they can be opened; ask the server that writes them",
+                path.display()
+            ),
+        ))
+    }
+}
+
+impl Snapshot {
+    /// Whether a process changed the directory, or any file in it, since the snapshot was taken.
+    pub fn has_changed(&self) -> bool {
+        state(&self.path).map_or(true, |state| state != self.state)
+    }
+}
+
+fn state(path: &Path) -> io::Result<BTreeMap<String, FileState>> {
+    let mut all = BTreeMap::new();
+    for name in directory::names(path)? {
+        if let Ok(metadata) = fs::metadata(path.join(&name)) {
+            let (seconds, nanos) = (metadata.mtime(), metadata.mtime_nsec());
+            all.insert(name, (metadata.len(), seconds, nanos, metadata.ino()));
+        }
+    }
+    Ok(all)
+}
+
+/// Whether an error says that a file changed or vanished while it was read: another snapshot may succeed.
+pub fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotFound, StaleNetworkFileHandle};
+    matches!(error.kind(), NotFound | StaleNetworkFileHandle)
+}
+
+fn wanted(path: &Path, habit: &impl Fn(&str) -> Habit) -> io::Result<BTreeSet<String>> {
+    let names = directory::names(path)?.into_iter();
+    Ok(names.filter(|name| habit(name) != Habit::Ignored).collect())
+}
+
+/// Raises the limit of open files as far as it goes; answers how many a snapshot may hold.
+fn descriptors() -> usize {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current < limit.maximum || limit.maximum.is_none() {
+        let mut raised = limit;
+        raised.current = limit.maximum.or(limit.current);
+        if setrlimit(Resource::Nofile, raised).is_ok() {
+            limit = raised;
+        }
+    }
+    let most = limit.current.unwrap_or(u64::from(u16::MAX));
+    most.saturating_sub(SPARE_DESCRIPTORS).max(1) as usize
+}
+
+fn read_only<T>() -> io::Result<T> {
+    Err(io::Error::new(
+        io::ErrorKind::ReadOnlyFilesystem,
+        "the directory is open for reading only",
+    ))
+}
+
+impl Disk for Snapshot {
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.files.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        match self.files.get(name) {
+            Some((_, Some(file))) => Ok(file.clone()),
+            Some((habit, None)) => Ok(Arc::new(ReadFile::open(&self.path, name, *habit)?)),
+            None => Err(directory::at(
+                &self.path.join(name),
+                io::ErrorKind::NotFound.into(),
+            )),
+        }
+    }
+
+    fn create(&self, _name: &str) -> io::Result<Arc<dyn File>> {
+        read_only()
+    }
+
+    fn remove(&self, _name: &str) -> io::Result<()> {
+        read_only()
+    }
+
+    fn rename(&self, _from: &str, _to: &str) -> io::Result<()> {
+        read_only()
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        read_only()
+    }
+
+    fn free(&self) -> io::Result<Option<u64>> {
+        directory::free(&fs::File::open(&self.path)?, &self.path)
+    }
+}
+
+struct ReadFile {
+    file: fs::File,
+    path: PathBuf,
+    /// Device and inode of a file that may be recycled.
+    identity: Option<(u64, u64)>,
+}
+
+impl ReadFile {
+    fn open(directory: &Path, name: &str, habit: Habit) -> io::Result<ReadFile> {
+        let path = directory.join(name);
+        let file = fs::File::open(&path).map_err(|error| directory::at(&path, error))?;
+        let identity = match habit {
+            Habit::Recycled => {
+                let metadata = file.metadata();
+                Some(identity(
+                    &metadata.map_err(|error| directory::at(&path, error))?,
+                ))
+            }
+            _ => None,
+        };
+        Ok(ReadFile {
+            file,
+            path,
+            identity,
+        })
+    }
+
+    /// Refuses when the file lost its name: what was read may have been written over.
+    fn check_name(&self) -> io::Result<()> {
+        let Some(known) = self.identity else {
+            return Ok(());
+        };
+        match fs::metadata(&self.path) {
+            Ok(metadata) if identity(&metadata) == known => Ok(()),
+            _ => Err(io::Error::new(
+                io::ErrorKind::StaleNetworkFileHandle,
+                format!("{}: it changed while it was read", self.path.display()),
+            )),
+        }
+    }
+}
+
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+impl File for ReadFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let read = self.file.read_exact_at(buffer, offset);
+        read.map_err(|error| directory::at(&self.path, error))?;
+        self.check_name()
+    }
+
+    fn write_at(&self, _offset: u64, _bytes: &[u8]) -> io::Result<()> {
+        read_only()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        read_only()
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        read_only()
+    }
+
+    fn reserve(&self, _len: u64) -> io::Result<()> {
+        read_only()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        let metadata = self.file.metadata();
+        Ok(metadata
+            .map_err(|error| directory::at(&self.path, error))?
+            .len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn habit(name: &str) -> Habit {
+        match name {
+            "journal" => Habit::Recycled,
+            "spare" => Habit::Ignored,
+            _ => Habit::Kept,
+        }
+    }
+
+    fn read(disk: &Snapshot, name: &str) -> io::Result<Vec<u8>> {
+        let file = disk.open(name)?;
+        let mut bytes = vec![0; file.len()? as usize];
+        file.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    #[test]
+    fn a_file_that_is_removed_stays_readable_and_a_recycled_one_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["segment", "journal", "spare", "lock"] {
+            fs::write(dir.path().join(name), name).unwrap();
+        }
+        let disk = Snapshot::open(dir.path(), habit).unwrap();
+        assert_eq!(disk.list().unwrap(), ["journal", "segment"]);
+        assert_eq!(read(&disk, "journal").unwrap(), b"journal");
+        fs::remove_file(dir.path().join("segment")).unwrap();
+        fs::rename(dir.path().join("journal"), dir.path().join("spare")).unwrap();
+        assert_eq!(read(&disk, "segment").unwrap(), b"segment");
+        assert!(is_gone(&read(&disk, "journal").unwrap_err()));
+    }
+
+    #[test]
+    fn nothing_is_written_and_no_directory_is_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing");
+        let error = Snapshot::open(&missing, habit).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(!missing.exists());
+        fs::write(dir.path().join("a"), "a").unwrap();
+        let disk = Snapshot::open(dir.path(), habit).unwrap();
+        let refused = disk.open("a").unwrap().write_at(0, b"b").unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ReadOnlyFilesystem);
+        assert!(disk.create("b").is_err() && disk.remove("a").is_err());
+        assert_eq!(fs::read(dir.path().join("a")).unwrap(), b"a");
+    }
+}

@@ -1,0 +1,377 @@
+//! Requests that are for this server, and those that pages of others have a browser send.
+//!
+//! A server on loopback is in reach of every page that its user opens. Two rules keep such pages out.
+//! A request names this server by an address or a name of its own: a foreign name that was made to
+//! lead here (DNS rebinding) is refused. And what a browser says of the page that asks must not
+//! contradict that the page is this server's; programs that are no browsers say nothing of it.
+
+use crate::refusal::Refusal;
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
+
+/// A host, and a port where one is given, as a Host header, an origin or a setting writes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostName {
+    host: Host,
+    port: Option<u16>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Host {
+    Address(IpAddr),
+    /// In lower case, without the dot at the end.
+    Name(String),
+}
+
+impl HostName {
+    /// Reads `name`, `name:port`, `192.0.2.1:port` or `[::1]:port`.
+    pub fn parse(text: &str) -> Option<HostName> {
+        let (host, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (address, rest) = rest.split_once(']')?;
+                let address: Ipv6Addr = address.parse().ok()?;
+                let host = Host::Address(IpAddr::V6(address).to_canonical());
+                let port = match rest {
+                    "" => None,
+                    rest => Some(rest.strip_prefix(':')?),
+                };
+                (host, port)
+            }
+            None => {
+                let (host, port) = match text.split_once(':') {
+                    Some((host, port)) => (host, Some(port)),
+                    None => (text, None),
+                };
+                (Host::parse(host)?, port)
+            }
+        };
+        let port = match port {
+            None | Some("") => None,
+            Some(port) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+                Some(port.parse().ok()?)
+            }
+            Some(_) => return None,
+        };
+        Some(HostName { host, port })
+    }
+}
+
+impl Host {
+    fn parse(text: &str) -> Option<Host> {
+        if let Ok(address) = text.parse() {
+            return Some(Host::Address(address));
+        }
+        let name = text.strip_suffix('.').unwrap_or(text);
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        let is_name = !name.is_empty() && name.bytes().all(is_good);
+        is_name.then(|| Host::Name(name.to_ascii_lowercase()))
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]")?,
+            Host::Address(address) => write!(f, "{address}")?,
+            Host::Name(name) => f.write_str(name)?,
+        }
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The address at which a connection came in, an extension of its requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Local(pub IpAddr);
+
+impl Local {
+    /// The extension for connections to `address`.
+    pub fn of(address: SocketAddr) -> ConnectInfo<Local> {
+        ConnectInfo(Local(address.ip().to_canonical()))
+    }
+}
+
+/// The addresses and names of a server.
+#[derive(Clone, Debug)]
+pub struct Hosts {
+    listen: IpAddr,
+    names: Vec<HostName>,
+    remedy: &'static str,
+}
+
+impl Hosts {
+    /// The address that is listened on, and further names. `remedy` is advice for those whose name is
+    /// not among them.
+    pub fn new(listen: SocketAddr, names: Vec<HostName>, remedy: &'static str) -> Arc<Hosts> {
+        Arc::new(Hosts {
+            listen: listen.ip().to_canonical(),
+            names,
+            remedy,
+        })
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Refusal> {
+        let local = request.extensions().get::<ConnectInfo<Local>>();
+        let local = local.map(|ConnectInfo(Local(address))| *address);
+        let headers = request.headers();
+        let mut named = self.named(headers, request.version(), local)?;
+        if let Some(target) = request.uri().authority() {
+            // A request for a proxy. Whoever it is for must be this server as well.
+            named = Some(self.own(target.as_str(), local)?);
+        }
+        let origin = header_text(headers, header::ORIGIN)
+            .map(|origin| self.is_own_page(&origin, named.as_ref()));
+        if origin == Some(false) {
+            return Err(foreign());
+        }
+        let sites = headers.get_all(SITE).iter();
+        let mut sites = sites.map(HeaderValue::as_bytes);
+        let is_told_foreign = sites.any(|site| match site {
+            b"same-origin" | b"none" => false,
+            // Another port, or another name of the same owner: its origin must be ours.
+            b"same-site" => origin != Some(true),
+            _ => true,
+        });
+        match is_told_foreign && !is_visit(request) {
+            true => Err(foreign()),
+            false => Ok(()),
+        }
+    }
+
+    /// The name in the Host header. Only HTTP/1.0, which no browser speaks, goes without.
+    fn named(
+        &self,
+        headers: &HeaderMap,
+        version: Version,
+        local: Option<IpAddr>,
+    ) -> Result<Option<HostName>, Refusal> {
+        let mut hosts = headers.get_all(header::HOST).iter();
+        match (hosts.next(), hosts.next()) {
+            (Some(_), Some(_)) => Err(Refusal::invalid("there are two Host headers; send one")),
+            (Some(host), None) => {
+                let text = String::from_utf8_lossy(host.as_bytes());
+                self.own(&text, local).map(Some)
+            }
+            (None, _) if version == Version::HTTP_10 => Ok(None),
+            (None, _) => Err(Refusal::invalid(
+                "there is no Host header; HTTP/1.1 needs one, such as Host: localhost:7670",
+            )),
+        }
+    }
+
+    fn own(&self, text: &str, local: Option<IpAddr>) -> Result<HostName, Refusal> {
+        let Some(named) = HostName::parse(text) else {
+            let text: String = text.chars().take(100).collect();
+            return Err(Refusal::invalid(format!(
+                "{text:?} is no host; write a name or an address, and a port"
+            )));
+        };
+        let is_own = match &named.host {
+            Host::Address(address) => {
+                address.is_loopback() || *address == self.listen || Some(*address) == local
+            }
+            Host::Name(name) => name == "localhost",
+        };
+        if is_own || self.names.iter().any(|own| own.host == named.host) {
+            return Ok(named);
+        }
+        Err(Refusal::misdirected(format!(
+            "this server does not go by the name {named}; {}",
+            self.remedy
+        )))
+    }
+
+    /// Returns whether a page of `origin` is this server's: it has the name that it asks by, or one
+    /// that the settings list, for a proxy may ask by another.
+    fn is_own_page(&self, origin: &str, named: Option<&HostName>) -> bool {
+        let authority = origin.split_once("://").map(|(_, authority)| authority);
+        let Some(page) = authority.and_then(HostName::parse) else {
+            return false;
+        };
+        Some(&page) == named || self.names.contains(&page)
+    }
+}
+
+/// The one value of a header. Several are put together, which is no value of any.
+fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    let values = headers.get_all(name).iter();
+    let values: Vec<_> = values
+        .map(|value| String::from_utf8_lossy(value.as_bytes()))
+        .collect();
+    (!values.is_empty()).then(|| values.join(", "))
+}
+
+/// Returns whether a browser opens the page itself, by a link of another page.
+fn is_visit(request: &Request) -> bool {
+    let is = |name: HeaderName, value: &str| {
+        header_text(request.headers(), name).as_deref() == Some(value)
+    };
+    *request.method() == Method::GET
+        && request.uri().path() == "/"
+        && is(MODE, "navigate")
+        && is(DESTINATION, "document")
+}
+
+fn foreign() -> Refusal {
+    Refusal::forbidden(
+        "a page of another host may not ask or write here; open the page of this server",
+    )
+}
+
+/// Refuses requests for other hosts, and those that pages of other hosts have a browser send.
+pub async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+    match hosts.check(&request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::Body;
+    use axum::http::StatusCode;
+
+    fn checked(target: &str, version: Version, headers: &[(&str, &str)]) -> StatusCode {
+        let names = ["nas.example", "lab.example:8443"].map(|name| HostName::parse(name).unwrap());
+        let hosts = Hosts::new("192.0.2.7:7670".parse().unwrap(), names.to_vec(), "remedy");
+        let mut request = Request::builder().uri(target).version(version);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut request = request.body(Body::empty()).unwrap();
+        let local = Local::of("[::ffff:198.51.100.1]:7670".parse().unwrap());
+        request.extensions_mut().insert(local);
+        match hosts.check(&request) {
+            Ok(()) => StatusCode::OK,
+            Err(refusal) => refusal.into_response().status(),
+        }
+    }
+
+    #[test]
+    fn only_own_addresses_and_names_are_answered() {
+        for (host, status) in [
+            ("127.0.0.1:7670", 200),
+            ("127.0.0.1", 200),
+            ("127.9.9.9", 200),
+            ("[::1]:7670", 200),
+            ("[::1]", 200),
+            ("192.0.2.7", 200),
+            ("198.51.100.1:80", 200),
+            ("[::ffff:198.51.100.1]", 200),
+            ("LOCALHOST:1", 200),
+            ("localhost.", 200),
+            ("nas.example", 200),
+            ("NAS.example.:7670", 200),
+            ("lab.example", 200),
+            ("evil.example", 421),
+            ("127.0.0.1.evil.example", 421),
+            ("x.localhost", 421),
+            ("2130706433", 421),
+            ("0x7f000001", 421),
+            ("203.0.113.9", 421),
+            ("[2001:db8::1]", 421),
+            ("localhost..", 421),
+            ("", 400),
+            (".", 400),
+            ("[::1", 400),
+            ("[::1]x", 400),
+            ("::1", 400),
+            ("localhost:x", 400),
+            ("localhost:99999", 400),
+            ("user@localhost", 400),
+            ("local host", 400),
+            ("localhost/", 400),
+        ] {
+            assert_eq!(
+                checked("/", Version::HTTP_11, &[("host", host)]),
+                status,
+                "{host:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn one_host_is_named() {
+        let two = [("host", "localhost"), ("host", "localhost")];
+        assert_eq!(checked("/", Version::HTTP_11, &two), 400);
+        assert_eq!(checked("/", Version::HTTP_10, &two), 400);
+        assert_eq!(checked("/", Version::HTTP_11, &[]), 400);
+        assert_eq!(checked("/", Version::HTTP_10, &[]), 200);
+        let local = [("host", "localhost")];
+        assert_eq!(checked("http://localhost/x", Version::HTTP_11, &local), 200);
+        assert_eq!(
+            checked("http://evil.example/x", Version::HTTP_11, &local),
+            421
+        );
+        assert_eq!(
+            checked("http://u@localhost/x", Version::HTTP_11, &local),
+            400
+        );
+        let evil = [("host", "evil.example")];
+        assert_eq!(checked("http://localhost/x", Version::HTTP_11, &evil), 421);
+    }
+
+    #[test]
+    fn pages_of_others_are_refused() {
+        let of = |path: &str, headers: &[(&str, &str)]| {
+            let host = [("host", "localhost:7670")];
+            checked(path, Version::HTTP_11, &[&host, headers].concat()).as_u16()
+        };
+        for (origin, status) in [
+            ("http://localhost:7670", 200),
+            ("http://LOCALHOST:7670", 200),
+            // By way of a proxy that asks by another name.
+            ("https://nas.example", 200),
+            ("https://lab.example:8443", 200),
+            ("https://lab.example", 403),
+            ("http://localhost:7671", 403),
+            ("http://localhost", 403),
+            ("http://127.0.0.1:7670", 403),
+            ("http://evil.example", 403),
+            ("null", 403),
+            ("localhost:7670", 403),
+            ("", 403),
+        ] {
+            assert_eq!(of("/write", &[("origin", origin)]), status, "{origin}");
+        }
+        let own = ("origin", "http://localhost:7670");
+        assert_eq!(of("/write", &[own, ("origin", "http://evil.example")]), 403);
+        let site = |site| ("sec-fetch-site", site);
+        for (headers, status) in [
+            (&[site("same-origin")][..], 200),
+            (&[site("none")], 200),
+            (&[site("cross-site")], 403),
+            (&[site("same-site")], 403),
+            (&[site("anything")], 403),
+            (&[site("same-site"), own], 200),
+            (&[site("cross-site"), own], 403),
+            (&[site("none"), site("cross-site")], 403),
+        ] {
+            assert_eq!(of("/api/v1/plan", headers), status, "{headers:?}");
+        }
+        // A link of another page may open this one, and nothing else.
+        let visit = [
+            site("cross-site"),
+            ("sec-fetch-mode", "navigate"),
+            ("sec-fetch-dest", "document"),
+        ];
+        assert_eq!(of("/", &visit), 200);
+        assert_eq!(of("/api/v1/plan", &visit), 403);
+        assert_eq!(
+            of("/", &[visit[0], visit[1], ("sec-fetch-dest", "iframe")]),
+            403
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Sentences for whoever asked: names that do not exist, and where there are samples instead.
+
+use super::plan::Plan;
+use crate::nearest::nearest;
+use seiner_engine::{Engine, Query};
+use seiner_model::{Condition, Interval, Selector, rfc3339};
+
+/// Sources whose time range is looked for, and values of a tag that are compared: bounds of the cost.
+const SOURCES: usize = 16;
+const VALUES: usize = 10_000;
+
+/// Sentences on names in a query that no source has. Empty if all have one.
+pub fn unknown_names(engine: &Engine, query: &Query) -> Vec<String> {
+    if engine.sources(&query.selector).is_empty() {
+        return unknown_selector(engine, &query.selector)
+            .into_iter()
+            .collect();
+    }
+    let Some(wanted) = &query.fields else {
+        return Vec::new();
+    };
+    let known = engine.fields(&query.selector);
+    let known: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
+    wanted
+        .iter()
+        .filter(|name| !known.contains(&name.as_str()))
+        .map(|name| sentence("field", name, &known))
+        .collect()
+}
+
+/// First name of a selector without sources that does not exist.
+fn unknown_selector(engine: &Engine, selector: &Selector) -> Option<String> {
+    if let Some(name) = &selector.measurement {
+        let known = engine.measurements();
+        if !known.contains(name) {
+            return Some(sentence("measurement", name, &texts(&known)));
+        }
+    }
+    let measurement = Selector {
+        measurement: selector.measurement.clone(),
+        matchers: Vec::new(),
+    };
+    let tags = engine.tag_names(&measurement);
+    for matcher in &selector.matchers {
+        // Sources without a tag count as empty there: other conditions may hold for them.
+        if let Condition::Is(value) = &matcher.condition
+            && !value.is_empty()
+        {
+            if !tags.contains(&matcher.tag) {
+                return Some(sentence("tag", &matcher.tag, &texts(&tags)));
+            }
+            let values = engine.tag_values(&measurement, &matcher.tag, VALUES);
+            if !values.contains(value) && values.len() < VALUES {
+                let what = format!("value of tag {:?}", matcher.tag);
+                return Some(sentence(&what, value, &texts(&values)));
+            }
+        }
+    }
+    Some("no source fits the selector; leave a condition out to see more".to_string())
+}
+
+fn texts(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+fn sentence(what: &str, name: &str, known: &[&str]) -> String {
+    const LISTED: usize = 10;
+    if let Some(near) = nearest(name, known.iter().copied()) {
+        return format!("there is no {what} {name:?}; did you mean {near:?}?");
+    }
+    let more = match known.len() {
+        0 => return format!("there is no {what} {name:?}, nor any other"),
+        many if many > LISTED => ", …",
+        _ => "",
+    };
+    let listed = known[..known.len().min(LISTED)].join(", ");
+    format!("there is no {what} {name:?}; there are {listed}{more}")
+}
+
+/// Where the samples of a query are whose interval has none: a sentence, and the first and last time.
+pub fn elsewhere(engine: &Engine, plan: &Plan) -> Option<(String, Interval)> {
+    let everywhere = Query {
+        interval: Interval::ALL,
+        ..plan.query.clone()
+    };
+    let range = engine.time_range(&everywhere, SOURCES)?;
+    let sentence = format!(
+        "no samples in this interval; there are some from {} to {}",
+        rfc3339(range.start),
+        rfc3339(range.end),
+    );
+    Some((sentence, range))
+}
