@@ -229,10 +229,12 @@ impl Engine {
         let is_round_due = writing.round.is_some() || state.is_round_due();
         // Writers who wait for the journal wait for a seal or a chapter; what a round made lasts with
         // the chapters at its end, or is sealed before; and where no segment takes blocks, no more will
-        // be closed.
+        // be closed. Merged segments are removed when their successors are sealed: the next merge needs
+        // their space if the budget has no more than writers leave to one merge.
         let at_once = state.pins.bytes() >= state.options.journal_bytes
             || is_round_due
             || state.is_short_of_memory()
+            || !writing.eaten.is_empty() && state.room_for_writers() == 0
             || closed == state.open.len();
         let next = if waiting as u64 >= WORTH_WRITING.min(self.segment_bytes / 2) {
             Next::Write(state.waiting_pieces(|_| true))

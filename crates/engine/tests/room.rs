@@ -3,7 +3,7 @@
 
 use seiner_engine::{Durability, Engine, Error, Options, Query};
 use seiner_model::{Interval, Selector, SourceId, SourceKey};
-use seiner_platform::sim::{Chance, Faults, SimClock, SimDisk};
+use seiner_platform::sim::{Chance, Faults, SimClock, SimDisk, SimRng};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,4 +115,51 @@ fn a_failed_write_is_told_in_the_status_until_the_store_is_opened_again() {
     assert!(store.engine.status().poisoned.is_some());
     store.disk.set_faults(Faults::default());
     assert!(matches!(store.write(), Err(Error::Poisoned(_))));
+}
+
+/// Seed 1550 of the simulator: merges went on while the segments that they had merged waited to be
+/// removed, up to eight at a time, which is more than writers leave to merging.
+#[test]
+fn merges_that_follow_each_other_stay_within_a_small_budget() {
+    const BUDGET: u64 = 1_200_000;
+    const SOURCES: usize = 20;
+    let (disk, clock) = (Arc::new(SimDisk::new(1)), SimClock::new(0));
+    let options = Options {
+        durability: Durability::Sync,
+        memory: 8 << 20,
+        block_bytes: 256,
+        segment_bytes: 64 << 10,
+        journal_bytes: 64 << 10,
+        disk: Some(BUDGET),
+        merge_from: 0.8,
+        ..Options::default()
+    };
+    let engine = Engine::open(disk.clone(), Arc::new(clock.clone()), options).unwrap();
+    let key = |n: usize| SourceKey::new("m", [("n", n.to_string())]).unwrap();
+    let ids: Vec<SourceId> = (0..SOURCES)
+        .map(|n| engine.register(&key(n)).unwrap().unwrap())
+        .collect();
+    let mut rng = SimRng::new(3);
+    // Until the store refuses.
+    for time in 0.. {
+        let values = ids.iter().map(|_| f64::from_bits(rng.next_u64() >> 2));
+        let values: Vec<f64> = values.collect();
+        let result = engine.append_samples("v", &ids, &[time; SOURCES], &values);
+        if result.and_then(|_| engine.commit()).is_err() {
+            break;
+        }
+        engine.step().unwrap();
+    }
+    // A little of every segment is dead now.
+    engine
+        .delete(&Selector::parse("m{n=\"3\"}").unwrap(), Interval::ALL)
+        .unwrap();
+    clock.advance(4000 * SECOND);
+    while engine.step().unwrap() {
+        let used = engine.status().disk_used;
+        assert!(used <= BUDGET, "{used} bytes are used of {BUDGET}");
+    }
+    let merged = engine.status().segments_merged;
+    assert!(merged > 10, "{merged} segments were merged");
+    assert!(disk.most_used() <= BUDGET);
 }
