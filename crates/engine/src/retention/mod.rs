@@ -433,7 +433,9 @@ impl Retention {
     pub fn next_block(&self) -> u64 {
         let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
         let floors = self.floors.iter().map(|floor| floor.number);
-        graves.chain(floors).max().unwrap_or(0)
+        // A start asks before it applies the rules, and the floors with them.
+        let known = self.known_floors.values().copied();
+        graves.chain(floors).chain(known).max().unwrap_or(0)
     }
 
     /// Whether there are deletes to remember.
@@ -1058,6 +1060,18 @@ mod tests {
         retention.vouch(promise);
         retention.advance(&clock, 1);
         assert_eq!(retention.hidden_before(0), 99 * HOUR);
+    }
+
+    /// Seed 2260 of the simulator: a crash took the blocks below a floor, and new blocks got their
+    /// numbers and were dropped with them.
+    #[test]
+    fn new_blocks_are_above_the_floors_that_a_start_finds() {
+        let mut retention = hourly();
+        retention.note_floor(0, 19);
+        let news = retention.take_news();
+        let mut found = hourly();
+        found.recall_news(&news).unwrap();
+        assert_eq!(found.next_block(), 19);
     }
 
     #[test]
