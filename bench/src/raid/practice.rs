@@ -163,9 +163,9 @@ fn holds() -> Vec<Cell> {
 /// Clients that need longer for a request.
 fn slow_clients() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for submit in [6_000, 15_000] {
+    for submit in [6_000, 15_000, 24_000] {
         for offset in [0, 5] {
-            for depth in [2, 8, 16, 20, 32] {
+            for depth in [2, 8, 11, 16, 20, 32] {
                 for threads in [1, 8] {
                     let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                     let name = format!("{} µs a request of the client", submit / 1000);

@@ -12,8 +12,8 @@
 //! - **Filling.** Waiting until the stripe is full pays if a write takes less time that way. Let F be the time in which
 //!   the stream passes a stripe: a write waits F/2 in the mean, and then for a full stripe to be written; without
 //!   holding it waits for half of the partial write before its own, and for its own: `F/2 + T_full < 1.5 · T_partial`.
-//!   All three are measured. F is measured anew when filling begins; if it then does not hold, filling ends, and is tried
-//!   again after a pause that doubles. A stream fills only if it and the reads under way come to a stripe of blocks;
+//!   All three are measured. F is measured anew when filling begins; if it then does not hold, or a stripe alone takes half
+//!   as long again as it may, filling ends, and is tried again after a pause that doubles. A stream fills only if it and the reads under way come to a stripe of blocks;
 //!   and if all it has is waiting, nothing is due and nothing is read, nobody else can come, and they go.
 //!
 //! A stripe is not waited for of which every block has come once already, nor by a stream that leaves holes.
@@ -65,6 +65,8 @@ const LEAST_CONTINUED: f64 = 0.5;
 const EVERY_OPENING: u32 = 64;
 /// Stripes that are filled before it is judged whether that pays.
 const TRIAL: u32 = 3;
+/// A stripe that takes so many times as long as filling may take ends filling at once.
+const LATENESS: f64 = 1.5;
 
 /// Blocks that were written of a stripe.
 struct Written {
@@ -138,6 +140,9 @@ pub struct Adaptive {
     /// Writes that began a stream at the begin of a stripe, and the share of them that the next write continued at once.
     openings: u32,
     continued: f64,
+    /// Reads under way, and when the last one arrived or ended.
+    reads: u32,
+    last_read: Nanos,
 }
 
 impl Adaptive {
@@ -160,6 +165,8 @@ impl Adaptive {
             least_partial: f64::INFINITY,
             openings: 0,
             continued: 1.0,
+            reads: 0,
+            last_read: 0,
         }
     }
 
@@ -271,6 +278,10 @@ impl Adaptive {
             .period
             .is_some_and(|period| self.filling_pays(period));
         let pays = pays && supply >= self.stripe_blocks && stream.whole > 0.5;
+        // A stripe that takes too long already ends the trial: the mean time could only confirm it.
+        let is_late = stream
+            .begun
+            .is_some_and(|begun| !self.filling_pays((now - begun) as f64 / LATENESS));
         let (shortest, longest) = self.settings.pauses;
         let stream = &mut self.streams[at];
         match stream.mode {
@@ -278,7 +289,7 @@ impl Adaptive {
                 stream.mode = Mode::Fill(0);
                 stream.period = None;
             }
-            Mode::Fill(stripes) if stripes >= TRIAL && !pays => {
+            Mode::Fill(stripes) if is_late || (stripes >= TRIAL && !pays) => {
                 stream.mode = Mode::Gather;
                 stream.period = None;
                 stream.not_before = now + stream.pause;
@@ -365,14 +376,16 @@ impl Stream {
         self.followed / (self.acknowledged - self.pending).max(self.followed)
     }
 
-    fn arrive(&mut self, arrival: &Arrival, settings: &AdaptiveSettings) {
+    /// Notes a write. Clients were busy with reads until `busy_until`.
+    fn arrive(&mut self, arrival: &Arrival, busy_until: Nanos, settings: &AdaptiveSettings) {
         if arrival.start == self.front {
             self.run = (self.run + 1).min(settings.least_run);
         }
         self.front = self.front.max(arrival.start + u64::from(arrival.blocks));
         let gap = arrival.now - self.last_event;
-        if self.outstanding == 0 && gap > settings.longest_gap {
-            self.resume(gap);
+        let idle = arrival.now - self.last_event.max(busy_until);
+        if self.outstanding == 0 && idle > settings.longest_gap {
+            self.resume(idle);
         }
         if self.due > 0.0 && gap <= settings.longest_gap {
             self.gap += WEIGHT * (gap as f64 - self.gap);
@@ -504,7 +517,11 @@ impl Strategy for Adaptive {
         self.places.insert(arrival.stripe, at);
         let stream = &mut self.streams[at];
         stream.used = self.arrivals;
-        stream.arrive(arrival, &self.settings);
+        let busy_until = match self.reads {
+            0 => self.last_read,
+            _ => arrival.now,
+        };
+        stream.arrive(arrival, busy_until, &self.settings);
         let forgotten = stream.note(arrival, self.stripe_blocks, self.followed);
         let others = stream
             .held
@@ -581,6 +598,16 @@ impl Strategy for Adaptive {
             let held = std::mem::take(&mut stream.held);
             self.stirred.extend(held);
         }
+    }
+
+    fn read_began(&mut self, now: Nanos) {
+        self.reads += 1;
+        self.last_read = now;
+    }
+
+    fn read_ended(&mut self, now: Nanos, _blocks: u32) {
+        self.reads = self.reads.saturating_sub(1);
+        self.last_read = now;
     }
 
     fn written(&mut self, now: Nanos, started: Nanos, full: bool) {

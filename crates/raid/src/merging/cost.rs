@@ -26,6 +26,12 @@ pub struct Record {
     pub variance: f64,
     /// The cost of the last few slices.
     pub recent: f64,
+    /// Nanoseconds for each block answered: the mean of slices, its variance, and the mean of the last few.
+    pub time: f64,
+    /// See `time`.
+    pub time_variance: f64,
+    /// See `time`.
+    pub recent_time: f64,
     /// When it may be visited again.
     pub not_before: Nanos,
     /// How long it pauses when it is given up the next time.
@@ -84,22 +90,34 @@ impl Record {
             cost: 0.0,
             variance: 0.0,
             recent: 0.0,
+            time: 0.0,
+            time_variance: 0.0,
+            recent_time: 0.0,
             not_before: 0,
             pause,
             dismissed: false,
         }
     }
 
-    /// The cost of a slice.
-    pub fn add(&mut self, cost: f64) {
+    /// Adds the cost of a slice, and its time for each block.
+    pub fn add(&mut self, cost: f64, time: f64) {
         self.slices = (self.slices + 1).min(REMEMBERED);
         let weight = 1.0 / f64::from(self.slices);
-        let off = cost - self.cost;
-        self.cost += weight * off;
-        self.recent += weight.max(RECENT) * (cost - self.recent);
-        if self.slices > 1 {
-            self.variance += weight * (off * off - self.variance);
-        }
+        let add = |mean: &mut f64, variance: &mut f64, recent: &mut f64, value: f64| {
+            let off = value - *mean;
+            *mean += weight * off;
+            *recent += weight.max(RECENT) * (value - *recent);
+            if self.slices > 1 {
+                *variance += weight * (off * off - *variance);
+            }
+        };
+        add(&mut self.cost, &mut self.variance, &mut self.recent, cost);
+        add(
+            &mut self.time,
+            &mut self.time_variance,
+            &mut self.recent_time,
+            time,
+        );
     }
 
     /// How much the mean of the last few slices differs by chance, squared.
@@ -121,6 +139,11 @@ impl Tally {
     /// Nanoseconds outstanding for each block answered.
     pub fn cost(&self) -> f64 {
         self.outstanding / self.blocks.max(1) as f64
+    }
+
+    /// Returns the nanoseconds for each block answered, if the tally ends now.
+    pub fn time(&self, now: Nanos) -> f64 {
+        (now - self.began) as f64 / self.blocks.max(1) as f64
     }
 
     /// Whether holding is known to be worth it without trying anything else: requests took less time than a part of a stripe takes

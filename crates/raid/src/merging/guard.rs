@@ -3,7 +3,9 @@
 //!
 //! What is compared is the *cost* of a way: the time that requests were outstanding, summed over them, for each block that
 //! was answered. By Little's law that is the mean time a block takes, and where clients keep the same number of requests
-//! outstanding, it is least where the rate is highest. So one measure does for both kinds of clients.
+//! outstanding, it is least where the rate is highest. So one measure does for both kinds of clients. Clients that need time
+//! of their own between requests are a third kind: what they have outstanding varies. Therefore the *time* for each block
+//! answered decides wherever ways differ in it by more than chance explains.
 //!
 //! - Time is divided into *slices* of so many answers. The way in use is measured in all of them; another way has a
 //!   *visit*: answers that still come from before, which are not counted, and a slice. What was not clear after a visit has
@@ -66,6 +68,21 @@ const STUCK: (f64, f64) = (2.0, 2.0);
 const SMALL: f64 = 0.01;
 const CLEAR: f64 = 0.2;
 
+/// Returns by which share a visitor's mean is below the usual one, and how much of that may be chance.
+fn advantage(usual: &Record, visitor: &Record, of: impl Fn(&Record) -> (f64, f64)) -> (f64, f64) {
+    let ((mean, all), (visited, some)) = (of(usual), of(visitor));
+    let usual_variance = match usual.slices {
+        0 | 1 => all,
+        slices => all / f64::from(slices),
+    };
+    let visitor_variance = match visitor.slices {
+        0 | 1 => all,
+        slices => some / f64::from(slices),
+    };
+    let noise = 2.0 * (usual_variance + visitor_variance).sqrt() / mean;
+    (1.0 - visited / mean, noise)
+}
+
 /// A way to decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -98,8 +115,8 @@ pub struct Guard {
     /// Since the present way began to be tried.
     visit: Tally,
     signature: Option<Signature>,
-    /// What was used before under the same load, and its cost.
-    before: Option<(Way, f64)>,
+    /// What was used before under the same load, and what was known of it.
+    before: Option<(Way, Record)>,
     /// Whether the load has anything that continues, and the default held anything, in the last slice.
     continues: bool,
     holds: bool,
@@ -198,7 +215,8 @@ impl Guard {
         }
         self.credit_up_to();
         let slice = self.slice;
-        self.record(self.tried).add(slice.cost());
+        let time = slice.time(self.busy);
+        self.record(self.tried).add(slice.cost(), time);
         if self.tried != self.used {
             self.pay();
             self.compare();
@@ -255,8 +273,12 @@ impl Guard {
     fn goes_back(&mut self) -> bool {
         let used = self.records[self.used as usize];
         let noise = 2.0 * used.recent_variance().sqrt();
+        let is_worse = |known: &Record| {
+            used.recent > known.cost + noise.max(SMALL * known.cost)
+                && used.recent_time > known.time * (1.0 - SMALL)
+        };
         match self.before {
-            Some((before, cost)) if used.recent > cost + noise.max(SMALL * cost) => {
+            Some((before, known)) if is_worse(&known) => {
                 let failed = std::mem::replace(&mut self.used, before);
                 self.forget();
                 self.record(failed).pause = self.settings.pauses.1 / 4;
@@ -308,12 +330,13 @@ impl Guard {
             self.records[self.used as usize],
             self.records[self.tried as usize],
         );
-        let variance = |record: &Record| match record.slices {
-            0 | 1 => usual.variance,
-            slices => record.variance / f64::from(slices),
+        let (by_time, chance) = advantage(&usual, &visitor, |record| {
+            (record.time, record.time_variance)
+        });
+        let (gain, noise) = match by_time.abs() > chance.max(SMALL) {
+            true => (by_time, chance),
+            false => advantage(&usual, &visitor, |record| (record.cost, record.variance)),
         };
-        let noise = 2.0 * (variance(&usual) + variance(&visitor)).sqrt() / usual.cost;
-        let gain = 1.0 - visitor.cost / usual.cost;
         let better = gain > noise.max(SMALL) && (visitor.slices > 1 || gain > CLEAR);
         let alike = visitor.slices >= self.settings.most_slices && gain.abs() <= noise.max(SMALL);
         // Where there is no difference, nothing need be held.
@@ -323,13 +346,19 @@ impl Guard {
             self.signature = None;
             *self.record(ousted) = Record::new(self.settings.pauses.0);
             self.dismiss(ousted, 2);
-            self.before = Some((ousted, usual.cost));
-        } else if gain < -noise.max(SMALL / 2.0) || visitor.slices >= self.settings.most_slices {
+            self.before = Some((ousted, usual));
+        } else if (gain < -noise.max(SMALL / 2.0) && by_time < SMALL)
+            || visitor.slices >= self.settings.most_slices
+        {
             self.dismiss(self.tried, 2);
         } else {
             // The less clear it is, the more of the time the way in use has for itself, unless visits seem to cost nothing.
             let visit = self.busy - self.visit.began;
-            let visits = if gain > 0.0 { 1 } else { visitor.slices };
+            let visits = if gain.max(by_time) > 0.0 {
+                1
+            } else {
+                visitor.slices
+            };
             let after = self.busy + visit * Nanos::from(visits);
             self.record(self.tried).not_before = after;
         }
@@ -446,11 +475,13 @@ impl Strategy for Guard {
     }
 
     fn read_began(&mut self, now: Nanos) {
+        self.model.read_began(now);
         self.advance(now);
         self.outstanding += 1;
     }
 
     fn read_ended(&mut self, now: Nanos, blocks: u32) {
+        self.model.read_ended(now, blocks);
         self.answered(now, blocks, true);
     }
 
