@@ -9,35 +9,35 @@ use seiner_raid::simulate::{Job, Model};
 
 /// Slower than the disks of the matrix: flash behind an older bus, of which reads are not that slow.
 const SLOW: Model = Model {
-    read: 165_000,
-    write: 95_000,
-    spread: 45,
-    slots: 26,
-    read_rate: 620_000_000,
-    write_rate: 390_000_000,
-    flush: 600_000,
+    read: 150_000,
+    write: 80_000,
+    spread: 35,
+    slots: 30,
+    read_rate: 580_000_000,
+    write_rate: 410_000_000,
+    flush: 450_000,
 };
 
 /// Faster than those of the matrix: the next generation.
 const FAST: Model = Model {
-    read: 22_000,
-    write: 12_000,
-    spread: 20,
-    slots: 80,
-    read_rate: 6_000_000_000,
-    write_rate: 4_200_000_000,
-    flush: 10_000,
+    read: 18_000,
+    write: 14_000,
+    spread: 15,
+    slots: 72,
+    read_rate: 5_500_000_000,
+    write_rate: 4_600_000_000,
+    flush: 15_000,
 };
 
 /// Members whose times differ much from one operation to the next.
 const UNEVEN: Model = Model {
-    read: 70_000,
-    write: 38_000,
-    spread: 65,
-    slots: 22,
-    read_rate: 2_000_000_000,
-    write_rate: 1_050_000_000,
-    flush: 100_000,
+    read: 82_000,
+    write: 45_000,
+    spread: 55,
+    slots: 20,
+    read_rate: 2_200_000_000,
+    write_rate: 1_100_000_000,
+    flush: 90_000,
 };
 
 /// All of them.
@@ -57,15 +57,15 @@ pub fn cells() -> Vec<Cell> {
 
 fn pauses() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (on, off) in [(3, 9), (7, 35)] {
-        for depth in [5, 17, 21, 36] {
-            for (threads, offset) in [(1, 0), (1, 6), (6, 0), (6, 11)] {
+    for (on, off) in [(2, 11), (9, 27)] {
+        for depth in [6, 15, 23, 33] {
+            for (threads, offset) in [(1, 0), (1, 13), (5, 0), (5, 7)] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("bursts of {on} ms every {} ms", on + off);
                 cells.push(Cell::new(name, load).bursts(on, off).offset(offset));
             }
         }
-        let random = vec![job(vec![write(1, 1, Random)], 3, 11)];
+        let random = vec![job(vec![write(1, 1, Random)], 4, 9)];
         let name = format!("bursts of {on} ms every {} ms, at random", on + off);
         cells.push(Cell::new(name, random).bursts(on, off));
         let mix = vec![write(2, 1, Sequential), read(1, 2, Random)];
@@ -73,16 +73,16 @@ fn pauses() -> Vec<Cell> {
             "bursts of {on} ms every {} ms, two thirds written",
             on + off
         );
-        cells.push(Cell::new(name, vec![job(mix, 3, 26)]).bursts(on, off));
+        cells.push(Cell::new(name, vec![job(mix, 2, 29)]).bursts(on, off));
     }
     cells
 }
 
 fn holds() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for hold in [80, 150, 250, 450] {
-        for (threads, offset) in [(1, 0), (1, 9), (7, 0), (7, 5)] {
-            for depth in [6, 17, 23, 38] {
+    for hold in [90, 170, 280, 550] {
+        for (threads, offset) in [(1, 0), (1, 3), (9, 0), (9, 14)] {
+            for depth in [7, 19, 26, 35] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("held for {hold} µs");
                 cells.push(Cell::new(name, load).hold(hold).offset(offset));
@@ -94,9 +94,9 @@ fn holds() -> Vec<Cell> {
 
 fn slow_clients() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for submit in [4_000, 9_000, 24_000] {
-        for (threads, offset) in [(1, 0), (1, 10), (6, 0), (6, 2)] {
-            for depth in [3, 11, 18, 34] {
+    for submit in [3_000, 12_000, 19_000] {
+        for (threads, offset) in [(1, 0), (1, 4), (5, 0), (5, 9)] {
+            for depth in [4, 13, 20, 37] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("{} µs a request of the client", submit / 1000);
                 cells.push(Cell::new(name, load).submit(submit).offset(offset));
@@ -108,8 +108,8 @@ fn slow_clients() -> Vec<Cell> {
 
 fn depths() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for depth in [9, 11, 13, 18, 22, 31, 41, 54] {
-        for threads in [1, 5, 13] {
+    for depth in [10, 14, 15, 19, 25, 29, 37, 61] {
+        for threads in [1, 3, 11] {
             let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
             cells.push(Cell::new("odd depths, 4 KiB", load));
         }
@@ -119,25 +119,25 @@ fn depths() -> Vec<Cell> {
 
 fn sizes() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (kib, blocks) in [(20, 5), (24, 6)] {
-        for depth in [2, 5, 7, 9, 14, 21] {
-            for threads in [1, 7] {
+    for (kib, blocks) in [(20, 5), (28, 7)] {
+        for depth in [3, 4, 6, 10, 15, 23] {
+            for threads in [1, 6] {
                 let load = vec![job(vec![write(1, blocks, Sequential)], threads, depth)];
                 cells.push(Cell::new(format!("{kib} KiB"), load));
             }
         }
-        for depth in [3, 13] {
-            for threads in [1, 5, 17] {
+        for depth in [2, 11] {
+            for threads in [1, 4, 15] {
                 let load = vec![job(vec![write(1, blocks, Random)], threads, depth)];
                 cells.push(Cell::new(format!("{kib} KiB at random"), load));
             }
         }
     }
-    for depth in [5, 11, 19] {
+    for depth in [6, 9, 22] {
         let sizes = vec![
             write(5, 1, Sequential),
             write(3, 2, Sequential),
-            write(1, 6, Sequential),
+            write(1, 7, Sequential),
         ];
         cells.push(Cell::new("sizes mixed", vec![job(sizes, 3, depth)]));
     }
@@ -146,8 +146,8 @@ fn sizes() -> Vec<Cell> {
 
 fn arrivals() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for jitter in [5_000, 25_000, 90_000, 220_000] {
-        for depth in [9, 21, 35] {
+    for jitter in [8_000, 35_000, 120_000, 180_000] {
+        for depth in [11, 17, 39] {
             for threads in [1, 7] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let mut cell = Cell::new(format!("jitter of {} µs", jitter / 1000), load);
@@ -156,8 +156,8 @@ fn arrivals() -> Vec<Cell> {
             }
         }
     }
-    for holes in [6, 18, 30] {
-        for depth in [7, 19, 38] {
+    for holes in [8, 15, 25] {
+        for depth in [9, 23, 33] {
             let load = vec![job(vec![write(1, 1, Holes(holes))], 3, depth)];
             cells.push(Cell::new(format!("{holes} % left out"), load));
         }
@@ -167,11 +167,11 @@ fn arrivals() -> Vec<Cell> {
 
 fn mixed_streams() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for streams in [2, 3, 4, 7, 9] {
-        for depth in [18, 34, 49] {
+    for streams in [2, 3, 5, 6, 8] {
+        for depth in [21, 31, 53] {
             let alone = vec![write(1, 1, Streams(streams))];
             let name = format!("{streams} streams mixed");
-            cells.push(Cell::new(&name, vec![job(alone, 3, depth)]));
+            cells.push(Cell::new(&name, vec![job(alone, 2, depth)]));
             for (with, other) in [
                 ("writes at random", write(3, 1, Random)),
                 ("reads at random", read(3, 2, Random)),
@@ -189,18 +189,18 @@ fn mixed_streams() -> Vec<Cell> {
 
 fn members() -> Vec<Cell> {
     let loads = Loads {
-        depths: &[3, 7, 19, 29],
-        threads: &[1, 10],
+        depths: &[4, 9, 17, 27],
+        threads: &[1, 8],
         kinds: &[
             ("sequential", vec![write(1, 1, Sequential)]),
             ("random", vec![write(1, 1, Random)]),
             (
-                "52 % written",
-                vec![write(13, 1, Sequential), read(12, 1, Sequential)],
+                "58 % written",
+                vec![write(7, 1, Sequential), read(5, 1, Sequential)],
             ),
             (
-                "80 % written",
-                vec![write(4, 1, Sequential), read(1, 3, Random)],
+                "75 % written",
+                vec![write(3, 1, Sequential), read(1, 3, Random)],
             ),
         ],
     };
@@ -213,7 +213,7 @@ fn members() -> Vec<Cell> {
 
 fn shapes() -> Vec<Cell> {
     let loads = Loads {
-        depths: &[5, 13, 28, 58],
+        depths: &[6, 15, 26, 50],
         threads: &[1, 7],
         kinds: &[
             ("sequential", vec![write(1, 1, Sequential)]),
@@ -224,12 +224,12 @@ fn shapes() -> Vec<Cell> {
         ],
     };
     loads.on_shapes(&[
-        (Level::Raid6, 4, 64),
-        (Level::Raid6, 8, 8),
-        (Level::Raid6, 10, 32),
-        (Level::Raid5, 3, 32),
-        (Level::Raid5, 4, 16),
-        (Level::Raid5, 9, 16),
+        (Level::Raid6, 5, 32),
+        (Level::Raid6, 7, 16),
+        (Level::Raid6, 12, 8),
+        (Level::Raid5, 3, 64),
+        (Level::Raid5, 6, 16),
+        (Level::Raid5, 8, 32),
     ])
 }
 
@@ -240,35 +240,35 @@ fn beside() -> Vec<Cell> {
     let loads: [(&str, Vec<Job>); 8] = [
         (
             "sequential beside random",
-            vec![sequential(5, 16), random(7, 6)],
+            vec![sequential(3, 19), random(6, 5)],
         ),
         (
             "sequential beside random",
-            vec![sequential(1, 42), random(3, 10)],
+            vec![sequential(1, 38), random(4, 12)],
         ),
         (
             "sequential beside random",
-            vec![sequential(6, 9), random(4, 7)],
+            vec![sequential(7, 10), random(5, 6)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(3, 30), sequential(5, 3)],
+            vec![sequential(2, 33), sequential(6, 4)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(1, 26), sequential(9, 3)],
+            vec![sequential(1, 29), sequential(7, 2)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(4, 23), sequential(8, 5)],
+            vec![sequential(5, 21), sequential(6, 4)],
         ),
         (
             "sequential beside reads",
-            vec![sequential(4, 22), reading(6, 5)],
+            vec![sequential(3, 25), reading(5, 6)],
         ),
         (
             "sequential beside reads",
-            vec![sequential(5, 14), reading(3, 17)],
+            vec![sequential(6, 13), reading(2, 20)],
         ),
     ];
     let cells = loads.into_iter().map(|(name, jobs)| Cell::new(name, jobs));
