@@ -12,8 +12,8 @@
 //! - **Filling.** Waiting until the stripe is full pays if a write takes less time that way. Let F be the time in which
 //!   the stream passes a stripe: a write waits F/2 in the mean, and then for a full stripe to be written; without
 //!   holding it waits for half of the partial write before its own, and for its own: `F/2 + T_full < 1.5 · T_partial`.
-//!   All three are measured. F is measured anew when filling begins; if it then does not hold, or a stripe alone takes half
-//!   as long again as it may, filling ends, and is tried again after a pause that doubles. A stream fills only if it and the reads under way come to a stripe of blocks;
+//!   All three are measured. F is measured anew when filling begins; if it then does not hold, or a stripe alone takes twice as
+//!   long as it may, filling ends, and is tried again after a pause that doubles. A stream fills only if it and the reads under way come to a stripe of blocks;
 //!   and if all it has is waiting, nothing is due and nothing is read, nobody else can come, and they go.
 //!
 //! A stripe is not waited for of which every block has come once already, nor by a stream that leaves holes.
@@ -66,7 +66,7 @@ const EVERY_OPENING: u32 = 64;
 /// Stripes that are filled before it is judged whether that pays.
 const TRIAL: u32 = 3;
 /// A stripe that takes so many times as long as filling may take ends filling at once.
-const LATENESS: f64 = 1.5;
+const LATENESS: f64 = 2.0;
 
 /// Blocks that were written of a stripe.
 struct Written {
@@ -278,10 +278,12 @@ impl Adaptive {
             .period
             .is_some_and(|period| self.filling_pays(period));
         let pays = pays && supply >= self.stripe_blocks && stream.whole > 0.5;
-        // A stripe that takes too long already ends the trial: the mean time could only confirm it.
-        let is_late = stream
-            .begun
-            .is_some_and(|begun| !self.filling_pays((now - begun) as f64 / LATENESS));
+        // A stripe that takes too long already ends the trial: the mean time could only confirm it. Time in
+        // which nothing came or went does not count, because clients may pause.
+        let is_late = stream.begun.is_some_and(|begun| {
+            let taken = stream.last_event.saturating_sub(begun);
+            !self.filling_pays(taken as f64 / LATENESS)
+        });
         let (shortest, longest) = self.settings.pauses;
         let stream = &mut self.streams[at];
         match stream.mode {
