@@ -9,8 +9,8 @@ use seiner_raid::simulate::{Job, Model};
 
 /// Slower than the disks of the matrix: flash behind an older bus, of which reads are not that slow.
 const SLOW: Model = Model {
-    read: 150_000,
-    write: 80_000,
+    read: 140_000,
+    write: 70_000,
     spread: 35,
     slots: 30,
     read_rate: 580_000_000,
@@ -20,8 +20,8 @@ const SLOW: Model = Model {
 
 /// Faster than those of the matrix: the next generation.
 const FAST: Model = Model {
-    read: 18_000,
-    write: 14_000,
+    read: 25_000,
+    write: 16_000,
     spread: 15,
     slots: 72,
     read_rate: 5_500_000_000,
@@ -31,8 +31,8 @@ const FAST: Model = Model {
 
 /// Members whose times differ much from one operation to the next.
 const UNEVEN: Model = Model {
-    read: 82_000,
-    write: 45_000,
+    read: 75_000,
+    write: 42_000,
     spread: 55,
     slots: 20,
     read_rate: 2_200_000_000,
@@ -57,15 +57,15 @@ pub fn cells() -> Vec<Cell> {
 
 fn pauses() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (on, off) in [(2, 11), (9, 27)] {
-        for depth in [6, 15, 23, 33] {
-            for (threads, offset) in [(1, 0), (1, 13), (5, 0), (5, 7)] {
+    for (on, off) in [(3, 14), (6, 21)] {
+        for depth in [7, 18, 22, 35] {
+            for (threads, offset) in [(1, 0), (1, 2), (7, 0), (7, 12)] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("bursts of {on} ms every {} ms", on + off);
                 cells.push(Cell::new(name, load).bursts(on, off).offset(offset));
             }
         }
-        let random = vec![job(vec![write(1, 1, Random)], 4, 9)];
+        let random = vec![job(vec![write(1, 1, Random)], 2, 13)];
         let name = format!("bursts of {on} ms every {} ms, at random", on + off);
         cells.push(Cell::new(name, random).bursts(on, off));
         let mix = vec![write(2, 1, Sequential), read(1, 2, Random)];
@@ -73,16 +73,16 @@ fn pauses() -> Vec<Cell> {
             "bursts of {on} ms every {} ms, two thirds written",
             on + off
         );
-        cells.push(Cell::new(name, vec![job(mix, 2, 29)]).bursts(on, off));
+        cells.push(Cell::new(name, vec![job(mix, 4, 25)]).bursts(on, off));
     }
     cells
 }
 
 fn holds() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for hold in [90, 170, 280, 550] {
-        for (threads, offset) in [(1, 0), (1, 3), (9, 0), (9, 14)] {
-            for depth in [7, 19, 26, 35] {
+    for hold in [110, 190, 340, 620] {
+        for (threads, offset) in [(1, 0), (1, 11), (6, 0), (6, 7)] {
+            for depth in [9, 18, 22, 41] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("held for {hold} µs");
                 cells.push(Cell::new(name, load).hold(hold).offset(offset));
@@ -94,9 +94,9 @@ fn holds() -> Vec<Cell> {
 
 fn slow_clients() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for submit in [3_000, 12_000, 19_000] {
-        for (threads, offset) in [(1, 0), (1, 4), (5, 0), (5, 9)] {
-            for depth in [4, 13, 20, 37] {
+    for submit in [5_000, 11_000, 21_000] {
+        for (threads, offset) in [(1, 0), (1, 14), (7, 0), (7, 6)] {
+            for depth in [5, 12, 19, 36] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("{} µs a request of the client", submit / 1000);
                 cells.push(Cell::new(name, load).submit(submit).offset(offset));
@@ -108,8 +108,8 @@ fn slow_clients() -> Vec<Cell> {
 
 fn depths() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for depth in [10, 14, 15, 19, 25, 29, 37, 61] {
-        for threads in [1, 3, 11] {
+    for depth in [6, 11, 17, 21, 23, 27, 39, 53] {
+        for threads in [1, 4, 9] {
             let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
             cells.push(Cell::new("odd depths, 4 KiB", load));
         }
@@ -119,25 +119,25 @@ fn depths() -> Vec<Cell> {
 
 fn sizes() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (kib, blocks) in [(20, 5), (28, 7)] {
-        for depth in [3, 4, 6, 10, 15, 23] {
+    for (kib, blocks) in [(24, 6), (36, 9)] {
+        for depth in [2, 3, 5, 8, 13, 19] {
             for threads in [1, 6] {
                 let load = vec![job(vec![write(1, blocks, Sequential)], threads, depth)];
                 cells.push(Cell::new(format!("{kib} KiB"), load));
             }
         }
-        for depth in [2, 11] {
-            for threads in [1, 4, 15] {
+        for depth in [4, 9] {
+            for threads in [1, 6, 13] {
                 let load = vec![job(vec![write(1, blocks, Random)], threads, depth)];
                 cells.push(Cell::new(format!("{kib} KiB at random"), load));
             }
         }
     }
-    for depth in [6, 9, 22] {
+    for depth in [7, 12, 18] {
         let sizes = vec![
             write(5, 1, Sequential),
             write(3, 2, Sequential),
-            write(1, 7, Sequential),
+            write(1, 5, Sequential),
         ];
         cells.push(Cell::new("sizes mixed", vec![job(sizes, 3, depth)]));
     }
@@ -146,8 +146,8 @@ fn sizes() -> Vec<Cell> {
 
 fn arrivals() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for jitter in [8_000, 35_000, 120_000, 180_000] {
-        for depth in [11, 17, 39] {
+    for jitter in [6_000, 30_000, 75_000, 200_000] {
+        for depth in [10, 19, 37] {
             for threads in [1, 7] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let mut cell = Cell::new(format!("jitter of {} µs", jitter / 1000), load);
@@ -156,8 +156,8 @@ fn arrivals() -> Vec<Cell> {
             }
         }
     }
-    for holes in [8, 15, 25] {
-        for depth in [9, 23, 33] {
+    for holes in [5, 12, 28] {
+        for depth in [8, 21, 35] {
             let load = vec![job(vec![write(1, 1, Holes(holes))], 3, depth)];
             cells.push(Cell::new(format!("{holes} % left out"), load));
         }
@@ -167,8 +167,8 @@ fn arrivals() -> Vec<Cell> {
 
 fn mixed_streams() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for streams in [2, 3, 5, 6, 8] {
-        for depth in [21, 31, 53] {
+    for streams in [2, 4, 5, 7, 9] {
+        for depth in [19, 33, 47] {
             let alone = vec![write(1, 1, Streams(streams))];
             let name = format!("{streams} streams mixed");
             cells.push(Cell::new(&name, vec![job(alone, 2, depth)]));
@@ -189,18 +189,18 @@ fn mixed_streams() -> Vec<Cell> {
 
 fn members() -> Vec<Cell> {
     let loads = Loads {
-        depths: &[4, 9, 17, 27],
-        threads: &[1, 8],
+        depths: &[5, 11, 21, 31],
+        threads: &[1, 6],
         kinds: &[
             ("sequential", vec![write(1, 1, Sequential)]),
             ("random", vec![write(1, 1, Random)]),
             (
-                "58 % written",
-                vec![write(7, 1, Sequential), read(5, 1, Sequential)],
+                "62 % written",
+                vec![write(8, 1, Sequential), read(5, 1, Sequential)],
             ),
             (
-                "75 % written",
-                vec![write(3, 1, Sequential), read(1, 3, Random)],
+                "70 % written",
+                vec![write(7, 1, Sequential), read(3, 3, Random)],
             ),
         ],
     };
@@ -213,7 +213,7 @@ fn members() -> Vec<Cell> {
 
 fn shapes() -> Vec<Cell> {
     let loads = Loads {
-        depths: &[6, 15, 26, 50],
+        depths: &[7, 14, 30, 46],
         threads: &[1, 7],
         kinds: &[
             ("sequential", vec![write(1, 1, Sequential)]),
@@ -224,12 +224,12 @@ fn shapes() -> Vec<Cell> {
         ],
     };
     loads.on_shapes(&[
-        (Level::Raid6, 5, 32),
-        (Level::Raid6, 7, 16),
-        (Level::Raid6, 12, 8),
-        (Level::Raid5, 3, 64),
-        (Level::Raid5, 6, 16),
-        (Level::Raid5, 8, 32),
+        (Level::Raid6, 5, 16),
+        (Level::Raid6, 9, 16),
+        (Level::Raid6, 10, 8),
+        (Level::Raid5, 4, 32),
+        (Level::Raid5, 5, 16),
+        (Level::Raid5, 7, 8),
     ])
 }
 
@@ -240,35 +240,35 @@ fn beside() -> Vec<Cell> {
     let loads: [(&str, Vec<Job>); 8] = [
         (
             "sequential beside random",
-            vec![sequential(3, 19), random(6, 5)],
+            vec![sequential(4, 18), random(5, 7)],
         ),
         (
             "sequential beside random",
-            vec![sequential(1, 38), random(4, 12)],
+            vec![sequential(1, 35), random(2, 14)],
         ),
         (
             "sequential beside random",
-            vec![sequential(7, 10), random(5, 6)],
+            vec![sequential(8, 11), random(3, 8)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(2, 33), sequential(6, 4)],
+            vec![sequential(2, 28), sequential(7, 3)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(1, 29), sequential(7, 2)],
+            vec![sequential(1, 31), sequential(6, 5)],
         ),
         (
             "deep beside shallow",
-            vec![sequential(5, 21), sequential(6, 4)],
+            vec![sequential(3, 26), sequential(9, 4)],
         ),
         (
             "sequential beside reads",
-            vec![sequential(3, 25), reading(5, 6)],
+            vec![sequential(5, 19), reading(4, 7)],
         ),
         (
             "sequential beside reads",
-            vec![sequential(6, 13), reading(2, 20)],
+            vec![sequential(7, 12), reading(3, 15)],
         ),
     ];
     let cells = loads.into_iter().map(|(name, jobs)| Cell::new(name, jobs));
