@@ -26,7 +26,7 @@ fn what_the_level_bears_harms_nobody() {
         "{sum:?}"
     );
     assert!(
-        sum.corrupted > 100 && sum.found > 50 && sum.trimmed > 1000,
+        sum.corrupted > 100 && sum.found > 50 && sum.trimmed > 1000 && sum.cleared > 100,
         "{sum:?}"
     );
 }
@@ -48,17 +48,20 @@ fn syndromes_that_do_not_fit_are_found_where_data_are_lost() {
 
 #[test]
 fn canaries_are_found() {
-    for canary in [
-        Canary::ForgottenWrites,
-        Canary::NoResync,
-        Canary::UncheckedReads,
-        Canary::NoAdoption,
+    // An error of the record shows only if power is cut, and then a member lost, before its region is written again.
+    for (canary, seeds) in [
+        (Canary::ForgottenWrites, 500),
+        (Canary::NoResync, 500),
+        (Canary::UncheckedReads, 500),
+        (Canary::NoAdoption, 500),
+        (Canary::EarlyWrites, 2000),
+        (Canary::EarlyClears, 2000),
     ] {
-        let found = (0..500)
+        let found = (0..seeds)
             .filter(|&seed| run(seed, Severity::Borne, Some(canary)).is_err())
             .count();
-        println!("{canary:?}: found by {found} of 500 seeds");
-        assert!(found > 5, "{canary:?}: found by {found} of 500 seeds");
+        println!("{canary:?}: found by {found} of {seeds} seeds");
+        assert!(found > 5, "{canary:?}: found by {found} of {seeds} seeds");
     }
 }
 

@@ -13,7 +13,7 @@ mod assemble;
 mod books;
 mod client;
 mod keeper;
-mod regions;
+pub(crate) mod regions;
 mod status;
 mod sweep;
 mod worker;

@@ -4,11 +4,12 @@
 //!
 //! Blocks have eight bytes here, which makes a run a fraction of a millisecond; everything else is the array's own code.
 
+use super::record::Recorder;
 use crate::block::Block;
 use crate::galois;
 use crate::geometry::{Geometry, Level};
 use crate::merging::Merging;
-use crate::request::{Action, Nanos, Operation, Outcome, Reply, Request, Token};
+use crate::request::{Action, Failure, Nanos, Operation, Outcome, Reply, Request, Token};
 use crate::shard::{MemberState, Settings, Shard};
 use seiner_platform::sim::SimRng;
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,6 +76,10 @@ pub enum Canary {
     UncheckedReads,
     /// After a power cut, checksums of what was being written count like all others.
     NoAdoption,
+    /// Writes begin before the intent record has their region.
+    EarlyWrites,
+    /// A region leaves the intent record before its writes are durable.
+    EarlyClears,
 }
 
 /// What happened in a run.
@@ -102,6 +107,8 @@ pub struct Summary {
     pub vouched: u64,
     /// Members that were filled in the end although some stripes could not be at first.
     pub resumed: u64,
+    /// Regions that left the intent record while the array ran.
+    pub cleared: u64,
 }
 
 /// A member with a cache that forgets.
@@ -160,6 +167,9 @@ enum Flight {
         covered: Vec<usize>,
     },
     Internal,
+    Resync {
+        stripe: u64,
+    },
 }
 
 struct World {
@@ -171,6 +181,10 @@ struct World {
     shard: Shard<Word>,
     disks: Vec<Disk>,
     running: Vec<Operation<Word>>,
+    /// Operations of each member that have not ended, those that wait for the intent record included.
+    busy: Vec<usize>,
+    /// Intent record; none if the level has no syndromes.
+    recorder: Option<Recorder<Word>>,
     flights: BTreeMap<Token, Flight>,
     /// Writes of every block.
     versions: Vec<Vec<Version>>,
@@ -271,6 +285,7 @@ impl Summary {
         self.trimmed += other.trimmed;
         self.vouched += other.vouched;
         self.resumed += other.resumed;
+        self.cleared += other.cleared;
     }
 }
 
@@ -327,6 +342,9 @@ impl World {
             shard: Shard::new(geometry, settings),
             disks: (0..members).map(|_| disk()).collect(),
             running: Vec::new(),
+            busy: vec![0; members],
+            recorder: (geometry.syndromes() > 0)
+                .then(|| Recorder::new(settings.region_stripes, geometry.stripes())),
             flights: BTreeMap::new(),
             versions: vec![vec![blank]; blocks],
             durable: vec![0; blocks],
@@ -351,7 +369,9 @@ impl World {
             390..394 => self.cut_power()?,
             394..400 => self.trim(),
             400..406 => self.resume(),
-            406..450 => self.pass_time()?,
+            406..426 => self.keep_up(),
+            426..434 => self.rest()?,
+            434..450 => self.pass_time()?,
             _ => self.complete()?,
         }
         self.collect()?;
@@ -509,12 +529,8 @@ impl World {
     /// An empty disk takes the place of a dead one, and is rebuilt.
     fn replace(&mut self) {
         let gone = |member: &usize| *self.shard.member(*member) == MemberState::Gone;
-        let busy = |member: usize| {
-            self.running
-                .iter()
-                .any(|operation| operation.member == member)
-        };
-        let Some(member) = (0..self.disks.len()).find(|member| gone(member) && !busy(*member))
+        let Some(member) =
+            (0..self.disks.len()).find(|member| gone(member) && self.busy[*member] == 0)
         else {
             return;
         };
@@ -576,11 +592,19 @@ impl World {
 
     /// Some operation of a member ends.
     fn complete(&mut self) -> Result<(), String> {
-        if self.running.is_empty() {
+        let record = self.is_record_pending();
+        let choices = self.running.len() as u64 + u64::from(record);
+        if choices == 0 {
             return self.pass_time();
         }
-        let at = self.rng.below(self.running.len() as u64) as usize;
+        let at = self.rng.below(choices) as usize;
+        if at == self.running.len() {
+            let recorder = self.recorder.as_mut().expect("its record is pending");
+            self.running.extend(recorder.advance());
+            return Ok(());
+        }
         let operation = self.running.swap_remove(at);
+        self.busy[operation.member] -= 1;
         let forgets = self.canary == Some(Canary::ForgottenWrites) && self.rng.chance(1, 20);
         let outcome = self.disks[operation.member].perform(&operation.action, forgets);
         self.now += self.rng.below(20_000);
@@ -588,12 +612,73 @@ impl World {
         Ok(())
     }
 
+    /// Tells whether a record write is due or has not ended.
+    fn is_record_pending(&self) -> bool {
+        self.recorder.as_ref().is_some_and(Recorder::is_pending)
+    }
+
+    /// Begins operations, except for writes in regions that are not on record yet.
+    fn begin(&mut self, operations: Vec<Operation<Word>>) {
+        for operation in operations {
+            self.busy[operation.member] += 1;
+            let started = match (&mut self.recorder, &operation.action) {
+                (Some(recorder), Action::Write { start, .. } | Action::Discard { start, .. }) => {
+                    let stripe = start / u64::from(self.geometry.rows());
+                    let early = self.canary == Some(Canary::EarlyWrites);
+                    match self.shard.is_unsettled(recorder.region(stripe)) {
+                        true => match recorder.admit(stripe, operation) {
+                            None if early => recorder.admit_early(stripe),
+                            admitted => admitted.into_iter().collect(),
+                        },
+                        // It fills a member, which leaves syndromes as they are.
+                        false => vec![operation],
+                    }
+                }
+                _ => vec![operation],
+            };
+            self.running.extend(started);
+        }
+    }
+
+    /// Does the upkeep of the intent record.
+    fn keep_up(&mut self) {
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
+        let before = recorder.marked().len();
+        let flush = match self.canary {
+            Some(Canary::EarlyClears) => {
+                let none = BTreeSet::new();
+                recorder.settle(&none) | recorder.settle(&none)
+            }
+            _ => recorder.settle(&self.shard.unsettled_regions().collect()),
+        };
+        self.summary.cleared += (before - recorder.marked().len()) as u64;
+        if flush {
+            self.submit(Flight::Internal, Request::Flush);
+        }
+    }
+
+    /// Lets everything end and does the upkeep a few times, so that regions leave the record.
+    fn rest(&mut self) -> Result<(), String> {
+        self.drain()?;
+        for _ in 0..self.rng.between(1, 6) {
+            self.keep_up();
+            self.drain()?;
+        }
+        Ok(())
+    }
+
+    /// Starts what the array wants; returns its answers.
+    fn take_output(&mut self) -> Vec<Reply<Word>> {
+        let output = std::mem::take(self.shard.output());
+        self.begin(output.operations);
+        output.replies
+    }
+
     /// Takes what the array wants, and checks its answers.
     fn collect(&mut self) -> Result<(), String> {
-        let output = std::mem::take(self.shard.output());
-        self.running.extend(output.operations);
-        output
-            .replies
+        self.take_output()
             .into_iter()
             .try_for_each(|reply| self.check(reply))
     }
@@ -601,6 +686,11 @@ impl World {
     fn check(&mut self, reply: Reply<Word>) -> Result<(), String> {
         let flight = self.flights.remove(&reply.token).ok_or("answered twice")?;
         self.summary.answered += 1;
+        if let (Flight::Resync { stripe }, Some(recorder)) = (&flight, &mut self.recorder) {
+            // A doubtful stripe is as much in order as it can be.
+            let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }));
+            recorder.resynced(*stripe, done);
+        }
         let data = match reply.result {
             Ok(data) => data,
             Err(failure) => {
@@ -614,7 +704,7 @@ impl World {
             }
         };
         match flight {
-            Flight::Internal => {}
+            Flight::Internal | Flight::Resync { .. } => {}
             Flight::Flush { covered } => {
                 for (durable, covered) in self.durable.iter_mut().zip(covered) {
                     *durable = covered.max(*durable);
@@ -670,7 +760,11 @@ impl World {
         for disk in &mut self.disks {
             disk.cut_power(&mut self.rng);
         }
-        let regions: Vec<u64> = self.shard.unsettled_regions().collect();
+        self.busy.fill(0);
+        let recorder = self.recorder.take();
+        self.recorder = recorder.map(|recorder| recorder.after_cut(&mut self.rng));
+        let marked = self.recorder.as_ref().map(|recorder| recorder.marked());
+        let regions = marked.cloned().unwrap_or_default();
         self.summary.found += self.shard.counters().corrupt;
         self.summary.trimmed += self.shard.counters().trimmed;
         // Where something was being written, what is there is taken for true: what rots just there is not found.
@@ -695,13 +789,13 @@ impl World {
         });
         self.shard.doubt(doubtful);
         self.resuming.clear();
-        self.resync(&regions)?;
+        self.resync()?;
         self.count_vouched(&regions);
         self.learn()
     }
 
     /// Counts stripes that lost data, were being written, and are not in doubt.
-    fn count_vouched(&mut self, regions: &[u64]) {
+    fn count_vouched(&mut self, regions: &BTreeSet<u64>) {
         if self.canary.is_some() || self.missing() > self.geometry.syndromes() {
             return;
         }
@@ -722,16 +816,17 @@ impl World {
         self.summary.vouched += vouched.count() as u64;
     }
 
-    /// Makes the syndromes of unsettled regions fit.
-    fn resync(&mut self, regions: &[u64]) -> Result<(), String> {
+    /// Makes the syndromes of regions fit that are on record.
+    fn resync(&mut self) -> Result<(), String> {
         if self.canary == Some(Canary::NoResync) {
             return Ok(());
         }
-        for stripe in 0..self.geometry.stripes() {
-            if regions.contains(&(stripe / self.settings.region_stripes)) {
-                let token = self.token(Flight::Internal);
-                self.shard.resync(self.now, token, stripe);
-            }
+        let stripes = 0..self.geometry.stripes();
+        let recorder = self.recorder.as_mut();
+        let unsynced = recorder.map(|recorder| recorder.take_unsynced(stripes));
+        for stripe in unsynced.unwrap_or_default() {
+            let token = self.token(Flight::Resync { stripe });
+            self.shard.resync(self.now, token, stripe);
         }
         let severity = std::mem::replace(&mut self.severity, Severity::Beyond);
         let done = self.drain();
@@ -753,13 +848,8 @@ impl World {
                 },
             );
             let value = loop {
-                let output = std::mem::take(self.shard.output());
-                self.running.extend(output.operations);
-                if let Some(reply) = output
-                    .replies
-                    .into_iter()
-                    .find(|reply| reply.token == token)
-                {
+                let mut replies = self.take_output().into_iter();
+                if let Some(reply) = replies.find(|reply| reply.token == token) {
                     break reply.result;
                 }
                 self.complete()?;
@@ -798,7 +888,10 @@ impl World {
     /// Lets everything end.
     fn drain(&mut self) -> Result<(), String> {
         self.collect()?;
-        while !self.running.is_empty() || self.shard.deadline().is_some() {
+        while !self.running.is_empty()
+            || self.shard.deadline().is_some()
+            || self.is_record_pending()
+        {
             self.complete()?;
             self.collect()?;
         }

@@ -7,6 +7,7 @@
 
 pub mod faults;
 mod member;
+mod record;
 mod workload;
 mod world;
 
