@@ -1,70 +1,74 @@
-//! A batch: rows accepted or refused one by one, made durable together.
+//! A batch: rows that a store accepts or rejects one by one and makes durable together.
 
 use crate::{KeyError, SourceKey, Value};
 
-/// How a protocol writes the name of a source.
+/// Syntax in which a protocol writes the names of sources.
 ///
-/// A store recognises a source by the bytes of its name, which differ from protocol to
-/// protocol; it asks the notation only for names that it has not seen before.
+/// A store identifies a source by the bytes of its name, and these bytes differ from protocol to protocol. The
+/// store calls the notation only for names that it has not seen before.
 pub trait Notation: Send + Sync {
-    /// A number of its own for every notation, so that equal bytes in two notations
-    /// are not taken for the same name.
+    /// Returns the number of this notation, unique among notations: equal bytes in two notations are two names.
     ///
-    /// [`SourceKey::NOTATION`] is for a notation which reads canonical names without backslashes
-    /// ([`SourceKey::put_name`]) as the keys that they are the names of, and such names
-    /// alike in whatever order the tags stand between the commas: of these names, most
-    /// of which are new when they are asked for, the store does not ask for the key.
-    /// 0 is the store's own.
+    /// 0 is reserved for the store. A notation may return [`SourceKey::NOTATION`] only if both conditions hold:
+    ///
+    /// - It reads a canonical name without backslashes ([`SourceKey::put_name`]) as the key with that canonical
+    ///   name.
+    /// - The order of the tags in such a name does not matter.
+    ///
+    /// The store may then parse such names itself, without a call of [`Notation::source_key`].
     fn id(&self) -> u32;
 
-    /// The key that this name stands for.
+    /// Returns the key of the source with this name.
+    ///
+    /// # Errors
+    /// If the name is not valid in this notation, or names no valid source.
     fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError>;
 }
 
-/// One field of a row.
+/// One field of a row, with its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell<'a> {
-    /// The field's name, as UTF-8 bytes without escapes.
+    /// Name of the field, as UTF-8 bytes without escapes.
     pub field: &'a [u8],
-    /// Its value.
+    /// Value of the field.
     pub value: Value<'a>,
 }
 
-/// The values that one source had at one time.
+/// Values of one source at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    /// The source's name in the batch's notation.
+    /// Name of the source in the batch's notation.
     pub name: &'a [u8],
-    /// Nanoseconds since 1970-01-01T00:00:00Z; negative ones are before it.
+    /// Time in nanoseconds since 1970-01-01T00:00:00Z; negative before that date.
     pub time: i64,
-    /// Where the row's cells begin in [`Batch::cells`].
+    /// Index of the row's first cell in [`Batch::cells`].
     pub first_cell: u32,
-    /// How many cells it has; at least one.
+    /// Number of cells of the row, at least 1.
     pub cells: u32,
 }
 
-/// Rows in the order of their arrival, cells in one shared list.
+/// Rows in the order of arrival, with their cells in one shared list.
 #[derive(Default, Debug)]
 pub struct Batch<'a> {
-    /// The rows.
+    /// Rows of the batch.
     pub rows: Vec<Row<'a>>,
-    /// The cells of all rows, row after row.
+    /// Cells of all rows, row after row.
     pub cells: Vec<Cell<'a>>,
 }
 
 impl<'a> Batch<'a> {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn new() -> Batch<'a> {
         Batch::default()
     }
 
-    /// Forgets the rows, keeps the memory.
+    /// Removes all rows and cells. Keeps the allocated memory.
     pub fn clear(&mut self) {
         self.rows.clear();
         self.cells.clear();
     }
 
-    /// Adds a row with its cells.
+    /// Appends a row with its cells.
     pub fn push(&mut self, name: &'a [u8], time: i64, cells: impl IntoIterator<Item = Cell<'a>>) {
         let first_cell = self.cells.len();
         self.cells.extend(cells);
@@ -76,7 +80,7 @@ impl<'a> Batch<'a> {
         });
     }
 
-    /// The cells of a row of this batch.
+    /// Returns the cells of a row of this batch.
     pub fn cells_of(&self, row: &Row<'a>) -> &[Cell<'a>] {
         &self.cells[row.first_cell as usize..(row.first_cell + row.cells) as usize]
     }

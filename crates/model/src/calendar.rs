@@ -1,11 +1,14 @@
-//! Dates and times of day as texts, in the proleptic Gregorian calendar.
+//! Dates and times of day as text, in the proleptic Gregorian calendar.
 
 const SECOND: i64 = 1_000_000_000;
 const DAY_S: i64 = 86_400;
 
-/// Date with or without a time of day, in ns since 1970: `2026-11-21`, `2026-11-21T08:00:00.5+01:00`. The
-/// separator is `T` or a space, seconds may be left out, and the zone is `Z`, `UTC`, `+01:00`, `+0100` or `+01`;
-/// without a zone the time is UTC.
+/// Parses a date, with or without a time of day, into ns since 1970: `2026-11-21`,
+/// `2026-11-21T08:00:00.5+01:00`.
+///
+/// The separator is `T` or a space. The seconds are optional. The zone is `Z`, `UTC`, `+01:00`, `+0100` or
+/// `+01`; without a zone the time is in UTC. Returns `None` if the text is not such a date, or if the time does
+/// not fit in an i64 (years 1677 to 2262).
 pub fn parse_date(text: &str) -> Option<i64> {
     let date = text.get(..10)?;
     let (year, month, day) = (date.get(..4)?, date.get(5..7)?, date.get(8..10)?);
@@ -29,7 +32,8 @@ pub fn parse_date(text: &str) -> Option<i64> {
         .checked_add(time_of_day(clock)?)
 }
 
-/// Time as RFC 3339 in UTC, with as many digits of the second as it needs.
+/// Formats a time in ns since 1970 as RFC 3339 in UTC, with as many fractional digits of the second as
+/// necessary.
 pub fn rfc3339(ns: i64) -> String {
     let (days, of_day) = (ns.div_euclid(DAY_S * SECOND), ns.rem_euclid(DAY_S * SECOND));
     let (year, month, day) = civil_from_days(days);
@@ -44,13 +48,13 @@ pub fn rfc3339(ns: i64) -> String {
     text
 }
 
-/// Digits alone: `parse` would take a sign.
+/// Parses digits only. (`str::parse` alone would accept a sign.)
 fn number(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| digits)
 }
 
-/// The time of day and the offset of the zone from UTC in seconds.
+/// Splits off the zone. Returns the time of day, and the zone's offset from UTC in seconds.
 fn split_zone(text: &str) -> Option<(&str, i64)> {
     let utc = ["Z", "z", "UTC"];
     if let Some(clock) = utc.iter().find_map(|zone| text.strip_suffix(zone)) {
@@ -74,7 +78,7 @@ fn split_zone(text: &str) -> Option<(&str, i64)> {
     Some((text[..at].trim_end(), sign * seconds))
 }
 
-/// `08:00`, `08:00:00` or `08:00:00.5` in ns.
+/// Parses `08:00`, `08:00:00` or `08:00:00.5` into ns since midnight.
 fn time_of_day(text: &str) -> Option<i64> {
     let mut parts = text.split(':');
     let (hours, minutes) = (number(parts.next()?)?, number(parts.next()?)?);
@@ -101,8 +105,8 @@ fn days_in_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 of a date, counted in eras of 400 years that begin in March, so that the leap day
-/// comes last.
+/// Returns the number of days from 1970-01-01 to a date. Counts in eras of 400 years that begin in March, so
+/// that the leap day is the last day of a year.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -113,7 +117,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Year, month and day of a number of days since 1970-01-01: the inverse of [`days_from_civil`].
+/// Returns the year, month and day of a number of days since 1970-01-01. Inverse of [`days_from_civil`].
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -2,7 +2,7 @@
 
 use crate::{FieldType, Value};
 
-/// A list of bits, one a row.
+/// List of bits, one per row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bitmap {
     words: Vec<u64>,
@@ -10,7 +10,7 @@ pub struct Bitmap {
 }
 
 impl Bitmap {
-    /// An empty bitmap.
+    /// Returns an empty bitmap.
     pub fn new() -> Bitmap {
         Bitmap::default()
     }
@@ -26,23 +26,26 @@ impl Bitmap {
         self.len += 1;
     }
 
-    /// The bit at `index`, which must be below [`Bitmap::len`].
+    /// Returns the bit at `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Bitmap::len`].
     pub fn get(&self, index: usize) -> bool {
         assert!(index < self.len, "bit {index} of {}", self.len);
         self.words[index / 64] >> (index % 64) & 1 == 1
     }
 
-    /// How many bits there are.
+    /// Returns the number of bits.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no bits.
+    /// Returns whether there are no bits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many bits are set.
+    /// Returns the number of bits that are set.
     pub fn count_ones(&self) -> usize {
         self.words
             .iter()
@@ -50,12 +53,12 @@ impl Bitmap {
             .sum()
     }
 
-    /// The bits, 64 a word, lowest bit first; bits past the end are zero.
+    /// Returns the bits in words of 64, lowest bit first. Bits past the end are zero.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The bits one by one.
+    /// Iterates over the bits in order.
     pub fn iter(&self) -> impl Iterator<Item = bool> + '_ {
         (0..self.len).map(|index| self.get(index))
     }
@@ -69,12 +72,12 @@ impl FromIterator<bool> for Bitmap {
     }
 }
 
-/// Texts, end to end.
+/// Texts, stored end to end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings {
-    /// Where each text ends in `bytes`.
+    /// End of each text in `bytes`.
     pub ends: Vec<u32>,
-    /// The texts, UTF-8, without separators.
+    /// UTF-8 bytes of all texts, without separators.
     pub bytes: Vec<u8>,
 }
 
@@ -85,29 +88,32 @@ impl Strings {
         self.ends.push(self.bytes.len() as u32);
     }
 
-    /// How many texts there are.
+    /// Returns the number of texts.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no texts.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The text at `index`, which must be below [`Strings::len`].
+    /// Returns the text at `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Strings::len`].
     pub fn get(&self, index: usize) -> &str {
         let start = if index == 0 {
             0
         } else {
             self.ends[index - 1] as usize
         };
-        // Only `push` and decoders that check for UTF-8 fill `bytes`.
+        // Only `push`, and decoders that check for UTF-8, write to `bytes`.
         std::str::from_utf8(&self.bytes[start..self.ends[index] as usize]).expect("texts are UTF-8")
     }
 }
 
-/// Values of one type, end to end, without gaps.
+/// Values of one type, stored end to end without gaps.
 #[derive(Clone, Debug)]
 pub enum Column {
     /// 64-bit floats.
@@ -125,7 +131,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// An empty column of a type.
+    /// Creates an empty column of a type.
     pub fn new(field_type: FieldType) -> Column {
         match field_type {
             FieldType::F64 => Column::F64(Vec::new()),
@@ -137,7 +143,7 @@ impl Column {
         }
     }
 
-    /// The type of its values.
+    /// Returns the type of the values.
     pub fn field_type(&self) -> FieldType {
         match self {
             Column::F64(_) => FieldType::F64,
@@ -149,7 +155,7 @@ impl Column {
         }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn len(&self) -> usize {
         match self {
             Column::F64(values) => values.len(),
@@ -161,12 +167,15 @@ impl Column {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The value at `index`, which must be below [`Column::len`].
+    /// Returns the value at `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Column::len`].
     pub fn get(&self, index: usize) -> Value<'_> {
         match self {
             Column::F64(values) => Value::F64(values[index]),
@@ -195,7 +204,7 @@ impl Column {
     }
 }
 
-/// Bit-exact, as [`Value`] is.
+/// Bit-exact comparison, as of [`Value`].
 impl PartialEq for Column {
     fn eq(&self, other: &Column) -> bool {
         self.field_type() == other.field_type()
@@ -204,17 +213,17 @@ impl PartialEq for Column {
     }
 }
 
-/// One field's values over the rows of a [`Columns`].
+/// Values of one field in the rows of a [`Columns`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldColumn {
-    /// Which rows have a value; `None` when all have.
+    /// Rows that have a value; `None` if all rows have one.
     pub present: Option<Bitmap>,
-    /// The values of those rows, in row order.
+    /// Values of those rows, in row order.
     pub values: Column,
 }
 
 impl FieldColumn {
-    /// The values of some of the rows, by their places, ascending; `None` if none of them has one.
+    /// Returns the values of some rows, given by ascending indices; `None` if none of these rows has a value.
     pub fn pick(&self, rows: &[usize]) -> Option<FieldColumn> {
         let mut values = Column::new(self.values.field_type());
         let mut present = Bitmap::new();
@@ -244,12 +253,12 @@ impl FieldColumn {
     }
 }
 
-/// Rows of one source: one time column, shared by all fields.
+/// Rows of one source. All fields share the time column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Columns {
-    /// The rows' times in ns.
+    /// Times of the rows, ns since 1970.
     pub times: Vec<i64>,
-    /// A column a field, in the order of the layout that goes with it.
+    /// One column per field, in the order of the layout that belongs to these rows.
     pub fields: Vec<FieldColumn>,
 }
 

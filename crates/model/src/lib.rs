@@ -1,7 +1,7 @@
-//! What a source, a series, a sample, an interval and a query *are*.
+//! Data model: sources, series, samples, intervals and selectors.
 //!
-//! Nouns only: no I/O, no clock, no encoding. Every other crate of the workspace may
-//! depend on this one; it depends on none of them.
+//! Contains types only: no I/O, no clock, no encoding. Every other crate of the workspace may depend on this
+//! crate. It depends on none of them.
 
 mod batch;
 mod calendar;

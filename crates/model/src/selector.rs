@@ -1,13 +1,13 @@
-//! Selectors: which sources a query is about.
+//! Selectors: conditions that choose the sources of a query.
 //!
-//! Notation: `measurement{tag="value",tag!="value",tag=~"regex",tag!~"regex",tag^="prefix"}`.
-//! The measurement may be left out, and is then any; regular expressions match whole values.
+//! Notation: `measurement{tag="value",tag!="value",tag=~"regex",tag!~"regex",tag^="prefix"}`. A selector
+//! without a measurement matches every measurement. Regular expressions match whole values.
 
 use crate::SourceKey;
 use regex::Regex;
 use std::fmt::{self, Write as _};
 
-/// Why a text is no selector; names the place.
+/// Error of parsing a selector: the reason, and the place as a character number.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("selector, character {at}: {reason}")]
 pub struct SelectorError {
@@ -15,23 +15,23 @@ pub struct SelectorError {
     reason: String,
 }
 
-/// What a tag's value must be. A tag that a source does not have counts as empty.
+/// Condition on the value of a tag. A source without the tag counts as having an empty value.
 #[derive(Clone, Debug)]
 pub enum Condition {
-    /// Equal.
+    /// The value is equal to this text.
     Is(String),
-    /// Not equal.
+    /// The value is not equal to this text.
     IsNot(String),
-    /// The whole value matches.
+    /// The regular expression matches the whole value.
     Matches(Regex),
-    /// The whole value does not match.
+    /// The regular expression does not match the whole value.
     MatchesNot(Regex),
-    /// Begins with.
+    /// The value begins with this text.
     StartsWith(String),
 }
 
 impl Condition {
-    /// Whether a value fulfils it.
+    /// Returns whether a value meets the condition.
     pub fn holds(&self, value: &str) -> bool {
         match self {
             Condition::Is(wanted) => value == wanted,
@@ -42,7 +42,10 @@ impl Condition {
         }
     }
 
-    /// A condition that the whole of a value matches a regular expression.
+    /// Creates a condition that the regular expression `pattern` matches the whole value.
+    ///
+    /// # Errors
+    /// If `pattern` is not a regular expression, or its compiled form exceeds 1 MiB.
     pub fn matches(pattern: &str) -> Result<Condition, SelectorError> {
         anchored(pattern, 0).map(Condition::Matches)
     }
@@ -62,28 +65,28 @@ fn anchored(pattern: &str, at: usize) -> Result<Regex, SelectorError> {
 /// A condition on one tag.
 #[derive(Clone, Debug)]
 pub struct Matcher {
-    /// The tag's name.
+    /// Name of the tag.
     pub tag: String,
-    /// What its value must be.
+    /// Condition that the tag's value must meet.
     pub condition: Condition,
 }
 
-/// A measurement and conditions on tags, all of which must hold.
+/// A measurement and conditions on tags. A source must meet all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Selector {
-    /// The measurement; `None` is any.
+    /// Measurement of the sources; `None` matches any.
     pub measurement: Option<String>,
-    /// The conditions.
+    /// Conditions on tags.
     pub matchers: Vec<Matcher>,
 }
 
 impl Selector {
-    /// Every source.
+    /// Returns the selector of every source.
     pub fn all() -> Selector {
         Selector::default()
     }
 
-    /// Whether a source is meant.
+    /// Returns whether a source meets all conditions.
     pub fn holds(&self, key: &SourceKey) -> bool {
         self.measurement
             .as_deref()
@@ -94,18 +97,25 @@ impl Selector {
                 .all(|matcher| matcher.condition.holds(key.tag(&matcher.tag)))
     }
 
-    /// Reads the notation above. Names are quoted where they hold one of `{}=!~^,"` or white space.
+    /// Parses a selector such as
+    /// `measurement{tag="value",tag!="value",tag=~"regex",tag!~"regex",tag^="prefix"}`.
+    ///
+    /// A selector without a measurement matches every measurement. Regular expressions match whole values. A
+    /// name needs quotes if it contains one of `{}=!~^,"` or white space.
+    ///
+    /// # Errors
+    /// If the text is not a selector. The error contains the place.
     pub fn parse(text: &str) -> Result<Selector, SelectorError> {
         Parser { text, at: 0 }.selector()
     }
 }
 
-/// Returns whether a character ends a name that stands without quotes.
+/// Returns whether a character ends an unquoted name.
 fn ends_name(c: char) -> bool {
     "{}=!~^,\"".contains(c) || c.is_whitespace()
 }
 
-/// Writes a measurement or the name of a tag, in quotes where a selector needs them.
+/// Writes a measurement or the name of a tag, in quotes if the notation of selectors requires them.
 pub(crate) fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     match name.is_empty() || name.contains(|c: char| ends_name(c) || is_unprintable(c)) {
         true => write_quoted(f, name),
@@ -113,7 +123,7 @@ pub(crate) fn write_name(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result 
     }
 }
 
-/// Writes a text in quotes, with escapes for quotes, backslashes and what cannot be printed.
+/// Writes a text in quotes. Escapes quotes, backslashes and characters that cannot be printed.
 pub(crate) fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
     f.write_char('"')?;
     for c in text.chars() {
@@ -128,14 +138,15 @@ pub(crate) fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Resul
     f.write_char('"')
 }
 
-/// Returns whether a character is written as `\u{…}`: control characters, and those that change
-/// their neighbours or cannot be seen.
+/// Returns whether a character is written as `\u{…}`: control characters, invisible characters, and characters
+/// that combine with their neighbours.
 fn is_unprintable(c: char) -> bool {
     c.is_control() || !c.is_ascii() && c.escape_debug().len() > 1
 }
 
-/// Reads `{1b}` behind `\u`; answers the character and the length of the braces. Printable ASCII
-/// is left to regular expressions, where `\u{2e}` is another thing than a dot.
+/// Parses `{1b}` after `\u`. Returns the character and the length of the braces with their contents. Returns
+/// `None` for printable ASCII, which is left to regular expressions: there, `\u{2e}` is a literal dot, and a
+/// bare dot is not.
 fn unicode(text: &str) -> Option<(char, usize)> {
     let digits = text.strip_prefix('{')?.split_once('}')?.0;
     let c = char::from_u32(u32::from_str_radix(digits, 16).ok()?)?;
@@ -220,8 +231,8 @@ impl Parser<'_> {
         name
     }
 
-    /// A quoted text; `\"`, `\\`, `\n`, `\t` and `\u{…}` of what cannot be printed are escapes, any
-    /// other backslash stands for itself, so that regular expressions need not be written twice.
+    /// Parses a quoted text. Escapes are `\"`, `\\`, `\n`, `\t`, and `\u{…}` of characters that cannot be
+    /// printed. Any other backslash is kept, so the backslashes of regular expressions need not be doubled.
     fn quoted(&mut self) -> Result<String, SelectorError> {
         let start = self.at;
         let mut text = String::new();
@@ -249,7 +260,7 @@ impl Parser<'_> {
                     Some('u') => match unicode(&rest[index + 2..]) {
                         Some((c, len)) => {
                             text.push(c);
-                            // The `u` and the braces, all of which are ASCII.
+                            // Skips the `u` and the braces with their contents, all of them ASCII.
                             chars.nth(len);
                         }
                         None => text.push('\\'),
@@ -368,7 +379,7 @@ mod tests {
             assert_eq!(selector.measurement.as_deref(), Some(text), "{written}");
             assert_eq!(selector.matchers[0].tag, text, "{written}");
         }
-        // What a regular expression means by it stays.
+        // An escape of a printable character keeps its meaning in a regular expression.
         let dot = SourceKey::new("m", [("a", ".")]).unwrap();
         let other = SourceKey::new("m", [("a", "x")]).unwrap();
         let selector = Selector::parse(r#"{a=~"\u{2e}"}"#).unwrap();

@@ -3,11 +3,11 @@
 use crate::selector;
 use std::fmt::{self, Write as _};
 
-/// A source's number in one store: dense, given in the order of registration.
+/// Number of a source in one store. Numbers are dense and are assigned in the order of registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceId(pub u32);
 
-/// Why a measurement and tags do not name a source.
+/// Reasons to reject a measurement with tags as the key of a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -17,34 +17,34 @@ pub enum KeyError {
     /// A tag has an empty name.
     #[error("a tag has an empty name")]
     EmptyTagName,
-    /// The same tag stands twice.
+    /// Two tags have the same name.
     #[error("tag {0:?} stands twice")]
     DuplicateTag(String),
-    /// A name holds a control character that no notation can write back.
+    /// A measurement, tag name or tag value contains a NUL byte, which no notation can write.
     #[error("{0:?} holds a NUL byte")]
     Nul(String),
     /// The key is longer than [`SourceKey::MAX_BYTES`].
     #[error("the measurement and tags take {0} bytes, more than {max}", max = SourceKey::MAX_BYTES)]
     TooLong(usize),
-    /// The text is not in the notation that it was said to be in.
+    /// The text is not valid in its notation.
     #[error("{0}")]
     Notation(String),
 }
 
-/// The tag of the sources that hold what has become of older samples: the step of a level. It begins
-/// with a byte that no name from outside may have, so nobody's source is ever taken for one.
+/// Name of the tag that contains a [`LevelId`]: it marks sources that store roll-ups of older samples. The name
+/// begins with a NUL byte, which [`SourceKey::new`] rejects, so no source from outside is mistaken for a level.
 const STEP_TAG: &str = "\0step";
 
-/// Which level of a source another source is: the figures of its samples, a row a step.
+/// Identity of a level among the levels of one source. A level stores one row of aggregates per step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LevelId {
-    /// The length of a step in ns.
+    /// Length of a step, ns.
     pub step_ns: u64,
-    /// Sources with many fields need several sources a level: which of them this is, from 0.
+    /// Number of this part, from 0. The level of a source with many fields is split into several sources.
     pub part: u32,
 }
 
-/// The identity of a source: measurement, and tags sorted by name.
+/// Identity of a source: measurement, and tags sorted by name.
 ///
 /// Tags with an empty value are dropped: an absent tag and an empty one are the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,15 +54,19 @@ pub struct SourceKey {
 }
 
 impl SourceKey {
-    /// The longest key, measurement and tags together, in bytes.
+    /// Maximum size of a key in bytes: the measurement plus the names and values of all tags.
     pub const MAX_BYTES: usize = 16 * 1024;
 
-    /// The number of the notation of canonical names: line protocol's ([`Notation::id`]).
+    /// Number of the notation of canonical names, which is that of line protocol ([`Notation::id`]).
     ///
     /// [`Notation::id`]: crate::Notation::id
     pub const NOTATION: u32 = 1;
 
-    /// A key from a measurement and tags in any order.
+    /// Creates a key from a measurement and tags in any order.
+    ///
+    /// # Errors
+    /// If the measurement or the name of a tag is empty, two tags have the same name, a text contains a NUL
+    /// byte, or the key exceeds [`SourceKey::MAX_BYTES`].
     pub fn new<M, I, K, V>(measurement: M, tags: I) -> Result<SourceKey, KeyError>
     where
         M: Into<String>,
@@ -82,7 +86,11 @@ impl SourceKey {
         Ok(key)
     }
 
-    /// A key that comes from the store itself: as [`SourceKey::new`], and it may be a level's.
+    /// Creates a key from names that the store itself recorded. Unlike [`SourceKey::new`], accepts the tag of a
+    /// level.
+    ///
+    /// # Errors
+    /// As [`SourceKey::new`].
     pub fn stored<'t>(
         measurement: &str,
         tags: impl IntoIterator<Item = (&'t str, &'t str)>,
@@ -105,10 +113,10 @@ impl SourceKey {
         })
     }
 
-    /// The key of a level of this source.
+    /// Returns the key of a level of this source.
     pub fn level(&self, level: LevelId) -> SourceKey {
         let mut tags = self.base().tags;
-        // The first of all tags, as its first byte is the lowest.
+        // This tag sorts first because its first byte is the lowest.
         tags.insert(0, (STEP_TAG.to_string(), level.to_string()));
         SourceKey {
             measurement: self.measurement.clone(),
@@ -116,20 +124,20 @@ impl SourceKey {
         }
     }
 
-    /// Which level this is, if it is one.
+    /// Returns the identity of this level; `None` if this source is not a level.
     pub fn level_id(&self) -> Option<LevelId> {
         let (tag, value) = self.tags.first()?;
         (tag == STEP_TAG).then(|| LevelId::parse(value)).flatten()
     }
 
-    /// The source of which this is a level; itself, if it is none.
+    /// Returns the source whose level this is, or a copy of this key if it is not a level.
     pub fn base(&self) -> SourceKey {
         let mut base = self.clone();
         base.tags.retain(|(tag, _)| tag != STEP_TAG);
         base
     }
 
-    /// The name of the tag that tells levels from other sources.
+    /// Returns the name of the tag that distinguishes levels from other sources.
     pub fn step_tag() -> &'static str {
         STEP_TAG
     }
@@ -160,19 +168,20 @@ impl SourceKey {
         Ok(())
     }
 
-    /// The measurement.
+    /// Returns the measurement.
     pub fn measurement(&self) -> &str {
         &self.measurement
     }
 
-    /// The tags, sorted by name, each name once, no empty values.
+    /// Returns the tags, sorted by name. Names are unique, and no value is empty.
     pub fn tags(&self) -> &[(String, String)] {
         &self.tags
     }
 
-    /// Appends the canonical name, of which every key has one: `measurement,tag=value`, the tags
-    /// sorted, with backslashes before commas, backslashes, and the `=` of tags and values, and
-    /// before nothing else.
+    /// Appends the canonical name: `measurement,tag=value`, with the tags sorted.
+    ///
+    /// Commas and backslashes are escaped by a backslash, and so is `=` in the names and values of tags. No
+    /// other byte is escaped. Every key has exactly one canonical name.
     pub fn put_name(&self, name: &mut Vec<u8>) {
         put_escaped(&self.measurement, |byte| matches!(byte, b',' | b'\\'), name);
         let in_tags = |byte| matches!(byte, b',' | b'=' | b'\\');
@@ -184,7 +193,7 @@ impl SourceKey {
         }
     }
 
-    /// The value of a tag; the empty string where the source does not have it.
+    /// Returns the value of a tag, or the empty string if the source does not have the tag.
     pub fn tag(&self, name: &str) -> &str {
         self.tags
             .binary_search_by(|(key, _)| key.as_str().cmp(name))
@@ -193,7 +202,7 @@ impl SourceKey {
 }
 
 impl LevelId {
-    /// Reads what [`fmt::Display`] writes.
+    /// Parses the text that [`fmt::Display`] writes; `None` for any other text.
     pub fn parse(text: &str) -> Option<LevelId> {
         let (step, part) = text.split_once('/').unwrap_or((text, "0"));
         Some(LevelId {
@@ -203,7 +212,7 @@ impl LevelId {
     }
 }
 
-/// As the tag writes it: `60000000000`, and `60000000000/1` for the second part.
+/// Text of the level's tag: the step in ns, such as `60000000000`, and `60000000000/1` for the second part.
 impl fmt::Display for LevelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.part {
@@ -223,8 +232,8 @@ fn put_escaped(text: &str, escaped: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// The selector notation: `cpu{core="0",host="a"}`. [`Selector::parse`] reads it as the conditions
-/// that this source meets.
+/// Selector notation: `cpu{core="0",host="a"}`. [`Selector::parse`] reads it as a selector that this source
+/// satisfies.
 ///
 /// [`Selector::parse`]: crate::Selector::parse
 impl fmt::Display for SourceKey {
@@ -235,7 +244,7 @@ impl fmt::Display for SourceKey {
         }
         for (index, (key, value)) in self.tags.iter().enumerate() {
             f.write_char(if index == 0 { '{' } else { ',' })?;
-            // What no name may have, nobody's terminal should get.
+            // The NUL byte of a level's tag must not reach a terminal.
             selector::write_name(f, key.trim_start_matches('\0'))?;
             f.write_char('=')?;
             selector::write_quoted(f, value)?;

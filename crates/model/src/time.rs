@@ -2,49 +2,49 @@
 
 use crate::calendar::{parse_date, rfc3339};
 
-/// All times from `start` to `end`, both included, so that every i64 can be asked for.
+/// Interval of times from `start` to `end`, both included, so that an interval can contain every i64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// The first time, ns.
+    /// First time of the interval, ns since 1970.
     pub start: i64,
-    /// The last time, ns.
+    /// Last time of the interval, ns since 1970.
     pub end: i64,
 }
 
 impl Interval {
-    /// Everything.
+    /// The interval of all times.
     pub const ALL: Interval = Interval {
         start: i64::MIN,
         end: i64::MAX,
     };
 
-    /// From `start` to `end`, both included.
+    /// Creates the interval from `start` to `end`, both included.
     pub fn new(start: i64, end: i64) -> Interval {
         Interval { start, end }
     }
 
-    /// Whether it holds no time at all.
+    /// Returns whether the interval contains no time.
     pub fn is_empty(&self) -> bool {
         self.start > self.end
     }
 
-    /// Whether it holds this time.
+    /// Returns whether the interval contains `time`.
     pub fn contains(&self, time: i64) -> bool {
         self.start <= time && time <= self.end
     }
 
-    /// Whether the two have a time in common.
+    /// Returns whether the two intervals have a time in common.
     pub fn overlaps(&self, other: &Interval) -> bool {
         self.start <= other.end && other.start <= self.end
     }
 
-    /// Whether all of `other` lies in it.
+    /// Returns whether the interval contains all of `other`.
     pub fn covers(&self, other: &Interval) -> bool {
         self.start <= other.start && other.end <= self.end
     }
 }
 
-/// Why a text is no time or no duration.
+/// Error of parsing a time or a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is no {what}; write {remedy}")]
 pub struct TimeError {
@@ -53,7 +53,11 @@ pub struct TimeError {
     remedy: &'static str,
 }
 
-/// A duration such as `90s`, `1h30m`, `100ms`, `7d`, in ns. Units: ns, us, ms, s, m, h, d, w, y (365 d).
+/// Parses a duration such as `90s`, `1h30m`, `100ms` or `7d` into ns. Units: ns, us, ms, s, m, h, d, w, y (365
+/// d).
+///
+/// # Errors
+/// If the text is not a duration, or the duration exceeds the range of i64.
 pub fn parse_duration(text: &str) -> Result<i64, TimeError> {
     let error = || TimeError {
         text: text.to_string(),
@@ -104,7 +108,8 @@ pub fn parse_duration(text: &str) -> Result<i64, TimeError> {
     Ok(total)
 }
 
-/// A duration in the longest units that tell it exactly, as [`parse_duration`] reads it: `1h30m`.
+/// Formats a duration in ns in the longest units that represent it exactly, such as `1h30m`. [`parse_duration`]
+/// reads the text back if the duration fits in an i64.
 pub fn duration_text(ns: u64) -> String {
     const UNITS: [(&str, u64); 7] = [
         ("d", 86_400_000_000_000),
@@ -129,16 +134,16 @@ pub fn duration_text(ns: u64) -> String {
     }
 }
 
-/// A time that somebody typed.
+/// A time that a person typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// The time, ns since 1970.
+    /// Time, ns since 1970.
     pub ns: i64,
-    /// Sentence for the reader if a bare number was read in another unit than nanoseconds.
+    /// Sentence that states the unit, if a bare number was read in another unit than nanoseconds.
     pub note: Option<String>,
 }
 
-/// Units of bare numbers, with the name for notes.
+/// Units of bare numbers: suffix, name for notes, length in ns.
 const UNITS: [(&str, &str, i64); 4] = [
     ("s", "seconds", 1_000_000_000),
     ("ms", "milliseconds", 1_000_000),
@@ -146,11 +151,12 @@ const UNITS: [(&str, &str, i64); 4] = [
     ("ns", "nanoseconds", 1),
 ];
 
-/// Years that a bare number is looked for in, 1990 to 2100, in seconds since 1970. The four units do not
-/// overlap there, so that a number of today names its unit.
+/// Plausible times of a bare number: the years 1990 to 2100, in seconds since 1970. In these years the ranges
+/// of the four units do not overlap, so a number determines its unit.
 const PLAUSIBLE_S: (i64, i64) = (631_152_000, 4_102_444_800);
 
-/// Unit in which `number` is a time between 1990 and 2100: its name and its length in ns.
+/// Returns the unit in which `number` is a time between 1990 and 2100: its suffix and its length in ns. Returns
+/// `None` if there is no such unit.
 pub fn plausible_unit(number: i64) -> Option<(&'static str, i64)> {
     UNITS
         .into_iter()
@@ -161,13 +167,17 @@ pub fn plausible_unit(number: i64) -> Option<(&'static str, i64)> {
         .map(|(name, _, ns)| (name, ns))
 }
 
-/// Time that somebody typed: `now`, `now-1h`, `-1h` (before now), a date
-/// ([`parse_date`](crate::parse_date)), or a number since 1970. A number with a unit is in that unit
-/// (`1700000000s`, `5ns`) and, unless that is `ns`, between 1990 and 2100. A bare number is in the unit in which it lies between
-/// 1990 and 2100 ([`plausible_unit`]); any other bare number is in nanoseconds. `now` is in ns.
+/// Parses a time that a person typed. `now` is the current time in ns since 1970. Accepted texts:
+///
+/// - `now`, or an offset from it: `now-1h`, `now+1h`, `-1h`, `+1h`;
+/// - a date ([`parse_date`](crate::parse_date));
+/// - a number since 1970 with a unit, such as `1700000000s` or `5ns`. Unless the unit is `ns`, the time must be
+///   between 1990 and 2100;
+/// - a bare number since 1970. Its unit is the one in which the time is between 1990 and 2100
+///   ([`plausible_unit`]), otherwise nanoseconds.
 ///
 /// # Errors
-/// If the text is none of these; the text of the error lists them.
+/// If the text is none of these. The error text lists the accepted forms.
 pub fn parse_moment(text: &str, now: i64) -> Result<Moment, TimeError> {
     let exact = |ns| Moment { ns, note: None };
     if let Some(moment) = bare_number(text) {
@@ -189,7 +199,7 @@ pub fn parse_moment(text: &str, now: i64) -> Result<Moment, TimeError> {
     }
     let since_1970 = || {
         let (unit, _, ns) = *UNITS.iter().rev().find(|(unit, ..)| text.ends_with(unit))?;
-        // `from=10s` is `-10s` without its sign rather than a time in 1970.
+        // `10s` is more likely the offset `-10s` without its sign than a time in 1970.
         let number = text.strip_suffix(unit)?;
         let whole = number.split('.').next()?.parse().ok()?;
         let plausible = unit == "ns" || plausible_unit(whole).is_some_and(|(name, _)| name == unit);
@@ -206,7 +216,7 @@ pub fn parse_moment(text: &str, now: i64) -> Result<Moment, TimeError> {
         })
 }
 
-/// As [`parse_moment`], without the note.
+/// Parses a time as [`parse_moment`] does. Drops the note.
 ///
 /// # Errors
 /// As [`parse_moment`].
@@ -229,7 +239,8 @@ fn bare_number(text: &str) -> Option<Moment> {
     Some(Moment { ns, note })
 }
 
-/// Number of units of `unit_ns` as ns, exactly: an integer, or a decimal whose last digit is at least 1 ns.
+/// Parses a number of units of `unit_ns` nanoseconds into ns, exactly. Accepts an integer or a decimal. Returns
+/// `None` if the result is not a whole number of ns or does not fit in an i64.
 pub fn parse_units(text: &str, unit_ns: i64) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -240,7 +251,7 @@ pub fn parse_units(text: &str, unit_ns: i64) -> Option<i64> {
     let mut part = 0;
     let mut digit_ns = unit_ns;
     for digit in fraction.bytes() {
-        // A zero beyond the last nanosecond adds nothing; another digit there is not exact.
+        // A zero beyond the last nanosecond adds nothing. Any other digit there cannot be represented.
         if digit_ns % 10 != 0 && digit != b'0' {
             return None;
         }
@@ -337,7 +348,7 @@ mod tests {
             parse_time("1700000000.123", 0),
             Ok(1_700_000_000_123_000_000)
         );
-        // Numbers that are no time of today in any unit, or that have one, are as they were.
+        // A number that is implausible in every unit, and a number with the unit ns, count nanoseconds.
         assert_eq!(parse_time("5", 0), Ok(5));
         assert_eq!(parse_time("1700000000ns", 0), Ok(1_700_000_000));
         assert_eq!(parse_time("9223372036854775807", 0), Ok(i64::MAX));

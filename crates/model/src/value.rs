@@ -1,6 +1,6 @@
 //! Values and their types.
 
-/// The type of a field. Fixed by the first value that a series (source, field) receives.
+/// Type of a field. The first value of a series (source, field) fixes the type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum FieldType {
@@ -19,7 +19,7 @@ pub enum FieldType {
 }
 
 impl FieldType {
-    /// Every type, in the order of their codes.
+    /// All types, in the order of their codes.
     pub const ALL: [FieldType; 6] = [
         FieldType::F64,
         FieldType::F32,
@@ -29,17 +29,17 @@ impl FieldType {
         FieldType::Str,
     ];
 
-    /// The type with this code, as stored in catalogs and blocks.
+    /// Returns the type with this code; `None` if no type has the code.
     pub fn from_code(code: u8) -> Option<FieldType> {
         Self::ALL.get(code as usize).copied()
     }
 
-    /// The code stored in catalogs and blocks.
+    /// Returns the code that catalogs and blocks store.
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// Short lower-case name: `f64`, `f32`, `i64`, `u64`, `bool`, `string`.
+    /// Returns the short lower-case name: `f64`, `f32`, `i64`, `u64`, `bool`, `string`.
     pub fn name(self) -> &'static str {
         match self {
             FieldType::F64 => "f64",
@@ -52,7 +52,7 @@ impl FieldType {
     }
 }
 
-/// One value, borrowed from the batch it arrived in.
+/// One value, borrowed from the batch that contains it.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// A 64-bit float.
@@ -70,7 +70,7 @@ pub enum Value<'a> {
 }
 
 impl Value<'_> {
-    /// The type of this value.
+    /// Returns the type of this value.
     pub fn field_type(&self) -> FieldType {
         match self {
             Value::F64(_) => FieldType::F64,
@@ -83,7 +83,7 @@ impl Value<'_> {
     }
 }
 
-/// Bit-exact: two NaNs with the same payload are equal, 0.0 and −0.0 are not.
+/// Bit-exact comparison: two NaNs with the same payload are equal, 0.0 and −0.0 are not.
 impl PartialEq for Value<'_> {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
