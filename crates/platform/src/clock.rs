@@ -1,26 +1,26 @@
-//! The clock.
+//! Wall time, monotonic time and sleeping.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Tells the time.
+/// Source of time.
 pub trait Clock: Send + Sync {
-    /// Wall time in ns since 1970-01-01T00:00:00Z; may jump.
+    /// Returns the wall time in ns since 1970-01-01T00:00:00Z. It may jump in both directions.
     fn now(&self) -> i64;
 
-    /// Monotone time in ns since some fixed moment.
+    /// Returns the monotonic time in ns since a fixed moment.
     fn monotonic(&self) -> u64;
 
-    /// Waits.
+    /// Blocks the calling thread for `duration`.
     fn sleep(&self, duration: Duration);
 }
 
-/// The operating system's clock.
+/// Clock of the operating system.
 pub struct SystemClock {
     start: Instant,
 }
 
 impl SystemClock {
-    /// A clock whose monotone time begins now.
+    /// Creates a clock whose monotonic time starts at 0 now.
     pub fn new() -> SystemClock {
         SystemClock {
             start: Instant::now(),

@@ -1,4 +1,4 @@
-//! A real directory.
+//! A disk on a directory of the file system.
 
 use crate::{Disk, File};
 use std::fs;
@@ -7,29 +7,33 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory of the file system, held by an exclusive lock as long as the value lives.
+/// A directory of the file system, with an exclusive lock for the lifetime of the value.
 pub struct Directory {
     path: PathBuf,
     handle: fs::File,
-    /// Keeps the lock; the kernel lets it go when the process ends, however it ends.
+    /// File that carries the lock. The kernel releases the lock when the process ends for any reason.
     _lock: fs::File,
 }
 
-/// The file whose lock says that a process has the directory.
+/// Name of the file that carries the lock.
 const LOCK: &str = "lock";
 
 impl Directory {
-    /// Opens a directory, creating it where it is missing, and locks it.
+    /// Opens a directory, creates it if it is missing, and locks it.
     ///
     /// # Errors
-    /// `WouldBlock`, naming the directory and the other process, when another process has it.
+    /// `WouldBlock` if another process has locked the directory; the message names the directory and that
+    /// process.
     pub fn open(path: impl AsRef<Path>) -> io::Result<Directory> {
         let path = path.as_ref().to_path_buf();
         fs::create_dir_all(&path).map_err(|error| at(&path, error))?;
         Directory::lock(path, true)
     }
 
-    /// Opens a directory that must exist, and locks it.
+    /// Opens and locks an existing directory.
+    ///
+    /// # Errors
+    /// `NotFound` if the directory or its lock file is missing. `WouldBlock` as for [`Directory::open`].
     pub fn open_existing(path: impl AsRef<Path>) -> io::Result<Directory> {
         Directory::lock(path.as_ref().to_path_buf(), false)
     }
@@ -73,25 +77,25 @@ impl Directory {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// An error that says which file it is about.
+/// Puts the path of the file before the message of an error.
 pub(crate) fn at(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// The names of a directory's files, the lock left out.
+/// Returns the names of a directory's files, without the lock file.
 pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(|error| at(path, error))? {
         let entry = entry?;
         let is_file = match entry.file_type() {
             Ok(kind) => kind.is_file(),
-            // Another process removed it meanwhile.
+            // Another process removed the file meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => false,
             Err(error) => return Err(at(path, error)),
         };
@@ -104,7 +108,7 @@ pub(crate) fn names(path: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Bytes free on the file system of a directory.
+/// Returns the number of free bytes on the file system of a directory.
 pub(crate) fn free(handle: &fs::File, path: &Path) -> io::Result<Option<u64>> {
     let found = rustix::fs::fstatvfs(handle).map_err(|error| at(path, error.into()))?;
     Ok(Some(found.f_bavail.saturating_mul(found.f_frsize)))

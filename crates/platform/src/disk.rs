@@ -1,38 +1,45 @@
-//! The disk: a flat directory of named files.
+//! Traits of a disk: a flat directory of named files.
 
 use std::io;
 use std::sync::Arc;
 
 /// A flat directory of named files, locked for one process.
 ///
-/// What survives a power cut: bytes of a file once [`File::sync`] returned after they were
-/// written; a file's name, its absence or its new name once [`Disk::sync_names`] returned.
-/// Anything else may or may not be there afterwards, in any mixture.
+/// Guarantees after a power cut:
+///
+/// - Bytes written to a file survive once a later [`File::sync`] of the file has returned.
+/// - The creation, removal or new name of a file survives once a later [`Disk::sync_names`] has returned.
+///
+/// Any other change may or may not survive, in any combination.
 pub trait Disk: Send + Sync {
-    /// The names of all files, in no particular order.
+    /// Returns the names of all files, in no particular order.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Opens a file for reading and writing; `NotFound` where there is none.
+    /// Opens a file for reading and writing.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no file of this name.
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
-    /// Creates an empty file, or empties the one of this name.
+    /// Creates an empty file, or truncates the file of this name.
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>>;
 
-    /// Removes a file. Handles that are open stay usable.
+    /// Removes a file. Open handles of the file stay usable.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Gives a file another name, in place of any file that has it.
+    /// Renames a file. Replaces any file that has the name `to`.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Makes creations, removals and renames durable.
     fn sync_names(&self) -> io::Result<()>;
 
-    /// Bytes that files may still take; `None` where nobody knows.
+    /// Returns the number of bytes that files may still occupy; `None` if that number is unknown.
     fn free(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
 
-    /// What files take of the disk is a multiple of so many bytes, and best written in multiples of them.
+    /// Returns the allocation unit in bytes. Files occupy multiples of it, and writes are most efficient in
+    /// multiples of it.
     fn unit(&self) -> u64 {
         4096
     }
@@ -40,26 +47,29 @@ pub trait Disk: Send + Sync {
 
 /// An open file.
 pub trait File: Send + Sync {
-    /// Fills `buffer` from `offset`; `UnexpectedEof` where the file is shorter.
+    /// Fills `buffer` with the bytes from `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` if the file ends before the buffer is full.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// Writes all of `bytes` at `offset`, lengthening the file where needed.
+    /// Writes all of `bytes` at `offset`. Extends the file if necessary.
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes what was written durable, the file's length included.
+    /// Makes all written bytes and the file's length durable.
     fn sync(&self) -> io::Result<()>;
 
-    /// Sets the length; what is gained reads as zeros.
+    /// Sets the length in bytes. New bytes read as zeros.
     fn set_len(&self, len: u64) -> io::Result<()>;
 
-    /// Reserves room for `len` bytes without changing the length, so that later writes
-    /// neither fail for want of room nor have to find it. A hint where it is not supported.
+    /// Reserves space for `len` bytes without a change of the length, so that later writes neither fail for
+    /// lack of space nor allocate it. Has no effect if the file system does not support reservations.
     fn reserve(&self, len: u64) -> io::Result<()>;
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether the file is empty.
+    /// Returns whether the file is empty.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }

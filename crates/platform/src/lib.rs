@@ -1,7 +1,7 @@
-//! The outside world, behind traits: everything that is not deterministic comes in here.
+//! Traits for the outside world. Everything non-deterministic enters through this crate.
 //!
-//! [`Disk`] and [`File`] are a flat directory of named files, [`Clock`] tells the time. Each has
-//! a real implementation and a simulated one, which runs from a seed and can fail on purpose.
+//! [`Disk`] and [`File`] are a flat directory of named files. [`Clock`] provides the time. Each trait has a
+//! real implementation and a simulated one, which is deterministic from a seed and can inject faults.
 
 mod clock;
 mod directory;

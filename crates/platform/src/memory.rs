@@ -1,21 +1,22 @@
-//! The allocator's own habits: what it keeps of memory that was given back to it.
+//! Limits of the memory that the allocator keeps after it was freed.
 //!
-//! The C library of Linux keeps freed memory in an arena a thread, and never gives back what lies
-//! below something that is still in use. A program that promises a bound on its memory cannot leave
-//! that as it is. Elsewhere nothing is done.
+//! The C library of Linux (glibc) keeps freed memory in arenas per thread, and does not return memory below a
+//! block that is still in use. A program with a bound on its memory must limit both. On other platforms the
+//! functions of this module do nothing.
 
-/// Bytes from which an allocation is mapped on its own, and given back when it is freed: tables that
-/// grow with the number of sources, and no buffer that comes and goes with a request or a segment.
+/// Size in bytes from which an allocation gets its own mapping, which is unmapped when it is freed. Tables that
+/// grow with the number of sources exceed this size; buffers of single requests and segments do not.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const MAPPED_FROM: i32 = 4 << 20;
-/// Free bytes at the end of an arena that are given back.
+/// Number of free bytes at the end of an arena above which they are returned to the system.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const TRIM_FROM: i32 = 8 << 20;
-/// Arenas that threads share: what is free in one is of no use to a thread of another.
+/// Maximum number of arenas, shared by all threads. A thread cannot use memory that is free in an arena of
+/// another thread.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const ARENAS: i32 = 2;
 
-/// Bounds what the allocator keeps. For a program to call when it starts.
+/// Limits the memory that the allocator keeps. Programs call this function once at start.
 pub fn bound_allocator() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     for (parameter, value) in [
@@ -23,7 +24,7 @@ pub fn bound_allocator() {
         (libc::M_MMAP_THRESHOLD, MAPPED_FROM),
         (libc::M_TRIM_THRESHOLD, TRIM_FROM),
     ] {
-        // SAFETY: it sets a number, whatever the other threads allocate meanwhile.
+        // SAFETY: `mallopt` sets one number. Other threads may allocate at the same time.
         #[allow(unsafe_code)]
         unsafe {
             libc::mallopt(parameter, value);
@@ -31,11 +32,11 @@ pub fn bound_allocator() {
     }
 }
 
-/// Gives pages of memory that are free back to the system, wherever they lie: takes some milliseconds a
-/// gigabyte, for when much was freed.
+/// Returns all free pages of the allocator to the system. Takes some milliseconds per gigabyte, so call it
+/// after much memory was freed.
 pub fn trim_allocator() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: it takes the allocator's own locks, and touches only what nobody has.
+    // SAFETY: `malloc_trim` takes the allocator's own locks and touches only free memory.
     #[allow(unsafe_code)]
     unsafe {
         libc::malloc_trim(0);

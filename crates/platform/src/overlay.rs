@@ -1,4 +1,4 @@
-//! A disk whose changes stay in memory.
+//! A disk that keeps all changes in memory.
 
 use crate::{Disk, File};
 use std::collections::BTreeMap;
@@ -7,28 +7,29 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const PAGE: u64 = 4096;
 
-/// Reads go to another disk, which is never changed; writes, new files and new names stay in memory.
+/// Copy-on-write view of another disk, the base. Written bytes, new files and new names stay in memory, and the
+/// base is never changed.
 ///
-/// Code that writes can so run on files that must not change, such as recovery for a reader.
+/// Code that writes, such as recovery, can therefore run on files that must not change.
 pub struct Overlay {
     base: Arc<dyn Disk>,
     entries: Mutex<BTreeMap<String, Entry>>,
 }
 
-/// A file that has a name.
+/// A file with a name.
 #[derive(Clone)]
 struct Entry {
-    /// Its name on the base, unless it was created here.
+    /// Name of the file on the base; `None` if the file was created on the overlay.
     base: Option<String>,
     changes: Arc<Mutex<Changes>>,
 }
 
-/// Bytes that differ from the base.
+/// Changes of a file relative to the base.
 #[derive(Default)]
 struct Changes {
-    /// The length, once it was changed.
+    /// Length in bytes, if it was changed.
     len: Option<u64>,
-    /// Bytes of the base that count, once the file was cut.
+    /// Number of the base's bytes that are still valid, if the file was truncated.
     cut: Option<u64>,
     pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
 }
@@ -38,10 +39,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Overlay {
-    /// A disk that begins with the files of another.
+    /// Creates a disk that begins with the files of `base`.
     ///
     /// # Errors
-    /// When the other cannot be listed.
+    /// If `base` cannot be listed.
     pub fn new(base: Arc<dyn Disk>) -> io::Result<Overlay> {
         let names = base.list()?.into_iter();
         let entry = |name: String| Entry {
@@ -112,7 +113,7 @@ impl Disk for Overlay {
     }
 }
 
-/// A file of the base under its changes.
+/// A file of the base together with its changes.
 struct Layered {
     base: Option<Arc<dyn File>>,
     changes: Arc<Mutex<Changes>>,
@@ -127,7 +128,7 @@ impl Layered {
         }
     }
 
-    /// Fills a buffer with what the base has there, and zeros behind its end.
+    /// Fills a buffer from the base. Bytes past the base's end become zeros.
     fn read_base(&self, changes: &Changes, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
         buffer.fill(0);
         let Some(base) = &self.base else {
@@ -218,7 +219,8 @@ mod tests {
         bytes
     }
 
-    /// The same random changes, through the overlay and on a disk of its own, read the same; the base stays as it was.
+    /// An overlay and a separate disk that receive the same random changes read the same. The base keeps its
+    /// bytes.
     #[test]
     fn an_overlay_reads_as_a_disk_of_its_own_and_leaves_the_base_alone() {
         let mut rng = SimRng::new(7);

@@ -1,4 +1,4 @@
-//! A directory that is only read, also while another process writes it.
+//! A read-only view of a directory that another process may write at the same time.
 
 use crate::{Disk, File, directory};
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,44 +9,49 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How another process treats a file of the directory.
+/// Expected behaviour of another process towards a file of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Habit {
-    /// Keeps or appends the bytes, under whatever name, until the file is removed.
+    /// The process keeps the bytes or appends to them until it removes the file. The name may change.
     Kept,
-    /// May rename the file and write over its bytes.
+    /// The process may rename the file and overwrite its bytes.
     Recycled,
-    /// Holds nothing that a reader needs: the snapshot leaves the file out.
+    /// The file contains nothing that a reader needs. The snapshot omits it.
     Ignored,
 }
 
-/// Attempts to list and open all files between two changes of the directory.
+/// Maximum number of attempts to list and open all files without a change of the directory in between.
 const ATTEMPTS: usize = 100;
-/// Pause after an attempt that failed.
+/// Pause between attempts.
 const PAUSE: Duration = Duration::from_millis(5);
-/// File descriptors left to the rest of the program.
+/// Number of file descriptors left to the rest of the program.
 const SPARE_DESCRIPTORS: u64 = 128;
 
-/// The files that a directory had at one moment, for reading.
+/// Files that a directory had at one moment, for reading.
 ///
-/// The snapshot takes no lock and changes nothing, neither bytes nor names. Files are opened at once and stay
-/// readable when another process renames or removes them. Reading a [`Habit::Recycled`] file that lost its name
-/// fails with `StaleNetworkFileHandle`: its bytes may be another file's by then.
+/// A snapshot takes no lock and changes neither bytes nor names. Its files are opened at once, up to the
+/// process's limit of descriptors, and stay readable when another process renames or removes them. Files beyond
+/// that limit are opened on demand by name.
+///
+/// A read of a [`Habit::Recycled`] file that has lost its name fails with `StaleNetworkFileHandle`, because the
+/// bytes may belong to another file by then.
 pub struct Snapshot {
     path: PathBuf,
     files: BTreeMap<String, (Habit, Option<Arc<ReadFile>>)>,
-    /// Every file of the directory as it was then.
+    /// State of every file of the directory when the snapshot was taken.
     state: BTreeMap<String, FileState>,
 }
 
-/// Length, time of the last change, inode: what tells that a file is not as it was.
+/// Length, time of modification (seconds, nanoseconds) and inode of a file. A difference means that the file
+/// has changed.
 type FileState = (u64, i64, i64, u64);
 
 impl Snapshot {
-    /// Opens the files of a directory; `habit` classifies their names.
+    /// Opens the files of the directory `path`. `habit` classifies files by name.
     ///
     /// # Errors
-    /// `NotFound` when there is no directory; `ResourceBusy` when its files change faster than they are opened.
+    /// `NotFound` if there is no such directory. `ResourceBusy` if the set of files changes during every
+    /// attempt to open them.
     pub fn open(path: impl AsRef<Path>, habit: impl Fn(&str) -> Habit) -> io::Result<Snapshot> {
         let path = path.as_ref().to_path_buf();
         let most = descriptors();
@@ -85,7 +90,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// Whether a process changed the directory, or any file in it, since the snapshot was taken.
+    /// Returns whether any process changed the directory, or a file in it, since the snapshot was taken.
     pub fn has_changed(&self) -> bool {
         state(&self.path).map_or(true, |state| state != self.state)
     }
@@ -102,7 +107,8 @@ fn state(path: &Path) -> io::Result<BTreeMap<String, FileState>> {
     Ok(all)
 }
 
-/// Whether an error says that a file changed or vanished while it was read: another snapshot may succeed.
+/// Returns whether an error means that a file changed or vanished during a read. A new snapshot may then
+/// succeed.
 pub fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{NotFound, StaleNetworkFileHandle};
     matches!(error.kind(), NotFound | StaleNetworkFileHandle)
@@ -113,7 +119,8 @@ fn wanted(path: &Path, habit: &impl Fn(&str) -> Habit) -> io::Result<BTreeSet<St
     Ok(names.filter(|name| habit(name) != Habit::Ignored).collect())
 }
 
-/// Raises the limit of open files as far as it goes; answers how many a snapshot may hold.
+/// Raises the process's limit of open files to its maximum. Returns the number of files that a snapshot may
+/// keep open.
 fn descriptors() -> usize {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -175,7 +182,7 @@ impl Disk for Snapshot {
 struct ReadFile {
     file: fs::File,
     path: PathBuf,
-    /// Device and inode of a file that may be recycled.
+    /// Device and inode of a [`Habit::Recycled`] file.
     identity: Option<(u64, u64)>,
 }
 
@@ -199,7 +206,7 @@ impl ReadFile {
         })
     }
 
-    /// Refuses when the file lost its name: what was read may have been written over.
+    /// Returns an error if the file has lost its name: the bytes read may have been overwritten.
     fn check_name(&self) -> io::Result<()> {
         let Some(known) = self.identity else {
             return Ok(());

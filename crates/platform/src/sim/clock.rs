@@ -1,11 +1,11 @@
-//! A clock that stands still until it is told to go on.
+//! A clock that advances only on request.
 
 use crate::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A clock that moves only when told to; clones share the time.
+/// A clock that advances only by [`SimClock::advance`] and by sleeping. Clones share the time.
 #[derive(Clone, Debug)]
 pub struct SimClock {
     times: Arc<Times>,
@@ -18,7 +18,7 @@ struct Times {
 }
 
 impl SimClock {
-    /// A clock whose wall time is `now`, in ns since 1970-01-01T00:00:00Z.
+    /// Creates a clock with the wall time `now`, in ns since 1970-01-01T00:00:00Z.
     pub fn new(now: i64) -> SimClock {
         SimClock {
             times: Arc::new(Times {
@@ -28,13 +28,13 @@ impl SimClock {
         }
     }
 
-    /// Lets `ns` nanoseconds pass.
+    /// Advances both the wall time and the monotonic time by `ns` nanoseconds.
     pub fn advance(&self, ns: u64) {
         self.times.wall.fetch_add(ns as i64, Ordering::SeqCst);
         self.times.monotonic.fetch_add(ns, Ordering::SeqCst);
     }
 
-    /// Sets the wall time, as an administrator or a time server does; no time passes.
+    /// Sets the wall time in ns, as an administrator or a time server does. The monotonic time stays the same.
     pub fn set_wall(&self, now: i64) {
         self.times.wall.store(now, Ordering::SeqCst);
     }

@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What a file's room is a multiple of, in bytes.
+/// Allocation unit of a file, in bytes.
 const BLOCK: u64 = 4096;
 
-/// A disk in memory, deterministic from a seed; clones are the same disk.
+/// A disk in memory, deterministic from a seed. Clones share the same disk.
 ///
-/// It keeps the promise of [`Disk`] to the letter and not a bit more. After a power cut
-/// ([`SimDisk::crash`], or by itself with [`SimDisk::crash_after`]) every handle is dead.
+/// It keeps exactly the guarantees of [`Disk`] and no more. A power cut ([`SimDisk::crash`], or one scheduled
+/// by [`SimDisk::crash_after`]) invalidates all handles.
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
-    /// Which boot of the machine this value belongs to.
+    /// Number of the boot of the machine in which this value was created.
     boot: u64,
 }
 
@@ -40,7 +40,7 @@ struct State {
     trace: u64,
 }
 
-/// Whether the power fails during an operation.
+/// Power supply during an operation.
 #[derive(Clone, Copy, PartialEq)]
 enum Power {
     On,
@@ -48,7 +48,7 @@ enum Power {
 }
 
 impl SimDisk {
-    /// An empty disk without faults and without a limit.
+    /// Creates an empty disk without faults and without a limit of capacity.
     pub fn new(seed: u64) -> SimDisk {
         let state = State {
             rng: SimRng::new(seed),
@@ -70,9 +70,8 @@ impl SimDisk {
         }
     }
 
-    /// Cuts the power and restores it: what was not synced is there or not, in a mixture that
-    /// the seed chooses. All handles from before are dead; the disk goes on in the value given
-    /// back, with the same faults and capacity.
+    /// Cuts the power and restores it. The seed chooses which unsynced changes survive. All earlier handles
+    /// become invalid. Returns the disk after the restart, with the same faults and capacity.
     pub fn crash(&self) -> SimDisk {
         let mut state = self.state();
         state.crash();
@@ -82,9 +81,8 @@ impl SimDisk {
         }
     }
 
-    /// Kills the program but not the machine: all handles are dead, what was written stays as
-    /// it was seen, and what was not synced is still not. The disk goes on in the value given
-    /// back.
+    /// Kills the program but not the machine. All earlier handles become invalid. Written bytes stay as they
+    /// were seen, and unsynced changes stay unsynced. Returns the disk after the restart.
     pub fn restart(&self) -> SimDisk {
         let mut state = self.state();
         state.restart();
@@ -94,8 +92,8 @@ impl SimDisk {
         }
     }
 
-    /// A disk of its own that begins as a copy of this one, unsynced changes included, with its
-    /// own fortune: to see what *would* be left if the power failed now.
+    /// Creates an independent copy of this disk, unsynced changes included, with its own random numbers. The
+    /// copy shows what *would* be left if the power failed now.
     pub fn fork(&self, seed: u64) -> SimDisk {
         let mut state = self.state().clone();
         state.rng = SimRng::new(seed);
@@ -105,40 +103,40 @@ impl SimDisk {
         }
     }
 
-    /// Ends it all during the `operations`-th operation from now, 1 being the next: that one
-    /// fails, perhaps with some effect, and so do all until [`SimDisk::crash`], if it was the
-    /// power, or [`SimDisk::restart`], if it was the program. `None` calls it off.
+    /// Schedules a failure of the `operations`-th operation from now; 1 is the next one. That operation fails,
+    /// possibly with some effect. All later operations fail until [`SimDisk::crash`] (the power failed) or
+    /// [`SimDisk::restart`] (the program was killed). `None` cancels the schedule.
     pub fn crash_after(&self, operations: Option<u64>) {
         let mut state = self.state();
         state.cut_at = operations.map(|operations| state.operations + operations);
     }
 
-    /// Whether [`SimDisk::crash_after`] has struck.
+    /// Returns whether the failure scheduled by [`SimDisk::crash_after`] has occurred.
     pub fn is_off(&self) -> bool {
         self.state().off
     }
 
-    /// Sets what goes wrong from now on.
+    /// Sets the faults for subsequent operations.
     pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
 
-    /// Sets the room in bytes; lengths and reservations count. `None` is without limit.
+    /// Sets the capacity in bytes, `None` for no limit. Lengths and reservations of files count.
     pub fn set_capacity(&self, capacity: Option<u64>) {
         self.state().capacity = capacity;
     }
 
-    /// The bytes taken by files that have a name.
+    /// Returns the number of bytes that files with a name occupy.
     pub fn used(&self) -> u64 {
         self.state().used()
     }
 
-    /// The most bytes that files with a name ever took, after any operation.
+    /// Returns the maximum of [`SimDisk::used`] so far, sampled after each change.
     pub fn most_used(&self) -> u64 {
         self.state().most_used
     }
 
-    /// The files that have a name, with their lengths in bytes, sorted by name.
+    /// Returns the names of all files and their lengths in bytes, sorted by name.
     pub fn files(&self) -> Vec<(String, u64)> {
         let state = self.state();
         state
@@ -149,8 +147,8 @@ impl SimDisk {
             .collect()
     }
 
-    /// Damages a file at rest: turns over one bit, counted from the file's beginning. Says
-    /// whether there is such a bit.
+    /// Flips one bit of a file at rest; `bit` counts from the beginning of the file. Returns whether there is
+    /// such a bit.
     pub fn flip_bit(&self, name: &str, bit: u64) -> bool {
         let mut state = self.state();
         let id = state.names.get(name);
@@ -158,19 +156,19 @@ impl SimDisk {
             .is_some_and(|image| image.flip(bit))
     }
 
-    /// How many operations there were.
+    /// Returns the number of operations so far.
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// A digest of all operations, their arguments and the bytes written: equal for two runs
-    /// that did the same.
+    /// Returns a digest of all operations, their arguments and the bytes written. Two runs with the same
+    /// operations have equal digests.
     pub fn trace(&self) -> u64 {
         self.state().trace
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic elsewhere leaves the state whole: every method changes it in one go.
+        // A panic elsewhere leaves the state consistent: every method changes it in one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -184,7 +182,7 @@ impl SimDisk {
 }
 
 impl State {
-    /// Counts an operation and notes it in the trace.
+    /// Counts an operation and adds it to the digest.
     fn begin(&mut self, boot: u64, kind: &str, name: &str, numbers: [u64; 2]) -> io::Result<Power> {
         if self.off || boot != self.boot {
             return Err(power_cut());
@@ -233,7 +231,7 @@ impl State {
         self.cut_at = None;
     }
 
-    /// In whole blocks, as file systems give room out.
+    /// Returns the bytes that all named files occupy, in whole blocks, as file systems allocate them.
     fn used(&self) -> u64 {
         let room = |id| self.room(id);
         self.names.live().values().copied().map(room).sum()
@@ -247,7 +245,7 @@ impl State {
         self.most_used = self.most_used.max(self.used());
     }
 
-    /// Room for a file to grow to `len` bytes: how long it can get.
+    /// Returns the length up to which a file can grow, at most `len` bytes.
     fn grown(&self, id: FileId, len: u64) -> u64 {
         let room = self.room(id);
         let free = self
@@ -262,7 +260,8 @@ impl State {
             .expect("an open file stays until the next crash")
     }
 
-    /// Changes fail without effect; a power cut comes before or after them.
+    /// Applies a change. A fault prevents the change. A failing power supply may come before or after it, which
+    /// [`State::crash`] decides.
     fn change(&mut self, power: Power, change: impl FnOnce(&mut State)) -> io::Result<()> {
         match power {
             Power::On if self.faults.change_error.strikes(&mut self.rng) => Err(Errno::IO.into()),
@@ -306,7 +305,8 @@ impl State {
         }
     }
 
-    /// How much of `len` bytes a write has done when it is interrupted: whole pages.
+    /// Returns the number of bytes of an interrupted write that were written: all `len`, or up to a boundary of
+    /// pages.
     fn interrupted(&mut self, offset: u64, len: usize) -> usize {
         const PAGE: u64 = 512;
         let end = offset + len as u64;
@@ -317,11 +317,11 @@ impl State {
         (stop.clamp(offset, end) - offset) as usize
     }
 
-    /// Syncs a file, or the names. One that fails has made anything durable, or nothing, and
-    /// leaves nothing to be synced again: the kernel marks the pages clean.
+    /// Syncs a file, or the names if `id` is `None`. A sync that fails has made a random part of the changes
+    /// durable and discards the rest, because the kernel marks the pages clean.
     fn sync(&mut self, power: Power, id: Option<FileId>) -> io::Result<()> {
         let error: io::Error = match power {
-            // What has become of it, the crash decides.
+            // The crash decides which changes survive.
             Power::Failing => return Err(power_cut()),
             Power::On if self.faults.sync_error.strikes(&mut self.rng) => Errno::IO.into(),
             Power::On => {
@@ -358,7 +358,7 @@ fn not_found(name: &str) -> io::Error {
     )
 }
 
-/// Puts the file's name before an error, as the real directory does.
+/// Puts the file's name before the message of an error, as the real directory does.
 fn at<T>(name: &str, result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| io::Error::new(error.kind(), format!("{name}: {error}")))
 }
@@ -433,7 +433,8 @@ impl Disk for SimDisk {
     }
 }
 
-/// An open file of a [`SimDisk`]; stays usable when the name is gone, dies with the power.
+/// An open file of a [`SimDisk`]. The handle stays usable after the file is removed, and becomes invalid after
+/// a power cut.
 struct SimFile {
     disk: SimDisk,
     id: FileId,
@@ -441,7 +442,7 @@ struct SimFile {
 }
 
 impl SimFile {
-    /// Runs an operation on the state, its errors with the file's name.
+    /// Runs an operation on the state. Puts the file's name before the message of an error.
     fn run<T>(
         &self,
         kind: &str,

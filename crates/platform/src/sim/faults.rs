@@ -1,15 +1,15 @@
-//! What goes wrong, and how often.
+//! Faults of a simulated disk and their probabilities.
 
 use super::SimRng;
 
-/// How often something happens, in millionths of the times that it could.
+/// Probability of an event, in millionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chance(pub u32);
 
 impl Chance {
-    /// Not at all.
+    /// Probability 0.
     pub const NEVER: Chance = Chance(0);
-    /// Every time.
+    /// Probability 1.
     pub const ALWAYS: Chance = Chance(1_000_000);
 
     pub(super) fn strikes(self, rng: &mut SimRng) -> bool {
@@ -17,19 +17,20 @@ impl Chance {
     }
 }
 
-/// The faults of a [`super::SimDisk`]; none by default.
+/// Faults of a [`super::SimDisk`]. The default is no faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// A read fails (EIO).
+    /// Probability that a read fails (EIO).
     pub read_error: Chance,
-    /// A write fails (EIO); some of its bytes may have been written.
+    /// Probability that a write fails (EIO). Some of the bytes may have been written.
     pub write_error: Chance,
-    /// A sync of a file or of the names fails (EIO). What was unsynced is then kept or lost by
-    /// chance, and no later sync changes that.
+    /// Probability that a sync of a file or of the names fails (EIO). Each unsynced change is then kept or lost
+    /// at random, and no later sync changes that.
     pub sync_error: Chance,
-    /// Creating, removing, renaming, reserving or changing a length fails (EIO) without effect.
+    /// Probability that a creation, removal, rename, reservation or change of length fails (EIO) without
+    /// effect.
     pub change_error: Chance,
-    /// A write is acknowledged and readable, but never reaches the platter, whatever is synced.
-    /// No program can survive this; it serves to test that the loss is noticed.
+    /// Probability that a write is acknowledged and readable, but never becomes durable, not even by a sync. No
+    /// program can survive this fault. Tests use it to check that the loss is detected.
     pub lost_write: Chance,
 }

@@ -1,16 +1,16 @@
-//! One file: what is seen of it, and what a power cut would leave.
+//! One simulated file: its live image, and its image after a power cut.
 
 use super::SimRng;
 use std::io;
 
-/// Something done to a file and not synced yet.
+/// A change of a file that is not synced yet.
 #[derive(Clone)]
 enum Change {
     Write { offset: usize, bytes: Vec<u8> },
     SetLen(usize),
 }
 
-/// What becomes of a change that was not synced.
+/// Outcome of a change that was not synced before a power cut.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Fate {
     Kept,
@@ -18,8 +18,8 @@ pub(super) enum Fate {
     Torn,
 }
 
-/// How a power cut treats all that was not synced. Some kill everything or nothing, since
-/// mixtures alone would make these two ends rare.
+/// Treatment of all unsynced changes by one power cut. Some power cuts keep all changes or none, because
+/// independent choices alone would make these two cases rare.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Mood {
     KeepAll,
@@ -45,7 +45,7 @@ impl Mood {
     }
 }
 
-/// The two images of a file, and the changes that the durable one lacks.
+/// Live image and durable image of a file, and the changes between them.
 #[derive(Clone, Default)]
 pub(super) struct Image {
     live: Vec<u8>,
@@ -59,7 +59,7 @@ impl Image {
         self.live.len() as u64
     }
 
-    /// The bytes it takes on the disk.
+    /// Returns the number of bytes that the file occupies on the disk.
     pub(super) fn room(&self) -> u64 {
         self.reserved.max(self.len())
     }
@@ -98,7 +98,7 @@ impl Image {
         });
     }
 
-    /// A write that is seen, but that no sync makes durable.
+    /// Writes to the live image only. No sync makes the bytes durable.
     pub(super) fn write_into_the_void(&mut self, offset: u64, bytes: &[u8]) {
         put(&mut self.live, offset as usize, bytes);
     }
@@ -115,9 +115,9 @@ impl Image {
         }
     }
 
-    /// Decides by chance what of the pending changes is durable; the rest never will be.
+    /// Chooses at random which pending changes become durable. The others are lost.
     pub(super) fn scatter(&mut self, mood: Mood, sector: usize, rng: &mut SimRng) {
-        // A file system writes lengths on its own: they may be ahead of the bytes or behind.
+        // A file system writes the length separately: it may be ahead of the bytes or behind them.
         let mut lengths = vec![self.durable.len()];
         for change in std::mem::take(&mut self.pending) {
             match mood.fate(rng) {
@@ -137,13 +137,14 @@ impl Image {
         }
     }
 
-    /// A power cut: what is durable is all there is.
+    /// Cuts the power: keeps a random choice of the pending changes, then resets the live image to the durable
+    /// one.
     pub(super) fn crash(&mut self, mood: Mood, sector: usize, rng: &mut SimRng) {
         self.scatter(mood, sector, rng);
         self.live.clone_from(&self.durable);
     }
 
-    /// Damages a bit at rest; says whether the file is long enough to have it.
+    /// Flips a bit at rest. Returns whether the file is long enough to have that bit.
     pub(super) fn flip(&mut self, bit: u64) -> bool {
         let (at, mask) = ((bit / 8) as usize, 1 << (bit % 8));
         let mut found = false;
@@ -165,7 +166,8 @@ impl Change {
         }
     }
 
-    /// Applies the sectors up to some point, or any of them. A length is changed or not.
+    /// Applies part of this change: a write either up to a random sector or in a random choice of sectors, a
+    /// new length with probability 1/2.
     fn apply_torn(&self, image: &mut Vec<u8>, sector: usize, rng: &mut SimRng) {
         let Change::Write { offset, bytes } = self else {
             if rng.chance(1, 2) {

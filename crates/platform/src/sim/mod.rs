@@ -1,8 +1,8 @@
-//! A simulated disk and clock: deterministic from a seed, and able to fail on purpose.
+//! A simulated disk and a simulated clock, deterministic from a seed and able to inject faults.
 //!
-//! [`SimDisk`] keeps what a program sees (*live*) apart from what has reached the platter
-//! (*durable*). A power cut leaves the durable image and, of everything that was not synced, a
-//! mixture chosen by the seed. Nothing here knows what is stored.
+//! [`SimDisk`] keeps two images of each file: the *live* image, which a program sees, and the *durable* image
+//! on the platter. A power cut leaves the durable image plus a combination of unsynced changes that the seed
+//! chooses. This module does not depend on the contents of files.
 
 mod clock;
 mod disk;

@@ -1,13 +1,13 @@
-//! The names in the directory: what is seen, and what a power cut would leave.
+//! Names in the simulated directory: the live image, and the image after a power cut.
 
 use super::SimRng;
 use super::image::{Fate, Mood};
 use std::collections::BTreeMap;
 
-/// A file's number, given at its creation and never again.
+/// Number of a file, assigned at its creation and never reused.
 pub(super) type FileId = u64;
 
-/// Something done to the names and not synced yet. Each is atomic.
+/// A change of names that is not synced yet. Each change is atomic.
 #[derive(Clone)]
 enum Change {
     Create { name: String, id: FileId },
@@ -15,7 +15,7 @@ enum Change {
     Rename { to: String, id: FileId },
 }
 
-/// The two images of the directory.
+/// Live image and durable image of the directory.
 #[derive(Clone, Default)]
 pub(super) struct Names {
     live: BTreeMap<String, FileId>,
@@ -28,12 +28,12 @@ impl Names {
         self.live.get(name).copied()
     }
 
-    /// The names and files that a program sees.
+    /// Returns the names and files that a program sees.
     pub(super) fn live(&self) -> &BTreeMap<String, FileId> {
         &self.live
     }
 
-    /// Whether a power cut may leave this file under some name.
+    /// Returns whether a power cut may leave this file under a name.
     pub(super) fn may_need(&self, id: FileId) -> bool {
         self.live
             .values()
@@ -71,17 +71,18 @@ impl Names {
         }
     }
 
-    /// Decides by chance which pending changes are durable; the rest never will be.
+    /// Chooses at random which pending changes become durable. The others are lost.
     pub(super) fn scatter(&mut self, mood: Mood, rng: &mut SimRng) {
         for change in std::mem::take(&mut self.pending) {
-            // A change of a name has no halves: torn counts as lost.
+            // A change of a name is atomic: torn counts as lost.
             if mood.fate(rng) == Fate::Kept {
                 change.apply(&mut self.durable);
             }
         }
     }
 
-    /// A power cut: what is durable is all there is.
+    /// Cuts the power: keeps a random choice of the pending changes, then resets the live image to the durable
+    /// one.
     pub(super) fn crash(&mut self, mood: Mood, rng: &mut SimRng) {
         self.scatter(mood, rng);
         self.live.clone_from(&self.durable);
@@ -95,7 +96,7 @@ impl Change {
         }
     }
 
-    /// Applies it, also where an earlier change is missing: a file has one name or none.
+    /// Applies this change, even if an earlier change was lost. A file has at most one name.
     fn apply(&self, names: &mut BTreeMap<String, FileId>) {
         match self {
             Change::Create { name, id } => {

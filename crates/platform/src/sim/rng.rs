@@ -1,25 +1,25 @@
 //! Random numbers from a seed.
 
-/// A generator (xoshiro256++, seeded by splitmix64) that gives the same numbers for the same
-/// seed on every platform. Not for secrets.
+/// Random number generator (xoshiro256++, seeded by splitmix64). A seed gives the same numbers on every
+/// platform. Not for cryptography.
 #[derive(Clone, Debug)]
 pub struct SimRng {
     state: [u64; 4],
 }
 
 impl SimRng {
-    /// A generator for a seed; every seed is good, zero included.
+    /// Creates a generator from a seed. Every seed is suitable, including zero.
     pub fn new(mut seed: u64) -> SimRng {
         let state = std::array::from_fn(|_| splitmix(&mut seed));
         SimRng { state }
     }
 
-    /// A generator of its own, so that what is drawn from it does not shift what is drawn here.
+    /// Creates an independent generator. Numbers drawn from it do not shift those of this generator.
     pub fn fork(&mut self) -> SimRng {
         SimRng::new(self.next_u64())
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = &mut self.state;
         let result = a.wrapping_add(*d).rotate_left(23).wrapping_add(*a);
@@ -33,23 +33,29 @@ impl SimRng {
         result
     }
 
-    /// A number from 0 to below `bound`, which must not be 0.
+    /// Returns a number from 0 to `bound` − 1.
+    ///
+    /// # Panics
+    /// If `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below 0");
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }
 
-    /// True in `hits` of `out_of` cases.
+    /// Returns true with a probability of `hits` / `out_of`.
     pub fn chance(&mut self, hits: u64, out_of: u64) -> bool {
         self.below(out_of) < hits
     }
 
-    /// One of the items, of which there must be at least one.
+    /// Returns one of the items.
+    ///
+    /// # Panics
+    /// If there are no items.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }

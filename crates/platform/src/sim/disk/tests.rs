@@ -9,7 +9,7 @@ fn bytes(disk: &SimDisk, name: &str) -> Vec<u8> {
     buffer
 }
 
-/// What is left after a crash, over many seeds: all that the closure can see.
+/// Returns the states that the closure sees after a crash, over many seeds.
 fn outcomes<T: Ord>(prepare: impl Fn(&SimDisk), see: impl Fn(&SimDisk) -> T) -> BTreeSet<T> {
     (0..300)
         .map(|seed| {
@@ -255,7 +255,7 @@ fn errors_of_reads_and_writes() {
 #[test]
 fn a_full_disk_refuses_what_has_no_room_and_takes_what_was_reserved() {
     let disk = SimDisk::new(6);
-    // Ten blocks of 4 KiB.
+    // Capacity of ten blocks of 4 KiB.
     disk.set_capacity(Some(40_960));
     let reserved = disk.create("reserved").unwrap();
     reserved.reserve(32_000).unwrap();
