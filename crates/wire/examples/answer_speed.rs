@@ -1,4 +1,4 @@
-//! How long an answer of 40,000 samples takes to be written, in every format.
+//! Measures the time to write an answer of 40,000 samples in each format.
 
 use seiner_model::{Column, SourceKey};
 use seiner_wire::answer::{Answer, Cells, Format, Head, Series, Shape, TimeUnit};

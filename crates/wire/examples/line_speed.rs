@@ -1,5 +1,5 @@
-//! How long a line takes to become a row: in CPU time, and in the quickest of many rounds,
-//! which other work on the machine does not slow down.
+//! Measures the time to parse a line into a row. Prints the mean CPU time per line, and the time per line of
+//! the fastest of many rounds, which other work on the machine affects least.
 
 use seiner_model::Batch;
 use seiner_wire::line::{Arena, LineParser, Precision};
@@ -93,7 +93,7 @@ fn measure(name: &str, fields: &mut dyn FnMut() -> String) -> Result<(), Box<dyn
     Ok(())
 }
 
-/// The CPU time of this process in ns, as the scheduler accounts for it.
+/// Returns the CPU time of this process in ns, as the scheduler accounts it.
 fn cpu_ns() -> Result<u64, Box<dyn Error>> {
     let stat = std::fs::read_to_string("/proc/self/schedstat")?;
     Ok(stat

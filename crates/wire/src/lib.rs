@@ -1,6 +1,6 @@
-//! Bytes on the socket: line protocol into batches, answers into JSON, CSV and Arrow.
+//! Formats on the socket: parses line protocol into batches, writes answers as JSON, CSV and Arrow.
 //!
-//! Knows the nouns of the model and nothing of any store, socket or file.
+//! This crate depends on the types of `seiner-model` only. It contains no stores, sockets or files.
 
 pub mod answer;
 pub mod line;

@@ -1,8 +1,8 @@
-//! An Arrow stream: `measurement`, `tags` and `field` as dictionaries, `time`, and the columns.
+//! Arrow answers: `measurement`, `tags` and `field` as dictionaries, `time`, and the columns.
 //!
-//! The rows of many series share a record batch, so that short series do not pay for
-//! batches of their own. The schema goes out with the first batch, as the first series says
-//! what types the columns have; all others must agree.
+//! Rows of many series share a record batch, so that short series do not cost a batch each. The schema is
+//! written with the first batch. The first series determines the types of the columns, and all other series
+//! must have the same types.
 
 use super::{Cells, Head, Series, Shape, levels_text, one_type, tags_text};
 use arrow_array::types::Int32Type;
@@ -18,16 +18,16 @@ use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The rows of a full record batch.
+/// Number of rows of a full record batch.
 const BATCH_ROWS: usize = 64 << 10;
 
 pub struct ArrowAnswer<W: Write> {
-    /// Until the schema is known.
+    /// Output, until the schema is written.
     out: Option<W>,
-    /// From then on.
+    /// Stream, after the schema was written.
     stream: Option<StreamWriter<BufWriter<W>>>,
     shape: Shape,
-    /// `levels` in the schema's metadata, where there are any.
+    /// Metadata of the schema: `levels` if there are any, `truncated` if series are omitted.
     metadata: HashMap<String, String>,
     rows: Rows,
 }
@@ -70,7 +70,7 @@ impl<W: Write> ArrowAnswer<W> {
     }
 
     pub fn end(mut self) -> io::Result<W> {
-        // Also without rows: a reader wants a schema.
+        // A batch without rows is written too, because readers require a schema.
         self.write_batch().map_err(io_error)?;
         let mut stream = self.stream.expect("a batch has just been written");
         stream.finish().map_err(io_error)?;
@@ -98,20 +98,20 @@ impl<W: Write> ArrowAnswer<W> {
     }
 }
 
-/// A column with its name, and whether values may be missing.
+/// Name of a column, its values, and whether it may contain nulls.
 type NamedArray<'a> = (&'a str, ArrayRef, bool);
 
 /// A column of the next record batch.
 #[derive(Debug)]
 enum Gathered {
     Values(Column),
-    /// Sums of integers, missing where they are beyond the range of the type.
+    /// Sums of integers, with `None` for a sum beyond the range of the type.
     Signed(Vec<Option<i64>>),
     Unsigned(Vec<Option<u64>>),
 }
 
 impl Gathered {
-    /// A column without rows, of the same type.
+    /// Creates an empty column of the same type.
     fn like(cells: &Cells<'_>) -> Gathered {
         match cells {
             Cells::Values(column) => Gathered::Values(Column::new(column.field_type())),
@@ -142,7 +142,7 @@ impl Gathered {
         }
     }
 
-    /// Takes the rows, and answers whether some may be missing.
+    /// Removes and returns the rows. The flag states whether the array may contain nulls.
     fn take(&mut self) -> (ArrayRef, bool) {
         match self {
             Gathered::Values(column) => {
@@ -155,21 +155,21 @@ impl Gathered {
     }
 }
 
-/// The rows of the next record batch.
+/// Rows of the next record batch.
 #[derive(Debug, Default)]
 struct Rows {
     measurements: Names,
     tags: Names,
     fields: Names,
     times: Vec<i64>,
-    /// Of the types that the first series has said; none before it.
+    /// Columns of the types of the first series; empty before it.
     columns: Vec<Gathered>,
-    /// The field of the first series.
+    /// Name of the first series' field.
     first_field: String,
 }
 
 impl Rows {
-    /// Fails if the columns of a series have other types than those of the first one.
+    /// Returns an error if the types of a series' columns differ from those of the first series.
     fn agree(&mut self, series: &Series<'_>) -> io::Result<()> {
         if self.columns.is_empty() {
             self.columns = series.columns.iter().map(Gathered::like).collect();
@@ -195,7 +195,8 @@ impl Rows {
         }
     }
 
-    /// The columns with their names, and whether values may be missing; only the types are left.
+    /// Removes and returns the columns with their names and whether they may contain nulls. The types of the
+    /// columns stay.
     fn take<'a>(&mut self, shape: &'a Shape) -> Result<Vec<NamedArray<'a>>, ArrowError> {
         let times = std::mem::take(&mut self.times);
         let times = TimestampNanosecondArray::from(times).with_timezone("UTC");
@@ -216,7 +217,7 @@ impl Rows {
     }
 }
 
-/// A column of names, each of which stands for many rows.
+/// Dictionary-encoded column of names.
 #[derive(Debug, Default)]
 struct Names {
     names: Vec<String>,
@@ -229,7 +230,7 @@ impl Names {
         let number = match self.numbers.get(name) {
             Some(number) => *number,
             None => {
-                // There are no more names than rows in a batch.
+                // A batch does not contain more names than rows.
                 let number = self.names.len() as i32;
                 self.names.push(name.to_string());
                 self.numbers.insert(name.to_string(), number);

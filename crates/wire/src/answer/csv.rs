@@ -1,4 +1,4 @@
-//! A header, then a line a time: `cpu,"core=0,host=a",usage,1700000000000000000,1.5`.
+//! CSV answers: a header, then one line per time, such as `cpu,"core=0,host=a",usage,1700000000000000000,1.5`.
 
 use super::text::{self, Gathering, push_time};
 use super::{Head, Series, TimeUnit};
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 pub struct CsvAnswer<W> {
     out: Gathering<W>,
     time_unit: TimeUnit,
-    /// Last line, if the answer has one.
+    /// Last line of an answer that was truncated.
     mark: Option<String>,
 }
 
@@ -66,7 +66,8 @@ impl<W: Write> CsvAnswer<W> {
     }
 }
 
-/// A text as RFC 4180 has it: in quotes where it holds a separator, its own quotes doubled.
+/// Appends a text as RFC 4180 specifies: in quotes if it contains a separator or a quote, with its quotes
+/// doubled.
 fn push_cell(bytes: &mut Vec<u8>, text: &str) {
     if !text.contains(['"', ',', '\n', '\r']) {
         bytes.extend_from_slice(text.as_bytes());

@@ -1,4 +1,4 @@
-//! `{"from":"0","to":"9","series":[{..,"times":[..],"values":[..]}],"truncated":false}`
+//! JSON answers: `{"from":"0","to":"9","series":[{..,"times":[..],"values":[..]}],"truncated":false}`
 
 use super::text::{Gathering, push_cell, push_integer, push_time};
 use super::{Cells, Head, Level, Series, Shape, TimeUnit};
@@ -17,7 +17,7 @@ pub struct JsonAnswer<W> {
 impl<W: Write> JsonAnswer<W> {
     pub fn begin(out: W, head: &Head) -> JsonAnswer<W> {
         let mut out = Gathering::new(out);
-        // Strings, as many readers would round integers of this size.
+        // Strings, because many readers round integers of this size.
         push_text(&mut out.bytes, "{\"from\":\"");
         push_integer(&mut out.bytes, head.from);
         push_text(&mut out.bytes, "\",\"to\":\"");
@@ -132,7 +132,8 @@ impl<W: Write> JsonAnswer<W> {
     }
 }
 
-/// Left out where all is samples, or made of them.
+/// Appends the levels. Writes nothing if there are no levels: all rows are samples, or are computed from
+/// samples.
 fn push_levels(bytes: &mut Vec<u8>, levels: &[Level]) {
     for (index, level) in levels.iter().enumerate() {
         push_text(bytes, if index == 0 { ",\"levels\":[" } else { "," });

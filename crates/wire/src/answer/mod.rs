@@ -1,8 +1,8 @@
-//! Answers to queries: series by series into any writer, as JSON, CSV or Arrow.
+//! Answers to queries, written series by series as JSON, CSV or Arrow.
 //!
-//! An answer is never in memory as a whole: [`Answer::begin`], [`Answer::series`] for each
-//! series, [`Answer::end`]. Samples and summaries by step are one shape: times with one
-//! column, or with a column an aggregate.
+//! An answer is never in memory as a whole. The order of calls is [`Answer::begin`], [`Answer::series`] for
+//! each series, [`Answer::end`]. Samples and aggregates by step have the same form: times with one column, or
+//! with one column per aggregate.
 
 mod arrow;
 mod csv;
@@ -16,20 +16,20 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::str::FromStr;
 
-/// How an answer is written.
+/// Format of an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// One JSON object; an array for the times of a series and one for its values.
+    /// One JSON object. Each series has an array of times and an array per column.
     #[default]
     Json,
-    /// Lines of comma-separated values, a line a time.
+    /// Comma-separated values, one line per time.
     Csv,
-    /// A stream of Arrow record batches, a row a time.
+    /// A stream of Arrow record batches, one row per time.
     Arrow,
 }
 
 impl Format {
-    /// The media type, for `Content-Type`.
+    /// Returns the media type, for the header `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::Json => "application/json",
@@ -39,7 +39,7 @@ impl Format {
     }
 }
 
-/// A text is no format.
+/// Error for a text that is not a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no format; there are json, csv and arrow")]
 pub struct FormatError(String);
@@ -57,32 +57,32 @@ impl FromStr for Format {
     }
 }
 
-/// How JSON and CSV write times. Arrow has a type for nanoseconds and always uses it.
+/// Unit of times in JSON and CSV. Arrow always uses its own type for nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeUnit {
-    /// Integers, in ns.
+    /// Integers, in ns since 1970.
     #[default]
     Ns,
-    /// Decimals, in ms: for readers whose numbers are floats.
+    /// Decimals, in ms since 1970, for readers whose numbers are floats.
     Ms,
 }
 
-/// What the columns of every series are.
+/// Columns of every series of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One column: the values of the samples.
+    /// One column, with the values of the samples.
     Samples,
-    /// A column an aggregate, over steps of time.
+    /// One column per aggregate, one row per step.
     Steps {
-        /// The length of a step in ns.
+        /// Length of a step, ns.
         step_ns: i64,
-        /// The names of the aggregates.
+        /// Names of the aggregates.
         aggregates: Vec<String>,
     },
 }
 
 impl Shape {
-    /// The names of the columns where every row stands for itself.
+    /// Returns the names of the columns in formats with one row per time.
     fn columns(&self) -> &[String] {
         static VALUE: std::sync::LazyLock<[String; 1]> =
             std::sync::LazyLock::new(|| ["value".to_string()]);
@@ -93,19 +93,19 @@ impl Shape {
     }
 }
 
-/// A part of the answer's interval in which rows of steps stand for samples that are no more.
+/// Part of the answer's interval in which rows of a roll-up replace samples that no longer exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// The first time, ns.
+    /// First time of the part, ns since 1970.
     pub from: i64,
-    /// The last time, ns.
+    /// Last time of the part, ns since 1970.
     pub to: i64,
-    /// The length of a step, ns.
+    /// Length of a step, ns.
     pub step_ns: u64,
 }
 
-/// Levels in one line, as a header of HTTP and the metadata of Arrow have them: `from-to/step`, in ns,
-/// separated by commas; times before 1970 in brackets.
+/// Formats levels in one line for an HTTP header and for Arrow metadata: `from-to/step` in ns, separated by
+/// commas. Times before 1970 are in parentheses.
 pub fn levels_text(levels: &[Level]) -> String {
     let time = |time: i64| match time < 0 {
         true => format!("({time})"),
@@ -118,11 +118,11 @@ pub fn levels_text(levels: &[Level]) -> String {
     texts.join(",")
 }
 
-/// Reads what [`levels_text`] writes; what is written otherwise is left out.
+/// Parses the text that [`levels_text`] writes. Skips entries that are not valid.
 pub fn read_levels(text: &str) -> Vec<Level> {
     let level = |text: &str| {
         let (span, step) = text.split_once('/')?;
-        // The minus of a time before 1970 is in brackets.
+        // Parentheses enclose a negative time, with its minus.
         let bare = span.replace("(-", "~").replace(')', "");
         let (from, to) = bare.split_once('-')?;
         let time = |text: &str| text.replace('~', "-").parse().ok();
@@ -135,46 +135,46 @@ pub fn read_levels(text: &str) -> Vec<Level> {
     text.split(',').filter_map(level).collect()
 }
 
-/// What is true of all series of an answer.
+/// Properties that all series of an answer share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The first time asked for, ns.
+    /// First time of the query's interval, ns since 1970.
     pub from: i64,
-    /// The last time asked for, ns.
+    /// Last time of the query's interval, ns since 1970.
     pub to: i64,
-    /// What the columns are.
+    /// Columns of every series.
     pub shape: Shape,
-    /// How times are written.
+    /// Unit of times in JSON and CSV.
     pub time_unit: TimeUnit,
-    /// Where there is less than samples.
+    /// Parts of the interval for which only roll-ups exist.
     pub levels: Vec<Level>,
 }
 
-/// A series, or a piece of one that is too long for the memory.
+/// A series, or a part of a series that is too long for memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Series<'a> {
-    /// Its source.
+    /// Source of the series.
     pub key: &'a SourceKey,
-    /// Its field.
+    /// Name of the field.
     pub field: &'a str,
-    /// The times of the samples, or the starts of the steps, ns.
+    /// Times of the samples, or starts of the steps, ns since 1970.
     pub times: &'a [i64],
-    /// What [`Head::shape`] says; each as long as `times`.
+    /// Columns as described by [`Head::shape`], each as long as `times`.
     pub columns: &'a [Cells<'a>],
 }
 
-/// A column of an answer.
+/// One column of an answer.
 #[derive(Clone, Copy, Debug)]
 pub enum Cells<'a> {
-    /// Values of a field, or figures that have a type of fields.
+    /// Values of a field, or aggregates that have the type of a field.
     Values(&'a Column),
-    /// Sums of integers of a type, which may be beyond the range of the type. JSON and CSV write all
-    /// digits; Arrow has a column of the type, and null in place of such a sum.
+    /// Sums of integers of the given type, which may exceed the range of that type. JSON and CSV write all
+    /// digits. Arrow has a column of the type, with null in place of a sum that exceeds it.
     Sums(FieldType, &'a [i128]),
 }
 
 impl Cells<'_> {
-    /// Type of the column.
+    /// Returns the type of the column.
     pub fn field_type(&self) -> FieldType {
         match self {
             Cells::Values(column) => column.field_type(),
@@ -182,7 +182,7 @@ impl Cells<'_> {
         }
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         match self {
             Cells::Values(column) => column.len(),
@@ -196,7 +196,7 @@ impl Cells<'_> {
     }
 }
 
-/// Fields of several types, where an answer has room for one.
+/// Error for fields of several types in an answer that supports only one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "an Arrow stream has one type of values, and these fields have several: {fields}; choose some by `fields=`"
@@ -205,7 +205,10 @@ pub struct MixedTypes {
     fields: String,
 }
 
-/// The type that all these fields have, for Arrow; floats if there are none.
+/// Returns the type that all fields share, as Arrow requires; [`FieldType::F64`] if there are no fields.
+///
+/// # Errors
+/// If the fields have several types.
 pub fn one_type<'a>(
     fields: impl IntoIterator<Item = (&'a str, FieldType)>,
 ) -> Result<FieldType, MixedTypes> {
@@ -225,7 +228,7 @@ pub fn one_type<'a>(
     })
 }
 
-/// An answer that is being written.
+/// Writer of one answer.
 pub struct Answer<W: Write> {
     shape: Shape,
     writer: Writer<W>,
@@ -238,7 +241,7 @@ enum Writer<W: Write> {
 }
 
 impl<W: Write> Answer<W> {
-    /// Begins an answer; gathers bytes until there are some 64 KiB before it writes.
+    /// Begins an answer. Buffers about 64 KiB before each write to `out`.
     pub fn begin(format: Format, out: W, head: &Head) -> Answer<W> {
         let writer = match format {
             Format::Json => Writer::Json(json::JsonAnswer::begin(out, head)),
@@ -251,11 +254,14 @@ impl<W: Write> Answer<W> {
         }
     }
 
-    /// Adds a series. Fails when `out` does, and in Arrow where the type of a column differs
-    /// from that of the first series ([`MixedTypes`]).
+    /// Writes a series.
+    ///
+    /// # Errors
+    /// If a write to `out` fails. With Arrow, also if the type of a column differs from that of the first
+    /// series ([`MixedTypes`], with kind `InvalidInput`).
     ///
     /// # Panics
-    /// If the columns are not what the head says, or not as long as the times.
+    /// If the columns do not match the head, or are not as long as the times.
     pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
         assert_eq!(
             series.columns.len(),
@@ -274,9 +280,10 @@ impl<W: Write> Answer<W> {
         }
     }
 
-    /// Marks an answer that will lack series for a limit, before its first series: Arrow has `truncated` in the
-    /// schema's metadata then, and CSV ends in a line that begins with `# truncated` if `last_line` is set.
-    /// JSON has its own place, see [`Answer::end`].
+    /// Marks an answer that omits series because of a limit. Call this method before the first series.
+    ///
+    /// Arrow then contains `truncated` in the metadata of the schema. CSV ends in a line that begins with
+    /// `# truncated` if `last_line` is set. JSON states it at the end, see [`Answer::end`].
     pub fn mark_truncated(&mut self, limit: usize, last_line: bool) {
         match &mut self.writer {
             Writer::Json(_) => {}
@@ -286,17 +293,20 @@ impl<W: Write> Answer<W> {
         }
     }
 
-    /// Adds sentences for the reader, and the first and the last time of samples outside the interval where
-    /// the interval has none. Only JSON has a place for them.
+    /// Adds sentences for the reader, and the times of the first and the last sample outside the interval, for
+    /// an interval without samples. Only JSON contains them.
     pub fn hint(&mut self, hints: &[String], range: Option<(i64, i64)>) {
         if let Writer::Json(answer) = &mut self.writer {
             answer.hint(hints, range);
         }
     }
 
-    /// Ends the answer and gives the writer back, flushed. `truncated` says that there were
-    /// more series than the query wanted, `warnings` what is missing and why. Only JSON has a
-    /// place for either.
+    /// Ends the answer, flushes `out` and returns it. `truncated` means that the query matched more series than
+    /// its limit. `warnings` describe missing parts of the answer and the reasons. Only JSON contains these
+    /// two.
+    ///
+    /// # Errors
+    /// If a write to `out` fails.
     pub fn end(self, truncated: bool, warnings: &[String]) -> io::Result<W> {
         let mut out = match self.writer {
             Writer::Json(answer) => answer.end(truncated, warnings),
@@ -308,7 +318,7 @@ impl<W: Write> Answer<W> {
     }
 }
 
-/// The tags of a source as lines write them: `core=0,host=a`.
+/// Returns the tags of a source in the notation of lines: `core=0,host=a`.
 fn tags_text(key: &SourceKey) -> String {
     let mut text = String::new();
     for (name, value) in key.tags() {

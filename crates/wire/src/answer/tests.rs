@@ -1,4 +1,4 @@
-//! What is written reads back, by readers that are not ours.
+//! Tests that other readers read the answers back.
 
 use super::*;
 use arrow_array::Array;
@@ -234,7 +234,7 @@ fn csv_reads_back() {
     );
 }
 
-/// Tags, field, time and value of all rows of a stream.
+/// Returns tags, field, time and value of all rows of a stream.
 fn arrow_rows(bytes: &[u8]) -> Vec<(String, String, i64, f64)> {
     let reader = StreamReader::try_new(bytes, None).expect("a stream");
     let mut rows = Vec::new();
@@ -293,7 +293,7 @@ fn arrow_reads_back_over_many_batches() {
     assert_eq!(rows[0].0, "core=0,host=a");
 }
 
-/// Sums of integers have all their digits, where the notation has room for them.
+/// Sums of integers keep all digits in formats that can represent them.
 #[test]
 fn sums_beyond_64_bits_are_exact_in_texts_and_missing_in_arrow() {
     let key = key(&[]);
@@ -420,7 +420,7 @@ fn arrow_refuses_a_second_type() {
     );
 }
 
-/// A socket that breaks after some bytes.
+/// A writer that fails after some bytes.
 #[derive(Debug)]
 struct Breaking(usize);
 
@@ -490,7 +490,7 @@ proptest! {
             Series { key: &key, field: "f", times: &times, columns: &[Cells::Values(&Column::F64(floats.clone()))] },
             Series { key: &key, field: "s", times: &times, columns: &[Cells::Values(&Column::F32(singles.clone()))] },
         ];
-        // The standard library reads the numbers: serde_json's own reader may be off by one bit.
+        // The standard library parses the numbers, because the parser of serde_json can be off by one bit.
         let json = text(Format::Json, &samples(), &all);
         let arrays: Vec<Vec<&str>> = json
             .split('[')

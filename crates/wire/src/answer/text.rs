@@ -1,17 +1,17 @@
-//! Numbers and texts as JSON and CSV write them, gathered before they go out.
+//! Numbers and texts in the notation of JSON and CSV, with buffered output.
 
 use super::{Cells, TimeUnit};
 use seiner_model::Column;
 use std::io::{self, Write};
 
-/// How many bytes are gathered before they go out.
+/// Number of bytes to buffer before a write.
 const GATHERED: usize = 64 << 10;
 
-/// A writer with the bytes that it has not been given yet.
+/// A writer with a buffer of bytes not written yet.
 #[derive(Debug)]
 pub struct Gathering<W> {
     out: W,
-    /// What goes out next.
+    /// Bytes of the next write.
     pub bytes: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ impl<W: Write> Gathering<W> {
         }
     }
 
-    /// Lets the bytes out if there are many.
+    /// Writes the buffer out if it is full.
     #[inline]
     pub fn spill(&mut self) -> io::Result<()> {
         if self.bytes.len() >= GATHERED {
@@ -33,7 +33,7 @@ impl<W: Write> Gathering<W> {
         Ok(())
     }
 
-    /// A comma before all elements of an array but the first, and a look at [`Gathering::spill`].
+    /// Puts a comma before each element of an array except the first, and calls [`Gathering::spill`].
     #[inline]
     pub fn separate(&mut self, index: usize) -> io::Result<()> {
         if index > 0 {
@@ -42,7 +42,7 @@ impl<W: Write> Gathering<W> {
         self.spill()
     }
 
-    /// Lets all bytes out.
+    /// Writes all buffered bytes and returns the writer.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.write_all(&self.bytes)?;
         Ok(self.out)
@@ -53,8 +53,8 @@ pub fn push_integer(bytes: &mut Vec<u8>, integer: impl itoa::Integer) {
     bytes.extend_from_slice(itoa::Buffer::new().format(integer).as_bytes());
 }
 
-/// The shortest decimal that reads back as the same float; `quote` stands around what is no
-/// number in JSON.
+/// Appends the shortest decimal that parses to the same float. NaN and infinities are not numbers in JSON; they
+/// are written as names enclosed in `quote`.
 pub fn push_float<F: zmij::Float + Into<f64>>(bytes: &mut Vec<u8>, float: F, quote: &str) {
     let wide: f64 = float.into();
     if wide.is_finite() {
@@ -69,7 +69,7 @@ pub fn push_float<F: zmij::Float + Into<f64>>(bytes: &mut Vec<u8>, float: F, quo
     bytes.extend([quote, name, quote].into_iter().flat_map(str::bytes));
 }
 
-/// A time, exact in either unit.
+/// Appends a time, exact in either unit.
 pub fn push_time(bytes: &mut Vec<u8>, ns: i64, unit: TimeUnit) {
     match unit {
         TimeUnit::Ns => push_integer(bytes, ns),
@@ -85,14 +85,14 @@ fn push_milliseconds(bytes: &mut Vec<u8>, ns: i64) {
     push_integer(bytes, ns.unsigned_abs() / NS);
     let fraction = ns.unsigned_abs() % NS;
     if fraction != 0 {
-        // The leading one keeps the zeros behind the point.
+        // The leading one preserves the zeros after the decimal point.
         let digits = itoa::Buffer::new().format(NS + fraction).to_string();
         bytes.push(b'.');
         bytes.extend_from_slice(digits[1..].trim_end_matches('0').as_bytes());
     }
 }
 
-/// A value of a column; `quote` as for [`push_float`].
+/// Appends a value of a column. `quote` is used as in [`push_float`].
 pub fn push_cell(
     bytes: &mut Vec<u8>,
     cells: Cells<'_>,

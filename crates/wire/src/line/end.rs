@@ -1,10 +1,9 @@
-//! Where a line ends that nobody could read.
+//! Search for the end of a line that could not be parsed.
 
-/// Looks for the newline that ends a line, past those inside quoted texts.
+/// Finds the newline that ends a line. Ignores newlines inside quoted texts.
 ///
-/// It remembers where it is in the line, so that the line may come piece by piece. A quote
-/// opens a text only right behind the `=` of a field; to be stricter than that would make
-/// new lines out of the contents of texts.
+/// The value keeps its state between calls, so a line may arrive in pieces. A quote opens a text only directly
+/// after the `=` of a field. A stricter rule would start new lines inside the contents of texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineEnd {
     escaped: bool,
@@ -14,7 +13,7 @@ pub struct LineEnd {
 }
 
 impl LineEnd {
-    /// The index after the newline, if it is in `bytes`, which continue the line.
+    /// Returns the index after the newline, if the newline is in `bytes`. `bytes` continue the line.
     pub fn find(&mut self, bytes: &[u8]) -> Option<usize> {
         bytes
             .iter()
@@ -24,7 +23,7 @@ impl LineEnd {
 
     fn ends_with(&mut self, byte: u8) -> bool {
         let (escaped, after_equals) = (self.escaped, self.after_equals);
-        // Backslashes escape each other in texts only.
+        // A backslash escapes a backslash only inside a text.
         self.escaped = byte == b'\\' && !(self.quoted && escaped);
         self.after_equals = false;
         match byte {

@@ -1,24 +1,24 @@
-//! Backslashes, and where the bytes live that are left when they are gone.
+//! Backslash escapes, and memory for the unescaped bytes.
 
 use memchr::memchr;
 
-/// Memory for names and texts that had escapes; all others borrow from the text itself.
+/// Memory for names and texts that contained escapes. All others borrow from the input.
 #[derive(Default)]
 pub struct Arena(bumpalo::Bump);
 
 impl Arena {
-    /// An empty arena; takes memory at the first escape.
+    /// Creates an empty arena. It allocates at the first escape.
     pub fn new() -> Arena {
         Arena::default()
     }
 
-    /// Forgets all bytes, keeps memory for the next ones.
+    /// Discards all bytes. Keeps memory for the next ones.
     pub fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// `raw` without the backslashes that escape one of `escapable`. A backslash before
-    /// any other byte stands for itself.
+    /// Returns `raw` without the backslashes that escape a byte of `escapable`. A backslash before any other
+    /// byte is literal.
     pub(super) fn unescape<'a>(&'a self, raw: &'a [u8], escapable: &[u8]) -> &'a [u8] {
         if memchr(b'\\', raw).is_none() {
             return raw;
@@ -29,16 +29,16 @@ impl Arena {
     }
 }
 
-/// Bytes that a backslash escapes in a measurement. A backslash is none of them: senders write
-/// `\\server\share` as it is, as they do to InfluxDB.
+/// Bytes that a backslash escapes in a measurement. The backslash itself is not among them: senders write
+/// `\\server\share` unescaped, as for InfluxDB.
 pub const IN_MEASUREMENT: &[u8] = b", ";
 /// Bytes that a backslash escapes in the names and values of tags and in the names of fields.
 pub const IN_NAME: &[u8] = b",= ";
 /// Bytes that a backslash escapes in a quoted text.
 pub const IN_TEXT: &[u8] = b"\"\\";
 
-/// Appends a tag's name or value as lines write it, with backslashes where it needs them. A name
-/// that ends in a backslash has no notation in a line: what follows would be escaped.
+/// Appends the name or value of a tag in the notation of lines, with backslashes where necessary. A name that
+/// ends in a backslash cannot be written in a line: its last byte would escape the byte that follows.
 pub(crate) fn escape_name(name: &str, text: &mut String) {
     for c in name.chars() {
         if u8::try_from(c).is_ok_and(|byte| IN_NAME.contains(&byte)) {
@@ -48,7 +48,7 @@ pub(crate) fn escape_name(name: &str, text: &mut String) {
     }
 }
 
-/// As [`Arena::unescape`], in place; answers how many bytes are left.
+/// Removes escapes as [`Arena::unescape`] does, in place. Returns the number of bytes left.
 pub fn unescape_in_place(bytes: &mut [u8], escapable: &[u8]) -> usize {
     let (mut from, mut to) = (0, 0);
     while from < bytes.len() {
@@ -64,20 +64,20 @@ pub fn unescape_in_place(bytes: &mut [u8], escapable: &[u8]) -> usize {
     to
 }
 
-/// Whether the separator at `at` belongs to the name that begins at `start`: a backslash stands
-/// right before it, whatever stands before the backslash.
+/// Returns whether the separator at `at` belongs to the name that begins at `start`: a backslash stands
+/// directly before it. Bytes before that backslash do not matter.
 #[inline(always)]
 pub fn is_escaped(text: &[u8], start: usize, at: usize) -> bool {
     at > start && text[at - 1] == b'\\'
 }
 
-/// The first `wanted` byte of `name` that separates.
+/// Returns the index of the first `wanted` byte of `name` that is not escaped.
 pub fn find_separator(name: &[u8], wanted: u8) -> Option<usize> {
     memchr::memchr_iter(wanted, name).find(|at| !is_escaped(name, 0, *at))
 }
 
-/// The quote that ends a text whose contents begin at `start`: an even number of backslashes
-/// stands before it, as backslashes escape each other there.
+/// Returns the index of the quote that ends a text whose contents begin at `start`. An even number of
+/// backslashes stands before that quote, because backslashes escape each other in texts.
 pub fn find_quote(text: &[u8], start: usize) -> Option<usize> {
     let backslashes = |at: usize| {
         let before = text[start..at].iter().rev();

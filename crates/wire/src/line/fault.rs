@@ -1,115 +1,115 @@
-//! What can be wrong with a line.
+//! Errors of lines.
 
 use super::Precision;
 
-/// Why a line was refused. Texts from the line are shortened.
+/// Reasons to reject a line. Excerpts of the line are shortened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineReason {
     /// There is nothing after the name.
     #[error("there are no fields; write `measurement,tag=value field=1.5 time`")]
     NoFields,
-    /// A field is written without a name.
+    /// A field has no name.
     #[error("a field has no name; is there a comma too many, or nothing before the `=`?")]
     NoFieldName,
     /// A field's name is not UTF-8.
     #[error("field name {field:?} is not UTF-8")]
     FieldNameNotUtf8 {
-        /// The name, the bad bytes replaced.
+        /// Name of the field, with invalid bytes replaced.
         field: String,
     },
     /// A field has no `=`, or nothing after it.
     #[error("field {field:?} has no value")]
     NoValue {
-        /// The field's name.
+        /// Name of the field.
         field: String,
     },
-    /// A value begins like a number and goes on unlike one.
+    /// A value begins like a number but is not one.
     #[error("field {field:?}: {token} is no number")]
     NoNumber {
-        /// The field's name.
+        /// Name of the field.
         field: String,
-        /// What stands as its value.
+        /// Text of the value.
         token: String,
     },
-    /// A value is of no type.
+    /// A value has no valid type.
     #[error("field {field:?}: {token} is no number or boolean; put texts in double quotes")]
     NoType {
-        /// The field's name.
+        /// Name of the field.
         field: String,
-        /// What stands as its value.
+        /// Text of the value.
         token: String,
     },
-    /// NaN, an infinity, or a number beyond the largest float.
+    /// A number is NaN, infinite, or larger than the largest float.
     #[error("field {field:?}: {token} is not finite; leave the field out instead")]
     NotFinite {
-        /// The field's name.
+        /// Name of the field.
         field: String,
-        /// What stands as its value.
+        /// Text of the value.
         token: String,
     },
-    /// An integer that does not fit.
+    /// An integer does not fit in 64 bits.
     #[error("field {field:?}: {token} is beyond 64 bits; leave its last letter out for a float")]
     Range {
-        /// The field's name.
+        /// Name of the field.
         field: String,
-        /// What stands as its value.
+        /// Text of the value.
         token: String,
     },
-    /// The text ended within the line, where it may have been cut off.
+    /// The input ended within the line, which may therefore be cut off.
     #[error(
         "the line has no newline at its end, so that the end of it may be missing; end each line with one"
     )]
     NoNewline,
-    /// A text has no second quote before the end of all lines.
+    /// A quoted text has no closing quote before the end of the input.
     #[error("field {field:?}: the text has no closing quote; all that follows was taken for it")]
     OpenText {
-        /// The field's name.
+        /// Name of the field.
         field: String,
     },
     /// A text is not UTF-8.
     #[error("field {field:?}: the text is not UTF-8")]
     TextNotUtf8 {
-        /// The field's name.
+        /// Name of the field.
         field: String,
     },
-    /// The time is no integer.
+    /// The time is not an integer.
     #[error("time {token} is no integer; write it in {precision}, or leave it out for now")]
     NoTime {
-        /// What stands as the time.
+        /// Text of the time.
         token: String,
-        /// The unit of times.
+        /// Unit of times.
         precision: Precision,
     },
-    /// The time does not fit.
+    /// The time does not fit in an i64 of nanoseconds.
     #[error(
         "time {token} in {precision} is outside the years 1677 to 2262; is the precision right?"
     )]
     TimeRange {
-        /// What stands as the time.
+        /// Text of the time.
         token: String,
-        /// The unit of times.
+        /// Unit of times.
         precision: Precision,
     },
-    /// The time is in 1970, and in a coarser unit it is one of today.
+    /// The time is not plausible in this unit, but is between 1990 and 2100 in a coarser unit.
     #[error(
         "time {token} in {precision} is {lands}; give precision={meant} if {meant} are meant, or allow 1970 \
          (allow_1970=true, --allow-1970) if that is"
     )]
     In1970 {
-        /// What stands as the time.
+        /// Text of the time.
         token: String,
-        /// The unit of times.
+        /// Unit of times.
         precision: Precision,
-        /// The time in this unit.
+        /// The time in this unit, as RFC 3339.
         lands: String,
-        /// The unit in which it is a time of today.
+        /// Name of the unit in which the time is plausible.
         meant: &'static str,
     },
-    /// More than name, fields and time.
+    /// The line continues after the name, fields and time.
     #[error("{token} follows the time; escape spaces within names by a backslash")]
     Trailing {
-        /// What follows.
+        /// Text after the time.
         token: String,
     },
     /// The line is longer than [`LineParser::MAX_LINE`](super::LineParser::MAX_LINE).
@@ -117,17 +117,17 @@ pub enum LineReason {
     TooLong,
 }
 
-/// A line that was refused.
+/// Error of a rejected line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct LineError {
-    /// Its number in the text, from 1.
+    /// Number of the line in the input, from 1.
     pub line: u64,
-    /// Why.
+    /// Reason of the rejection.
     pub reason: LineReason,
 }
 
-/// A text from a line as a message shows it: not longer than 64 characters.
+/// Returns an excerpt of a line for messages: at most 64 characters, followed by `…` if the text is longer.
 pub fn shown(bytes: &[u8]) -> String {
     const LONGEST: usize = 64;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * LONGEST)]);

@@ -1,9 +1,9 @@
 //! Line protocol: `measurement,tag=value field=1.5,other=2i 1700000000000000000`.
 //!
-//! Text becomes rows in one pass. Names and texts borrow from the text, or from an
-//! [`Arena`] where they had escapes; nothing is allocated for a line. A name stays as it is
-//! written, for [`LineNotation`] to read when a store meets it for the first time. A line
-//! that cannot be read is refused as a whole and by its number; the lines around it stand.
+//! The parser turns text into rows in one pass. Names and texts borrow from the input, or from an [`Arena`] if
+//! they contain escapes; the parser allocates nothing per line. The name of a source keeps its written form. A
+//! store that sees the name for the first time parses it with [`LineNotation`]. A line with an error is
+//! rejected as a whole and reported by number; other lines are not affected.
 
 mod end;
 mod escape;
@@ -28,32 +28,32 @@ use memchr::{memchr, memchr_iter, memrchr};
 use number::{Number, NumberFault};
 use seiner_model::{Batch, Cell, Row, Value, plausible_unit, rfc3339};
 
-/// Reads lines into batches, counting them.
+/// Parser of lines into batches. It counts lines.
 ///
-/// One parser reads one text from its first line to its last, in as many pieces as it comes.
+/// One parser reads one text from the first line to the last, in any number of pieces.
 #[derive(Debug)]
 pub struct LineParser {
     precision: Precision,
     refuse_1970: bool,
-    /// The line at the front of the next piece, from 1.
+    /// Number of the line at the front of the next piece, from 1.
     line: u64,
-    /// Newlines within the texts of the line that is being read.
+    /// Number of newlines within quoted texts of the current line.
     inner_newlines: u64,
-    /// Where rows stop to be one line apart: a row, and its line.
+    /// Rows whose line does not directly follow the previous row's line, each with its line number.
     strides: Vec<(usize, u64)>,
-    /// By how much lines are ahead of rows since the last of them.
+    /// Line number minus row index at the last entry of `strides`.
     lead: u64,
-    /// Set while the rest of a refused line goes by.
+    /// State of the search for the end of a rejected line, while its rest is skipped.
     passing: Option<LineEnd>,
 }
 
 type Fault = Box<LineReason>;
 
 impl LineParser {
-    /// The longest line in bytes.
+    /// Maximum length of a line in bytes.
     pub const MAX_LINE: usize = 1 << 20;
 
-    /// A parser at line 1; times are in `precision`.
+    /// Creates a parser at line 1 for times in `precision`.
     pub fn new(precision: Precision) -> LineParser {
         LineParser {
             precision,
@@ -66,21 +66,21 @@ impl LineParser {
         }
     }
 
-    /// Refuses lines whose times land in 1970 in this precision, and between 1990 and 2100 in a coarser
-    /// one: the precision is probably missing.
+    /// Rejects lines whose time is not plausible in this precision but lies between 1990 and 2100 in a coarser
+    /// one. Such times usually land in 1970, because the precision parameter is missing.
     #[must_use]
     pub fn refuse_1970(mut self, refuse: bool) -> LineParser {
         self.refuse_1970 = refuse;
         self
     }
 
-    /// Reads whole lines from the front of `text` until the batch has `max_rows` rows or
-    /// the text ends. Answers how many bytes it has done with.
+    /// Parses whole lines from the front of `text`, until the batch contains `max_rows` rows or the text ends.
+    /// Returns the number of bytes consumed.
     ///
-    /// The others come again at the front of the next call's text, with more behind them:
-    /// a last line without its newline, or what `max_rows` has left over. `last` says that
-    /// nothing will follow, so that the last line needs no newline. Lines without a time
-    /// get `now`, in ns. Refused lines go to `errors`.
+    /// The caller puts the remaining bytes at the front of the next call's text, with more bytes behind them.
+    /// Bytes remain if the last line has no newline, or if the batch is full. `last` means that no bytes
+    /// follow, so the last line needs no newline. Lines without a time get the time `now`, in ns. Rejected
+    /// lines are appended to `errors`.
     #[expect(
         clippy::too_many_arguments,
         reason = "a text, where it goes, and its bounds"
@@ -125,7 +125,7 @@ impl LineParser {
             };
             batch.cells.truncate(first_cell);
             self.inner_newlines = 0;
-            // The closing quote of a text may be yet to come.
+            // The closing quote of the text may be in the next piece.
             if matches!(fault, LineReason::OpenText { .. }) && !last {
                 break;
             }
@@ -137,20 +137,20 @@ impl LineParser {
         at
     }
 
-    /// The number of the line at the front of the next piece, from 1.
+    /// Returns the number of the line at the front of the next piece, from 1.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// The line that a row of the batch came from; `row` is an index into the rows that this
-    /// parser has put into the batch since that was empty.
+    /// Returns the number of the line that contained a row of the batch. `row` is an index into the rows that
+    /// this parser has added since the batch was empty.
     pub fn line_of_row(&self, row: usize) -> u64 {
         let after = self.strides.partition_point(|(first, _)| *first <= row);
         let (first, line) = after.checked_sub(1).map_or((0, 1), |at| self.strides[at]);
         line + (row - first) as u64
     }
 
-    /// Notes which line `row` was, and goes to the next line.
+    /// Records the line number of `row` and advances to the next line.
     #[inline(always)]
     fn count(&mut self, row: usize) {
         let lead = self.line.wrapping_sub(row as u64);
@@ -164,7 +164,7 @@ impl LineParser {
 }
 
 impl LineParser {
-    /// Goes by the rest of a line that was refused before its end was seen.
+    /// Skips the rest of a line that was rejected before its end was seen. Returns the number of bytes skipped.
     fn pass(&mut self, text: &[u8]) -> usize {
         match self.passing.take() {
             Some(line_end) => self.pass_from(line_end, text),
@@ -172,7 +172,7 @@ impl LineParser {
         }
     }
 
-    /// Refuses the line at the front of `text` and goes by it; answers its length.
+    /// Rejects the line at the front of `text` and skips it. Returns the number of bytes skipped.
     #[cold]
     fn refuse(&mut self, reason: LineReason, text: &[u8], errors: &mut Vec<LineError>) -> usize {
         errors.push(LineError {
@@ -191,7 +191,7 @@ impl LineParser {
         len
     }
 
-    /// Reads the line at `at` into the batch; answers where the next line starts.
+    /// Parses the line at `at` into the batch. Returns the start of the next line.
     #[inline(always)]
     fn row<'a>(
         &mut self,
@@ -221,7 +221,7 @@ impl LineParser {
         Ok(next)
     }
 
-    /// Reads the `field=value` at `at`; answers where it ends.
+    /// Parses the `field=value` at `at`. Returns the index after its end.
     #[inline(always)]
     fn cell<'a>(
         &mut self,
@@ -234,8 +234,8 @@ impl LineParser {
             Some(short) => short,
             None => any_field(text, at, arena)?,
         };
-        // Every type is pushed on its own: to bring values together first costs more than
-        // to read them.
+        // Each type is pushed separately: merging the values into one variable first costs more than parsing
+        // them.
         let end = match number::short(text, at) {
             Some((Number::Float(value), end)) => {
                 cells.push(Cell {
@@ -296,7 +296,7 @@ impl LineParser {
         Ok((value, at + token.len()))
     }
 
-    /// What stands behind the fields at `at`: the time in ns, and where the next line starts.
+    /// Parses the time after the fields, at `at`. Returns the time in ns and the start of the next line.
     #[inline(always)]
     fn time(&self, text: &[u8], at: usize, now: i64) -> Result<(i64, usize), Fault> {
         if self.precision == Precision::Ns
@@ -352,7 +352,7 @@ impl LineParser {
     }
 }
 
-/// Goes by empty lines, comments and the space before a line.
+/// Skips empty lines, comments and white space before a line.
 #[inline(always)]
 fn line_start(text: &[u8], mut at: usize, line: &mut u64) -> usize {
     while let Some(byte) = text.get(at) {
@@ -370,7 +370,7 @@ fn line_start(text: &[u8], mut at: usize, line: &mut u64) -> usize {
     at
 }
 
-/// Where the name at `at` ends: at the first space that is not escaped.
+/// Returns the end of the name that starts at `start`: the first space that is not escaped.
 #[inline(always)]
 fn name_end(text: &[u8], start: usize) -> Result<usize, Fault> {
     let mut at = start;
@@ -384,11 +384,12 @@ fn name_end(text: &[u8], start: usize) -> Result<usize, Fault> {
     }
 }
 
-/// A field's name of up to seven ASCII bytes without escapes, and where its value starts.
+/// Parses a field name of up to seven ASCII bytes without escapes. Returns the name and the start of the value.
+/// Returns `None` for any other name, which is left to [`any_field`].
 #[inline(always)]
 fn short_field(text: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let word = scan::load(text, at)?;
-    // Spaces and commas are below the minus; so are a few that no name needs to have.
+    // Space and comma are below the minus. So are a few characters that names rarely contain.
     let odd = scan::below(word, b'-') | scan::equal(word, b'\\') | scan::beyond_ascii(word);
     let equals = scan::equal(word, b'=');
     let len = scan::first(equals);
@@ -423,7 +424,7 @@ fn any_field<'a>(text: &'a [u8], at: usize, arena: &'a Arena) -> Result<(&'a [u8
     }
 }
 
-/// The bytes from `at` up to one that ends a number.
+/// Returns the bytes from `at` up to the next comma, space, newline or carriage return.
 fn token(text: &[u8], at: usize) -> &[u8] {
     let rest = &text[at..];
     let end = rest
@@ -441,7 +442,7 @@ fn spaces_end(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where the next line starts, if a line ends at `at`.
+/// Returns the start of the next line, if a line ends at `at`.
 fn line_break(text: &[u8], at: usize) -> Option<usize> {
     match text.get(at..)? {
         [] => Some(at),

@@ -1,16 +1,16 @@
-//! The name of a source as lines write it.
+//! Names of sources as lines write them.
 
 use super::escape::{IN_MEASUREMENT, IN_NAME, find_separator, is_escaped, unescape_in_place};
 use memchr::{memchr, memchr_iter};
 use seiner_model::{KeyError, Notation, SourceKey};
 
-/// `measurement,tag=value,tag=value`, with backslashes before `,`, `=` and space.
+/// Notation `measurement,tag=value,tag=value`, with backslashes before `,`, `=` and space.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LineNotation;
 
 impl Notation for LineNotation {
     fn id(&self) -> u32 {
-        // A canonical name without backslashes means here what it means everywhere.
+        // A canonical name without backslashes names the same source in this notation.
         SourceKey::NOTATION
     }
 
@@ -52,8 +52,8 @@ fn tag(pair: &[u8]) -> Result<(String, String), KeyError> {
     Ok((key, value))
 }
 
-/// Returns whether a value contains the tag behind it, as its own last byte was a backslash: an
-/// equals sign follows an escaped comma.
+/// Returns whether a value contains the next tag: an equals sign follows an escaped comma. This happens if the
+/// value ends in a backslash.
 fn is_swallowed(raw: &[u8]) -> bool {
     let escaped = memchr_iter(b',', raw).find(|at| is_escaped(raw, 0, *at));
     escaped.is_some_and(|at| find_separator(&raw[at..], b'=').is_some())

@@ -1,22 +1,22 @@
-//! Numbers: the tokens after `=` and the time at the end of a line.
+//! Numbers: the values of fields, and the time at the end of a line.
 
 use super::scan;
 use seiner_model::Value;
 
-/// What is wrong with a number.
+/// Errors of parsing a number.
 pub enum NumberFault {
-    /// Not the notation of a number.
+    /// The token is not a number.
     Syntax,
-    /// NaN, infinite, or so large that it would be.
+    /// The number is NaN or infinite, or too large for a finite float.
     NotFinite,
-    /// An integer beyond 64 bits.
+    /// An integer does not fit in 64 bits.
     Range,
 }
 
-/// Every integer up to here is a float.
+/// Largest number up to which every integer is exactly representable as an f64.
 const EXACT: u64 = 1 << 53;
 
-/// Powers of ten, as many as 64 bits hold.
+/// Powers of ten up to 10^19, the largest that fits in 64 bits. Padded with ones to a power of two.
 const INTEGER_POWERS: [u64; 32] = {
     let mut powers = [1; 32];
     let mut at = 1;
@@ -27,7 +27,7 @@ const INTEGER_POWERS: [u64; 32] = {
     powers
 };
 
-/// The same as floats, each of them exact.
+/// The same powers as floats. All of them are exact.
 const POWERS: [f64; 32] = {
     let mut powers = [1.0; 32];
     let mut at = 1;
@@ -38,19 +38,19 @@ const POWERS: [f64; 32] = {
     powers
 };
 
-/// A number that could be told quickly.
+/// A number that [`short`] parsed.
 #[derive(Clone, Copy)]
 pub enum Number {
-    /// A decimal.
+    /// A decimal without a suffix.
     Float(f64),
-    /// Digits before an `i`.
+    /// Digits with the suffix `i`.
     Signed(i64),
-    /// Digits before a `u`.
+    /// Digits with the suffix `u`.
     Unsigned(u64),
 }
 
-/// The number at `at` and where it ends, if it has no exponent and not too many digits.
-/// `None` leaves the decision to [`value`].
+/// Fast path: parses the number at `at` if it has no exponent and few enough digits. Returns the number and the
+/// index after its end. `None` means that [`value`] must decide.
 #[inline(always)]
 pub fn short(text: &[u8], at: usize) -> Option<(Number, usize)> {
     let negative = text.get(at) == Some(&b'-');
@@ -82,8 +82,8 @@ pub fn short(text: &[u8], at: usize) -> Option<(Number, usize)> {
     matches!(text.get(end), Some(b',' | b' ' | b'\n')).then_some((number, end))
 }
 
-/// The number that the digits from `at` on stand for, and how many they are: 1 to 16, and
-/// no more are read. `None` also close to the end of the text.
+/// Parses up to 16 digits from `at`. Returns their value and their number. Returns `None` if there is no digit,
+/// or if the text ends within the words of eight bytes that it loads.
 #[inline(always)]
 fn digits(text: &[u8], at: usize) -> Option<(u64, usize)> {
     let (high, len) = scan::digits(scan::load(text, at)?)?;
@@ -96,10 +96,10 @@ fn digits(text: &[u8], at: usize) -> Option<(u64, usize)> {
     }
 }
 
-/// `None` where the nearest float takes more than one division to find.
+/// Returns the nearest float of a decimal, or `None` if more than one division is necessary to find it.
 #[inline(always)]
 fn decimal(negative: bool, whole: u64, whole_len: usize, fraction: u64, len: usize) -> Option<f64> {
-    // With 19 digits the sum cannot overflow.
+    // With at most 19 digits the sum cannot overflow.
     if whole_len + len > 19 {
         return None;
     }
@@ -109,12 +109,12 @@ fn decimal(negative: bool, whole: u64, whole_len: usize, fraction: u64, len: usi
     if mantissa > EXACT {
         return None;
     }
-    // Both are exact floats, so their quotient is the float nearest to the decimal.
+    // Both operands are exact floats, so the quotient is the float nearest to the decimal.
     let magnitude = mantissa as f64 / POWERS[len & 31];
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// Any number.
+/// Parses any number.
 pub fn value(token: &[u8]) -> Result<Value<'static>, NumberFault> {
     match token.split_last() {
         Some((b'i', digits)) => integer(digits).map(Value::I64),
@@ -124,7 +124,7 @@ pub fn value(token: &[u8]) -> Result<Value<'static>, NumberFault> {
 }
 
 fn float(token: &[u8]) -> Result<f64, NumberFault> {
-    // The standard library also reads a leading plus.
+    // The standard library accepts a leading plus, line protocol does not.
     if token.first() == Some(&b'+') {
         return Err(NumberFault::Syntax);
     }
@@ -137,7 +137,7 @@ fn float(token: &[u8]) -> Result<f64, NumberFault> {
     }
 }
 
-/// A decimal integer, with or without a minus.
+/// Parses a decimal integer with an optional minus.
 pub fn integer(token: &[u8]) -> Result<i64, NumberFault> {
     match token.strip_prefix(b"-") {
         Some(digits) => 0i64
@@ -159,12 +159,12 @@ fn unsigned(digits: &[u8]) -> Result<u64, NumberFault> {
     })
 }
 
-/// The time of 19 digits before a newline at `at`: as ns are written from 2001 to 2262.
+/// Fast path: parses a time of exactly 19 digits followed by a newline, the form of ns from 2001 to 2262.
 #[inline(always)]
 pub fn nineteen_digits(text: &[u8], at: usize) -> Option<i64> {
     let time: &[u8; 20] = text.get(at..)?.first_chunk()?;
     let (front, middle) = (scan::load(time, 0)?, scan::load(time, 8)?);
-    // The last eight digits, five of which are known already.
+    // Loads the last eight digits. Five of them are in `middle` too.
     let back = scan::load(time, 11)?;
     if !scan::are_digits([front, middle, back]) || time[19] != b'\n' {
         return None;

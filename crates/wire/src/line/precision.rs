@@ -1,9 +1,9 @@
-//! The unit of the times at the ends of lines.
+//! Units of the times at the ends of lines.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The unit of the times at the ends of lines.
+/// Unit of the times at the ends of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// Nanoseconds.
@@ -22,7 +22,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// One unit in nanoseconds.
+    /// Returns the length of one unit in ns.
     pub fn ns(self) -> i64 {
         match self {
             Precision::Ns => 1,
@@ -35,7 +35,7 @@ impl Precision {
     }
 }
 
-/// The unit's name: `ns`, `us`, `ms`, `s`, `m` or `h`.
+/// Name of the unit: `ns`, `us`, `ms`, `s`, `m` or `h`.
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -49,7 +49,7 @@ impl fmt::Display for Precision {
     }
 }
 
-/// A text is no precision.
+/// Error for a text that is not a precision.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no precision; there are ns (or n), us (or u, µ, µs), ms, s, m and h")]
 pub struct PrecisionError(String);
@@ -60,7 +60,7 @@ impl FromStr for Precision {
     fn from_str(text: &str) -> Result<Precision, PrecisionError> {
         match text {
             "n" | "ns" => Ok(Precision::Ns),
-            // Two characters look like this: the micro sign and the Greek letter.
+            // Two characters look the same: the micro sign and the Greek letter mu.
             "u" | "us" | "\u{b5}" | "\u{b5}s" | "\u{3bc}" | "\u{3bc}s" => Ok(Precision::Us),
             "ms" => Ok(Precision::Ms),
             "s" => Ok(Precision::S),

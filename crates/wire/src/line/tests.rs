@@ -1,4 +1,4 @@
-//! What lines mean, by tables and against another implementation.
+//! Tests of the meaning of lines, by tables and against another implementation.
 
 use super::*;
 use influxdb_line_protocol::{FieldValue, parse_lines};
@@ -7,7 +7,7 @@ use seiner_model::{FieldType, KeyError, Notation, SourceKey};
 
 const NOW: i64 = 77;
 
-/// A value that needs no text to live.
+/// A value that owns its text.
 #[derive(Clone, Debug)]
 enum Owned {
     Bits(FieldBits),
@@ -74,8 +74,8 @@ fn read(text: &[u8]) -> (Vec<OwnedRow>, Vec<LineError>) {
     read_in(Precision::Ns, text)
 }
 
-/// The value of a line's only field, at several distances from the end of the text, because
-/// the last bytes are read in another way.
+/// Returns the value of a line's only field. Tries several distances from the end of the text, because the last
+/// bytes are parsed by another path.
 fn value_of(token: &str) -> Result<Owned, String> {
     let tails = [
         "",
@@ -365,10 +365,10 @@ fn names_are_read_by_the_notation() {
         (r"a\,b\ c,t\=1\,2=x\ y", r#""a,b c"{"t=1,2"="x y"}"#),
         (r"a=b,t=c=d", r#""a=b"{t="c=d"}"#),
         (r"a\\b,t=c\d", r#"a\\b{t="c\\d"}"#),
-        // Agents on Windows send paths as they are.
+        // Agents on Windows send paths unescaped.
         (r"m,path=\\server\share", r#"m{path="\\\\server\\share"}"#),
         (r"m,path=\server\share", r#"m{path="\\server\\share"}"#),
-        // A backslash right before a separator escapes it, whatever is before the backslash.
+        // A backslash directly before a separator escapes it, whatever precedes the backslash.
         (r"m,path=C:\\,x", r#"m{path="C:\\,x"}"#),
         (r"m,path=C:\\\ x", r#"m{path="C:\\\\ x"}"#),
         (r"a\=b,t\\=c=d", r#""a\\=b"{"t\\=c"="d"}"#),
@@ -427,7 +427,7 @@ fn rows_stop_at_the_limit() {
     assert_eq!((at, errors.len(), errors[0].line), (text.len(), 1, 2));
 }
 
-/// Feeds a text in pieces as a socket would, and keeps what is left over of each.
+/// Feeds a text in pieces, as a socket does, and keeps the remaining bytes of each piece.
 fn read_pieces(text: &[u8], piece: usize) -> (Vec<OwnedRow>, Vec<LineError>, usize) {
     let (mut parser, mut rows, mut errors) =
         (LineParser::new(Precision::Ns), Vec::new(), Vec::new());
@@ -525,7 +525,7 @@ fn a_text_may_be_cut_anywhere() {
     }
 }
 
-/// What both sides say about a line, in common words.
+/// Meaning of a line in terms that both implementations share.
 #[derive(Clone, Debug, PartialEq)]
 struct Meaning {
     key: SourceKey,
@@ -600,8 +600,8 @@ fn escaped(text: &str, escapable: &str) -> String {
         .collect()
 }
 
-/// A name without a backslash, which the other side takes for an escape of itself as well, and
-/// refuses at the end of a name.
+/// Generates a name without backslashes. The other implementation also treats a backslash as an escape of a
+/// backslash, and rejects a backslash at the end of a name.
 fn name() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9_.,= \"µé/-]{0,12}[a-z0-9,= ]"
 }
@@ -652,17 +652,17 @@ fn is_infinite(value: &Owned) -> bool {
     matches!(value, Owned::Bits((FieldType::F64, bits)) if f64::from_bits(*bits).is_infinite())
 }
 
-/// Where the two sides differ on purpose, by what stands in the line.
+/// Returns whether the two implementations differ on purpose, given the contents of the line.
 fn differs_on_purpose(
     line: &str,
     ours: &Result<Meaning, String>,
     theirs: &Result<Meaning, String>,
 ) -> bool {
     match (ours, theirs) {
-        // To the other side a backslash escapes a backslash in a name, as it does in a text.
+        // In the other implementation a backslash escapes a backslash in a name, as in a text.
         _ if line.contains(r"\\") => true,
-        // We also read `.5`, `5.` and `5.e3` (as the original server does), spaces at the end of
-        // a line without a time, and tabs in names.
+        // This implementation also accepts `.5`, `5.` and `5.e3` (as the original server does), spaces at the
+        // end of a line without a time, and tabs in names.
         (Ok(meaning), Err(_)) => {
             let names = meaning
                 .key
@@ -678,10 +678,9 @@ fn differs_on_purpose(
                 || line.ends_with(['.', ' '])
                 || names.any(|name| name.contains('\t'))
         }
-        // We refuse an unescaped comma in the name of a tag or a field, which is a forgotten
-        // value more often than a name; a comma behind the last field; and numbers beyond the
-        // largest float, which the other side makes infinite. And a value that has taken in the tag
-        // behind it.
+        // This implementation rejects an unescaped comma in the name of a tag or a field (usually a forgotten
+        // value), a comma after the last field, numbers beyond the largest float (the other one makes them
+        // infinite), and a value that contains the next tag.
         (Err(reason), Ok(meaning)) => {
             let tags = meaning.key.tags().iter().map(|(name, _)| name);
             let mut names = tags.chain(meaning.fields.iter().map(|(name, _)| name));
@@ -693,7 +692,7 @@ fn differs_on_purpose(
                 || reason.contains("not finite")
                     && meaning.fields.iter().any(|(_, value)| is_infinite(value))
         }
-        // Of a line with a fault, each names the first thing that it sees.
+        // Each implementation reports the first fault that it finds, and these may differ.
         (Err(_), Err(_)) => true,
         (Ok(_), Ok(_)) => false,
     }
@@ -791,7 +790,7 @@ fn times_that_lack_their_precision_are_refused_where_that_is_wanted() {
         let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
         (batch.rows.len(), errors)
     };
-    // Seconds, milliseconds and microseconds of 2023 among good lines.
+    // Times of 2023 in seconds, milliseconds and microseconds, among valid lines.
     let lines = "v x=1 1700000000\nv x=1 1700000000000\nv x=1 1700000000000000\nv x=1 1700000000000000000\nv x=1 5\nv x=1\n";
     let (rows, errors) = read(lines, Precision::Ns, true);
     assert_eq!((rows, errors.len()), (3, 3), "{errors:?}");
