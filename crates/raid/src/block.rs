@@ -1,26 +1,26 @@
-//! What a block holds.
+//! Contents of blocks.
 //!
-//! The array computes with blocks through [`Block`] alone. A [`Page`] has the bytes; a [`Weightless`] block has none, for
-//! simulations that count operations and time; both run the same code.
+//! The array computes with blocks only through [`Block`]. A [`Page`] contains bytes. A [`Weightless`] block has
+//! no contents, for simulations that count operations and time. Both run the same code.
 
 use crate::geometry::BLOCK_BYTES;
 use crate::kernel;
 use std::sync::Arc;
 
-/// The contents of a block: an element of a vector space over the field of [`crate::galois`].
+/// Contents of a block: an element of a vector space over GF(2^8).
 pub trait Block: Clone {
-    /// Nothing but zeroes.
+    /// Returns a block of zeroes.
     fn zero() -> Self;
     /// Adds another block.
     fn add(&mut self, other: &Self);
     /// Adds another block times a factor.
     fn add_scaled(&mut self, factor: u8, other: &Self);
-    /// The sum of blocks, and the sum of each times the power of two of its place.
+    /// Returns the sum of the blocks, and the sum of each block times 2 to the power of its index.
     fn syndromes(data: &[&Self]) -> (Self, Self);
-    /// Whether two blocks hold the same.
+    /// Returns whether two blocks have the same contents.
     fn same(&self, other: &Self) -> bool;
 
-    /// This block times a factor.
+    /// Returns this block times a factor.
     fn scaled(&self, factor: u8) -> Self {
         let mut product = Self::zero();
         product.add_scaled(factor, self);
@@ -28,7 +28,7 @@ pub trait Block: Clone {
     }
 }
 
-/// A block of bytes, aligned for direct I/O, shared and not copied.
+/// A block of bytes, aligned for direct I/O. Clones share the bytes.
 #[derive(Clone, Debug)]
 pub struct Page(Arc<Bytes>);
 
@@ -37,19 +37,22 @@ pub struct Page(Arc<Bytes>);
 struct Bytes([u8; BLOCK_BYTES]);
 
 impl Page {
-    /// A page with a copy of the bytes, of which there must be [`BLOCK_BYTES`].
+    /// Creates a page with a copy of [`BLOCK_BYTES`] bytes.
+    ///
+    /// # Panics
+    /// If `bytes` has another length.
     pub fn copy_of(bytes: &[u8]) -> Page {
         let mut page = Page::zero();
         page.bytes_mut().copy_from_slice(bytes);
         page
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8; BLOCK_BYTES] {
         &self.0.0
     }
 
-    /// The bytes, to be changed; copied first if somebody else has the page.
+    /// Returns the bytes for modification. Copies them first if the page is shared.
     pub fn bytes_mut(&mut self) -> &mut [u8; BLOCK_BYTES] {
         &mut Arc::make_mut(&mut self.0).0
     }

@@ -1,26 +1,25 @@
-//! Checksums of blocks, as members keep them: `docs/format/raid.md`.
+//! Checksums of blocks on members: `docs/format/raid.md`.
 
 use crate::geometry::BLOCK_BYTES;
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use std::fmt;
 
-/// Bytes of a checksum.
+/// Size of a checksum in bytes.
 const WIDTH: usize = 4;
-/// Checksums in a block of them.
+/// Number of checksums per block.
 pub const PER_BLOCK: u64 = (BLOCK_BYTES / WIDTH) as u64;
 /// CRC-32C of a block of zeroes.
 const OF_ZEROES: u32 = 0x98f9_4189;
 
-/// The CRC-32C of a block, less that of a block of zeroes: so a member that holds zeroes everywhere has the right
-/// checksums.
+/// CRC-32C of a block, XOR that of a block of zeroes. A member full of zeroes therefore has valid checksums.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Checksum(u32);
 
 impl Checksum {
-    /// That of a block of zeroes.
+    /// Checksum of a block of zeroes.
     pub const ZEROES: Checksum = Checksum(0);
 
-    /// That of a block.
+    /// Returns the checksum of a block.
     pub fn of(block: &[u8; BLOCK_BYTES]) -> Checksum {
         Checksum(crc_fast::checksum(Crc32Iscsi, block) as u32 ^ OF_ZEROES)
     }
@@ -42,7 +41,7 @@ impl fmt::Debug for Checksum {
 pub struct Sums(Vec<u32>);
 
 impl Sums {
-    /// As they lie on a member.
+    /// Decodes the bytes on a member.
     pub fn decode(bytes: &[u8; BLOCK_BYTES]) -> Sums {
         let sums = bytes.chunks_exact(WIDTH);
         Sums(
@@ -51,7 +50,7 @@ impl Sums {
         )
     }
 
-    /// For a member.
+    /// Encodes the bytes for a member.
     pub fn encode(&self) -> [u8; BLOCK_BYTES] {
         let mut bytes = [0; BLOCK_BYTES];
         for (place, sum) in bytes.chunks_exact_mut(WIDTH).zip(&self.0) {
@@ -60,18 +59,18 @@ impl Sums {
         bytes
     }
 
-    /// One of them.
+    /// Returns the checksum at an index.
     pub fn get(&self, at: usize) -> Checksum {
         Checksum(self.0[at])
     }
 
-    /// Sets one.
+    /// Sets the checksum at an index.
     pub fn set(&mut self, at: usize, checksum: Checksum) {
         self.0[at] = checksum.0;
     }
 }
 
-/// Blocks of checksums for so many blocks of data.
+/// Returns the number of blocks of checksums for `data` blocks of data.
 pub fn blocks_for(data: u64) -> u64 {
     data.div_ceil(PER_BLOCK)
 }
@@ -89,7 +88,7 @@ mod tests {
             block[bit / 8] ^= 1 << (bit % 8);
             assert_ne!(Checksum::of(&block), Checksum::ZEROES, "bit {bit}");
         }
-        // The standard's own: what a program without this one finds.
+        // The check value in the definition of CRC-32C.
         assert_eq!(crc_fast::checksum(Crc32Iscsi, b"123456789"), 0xe306_9283);
     }
 

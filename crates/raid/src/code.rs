@@ -1,10 +1,10 @@
-//! Syndromes of a row, and what they give back.
+//! Syndromes of a row, and decoding of lost blocks.
 
 use crate::block::Block;
 use crate::galois::{coefficient, inverse};
 use crate::geometry::{Geometry, Level};
 
-/// The syndromes of a row of data, in the order of their columns.
+/// Returns the syndromes of a row of data, in the order of their columns.
 pub fn encode<B: Block>(geometry: &Geometry, data: &[&B]) -> Vec<B> {
     debug_assert_eq!(data.len(), geometry.data_columns());
     match geometry.level() {
@@ -18,7 +18,7 @@ pub fn encode<B: Block>(geometry: &Geometry, data: &[&B]) -> Vec<B> {
     }
 }
 
-/// What a syndrome becomes when the data of a column change by `change`, the sum of old and new.
+/// Updates a syndrome after the data of a column changed by `change`, the sum of old and new.
 pub fn update<B: Block>(syndrome: usize, column: usize, value: &mut B, change: &B) {
     match syndrome {
         0 => value.add(change),
@@ -26,8 +26,8 @@ pub fn update<B: Block>(syndrome: usize, column: usize, value: &mut B, change: &
     }
 }
 
-/// Computes the data that a row lacks from the rest of it: data columns first, then syndromes. False, and the row as it
-/// was, if too little is there.
+/// Computes the lost blocks of a row from the others: data columns first, then syndromes. Returns false and
+/// leaves the row unchanged if too much is lost.
 pub fn decode<B: Block>(geometry: &Geometry, row: &mut [Option<B>]) -> bool {
     let columns = geometry.data_columns();
     let lost: Vec<usize> = (0..columns)
@@ -59,7 +59,8 @@ pub fn decode<B: Block>(geometry: &Geometry, row: &mut [Option<B>]) -> bool {
     }
 }
 
-/// Two data columns from both syndromes: with `s = D₁ + D₂` and `w = g₁·D₁ + g₂·D₂`, `D₁ = (g₂·s + w) / (g₁ + g₂)`.
+/// Decodes two data columns from both syndromes: with `s = D₁ + D₂` and `w = g₁·D₁ + g₂·D₂`,
+/// `D₁ = (g₂·s + w) / (g₁ + g₂)`.
 fn decode_two<B: Block>(row: &mut [Option<B>], columns: usize, one: usize, other: usize) {
     let both = sum(row[..=columns].iter().flatten());
     let mut numerator = weighted_rest(row, columns);
@@ -71,17 +72,17 @@ fn decode_two<B: Block>(row: &mut [Option<B>], columns: usize, one: usize, other
     row[other] = Some(second);
 }
 
-/// What is wrong with a row of which everything could be read.
+/// Fault of a row whose blocks could all be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// This column alone does not fit the others.
+    /// This column alone does not match the others.
     Column(usize),
-    /// Something does not fit, and nothing says what.
+    /// The row does not match, and the wrong column cannot be identified.
     Unknown,
 }
 
-/// Compares a row with its syndromes. Two syndromes tell which column is wrong, if it is one: where P is off by `p` and Q
-/// by `q`, data column z with `q = 2^z · p`; P itself if `q = 0`, and Q if `p = 0`.
+/// Compares a row with its syndromes. With two syndromes, a single wrong column can be identified: if P differs
+/// by `p` and Q by `q`, it is data column z with `q = 2^z · p`, or P itself if `q = 0`, or Q if `p = 0`.
 pub fn verify<B: Block>(geometry: &Geometry, row: &[B]) -> Option<Fault> {
     let columns = geometry.data_columns();
     let data: Vec<&B> = row[..columns].iter().collect();
@@ -102,7 +103,7 @@ pub fn verify<B: Block>(geometry: &Geometry, row: &[B]) -> Option<Fault> {
     }
 }
 
-/// The second syndrome less the data that are there: the weighted sum of those that are not.
+/// Returns the second syndrome minus the data that are present: the weighted sum of the missing data.
 fn weighted_rest<B: Block>(row: &[Option<B>], columns: usize) -> B {
     let mut rest = row[columns + 1]
         .clone()

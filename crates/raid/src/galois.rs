@@ -1,12 +1,12 @@
-//! The field of 256 elements that the second syndrome is computed in.
+//! The field of 256 elements in which the second syndrome is computed.
 //!
-//! Bytes are polynomials over {0, 1} modulo x⁸ + x⁴ + x³ + x² + 1 (0x11d), as in the RAID 6 of Linux and of ISA-L;
-//! 2 generates all elements but 0. Addition is exclusive or.
+//! Bytes are polynomials over {0, 1} modulo x⁸ + x⁴ + x³ + x² + 1 (0x11d), as in the RAID 6 of Linux and in
+//! ISA-L. 2 generates all elements except 0. Addition is exclusive or.
 
-/// What is added when a doubled byte overflows: the polynomial without x⁸.
+/// Value added when a doubled byte overflows: the polynomial without x⁸.
 pub const OVERFLOW: u8 = 0x1d;
 
-/// Powers of the generator; twice round, so that sums of two logarithms need no modulo.
+/// Powers of the generator, repeated once so that sums of two logarithms need no modulo.
 const POWERS: [u8; 510] = powers();
 const LOGARITHMS: [u8; 256] = logarithms();
 
@@ -30,19 +30,19 @@ const fn logarithms() -> [u8; 256] {
     table
 }
 
-/// Twice a byte.
+/// Returns twice a byte.
 #[inline(always)]
 pub const fn double(value: u8) -> u8 {
     let overflow = if value >= 0x80 { OVERFLOW } else { 0 };
     value.wrapping_add(value) ^ overflow
 }
 
-/// The coefficient of a data column in the second syndrome: 2 to the power of the column.
+/// Returns the coefficient of a data column in the second syndrome: 2 to the power of the column.
 pub const fn coefficient(column: usize) -> u8 {
     POWERS[column % 255]
 }
 
-/// The product of two elements.
+/// Returns the product of two elements.
 #[cfg(test)]
 pub const fn multiply(left: u8, right: u8) -> u8 {
     if left == 0 || right == 0 {
@@ -51,7 +51,10 @@ pub const fn multiply(left: u8, right: u8) -> u8 {
     POWERS[LOGARITHMS[left as usize] as usize + LOGARITHMS[right as usize] as usize]
 }
 
-/// The inverse of an element, which must not be 0.
+/// Returns the inverse of an element.
+///
+/// # Panics
+/// If the element is 0.
 pub const fn inverse(value: u8) -> u8 {
     assert!(value != 0, "0 has no inverse");
     POWERS[255 - LOGARITHMS[value as usize] as usize]
@@ -61,7 +64,7 @@ pub const fn inverse(value: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// Schoolbook multiplication of polynomials, with nothing in common with the tables.
+    /// Multiplies polynomials by hand, independently of the tables.
     fn slowly(left: u8, right: u8) -> u8 {
         let product = (0..8)
             .filter(|bit| right >> bit & 1 == 1)

@@ -1,22 +1,22 @@
-//! Where a block of the volume lies: pure address arithmetic.
+//! Places of the blocks of a volume: pure address arithmetic.
 //!
-//! A *stripe* has one *strip* on every member. Its strips are numbered by *columns*: data first,
-//! then syndromes; columns move by one member from stripe to stripe, so that syndromes burden all
-//! members alike. A *row* is the block at the same place in each strip of a stripe; syndromes are
-//! computed row by row.
+//! A *stripe* has one *strip* on every member. The strips of a stripe are numbered by *columns*: data first,
+//! then syndromes. Columns move by one member from stripe to stripe, so that the syndromes are distributed
+//! evenly over the members. A *row* is the set of blocks at the same position in the strips of a stripe.
+//! Syndromes are computed row by row.
 
 use crate::request::Failure;
 use thiserror::Error;
 
-/// Bytes of a block, the unit of all requests: what solid-state disks write at the least (*RAID* §4.1).
+/// Size of a block in bytes, the unit of all requests: the minimum that solid-state disks write (*RAID* §4.1).
 pub const BLOCK_BYTES: usize = 4096;
 
-/// How data are kept redundant.
+/// Redundancy of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Not at all.
+    /// No redundancy.
     Raid0,
-    /// The same on every member.
+    /// The same data on every member.
     Raid1,
     /// One syndrome: any one member may be lost.
     Raid5,
@@ -24,32 +24,32 @@ pub enum Level {
     Raid6,
 }
 
-/// What cannot be built.
+/// Reasons why a shape is not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GeometryError {
-    /// Too few or too many members.
+    /// The number of members is too low or too high.
     #[error("{level:?} wants {least} to {most} members, not {members}: add or take away members")]
     Members {
-        /// The level asked for.
+        /// Requested level.
         level: Level,
-        /// Members given.
+        /// Number of members given.
         members: usize,
-        /// Members it wants at the least.
+        /// Minimum number of members.
         least: usize,
-        /// Members it can have at the most.
+        /// Maximum number of members.
         most: usize,
     },
-    /// A strip that is no power of two from 4 KiB to 1 MiB.
+    /// The strip size is not a power of two from 4 KiB to 1 MiB.
     #[error("a strip of {0} bytes: choose a power of two from 4096 to 1048576")]
     Strip(u64),
-    /// Members too small for a single strip.
+    /// The members are too small for one strip.
     #[error(
         "members of {0} bytes have no room for a strip: choose larger members or a smaller strip"
     )]
     TooSmall(u64),
 }
 
-/// The shape of an array.
+/// Shape of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     level: Level,
@@ -61,16 +61,17 @@ pub struct Geometry {
 /// A run of blocks within one stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The stripe.
+    /// Number of the stripe.
     pub stripe: u64,
     /// First block within the data of the stripe.
     pub first: u32,
-    /// How many blocks.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
 impl Level {
-    /// Members wanted, least and most. Coefficients of the second syndrome repeat after 255 columns.
+    /// Returns the minimum and the maximum number of members. Coefficients of the second syndrome repeat after
+    /// 255 columns.
     const fn members(self) -> (usize, usize) {
         match self {
             Level::Raid0 => (1, 255),
@@ -82,7 +83,10 @@ impl Level {
 }
 
 impl Geometry {
-    /// The shape of an array over members that have `member_bytes` for data each.
+    /// Creates the shape of an array whose members have `member_bytes` bytes for data each.
+    ///
+    /// # Errors
+    /// If the number of members, the strip or the size of the members is not possible.
     pub fn new(
         level: Level,
         members: usize,
@@ -115,17 +119,17 @@ impl Geometry {
         })
     }
 
-    /// How data are kept redundant.
+    /// Returns the level.
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// Members, and columns of a stripe.
+    /// Returns the number of members, which is the number of columns of a stripe.
     pub fn members(&self) -> usize {
         self.members as usize
     }
 
-    /// Columns of a stripe that are syndromes, which is how many members may be lost.
+    /// Returns the number of columns that are syndromes, which is the number of members that may be lost.
     pub fn syndromes(&self) -> usize {
         match self.level {
             Level::Raid0 => 0,
@@ -135,53 +139,53 @@ impl Geometry {
         }
     }
 
-    /// Columns of a stripe that are data.
+    /// Returns the number of columns that are data.
     pub fn data_columns(&self) -> usize {
         self.members() - self.syndromes()
     }
 
-    /// Rows of a stripe: blocks of a strip.
+    /// Returns the number of rows of a stripe, which is the number of blocks of a strip.
     pub fn rows(&self) -> u32 {
         self.strip_blocks
     }
 
-    /// Blocks of data in a stripe (the papers' data of a stripe, S).
+    /// Returns the number of data blocks in a stripe (the papers' data of a stripe, S).
     pub fn stripe_blocks(&self) -> u32 {
         self.strip_blocks * self.data_columns() as u32
     }
 
-    /// Stripes of the array.
+    /// Returns the number of stripes of the array.
     pub fn stripes(&self) -> u64 {
         self.stripes
     }
 
-    /// Blocks of the volume.
+    /// Returns the number of blocks of the volume.
     pub fn blocks(&self) -> u64 {
         self.stripes * u64::from(self.stripe_blocks())
     }
 
-    /// Bytes that the array uses of every member.
+    /// Returns the number of bytes that the array uses of every member.
     pub fn member_bytes(&self) -> u64 {
         self.stripes * u64::from(self.strip_blocks) * BLOCK_BYTES as u64
     }
 
-    /// The member that has a column of a stripe.
+    /// Returns the member that has a column of a stripe.
     pub fn member(&self, stripe: u64, column: usize) -> usize {
         let shift = (stripe % u64::from(self.members)) as usize;
         (column + self.members() - shift) % self.members()
     }
 
-    /// The column of a stripe that a member has.
+    /// Returns the column of a stripe on a member.
     pub fn column(&self, stripe: u64, member: usize) -> usize {
         (member + (stripe % u64::from(self.members)) as usize) % self.members()
     }
 
-    /// The block of a member at which a row of a stripe lies.
+    /// Returns the block of a member at which a row of a stripe is stored.
     pub fn member_block(&self, stripe: u64, row: u32) -> u64 {
         stripe * u64::from(self.strip_blocks) + u64::from(row)
     }
 
-    /// Column and row of a block within the data of its stripe.
+    /// Returns the column and the row of a block within the data of its stripe.
     pub fn cell(&self, index: u32) -> (usize, u32) {
         (
             (index / self.strip_blocks) as usize,
@@ -189,7 +193,7 @@ impl Geometry {
         )
     }
 
-    /// Why a run of blocks cannot be asked for, if it cannot.
+    /// Returns the failure of a request for a run of blocks, if it is out of range or empty.
     pub fn refusal(&self, start: u64, blocks: u64) -> Option<Failure> {
         let size = self.blocks();
         let end = start.saturating_add(blocks);

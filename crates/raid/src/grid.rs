@@ -1,69 +1,69 @@
-//! The rows of a stripe that are being worked on: what is known of them, what must be read, what is to be written.
+//! Rows of a stripe during work: known contents, blocks to read, blocks to write.
 
 use crate::block::Block;
 use crate::code;
 use crate::geometry::{Geometry, Level};
 
-/// What an operation costs besides its bytes, in blocks: an NVMe disk reads some 16 blocks in the time that it takes to
-/// answer at all.
+/// Cost of an operation besides its bytes, in blocks: an NVMe disk reads about 16 blocks in the time of an
+/// empty operation.
 const OPERATION_BLOCKS: u32 = 16;
 
 /// A block of a stripe.
 #[derive(Clone, Debug)]
 struct Cell<B> {
-    /// What the member has.
+    /// Contents on the member.
     old: Option<B>,
-    /// What it shall have.
+    /// New contents.
     new: Option<B>,
-    /// The member cannot give it.
+    /// Whether the member cannot provide the contents.
     lost: bool,
-    /// Somebody wants to know it.
+    /// Whether the contents are requested.
     wanted: bool,
 }
 
-/// Rows `first..first + rows` of a stripe, all columns.
+/// Rows `first..first + rows` of a stripe, with all columns.
 #[derive(Clone, Debug)]
 pub struct Grid<B> {
     geometry: Geometry,
     first: u32,
     rows: u32,
-    /// Row by row.
+    /// Cells, row by row.
     cells: Vec<Cell<B>>,
 }
 
-/// Blocks that lie one after the other on a member.
+/// A run of consecutive blocks on a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The column.
+    /// Column of the blocks.
     pub column: usize,
     /// First row.
     pub row: u32,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u32,
 }
 
-/// How new syndromes are made for rows of which only a part is written.
+/// Methods to compute new syndromes for rows that are partly written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// From the old ones and the change (read-modify-write).
+    /// From the old syndromes and the change (read-modify-write).
     Modify,
-    /// From all data of the row (reconstruct-write), which are decoded where they are lost.
+    /// From all data of the row (reconstruct-write). Lost data are decoded.
     Reconstruct,
 }
 
-/// What to do next.
+/// Next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Read these, then ask again.
+    /// Read these ranges, then plan again.
     Read(Method, Vec<Range>),
-    /// All is there.
+    /// All necessary blocks are known.
     Ready(Method),
     /// Too much is lost.
     Impossible,
 }
 
 impl<B: Block> Grid<B> {
-    /// Rows of which nothing is known yet. `lost` says of which columns nothing can be read.
+    /// Creates rows with unknown contents. `lost` returns whether a column cannot be read.
     pub fn new(geometry: Geometry, first: u32, rows: u32, lost: impl Fn(usize) -> bool) -> Grid<B> {
         let row = (0..geometry.members()).map(|column| Cell {
             old: None,
@@ -98,29 +98,29 @@ impl<B: Block> Grid<B> {
         self.first..self.first + self.rows
     }
 
-    /// Sets what a block shall hold.
+    /// Sets the new contents of a block.
     pub fn write(&mut self, column: usize, row: u32, block: B) {
         self.cell_mut(column, row).new = Some(block);
     }
 
-    /// Asks for what a block holds.
+    /// Requests the contents of a block.
     pub fn want(&mut self, column: usize, row: u32) {
         self.cell_mut(column, row).wanted = true;
     }
 
-    /// What a block was found to hold.
+    /// Stores the contents that were read.
     pub fn learn(&mut self, column: usize, row: u32, block: B) {
         self.cell_mut(column, row).old = Some(block);
     }
 
-    /// A block cannot be read.
+    /// Marks a block as unreadable.
     pub fn lose(&mut self, column: usize, row: u32) {
         let cell = self.cell_mut(column, row);
         cell.lost = true;
         cell.old = None;
     }
 
-    /// A member has gone: nothing more can be read of its column.
+    /// Marks a column as unreadable, because its member is lost. Blocks already read stay known.
     pub fn lose_column(&mut self, column: usize) {
         let lost = self
             .row_numbers()
@@ -130,7 +130,7 @@ impl<B: Block> Grid<B> {
             .for_each(|row| self.cell_mut(column, row).lost = true);
     }
 
-    /// What a block holds or is about to.
+    /// Returns the new contents of a block, if it is being written.
     pub fn known(&self, column: usize, row: u32) -> Option<&B> {
         if !self.row_numbers().contains(&row) {
             return None;
@@ -138,7 +138,7 @@ impl<B: Block> Grid<B> {
         self.cell(column, row).new.as_ref()
     }
 
-    /// What a block was found or computed to hold.
+    /// Returns the old contents of a block, if they were read or computed.
     pub fn found(&self, column: usize, row: u32) -> Option<&B> {
         self.cell(column, row).old.as_ref()
     }
@@ -155,7 +155,7 @@ impl<B: Block> Grid<B> {
         self.cell(column, row).new.is_some()
     }
 
-    /// Decides what to read, by the cheaper of both methods. `live` says of which columns a member can be written.
+    /// Chooses the cheaper method and returns the next step. `live` returns whether a column can be written.
     pub fn plan(&self, live: impl Fn(usize) -> bool) -> Plan {
         let mut best: Option<(u32, Method, Vec<Range>)> = None;
         for method in [Method::Modify, Method::Reconstruct] {
@@ -176,7 +176,7 @@ impl<B: Block> Grid<B> {
         }
     }
 
-    /// The cells that a method must still read; none if it cannot do.
+    /// Returns the cells that a method must still read; `None` if the method is not possible.
     fn needed(&self, method: Method, live: &impl Fn(usize) -> bool) -> Option<Vec<bool>> {
         let mut needed = vec![false; self.cells.len()];
         for row in self.row_numbers() {
@@ -217,7 +217,8 @@ impl<B: Block> Grid<B> {
         Some(needed)
     }
 
-    /// Asks for what gives these columns of a row: themselves, or where one is lost, enough to compute it.
+    /// Requests the cells that provide some columns of a row: the columns themselves or, if one is lost, enough
+    /// others to compute it.
     fn gather(&self, row: u32, columns: Vec<usize>, want: &mut impl FnMut(usize)) -> Option<()> {
         let lost =
             |column: usize| self.cell(column, row).lost && self.cell(column, row).old.is_none();
@@ -244,7 +245,7 @@ impl<B: Block> Grid<B> {
         Some(())
     }
 
-    /// The cells of which something holds, as runs on members.
+    /// Returns the cells that meet a condition, as runs on members.
     fn ranges(&self, holds: impl Fn(usize, u32) -> bool) -> Vec<Range> {
         let mut ranges: Vec<Range> = Vec::new();
         for column in 0..self.geometry.members() {
@@ -264,7 +265,7 @@ impl<B: Block> Grid<B> {
         ranges
     }
 
-    /// Computes what was wanted, and the syndromes of the rows that are written.
+    /// Computes the requested contents, and the syndromes of the rows that are written.
     pub fn compute(&mut self, method: Method, live: impl Fn(usize) -> bool) {
         for row in self.row_numbers() {
             let wanted: Vec<usize> = (0..self.geometry.members())
@@ -287,7 +288,7 @@ impl<B: Block> Grid<B> {
         }
     }
 
-    /// Computes the lost ones of some columns of a row from the rest of it.
+    /// Computes those of the given columns of a row that are lost.
     fn restore(&mut self, row: u32, columns: &[usize]) {
         if columns
             .iter()
@@ -369,7 +370,8 @@ impl<B: Block> Grid<B> {
             .expect("the plan saw to it that it was read")
     }
 
-    /// Lets lost blocks be written that were computed; which says of what columns. Returns the column of each.
+    /// Schedules the write of computed blocks that were lost, in columns for which `which` returns true.
+    /// Returns the column of each.
     pub fn write_back(&mut self, which: impl Fn(usize) -> bool) -> Vec<usize> {
         let columns = self.geometry.members();
         let lost = self
@@ -384,7 +386,7 @@ impl<B: Block> Grid<B> {
         written.collect()
     }
 
-    /// What could be read and was not, as runs on members.
+    /// Returns the readable cells that were not read, as runs on members.
     pub fn unread(&self) -> Vec<Range> {
         self.ranges(|column, row| {
             let cell = self.cell(column, row);
@@ -392,7 +394,7 @@ impl<B: Block> Grid<B> {
         })
     }
 
-    /// A block of data cannot be read.
+    /// Returns whether a block of data cannot be read.
     pub fn data_is_lost(&self) -> bool {
         let columns = self.geometry.members();
         let data = self.geometry.data_columns();
@@ -402,11 +404,12 @@ impl<B: Block> Grid<B> {
             .any(|(at, cell)| at % columns < data && cell.lost && cell.old.is_none())
     }
 
-    /// Whether the blocks of every row fit each other although data are lost, of which all else was read. One syndrome gives the lost
-    /// block of a row and the other one checks it, so that takes RAID 6 and no more than one lost block a row.
+    /// Returns whether the blocks of every row match, although data are lost and all other blocks were read.
+    /// One syndrome gives the lost block of a row, and the other one verifies it. This requires RAID 6 and at
+    /// most one lost block per row.
     ///
-    /// A row that a crash left in parts does not fit, unless at least two of its blocks were being written and the changes of these
-    /// are multiples of each other in every byte that changed.
+    /// A crash in the middle of a write leaves a row that does not match. The exception: at least two of its
+    /// blocks were being written, and their changes are multiples of each other in every changed byte.
     pub fn fits_without_lost(&self) -> bool {
         let (first, columns) = (self.geometry.data_columns(), self.geometry.members());
         let fits = |row: u32| {
@@ -422,7 +425,7 @@ impl<B: Block> Grid<B> {
         self.geometry.level() == Level::Raid6 && self.row_numbers().all(fits)
     }
 
-    /// Asks no more for rows that nothing gives any more.
+    /// Withdraws the requests for rows that cannot be restored.
     pub fn forgo_lost_rows(&mut self) {
         for row in self.row_numbers() {
             let wanted = (0..self.geometry.members()).filter(|&at| self.cell(at, row).wanted);
@@ -433,7 +436,7 @@ impl<B: Block> Grid<B> {
         }
     }
 
-    /// Makes the syndromes of rows anew of which all data were found.
+    /// Recomputes the syndromes of all rows whose data are known.
     pub fn encode_anew(&mut self) {
         let first = self.geometry.data_columns();
         for row in self.row_numbers() {
@@ -450,8 +453,9 @@ impl<B: Block> Grid<B> {
         }
     }
 
-    /// Looks for blocks that do not fit the rest of their row, in rows of which everything could be read; what one of them
-    /// should hold is computed from the others. False if a row is wrong and nothing says where.
+    /// Searches for blocks that do not match the rest of their row, in rows that could be read completely.
+    /// Computes the correct contents of a single wrong block from the others. Returns false if a row is wrong
+    /// and the wrong block cannot be identified.
     pub fn verify(&mut self) -> bool {
         let mut sound = true;
         for row in self.row_numbers() {
@@ -475,7 +479,7 @@ impl<B: Block> Grid<B> {
         sound
     }
 
-    /// What is to be written, as runs on members.
+    /// Returns the blocks to write, as runs on members.
     pub fn writes(&self, live: impl Fn(usize) -> bool) -> Vec<(Range, Vec<B>)> {
         let ranges = self.ranges(|column, row| live(column) && self.dirty(column, row));
         let data = |range: &Range| {

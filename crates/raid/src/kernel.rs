@@ -1,14 +1,14 @@
 //! Sums and products over many bytes at once.
 //!
-//! The loops of [`vector`] are built for AVX-512 with GFNI and for AVX2; the widest that the processor has is chosen at run
-//! time. What is left over, and everything on other processors, is plain Rust.
+//! The loops of [`vector`] are compiled for AVX-512 with GFNI and for AVX2. The widest variant that the
+//! processor supports is chosen at run time. Remaining bytes, and other processors, use plain Rust.
 
 #[cfg(target_arch = "x86_64")]
 mod vector;
 
 use crate::galois::{OVERFLOW, double};
 
-/// What the processor can do.
+/// Instruction set of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Width {
     Plain,
@@ -19,12 +19,12 @@ enum Width {
 }
 
 impl Width {
-    /// The widest.
+    /// Returns the widest instruction set of this processor.
     fn here() -> Width {
         *Width::all().last().expect("there is a plain one")
     }
 
-    /// All that this processor has, ever wider.
+    /// Returns all instruction sets of this processor, from narrow to wide.
     fn all() -> &'static [Width] {
         #[cfg(target_arch = "x86_64")]
         {
@@ -43,7 +43,7 @@ impl Width {
     fn pq(self, data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
         let done = match self {
             Width::Plain => 0,
-            // SAFETY: `all` saw that the processor has it.
+            // SAFETY: `all` has checked that the processor supports it.
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)]
             Width::Avx2 => unsafe { avx2::pq(data, p, q) },
@@ -58,7 +58,7 @@ impl Width {
     fn add_scaled(self, sum: &mut [u8], factor: u8, other: &[u8]) {
         let done = match self {
             Width::Plain => 0,
-            // SAFETY: `all` saw that the processor has it.
+            // SAFETY: `all` has checked that the processor supports it.
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)]
             Width::Avx2 => unsafe { avx2::add_scaled(sum, factor, other) },
@@ -71,7 +71,7 @@ impl Width {
     }
 }
 
-/// Builds the loops for a register.
+/// Compiles the loops for one type of register.
 #[cfg(target_arch = "x86_64")]
 macro_rules! built_for {
     ($name:ident, $features:literal, $register:ident) => {
@@ -81,7 +81,7 @@ macro_rules! built_for {
 
             #[target_feature(enable = $features)]
             pub fn pq(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) -> usize {
-                // SAFETY: whoever calls this has seen that the processor has the instructions.
+                // SAFETY: the caller has checked that the processor has the instructions.
                 unsafe { vector::pq::<$register>(data, p, q) }
             }
 
@@ -99,7 +99,8 @@ built_for!(avx2, "avx2", Half);
 #[cfg(target_arch = "x86_64")]
 built_for!(avx512, "avx512f,gfni", Wide);
 
-/// Both syndromes of strips of equal length: P their sum, Q the sum of each times the power of 2 of its place.
+/// Computes both syndromes of strips of equal length: P is their sum, Q the sum of each strip times 2 to the
+/// power of its index.
 pub fn pq(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) {
     Width::here().pq(data, p, q);
 }
@@ -117,7 +118,7 @@ pub fn add(sum: &mut [u8], other: &[u8]) {
     }
 }
 
-/// Both syndromes from byte `from` on, by Horner's rule from the last strip to the first.
+/// Computes both syndromes from byte `from` on, by Horner's rule from the last strip to the first.
 fn pq_plain(data: &[&[u8]], p: &mut [u8], q: &mut [u8], from: usize) {
     let length = p.len();
     assert!(q.len() == length && data.iter().all(|strip| strip.len() == length));
@@ -132,7 +133,7 @@ fn pq_plain(data: &[&[u8]], p: &mut [u8], q: &mut [u8], from: usize) {
     }
 }
 
-/// Horner's rule over the bits of the factor: no tables, so that the compiler can use registers of any width.
+/// Uses Horner's rule over the bits of the factor, without tables, so that the compiler can vectorise the loop.
 fn add_scaled_plain(sum: &mut [u8], factor: u8, other: &[u8]) {
     assert_eq!(sum.len(), other.len());
     let masks: [u8; 8] = std::array::from_fn(|bit| if factor >> bit & 1 == 1 { 0xff } else { 0 });
@@ -189,7 +190,7 @@ mod tests {
         }
     }
 
-    /// `golden/raid/syndromes.c` made them.
+    /// The program `golden/raid/syndromes.c` made the file.
     #[test]
     fn syndromes_are_those_of_isa_l() {
         let mut golden = include_bytes!("../../../golden/raid/syndromes.bin").as_slice();

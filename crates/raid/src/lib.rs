@@ -1,7 +1,9 @@
-//! A volume made of several devices: RAID 0, 1, 5 and 6, which merges small writes into whole stripes when that pays.
+//! A volume on several devices: RAID 0, 1, 5 and 6. Merges small writes into whole stripes when that is
+//! cheaper.
 //!
-//! [`Shard`] is the array as a pure state machine; [`Merging`] chooses when writes are held. [`simulate`] runs it on
-//! modelled members and simulated time.
+//! [`Shard`] is the array as a pure state machine. [`Merging`] is the strategy that decides which writes are
+//! held. [`simulate`] runs the state machine on modelled members and simulated time. [`Array`] runs it on
+//! devices.
 //!
 //! The model, its symbols and its algorithm are those of *RAID* (adaptive merging of small sequential writes).
 

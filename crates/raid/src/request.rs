@@ -1,84 +1,86 @@
-//! What goes into the array and what comes out: requests and replies, operations of members and their outcomes.
+//! Inputs and outputs of the array: requests and replies, member operations and outcomes.
 
 use thiserror::Error;
 
-/// Nanoseconds of the caller's clock, which never goes back.
+/// Time of the caller's monotonic clock, ns.
 pub type Nanos = u64;
 
-/// The caller's name of a request.
+/// Caller's name of a request.
 pub type Token = u64;
 
-/// What is asked of the volume. Addresses and lengths are in blocks of [`crate::BLOCK_BYTES`].
+/// A request to the volume. Addresses and lengths are in blocks of [`crate::BLOCK_BYTES`].
 #[derive(Clone, Debug)]
 pub enum Request<B> {
-    /// Give me the blocks.
+    /// Reads blocks.
     Read {
         /// First block.
         start: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
     },
-    /// Keep these blocks.
+    /// Writes blocks.
     Write {
         /// First block.
         start: u64,
-        /// The blocks.
+        /// Contents of the blocks.
         data: Vec<B>,
-        /// Acknowledge when it survives a power cut (*force unit access*).
+        /// Whether to acknowledge only after the write survives a power cut (*force unit access*).
         durable: bool,
     },
-    /// Acknowledge when all writes acknowledged before survive a power cut.
+    /// Acknowledges after all writes acknowledged before survive a power cut.
     Flush,
-    /// What these blocks hold matters no more. Stripes that lie whole among them hold zeroes afterwards; others stay.
+    /// Discards the contents of blocks. Whole stripes within the range read as zeroes afterwards. Other blocks
+    /// keep their contents.
     Trim {
         /// First block.
         start: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
     },
 }
 
-/// Why a request was not served.
+/// Reasons for the failure of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// It reaches beyond the end of the volume, or asks for nothing.
+    /// The request reaches beyond the end of the volume, or has no blocks.
     #[error("blocks {start} to {end} of a volume of {size}: ask for blocks within it")]
     OutOfRange {
-        /// First block asked for.
+        /// First block of the request.
         start: u64,
-        /// The block after the last.
+        /// Block after the last one of the request.
         end: u64,
-        /// Blocks of the volume.
+        /// Number of blocks of the volume.
         size: u64,
     },
-    /// More members are gone than the level bears.
+    /// More members are lost than the redundancy covers.
     #[error("more members are gone than the level bears; bring them back, or restore from a copy")]
     Broken,
-    /// The array is being stopped, or has been.
+    /// The array is being stopped, or has been stopped.
     #[error("the array has been stopped; assemble it again")]
     Stopped,
-    /// Syndromes may not fit, after a power cut or before the first sync, and data are lost that they would have to give back.
+    /// Lost data cannot be decoded, because the syndromes may not match after a power cut or before the first
+    /// sync.
     #[error(
         "stripe {stripe}: a member is lost, and a power cut came while it was written, or it was never synced since the array was created; write it whole, or restore from a copy"
     )]
     Doubtful {
-        /// The stripe.
+        /// Number of the stripe.
         stripe: u64,
     },
-    /// Data and syndromes of a stripe do not fit, and nothing says which are wrong.
+    /// Data and syndromes of a stripe do not match, and the wrong blocks cannot be identified.
     #[error(
         "stripe {stripe}: data and syndromes do not fit, and nothing says which are wrong; compare with a copy, then write or resync it"
     )]
     Inconsistent {
-        /// The stripe.
+        /// Number of the stripe.
         stripe: u64,
     },
-    /// More of a stripe is lost than its syndromes make good.
+    /// More of a stripe is lost than its syndromes can restore.
     #[error(
         "stripe {stripe}: more members or sectors are lost than the level bears; restore from a copy"
     )]
     Lost {
-        /// The stripe.
+        /// Number of the stripe.
         stripe: u64,
     },
 }
@@ -86,86 +88,86 @@ pub enum Failure {
 /// The answer to a request.
 #[derive(Clone, Debug)]
 pub struct Reply<B> {
-    /// The request's name.
+    /// Name of the request.
     pub token: Token,
-    /// Blocks read (none for writes and flushes), or why not.
+    /// Blocks read (none for writes and flushes), or the failure.
     pub result: Result<Vec<B>, Failure>,
 }
 
-/// The array's name of a member's operation.
+/// Array's name of a member operation.
 pub type OpId = usize;
 
-/// What a member is to do. Addresses are in blocks of the member's room for data.
+/// A member operation. Addresses are in blocks of the member's data area.
 #[derive(Clone, Debug)]
 pub enum Action<B> {
-    /// Read blocks.
+    /// Reads blocks.
     Read {
         /// First block.
         start: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
-    /// Read blocks, and take what is there for true: whatever checksum they had is that of what is there afterwards.
+    /// Reads blocks and accepts their contents: their checksums are replaced by those of the contents.
     Adopt {
         /// First block.
         start: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
-    /// Let blocks hold zeroes, and give up their room if possible.
+    /// Makes blocks read as zeroes, and frees their space if possible.
     Discard {
         /// First block.
         start: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
     },
-    /// Write blocks, each of them whole or not at all.
+    /// Writes blocks, each of them atomically.
     Write {
         /// First block.
         start: u64,
-        /// The blocks.
+        /// Contents of the blocks.
         data: Vec<B>,
-        /// To stable storage, not only to the member's cache.
+        /// Whether to write to stable storage rather than the member's cache.
         durable: bool,
     },
-    /// Bring to stable storage what was written.
+    /// Makes all earlier writes durable.
     Flush,
 }
 
-/// An operation of a member.
+/// A member operation with its name.
 #[derive(Clone, Debug)]
 pub struct Operation<B> {
-    /// Its name, given back with the outcome.
+    /// Name of the operation, which is returned with the outcome.
     pub id: OpId,
-    /// The member.
+    /// Number of the member.
     pub member: usize,
-    /// What to do.
+    /// Operation to execute.
     pub action: Action<B>,
 }
 
-/// How an operation ended.
+/// Outcome of an operation.
 #[derive(Clone, Debug)]
 pub enum Outcome<B> {
-    /// Blocks were read.
+    /// Blocks that were read.
     Read(Vec<B>),
     /// A write or a flush succeeded.
     Done,
-    /// Some of the blocks cannot be read; the member works.
+    /// Some of the blocks cannot be read. The member works otherwise.
     Unreadable,
-    /// Some of the blocks are not what was written, by their checksums.
+    /// Contents of some blocks do not match their checksums.
     Corrupt,
-    /// The member does not answer, or refuses to write.
+    /// The member does not respond, or rejects writes.
     Gone,
 }
 
-/// What the array wants after an event.
+/// Output of the array after an event.
 #[derive(Clone, Debug)]
 pub struct Output<B> {
     /// Operations to start, in any order.
     pub operations: Vec<Operation<B>>,
-    /// Requests that are answered.
+    /// Answers to requests.
     pub replies: Vec<Reply<B>>,
-    /// Members that are no longer used: the other shards of the array must be told so.
+    /// Members that are no longer used. The other shards of the array must be notified.
     pub lost_members: Vec<usize>,
 }
 

@@ -1,35 +1,35 @@
-//! Several shards for one array: which of them has a stripe, requests divided among them, and answers put together.
+//! Routing among several shards of an array: assigns stripes to shards, divides requests, and combines answers.
 //!
-//! Areas of consecutive stripes go round the shards, so that a stream stays with one shard for long. Shards share nothing:
-//! each can be run by a thread of its own.
+//! Areas of consecutive stripes are assigned to the shards in turn, so that a sequential stream stays with one
+//! shard for long. Shards share no state. Each can run on its own thread.
 
 use crate::block::Block;
 use crate::geometry::Geometry;
 use crate::request::{Failure, Reply, Request, Token};
 use crate::slab::Slab;
 
-/// Which shard has a stripe.
+/// Assignment of stripes to shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sharding {
-    /// How many shards there are.
+    /// Number of shards.
     pub shards: usize,
-    /// Consecutive stripes that a shard has.
+    /// Number of consecutive stripes per area.
     pub area_stripes: u64,
 }
 
 impl Sharding {
-    /// One shard has everything.
+    /// Assignment of all stripes to one shard.
     pub const ONE: Sharding = Sharding {
         shards: 1,
         area_stripes: u64::MAX,
     };
 
-    /// The shard of a stripe.
+    /// Returns the shard of a stripe.
     pub fn shard(&self, stripe: u64) -> usize {
         (stripe / self.area_stripes % self.shards as u64) as usize
     }
 
-    /// A run of blocks of the volume by shards, as shard and blocks.
+    /// Divides a run of blocks of the volume by shards. Returns shards with numbers of blocks.
     pub fn runs(&self, geometry: &Geometry, start: u64, blocks: u64) -> Vec<(usize, u64)> {
         let mut runs: Vec<(usize, u64)> = Vec::new();
         for extent in geometry.extents(start, blocks) {
@@ -43,10 +43,10 @@ impl Sharding {
     }
 }
 
-/// The part of a request that a shard gets: its number, the piece's name, and what is asked.
+/// Part of a request for one shard: shard, name of the part, and request.
 pub type Piece<B> = (usize, Token, Request<B>);
 
-/// A request of which some shards have not answered.
+/// A request that some shards have not answered yet.
 struct Open<B> {
     token: Token,
     left: usize,
@@ -59,12 +59,12 @@ pub struct Router<B> {
     geometry: Geometry,
     sharding: Sharding,
     open: Slab<Open<B>>,
-    /// Of every piece sent to a shard: its request, and where its blocks go.
+    /// For every part sent to a shard: its request, and the index of its blocks in the answer.
     pieces: Slab<(usize, usize)>,
 }
 
 impl<B: Block> Router<B> {
-    /// For an array.
+    /// Creates the router of an array.
     pub fn new(geometry: Geometry, sharding: Sharding) -> Router<B> {
         Router {
             geometry,
@@ -74,10 +74,10 @@ impl<B: Block> Router<B> {
         }
     }
 
-    /// The pieces of a request, each for a shard; or the answer, if it must be refused.
+    /// Divides a request into parts, each for one shard.
     ///
     /// # Errors
-    /// The refusal.
+    /// The reply with the failure, if the request is rejected.
     pub fn divide(&mut self, token: Token, request: Request<B>) -> Result<Vec<Piece<B>>, Reply<B>> {
         let (start, blocks) = match &request {
             Request::Flush => return Ok(self.everywhere(token)),
@@ -140,7 +140,7 @@ impl<B: Block> Router<B> {
         pieces.collect()
     }
 
-    /// The answer of a shard to a piece; gives the answer to the request if that was the last.
+    /// Accepts a shard's answer to a part. Returns the answer to the request after the last part.
     ///
     /// # Panics
     /// If the piece is not one of this router's.

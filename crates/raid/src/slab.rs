@@ -1,6 +1,6 @@
-//! Things under small numbers that are used again.
+//! Storage of items under small, reusable numbers.
 
-/// Items, each under a number of its own while it is here.
+/// Items, each under a number that is unique while the item is stored.
 #[derive(Clone, Debug)]
 pub struct Slab<T> {
     items: Vec<Option<T>>,
@@ -8,7 +8,7 @@ pub struct Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// Without items.
+    /// Creates an empty slab.
     pub fn new() -> Slab<T> {
         Slab {
             items: Vec::new(),
@@ -16,7 +16,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Keeps an item and gives its number.
+    /// Stores an item and returns its number.
     pub fn insert(&mut self, item: T) -> usize {
         match self.free.pop() {
             Some(at) => {
@@ -30,19 +30,19 @@ impl<T> Slab<T> {
         }
     }
 
-    /// Takes an item out; none if the number is not in use.
+    /// Removes and returns an item; `None` if the number is not in use.
     pub fn remove(&mut self, at: usize) -> Option<T> {
         let item = self.items.get_mut(at)?.take()?;
         self.free.push(at);
         Some(item)
     }
 
-    /// An item.
+    /// Returns an item; `None` if the number is not in use.
     pub fn get_mut(&mut self, at: usize) -> Option<&mut T> {
         self.items.get_mut(at)?.as_mut()
     }
 
-    /// How many items are here.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.items.len() - self.free.len()
     }

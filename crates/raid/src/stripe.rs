@@ -1,4 +1,4 @@
-//! A stripe that somebody uses: what waits for it, and what is being done to it.
+//! A stripe in use: its waiting writes and jobs, and the running work.
 
 use crate::block::Block;
 use crate::geometry::Geometry;
@@ -7,120 +7,120 @@ use crate::merging::Mark;
 use crate::request::Nanos;
 use std::collections::VecDeque;
 
-/// The part of a write that falls into the stripe.
+/// Part of a write that belongs to one stripe.
 #[derive(Clone, Debug)]
 pub struct Part<B> {
-    /// The request.
+    /// Number of the request.
     pub request: usize,
     /// First block within the data of the stripe.
     pub first: u32,
-    /// The blocks.
+    /// Contents of the blocks.
     pub data: Vec<B>,
-    /// When the request came.
+    /// Arrival time of the request.
     pub arrived: Nanos,
-    /// The strategy's.
+    /// Mark of the strategy.
     pub mark: Mark,
-    /// To stable storage.
+    /// Whether to write to stable storage.
     pub durable: bool,
 }
 
-/// What needs the stripe for itself besides writes.
+/// A job that needs exclusive use of the stripe, besides writes.
 #[derive(Clone, Debug)]
 pub enum Job {
-    /// Blocks that could not be had from their members.
+    /// Reads blocks that could not be read directly from their members.
     Read {
-        /// The request.
+        /// Number of the request.
         request: usize,
-        /// Where the first of them goes in the answer.
+        /// Index of the first block in the answer.
         offset: usize,
         /// First block within the data of the stripe.
         first: u32,
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
-    /// The strip of a member is computed from the others and written.
+    /// Computes the strip of a member from the others and writes it.
     Rebuild {
-        /// Who asked for it.
+        /// Number of the request.
         request: usize,
-        /// The member.
+        /// Number of the member.
         member: usize,
     },
-    /// All blocks are read, and compared with their syndromes.
+    /// Reads all blocks and compares them with the syndromes.
     Scrub {
-        /// Who asked for it.
+        /// Number of the request.
         request: usize,
     },
-    /// It is given up together with others.
+    /// Trims the stripe together with others.
     Trim {
-        /// Who asked for it.
+        /// Number of the request.
         request: usize,
-        /// Those.
+        /// Number of the trim.
         trim: usize,
     },
-    /// Syndromes are computed anew from the data, whatever they are.
+    /// Computes the syndromes anew from the data.
     Resync {
-        /// Who asked for it.
+        /// Number of the request.
         request: usize,
     },
 }
 
-/// What is being done.
+/// Purpose of the work on a stripe.
 #[derive(Clone, Debug)]
 pub enum Purpose<B> {
-    /// These are written.
+    /// Writes these parts.
     Write(Vec<Part<B>>),
-    /// This is done.
+    /// Executes this job.
     Job(Job),
 }
 
-/// Something that has the stripe for itself.
+/// Running work with exclusive use of the stripe.
 #[derive(Clone, Debug)]
 pub struct Execution<B> {
-    /// What.
+    /// Purpose of the work.
     pub purpose: Purpose<B>,
-    /// The rows concerned.
+    /// Rows that the work concerns.
     pub grid: Grid<B>,
-    /// Operations of members that have not ended.
+    /// Number of member operations in flight.
     pub outstanding: u32,
-    /// Members are being written, no longer read.
+    /// Whether the work has passed from reading to writing.
     pub writing: bool,
-    /// All data of the stripe are written.
+    /// Whether all data of the stripe are written.
     pub full: bool,
-    /// Rows of it are lost, and the rest is done without them.
+    /// Whether some rows are lost and the work continues without them.
     pub partly_lost: bool,
-    /// The member that is rebuilt was there when its strip was written, and has been since.
+    /// Whether the member being rebuilt was present when its strip was written, and has been since.
     pub rebuilds: bool,
-    /// Blocks are read one by one, to learn which of them cannot be.
+    /// Whether blocks are read one by one, to find the unreadable ones.
     pub careful: bool,
-    /// Since when it could have begun, had there been room.
+    /// Time at which the work could have started with free capacity.
     pub started: Nanos,
 }
 
 /// A stripe in use.
 #[derive(Clone, Debug)]
 pub struct Stripe<B> {
-    /// Writes that wait, in the order in which they came.
+    /// Waiting writes in the order of arrival.
     pub waiting: VecDeque<Part<B>>,
-    /// What needs the stripe before they get it.
+    /// Jobs that take precedence over the writes.
     pub jobs: VecDeque<Job>,
-    /// What has it.
+    /// Running work.
     pub running: Option<Execution<B>>,
-    /// Blocks that waiting writes cover.
+    /// Bit set of the blocks that waiting writes cover.
     covered: Vec<u64>,
-    /// How many.
+    /// Number of these blocks.
     pub filled: u32,
-    /// What waits goes as soon as it can.
+    /// Whether waiting writes start as soon as possible.
     pub urgent: bool,
-    /// Since when it is in the queue for room.
+    /// Time since which the stripe waits for free capacity.
     pub queued: Option<Nanos>,
-    /// Something waited here although nobody had the stripe.
+    /// Whether a write waited although the stripe was idle.
     pub held: bool,
-    /// When the strategy is to be asked again.
+    /// Time of the next question to the strategy.
     pub wake: Option<Nanos>,
 }
 
 impl<B: Block> Stripe<B> {
-    /// A stripe of so many blocks that nobody uses yet.
+    /// Creates an unused stripe with `blocks` data blocks.
     pub fn new(blocks: u32) -> Stripe<B> {
         Stripe {
             waiting: VecDeque::new(),
@@ -135,7 +135,7 @@ impl<B: Block> Stripe<B> {
         }
     }
 
-    /// A write begins to wait.
+    /// Adds a waiting write.
     pub fn push(&mut self, part: Part<B>) {
         self.cover(part.first, part.data.len() as u32);
         self.waiting.push_back(part);
@@ -149,7 +149,7 @@ impl<B: Block> Stripe<B> {
         }
     }
 
-    /// Takes the first write that waits, or all.
+    /// Removes and returns the first waiting write, or all of them.
     pub fn take(&mut self, all: bool) -> Vec<Part<B>> {
         let count = if all { self.waiting.len() } else { 1 };
         let parts: Vec<Part<B>> = self.waiting.drain(..count).collect();
@@ -166,7 +166,7 @@ impl<B: Block> Stripe<B> {
         parts
     }
 
-    /// What a block of data is about to hold, by the latest write that is not yet done.
+    /// Returns the future contents of a data block: those of the latest unfinished write to it.
     pub fn pending(&self, geometry: &Geometry, index: u32) -> Option<&B> {
         let waiting = self
             .waiting

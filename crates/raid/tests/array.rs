@@ -1,4 +1,4 @@
-//! The array with members in memory: what it costs, what it holds, what it answers.
+//! Tests of the state machine with members in memory: costs, contents and answers.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -10,7 +10,7 @@ use seiner_raid::{
 
 const HOLD: Nanos = 300_000;
 
-/// An array and its members, which do everything at once when told to.
+/// An array and its members, which execute operations on request.
 struct Array {
     shard: Shard<Page>,
     members: Vec<Vec<Page>>,
@@ -61,12 +61,12 @@ impl Array {
         self.replies.extend(output.replies);
     }
 
-    /// Lets all operations end, in the order in which they came.
+    /// Completes all operations in the order of their start.
     fn run(&mut self) {
         self.run_without(|_| false);
     }
 
-    /// The same, but these blocks of members cannot be read.
+    /// Completes all operations, with some unreadable blocks of members.
     fn run_without(&mut self, unreadable: impl Fn(u64) -> bool) {
         while !self.operations.is_empty() {
             let operation = self.operations.remove(0);
@@ -143,17 +143,17 @@ fn a_lone_block_costs_six_operations_on_raid_6_and_a_whole_stripe_six_for_sixtee
 
 #[test]
 fn the_cheaper_way_to_new_syndromes_is_taken() {
-    // Three of four strips: one strip is read and not five.
+    // Writes three of four strips: one strip is read, not five.
     let mut array = Array::new(Level::Raid6, 6, 4 << 10, Merging::Never);
     array.write(0, 3, 1);
     array.run();
     assert_eq!(operations(&array), (1, 5));
-    // One of eight: the strip and both syndromes, not seven.
+    // Writes one of eight strips: reads that strip and both syndromes, not seven strips.
     let mut array = Array::new(Level::Raid6, 10, 4 << 10, Merging::Never);
     array.write(0, 1, 1);
     array.run();
     assert_eq!(operations(&array), (3, 3));
-    // A whole row of a larger strip needs nothing.
+    // Writes a whole row of a larger strip: no reads.
     let mut array = Array::new(Level::Raid5, 3, 8 << 10, Merging::Batch);
     array.write(0, 1, 1);
     array.write(1, 1, 1);
@@ -367,7 +367,7 @@ fn a_rebuild_that_could_not_write_its_member_does_not_count_when_that_is_replace
     array.shard.rebuild(0, 900, 2, 0);
     array.collect();
     array.shard.lose_member(2);
-    // A sector of member 0 cannot be read either, so that something is written, and the rebuild has not ended yet.
+    // A sector of member 0 is unreadable too, so that something is written, and the rebuild has not ended yet.
     while let Some(at) = array
         .operations
         .iter()

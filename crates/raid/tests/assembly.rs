@@ -1,4 +1,4 @@
-//! Arrays that end and begin again: superblocks, intent records, crashes.
+//! Tests of arrays that stop and start again: superblocks, intent records, crashes.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -69,7 +69,7 @@ fn wait_for_tasks(array: &Array) {
     });
 }
 
-/// Reads everything and compares data and syndromes.
+/// Reads everything and compares data with syndromes.
 fn assert_consistent(array: &Array) {
     wait_for_tasks(array);
     let before = array.status().unwrap().counters.repaired;
@@ -127,7 +127,7 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
             let rams = created(level, count);
             let mut plain: Option<Plain> = None;
             for round in 0..3 {
-                // The power may be cut again while syndromes are made to fit.
+                // The power may fail again during the resync.
                 let power = Power::for_writes(20 * round);
                 let powered = rams
                     .iter()
@@ -157,7 +157,7 @@ fn what_was_acknowledged_survives_a_crash_and_syndromes_fit_afterwards() {
             plain.compare(&array);
             assert_consistent(&array);
             assert_eq!(array.status().unwrap().condition, Condition::Whole);
-            // Syndromes are good enough to live on.
+            // The syndromes are sufficient without member 0.
             if level != Level::Raid0 {
                 array.fail(0).unwrap();
                 plain.compare(&array);
@@ -180,7 +180,7 @@ fn without_the_intent_record_a_crash_would_leave_syndromes_that_do_not_fit() {
         let array = Array::assemble(powered, false, running()).unwrap();
         Plain::new(&array).load_until_it_fails(&array, seed);
         drop(array);
-        // The records of a new array say that nothing was being written.
+        // The records of a new array state that nothing is being written.
         let again = Creation {
             overwrite: true,
             ..creation(Level::Raid5)
@@ -213,7 +213,7 @@ fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_firs
             .map(|ram| Powered::member(ram, &power))
             .collect();
         let array = Array::assemble(powered, false, running()).unwrap();
-        // What is put on record at a start has been by then, unless the machine stands still.
+        // The records of the start have been written by then, unless the machine stalls.
         let mut left = u64::MAX;
         while left != power.left() {
             left = power.left();
@@ -227,7 +227,8 @@ fn the_intent_record_costs_a_write_to_every_member_when_a_region_is_written_firs
             before - power.left()
         })
     };
-    // A lone block is a strip and both syndromes. On a machine that stands still for seconds regions leave the record meanwhile.
+    // A single block costs one strip and both syndromes. If the machine stalls for seconds, regions leave the
+    // record meanwhile.
     assert!(
         (0..5).any(|_| costs() == [3 + 5, 3, 3, 3 + 5, 3]),
         "{:?}",
@@ -293,7 +294,7 @@ fn a_member_that_was_failed_is_stale_and_one_that_is_missing_must_be_given_up() 
         "{error}"
     );
 
-    // As an empty device, it is welcome.
+    // The array accepts the member again as an empty device.
     let array = assemble(fewer);
     array.replace(0, rams[0].clone()).unwrap();
     array.replace(1, rams[1].clone()).unwrap();
@@ -335,7 +336,7 @@ fn more_losses_than_the_level_bears_are_not_put_on_record() {
 fn filling_goes_on_after_a_crash_where_it_was_on_record() {
     let rams = created(Level::Raid6, 5);
     let slow = Running {
-        // 5 MiB a member in about 8 s.
+        // 5 MiB per member in about 8 s.
         background_rate: 640 << 10,
         ..running()
     };
@@ -383,7 +384,7 @@ fn a_member_that_is_said_to_be_full_is_full_after_a_crash() {
     let fillings = superblock(&*rams[0]).unwrap().fillings;
     assert_eq!(fillings[2], Filling::Full);
     let array = assemble(&rams);
-    // Two others can be done without at once.
+    // Two other members can be lost at once.
     array.fail(0).unwrap();
     array.fail(1).unwrap();
 }
@@ -433,7 +434,7 @@ fn devices_that_held_something_are_made_to_fit() {
         };
         create(&members(&rams), &over).unwrap();
         let array = assemble(&rams);
-        // Before it is the stripe's turn.
+        // Writes before the stripe's turn in the resync.
         let size = array.bytes() / 4096;
         array.write(size - 1, vec![page(9, 9)], false).unwrap();
         assert!(array.read(size - 1, 1).unwrap()[0].same(&page(9, 9)));
@@ -454,7 +455,7 @@ fn a_crash_while_a_member_is_missing_leaves_doubt_until_the_stripe_is_written_wh
     array.stop().unwrap();
     let array = assemble(&rams);
     array.fail(0).unwrap();
-    // In the first region.
+    // Writes in the first region.
     array.write(1, vec![page(2, 1)], true).unwrap();
     drop(array);
     let mut rest = rams[1..].to_vec();
@@ -463,7 +464,7 @@ fn a_crash_while_a_member_is_missing_leaves_doubt_until_the_stripe_is_written_wh
     let region = superblock(&*rest[0]).unwrap().region_stripes;
     let data = array.stripe_bytes() / 4096;
     let doubtful = |array: &Array| array.status().unwrap().doubtful_stripes;
-    // Where the lost member has nothing but the syndrome, nothing is lost.
+    // If the lost member has only the syndrome of a stripe, nothing is lost.
     assert!(
         doubtful(&array) > 0 && doubtful(&array) < region,
         "{}",
@@ -489,7 +490,7 @@ fn a_crash_while_a_member_is_missing_leaves_doubt_until_the_stripe_is_written_wh
         assert!(array.read(data, data).is_err());
         array.stop().unwrap();
     }
-    // Everything written anew, and a new member: as good as new.
+    // After a rewrite of all blocks and with a new member the array is complete.
     let array = assemble(&rest);
     array
         .write(0, (0..size).map(|block| page(4, block)).collect(), false)
@@ -505,7 +506,7 @@ fn a_crash_while_a_member_is_missing_leaves_doubt_until_the_stripe_is_written_wh
     assert_consistent(&assemble(&rest));
 }
 
-/// An array without member 0, killed after a durable write to block 1.
+/// Returns the members of an array without member 0 that was killed after a durable write to block 1.
 fn killed_without_member_0(level: Level, count: usize) -> Vec<Arc<Ram>> {
     let rams = created(level, count);
     let array = assemble(&rams);
@@ -531,7 +532,7 @@ fn a_rebuild_that_left_out_doubtful_stripes_goes_on_when_they_are_written_whole(
     let status = array.status().unwrap();
     assert!(status.doubtful_stripes > 0, "{status:?}");
     assert_eq!(status.condition, Condition::Degraded(1));
-    // A stripe at a time: what is in doubt is left out again and again until nothing is.
+    // Writes one stripe at a time. The rebuild skips doubtful stripes repeatedly until none are left.
     let (size, data) = (array.bytes() / 4096, array.stripe_bytes() / 4096);
     for start in (0..size).step_by(data as usize) {
         let blocks = (start..start + data).map(|block| page(5, block)).collect();
@@ -564,7 +565,7 @@ fn raid_6_without_a_member_doubts_only_stripes_whose_rows_do_not_fit() {
     );
     array.write(1, vec![page(1, 1)], true).unwrap();
     array.halt();
-    // As if a write had reached one member and not the others, in each of the first stripes.
+    // Simulates a write that reached one member and not the others, in each of the first stripes.
     let (offset, rows) = (1 << 20, STRIP / 4096);
     for stripe in 0..5 {
         let place = offset + stripe * rows * 4096;
@@ -573,7 +574,7 @@ fn raid_6_without_a_member_doubts_only_stripes_whose_rows_do_not_fit() {
     let array = assemble(&rams[1..]);
     wait_for_tasks(&array);
     let data = array.stripe_bytes() / 4096;
-    // Of five stripes, member 0 has data in three, and of the other two a syndrome.
+    // In five stripes, member 0 has data of three and a syndrome of the other two.
     assert_eq!(array.status().unwrap().doubtful_stripes, 3);
     let unread = (0..size).filter(|&block| array.read(block, 1).is_err());
     let unread: Vec<u64> = unread.map(|block| block / data).collect();

@@ -1,4 +1,4 @@
-//! Arrays whose members have checksums, under members that give back what was never written.
+//! Tests of arrays with checksums on members that return wrong data.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -47,7 +47,7 @@ fn wait_for_tasks(array: &Array) {
     });
 }
 
-/// Turns bits in some of a member's data.
+/// Flips bits in some blocks of a member's data.
 fn rot(ram: &Ram, seed: u64, blocks: u64) {
     let mut rng = SimRng::new(seed);
     let data = superblock(ram).unwrap().data();
@@ -75,7 +75,7 @@ fn what_a_member_gives_back_wrong_is_made_good_and_it_is_said_which() {
         plain.load(&array, 1, 400);
         array.flush().unwrap();
         rot(&rams[1], 1, 200);
-        // Written and read over it.
+        // Writes over and reads the damaged blocks.
         plain.load(&array, 2, 40);
         plain.compare(&array);
         array.scrub().unwrap();
@@ -87,7 +87,7 @@ fn what_a_member_gives_back_wrong_is_made_good_and_it_is_said_which() {
         wait_for_tasks(&array);
         assert_eq!(corrupt(&array), found, "all is repaired");
         array.stop().unwrap();
-        // On the members as well, where only one copy is left.
+        // The members are repaired too: only one copy is left here.
         let array = assemble(&rams);
         array.fail(0).unwrap();
         plain.compare(&array);
@@ -127,7 +127,7 @@ fn a_crash_between_a_block_and_its_checksum_is_no_corruption() {
         let array = Array::assemble(powered, false, Running::default()).unwrap();
         let mut plain = Plain::new(&array);
         plain.load_until_it_fails(&array, seed);
-        // Its threads end as those of a killed process.
+        // The threads end as those of a killed process do.
         drop(array);
         let array = assemble(&rams);
         wait_for_tasks(&array);
@@ -193,7 +193,7 @@ fn a_run_of_small_writes_costs_one_block_of_checksums_and_a_durable_one_its_own(
             .iter()
             .map(|ram| Powered::member(ram, &power))
             .collect();
-        // What is put on record at a start is the same in both.
+        // The records of a start are the same in both cases.
         let begin = power.left();
         let array = Array::assemble(powered, false, Running::default()).unwrap();
         for block in 0..60 {
@@ -204,7 +204,7 @@ fn a_run_of_small_writes_costs_one_block_of_checksums_and_a_durable_one_its_own(
         begin - power.left()
     };
     let (plain, checked) = (cost(false, false), cost(true, false));
-    // Of each member, when it is flushed; the last flush comes when the array stops.
+    // One write per member and flush. The last flush comes at the stop.
     assert!(
         checked >= plain + 4 && checked <= plain + 16,
         "{plain}, {checked}"

@@ -1,4 +1,5 @@
-//! Members that do not answer: after a while they are no longer used, and everything goes on without them.
+//! Tests of members that do not respond: they are taken out of use after a timeout, and the array continues
+//! without them.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -18,12 +19,12 @@ use std::time::{Duration, Instant};
 const BYTES: u64 = 4 << 20;
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Memory that hangs when told to, until it is told to go on.
+/// A member in memory that hangs on request.
 struct Hanging {
     ram: Ram,
     hangs: Mutex<bool>,
     goes_on: Condvar,
-    /// Operations that were begun.
+    /// Number of operations started.
     begun: AtomicU64,
 }
 
@@ -112,7 +113,7 @@ fn a_member_that_hangs_is_lost_and_nobody_else_is() {
                 .into_iter()
                 .all(|(_, member)| member.filling == Filling::Full)
         );
-        // It comes back, and what it answers to what was asked long ago changes nothing.
+        // The member responds again. Its late answers change nothing.
         members[1].hang(false);
         std::thread::sleep(Duration::from_millis(50));
         let begun = members[1].begun.load(Ordering::SeqCst);
@@ -185,7 +186,7 @@ fn nobody_who_asks_how_things_are_waits_for_a_record() {
     let array = Arc::new(Array::assemble(of_array(), false, Running::default()).unwrap());
     members[1].hang(true);
     let before = members[1].begun.load(Ordering::SeqCst);
-    // The first write to a region goes on record before anything else is written.
+    // The first write to a region is recorded before anything else is written.
     let write = Command::Write {
         start: 0,
         data: vec![page(1, 1)],

@@ -1,8 +1,9 @@
-//! Power is cut at any write, of data or of a record, while an array is created, assembled, written, loses members, gets new
-//! ones, and is stopped: afterwards it is assembled, or refused with a reason that says what helps, and nothing wrong is read.
+//! Power cuts at any write, of data or of a record, while an array is created, assembled, written, loses and
+//! replaces members, and is stopped. Afterwards the array is assembled, or refused with a helpful reason, and
+//! no wrong data are read.
 //!
-//! The arrays are real ones, with their threads; what is cut where follows from a seed, and how threads interleave does not.
-//! `SEINER_SIM_RUNS` divided by 10 sets how many seeds are run.
+//! The arrays are real, with their threads. A seed determines the power cuts, but not the interleaving of
+//! threads. `SEINER_SIM_RUNS` divided by 10 is the number of seeds.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -21,16 +22,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const BYTES: u64 = 1_400_000;
-/// Disks besides those that an array begins with.
+/// Number of disks in addition to the initial members.
 const MORE: usize = 3;
 
-/// A disk with a cache: what was not flushed is lost, page by page, when the power is cut.
+/// A disk with a cache. At a power cut, pages that were not flushed are lost at random.
 struct Disk {
     number: usize,
     stable: Ram,
     cache: Mutex<BTreeMap<u64, Page>>,
     power: Arc<Power>,
-    /// Acknowledges records and forgets them: what the test must find.
+    /// Whether the disk acknowledges records and discards them. The test must detect this fault.
     forgets: AtomicBool,
 }
 
@@ -39,7 +40,7 @@ impl Disk {
         offset < 12288 || offset + 4096 >= self.bytes()
     }
 
-    /// The power is back.
+    /// Restores the power.
     fn settle(&self, rng: &mut SimRng) {
         for (offset, page) in std::mem::take(&mut *self.cache.lock().unwrap()) {
             if rng.chance(1, 2) {
@@ -60,7 +61,7 @@ impl Member for Disk {
 
     fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()> {
         self.power.spend(0)?;
-        // Held all the time, or a flush could take away in between what is not there yet.
+        // The lock is held throughout, because a flush in between could hide pages from this read.
         let cache = self.cache.lock().unwrap();
         self.stable.read(offset, pages)?;
         for (at, page) in (offset..).step_by(4096).zip(pages) {
@@ -105,11 +106,11 @@ struct World {
     power: Arc<Power>,
     disks: Vec<Arc<Disk>>,
     creation: Creation,
-    /// Disks that somebody has reason to name when the array is assembled.
+    /// Disks that a user would name for the assembly.
     named: Vec<usize>,
-    /// What each block may hold after a power cut; the last is what it holds while there is power.
+    /// Possible contents of each block after a power cut. The last one is the contents while there is power.
     possible: Vec<Vec<u64>>,
-    /// Blocks of which the last write failed: it may be there or not.
+    /// Blocks whose last write failed: it may or may not have taken effect.
     unsure: BTreeSet<usize>,
     next: u64,
     summary: Summary,
@@ -183,7 +184,7 @@ impl World {
         self.power.left() > 0
     }
 
-    /// The power is back after a cut.
+    /// Restores the power after a cut.
     fn restart(&mut self) {
         for disk in &self.disks {
             disk.settle(&mut self.rng);
@@ -198,14 +199,14 @@ impl World {
             .collect()
     }
 
-    /// Creates an array, which may need several attempts.
+    /// Creates an array, possibly in several attempts.
     fn create(&mut self) {
         if self.rng.chance(1, 3) {
             self.power(self.rng.clone().between(1, 4 * self.named.len() as u64));
             if create(&self.members(), &self.creation).is_err() {
                 self.summary.cut_creations += 1;
                 self.restart();
-                // Half of an array is none, or one without anything in it.
+                // A partly created array is not assembled, or contains nothing.
                 let running = running(&mut self.rng);
                 if let Ok(array) = Array::assemble(self.members(), false, running) {
                     let blocks = array.bytes() / 4096;
@@ -221,7 +222,7 @@ impl World {
         self.possible = vec![vec![0]; blocks as usize];
     }
 
-    /// Assembles, and does what refusals say.
+    /// Assembles the array and follows the advice of refusals.
     fn assemble(&mut self) -> Result<Array, String> {
         if self.rng.chance(1, 4) {
             self.power(self.rng.clone().between(1, 40));
@@ -259,7 +260,7 @@ impl World {
         Err("not assembled in twenty attempts".to_string())
     }
 
-    /// Reads everything: it is one of what it may be, and stays that.
+    /// Reads everything. Each block must have one of its possible contents and keep it.
     fn check(&mut self, array: &Array) -> Result<(), String> {
         let whole = array
             .status()
@@ -299,7 +300,7 @@ impl World {
         });
     }
 
-    /// Something is asked of the array; it may be the last thing.
+    /// Executes a random operation. The power may fail during the operation.
     fn act(&mut self, array: &Array) {
         let members = array.geometry().members();
         match self.rng.below(100) {
@@ -358,7 +359,7 @@ impl World {
         }
     }
 
-    /// What was acknowledged is durable.
+    /// Makes the acknowledged writes the only possible contents.
     fn keep(&mut self) {
         for (block, possible) in self.possible.iter_mut().enumerate() {
             if !self.unsure.contains(&block) {
@@ -396,7 +397,7 @@ impl World {
     }
 }
 
-/// Runs a seed; says what was wrong.
+/// Runs a seed. Returns a description of the fault, if there is one.
 fn run(seed: u64, forgets: bool) -> Result<Summary, String> {
     let mut world = World::new(seed);
     world.create();

@@ -1,4 +1,4 @@
-//! The array as it runs: threads, members in memory and in files.
+//! Tests of running arrays: threads, members in memory and in files.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -130,10 +130,10 @@ fn what_is_trimmed_holds_zeroes_and_syndromes_fit_it() {
         array.write(0, data.clone(), true).unwrap();
         let room = |path: &std::path::PathBuf| std::fs::metadata(path).unwrap().blocks() * 512;
         let before: u64 = paths.iter().map(room).sum();
-        // From the middle of a stripe to the middle of another, across regions and shards.
+        // The range goes from the middle of one stripe to the middle of another, across regions and shards.
         let (start, end) = (stripe + 1, size - 1);
         array.trim(start, end - start).unwrap();
-        // And less than a stripe.
+        // This range is smaller than a stripe.
         array.trim(1, stripe - 1).unwrap();
         let after: u64 = paths.iter().map(room).sum();
         let trimmed = 2 * stripe..end / stripe * stripe;

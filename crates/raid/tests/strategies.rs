@@ -1,4 +1,4 @@
-//! What each strategy makes of loads on modelled members.
+//! Tests of every strategy under loads on modelled members.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -164,7 +164,7 @@ fn nothing_is_held_longer_than_allowed() {
     for merging in Merging::ALL {
         for depth in [1, 5, 16] {
             let measured = measure(merging, Address::Sequential, depth);
-            // A write may also wait for the one before it in its stripe, and then is written itself.
+            // A write may also wait for an earlier write in its stripe before it is written itself.
             assert!(
                 measured.p50 < HOLD + 500_000,
                 "{}: {}",

@@ -1,22 +1,23 @@
-//! Answers that cannot be forgotten.
+//! Answers that are given even if their owner is dropped.
 
 use crate::block::Page;
 use crate::request::Failure;
 
-/// Called once with the blocks that were read (none for anything else), or with the failure. It runs on a thread of the
-/// array and must not wait for the array.
+/// Callback that receives the blocks read (none for other commands) or the failure, exactly once. It runs on a
+/// thread of the array and must not wait for the array.
 pub type Completion = Box<dyn FnOnce(Result<Vec<Page>, Failure>) + Send>;
 
-/// A completion that is owed. If it is dropped, because the array ends before the request, it says so.
+/// A completion that must be called. If it is dropped because the array ends first, it reports
+/// [`Failure::Stopped`].
 pub struct Answer(Option<Completion>);
 
 impl Answer {
-    /// Owes this.
+    /// Creates an answer from its completion.
     pub fn new(completion: Completion) -> Answer {
         Answer(Some(completion))
     }
 
-    /// Gives it.
+    /// Calls the completion.
     pub fn give(mut self, result: Result<Vec<Page>, Failure>) {
         self.0.take().expect("it is given once")(result);
     }

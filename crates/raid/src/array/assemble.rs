@@ -1,4 +1,4 @@
-//! From devices to a running array.
+//! Assembly of devices into a running array.
 
 use super::keeper::Slot;
 use super::{Array, Launch, Running};
@@ -9,11 +9,11 @@ use crate::record::{
 use std::sync::Arc;
 
 impl Array {
-    /// Runs the array that these devices make. With `degraded`, members may be missing as far as the level bears it; they
-    /// are put on record as gone.
+    /// Runs the array to which these devices belong. `degraded` allows missing members, up to the redundancy of
+    /// the level. Missing members are recorded as lost.
     ///
     /// # Errors
-    /// What speaks against it. Nothing was written then, unless a device failed.
+    /// If the devices do not form a complete array. Nothing was written then, unless a device failed.
     pub fn assemble(
         devices: Vec<Arc<dyn Member>>,
         degraded: bool,
@@ -75,8 +75,8 @@ impl Array {
     }
 }
 
-/// Members that are one generation behind, as a crash left them, get the superblock of the others, before these go on: two
-/// crashes one after the other must not leave them two behind.
+/// Brings members up to date whose superblocks are one generation behind after a crash. This happens before any
+/// newer generation is written: two consecutive crashes must not leave a member two generations behind.
 fn catch_up(
     devices: &[Arc<dyn Member>],
     said: &[Option<Superblock>],
@@ -106,7 +106,7 @@ fn catch_up(
     Ok(())
 }
 
-/// A device as a member of an array, with its checksums if there are any.
+/// Returns a device as a member of an array, with verification if the array has checksums.
 pub fn with_checksums(device: Arc<dyn Member>, superblock: &Superblock) -> Arc<dyn Member> {
     let data = superblock.data();
     match superblock.checksums {
@@ -115,7 +115,7 @@ pub fn with_checksums(device: Arc<dyn Member>, superblock: &Superblock) -> Arc<d
     }
 }
 
-/// What the members together know of where they were being written. If none of them knows, everything may not fit.
+/// Combines the intent records of all members. If no member has a record, every region may need a resync.
 fn known_intent(plan: &Plan, members: &[Option<Arc<dyn Member>>]) -> Result<Intent, AssembleError> {
     let mut known: Option<Intent> = None;
     for device in members.iter().flatten() {

@@ -1,4 +1,4 @@
-//! What is on record on the members of a running array.
+//! Records on the members of a running array.
 
 use super::Running;
 use crate::block::Page;
@@ -12,28 +12,28 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The records of an array, and a way to write them to all members at once.
+/// Records of an array, and a driver that writes them to all members at once.
 pub struct Books {
     superblock: Superblock,
     intent: Intent,
     driver: Driver,
-    /// How long a member may take for a record before it is given up.
+    /// Maximum time for a record to be written, after which the member counts as failed.
     patience: Duration,
-    /// Names of writes, each used once: who has been given up may answer in the end.
+    /// Name of the next write. Each name is used once, because a write that timed out may still end later.
     next: u64,
 }
 
-/// A place in the array and its device.
+/// Index of a member and its device.
 pub type Placed = (usize, Arc<dyn Member>);
 
-/// Something for every member: where it goes, and what.
+/// A page for a member, with its offset in bytes.
 type Sheet = (Placed, u64, Page);
 
 impl Books {
-    /// As they were left, to be written by the thread that calls this.
+    /// Creates the records with their last contents. The calling thread must be the one that writes them.
     ///
     /// # Errors
-    /// The system's.
+    /// If the system cannot provide an event or a driver.
     pub fn new(superblock: Superblock, intent: Intent, running: &Running) -> io::Result<Books> {
         let patience = match running.patience {
             Duration::ZERO => Duration::from_secs(1 << 30),
@@ -48,17 +48,17 @@ impl Books {
         })
     }
 
-    /// The superblock, but for the index.
+    /// Returns the superblock. Its index is set when it is written.
     pub fn superblock(&mut self) -> &mut Superblock {
         &mut self.superblock
     }
 
-    /// The intent record.
+    /// Returns the intent record.
     pub fn intent(&mut self) -> &mut Intent {
         &mut self.intent
     }
 
-    /// Writes superblocks of the next generation. Gives the members that could not be written.
+    /// Writes superblocks with the next generation. Returns the members whose write failed.
     pub fn write_superblocks(&mut self, members: &[Placed]) -> Vec<usize> {
         self.superblock.generation += 1;
         let copy = |(member, device): &Placed, copy: usize| {
@@ -83,7 +83,7 @@ impl Books {
         failed
     }
 
-    /// Writes the intent record. Gives the members that could not be written.
+    /// Writes the intent record. Returns the members whose write failed.
     pub fn write_intent(&mut self, members: &[Placed]) -> Vec<usize> {
         self.intent.sequence += 1;
         let (place, page) = intent_page(&self.intent, self.superblock.array);
@@ -93,7 +93,7 @@ impl Books {
         self.write(sheets.collect())
     }
 
-    /// Writes to all at once and waits for all; gives those that failed.
+    /// Writes all sheets at once and waits for them. Returns the members whose write failed.
     fn write(&mut self, sheets: Vec<Sheet>) -> Vec<usize> {
         let mut waiting: BTreeMap<u64, usize> = BTreeMap::new();
         for ((member, device), place, page) in sheets {

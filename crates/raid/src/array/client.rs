@@ -1,4 +1,4 @@
-//! Requests from outside: divided among shards, and put together again.
+//! Requests from outside: divides them among shards and combines the answers.
 
 use super::answer::{Answer, Completion};
 use super::{Array, Shared, worker::Message, zeroes};
@@ -9,53 +9,53 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is asked of the volume. Addresses and lengths are in blocks.
+/// A command to the volume. Addresses and lengths are in blocks.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// Give me blocks.
+    /// Reads blocks.
     Read {
         /// First block.
         start: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
     },
-    /// Keep blocks.
+    /// Writes blocks.
     Write {
         /// First block.
         start: u64,
-        /// The blocks.
+        /// Contents of the blocks.
         data: Vec<Page>,
-        /// Acknowledge when they survive a power cut.
+        /// Whether to acknowledge only after the blocks survive a power cut.
         durable: bool,
     },
-    /// Keep zeroes.
+    /// Writes zeroes.
     WriteZeroes {
         /// First block.
         start: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
-        /// Acknowledge when they survive a power cut.
+        /// Whether to acknowledge only after the zeroes survive a power cut.
         durable: bool,
     },
-    /// What these blocks hold matters no more. Stripes that lie whole among them hold zeroes afterwards, and members give
-    /// up their room, if all of them can; otherwise, and of parts of stripes, nothing is done.
+    /// Discards the contents of blocks. If all members support it, whole stripes within the range hold zeroes
+    /// afterwards and members free their space. Otherwise nothing is done, and never for parts of stripes.
     Trim {
         /// First block.
         start: u64,
-        /// How many.
+        /// Number of blocks.
         blocks: u64,
     },
-    /// Acknowledge when all writes acknowledged before survive a power cut.
+    /// Acknowledges after all writes acknowledged before survive a power cut.
     Flush,
 }
 
-/// Bytes of zeroes that are written at once.
+/// Maximum number of zero bytes written at once.
 const ZEROED_AT_ONCE: u64 = 8 << 20;
 
-/// Bytes of the volume that are trimmed at once.
+/// Maximum number of bytes of the volume trimmed at once.
 const TRIMMED_AT_ONCE: u64 = 1 << 30;
 
-/// A request of which some shards have not answered.
+/// A request that some shards have not answered yet.
 struct Joint {
     left: usize,
     data: Vec<Option<Page>>,
@@ -68,9 +68,9 @@ impl Shared {
         self.closed.load(Ordering::SeqCst)
     }
 
-    /// Gives a request to a shard.
+    /// Sends a request to a shard.
     pub(super) fn ask(&self, shard: usize, request: Request<Page>, completion: Completion) {
-        // If the shard has ended, the answer that comes back says so when it is dropped.
+        // If the shard has ended, the dropped answer reports the failure.
         let _ = self.shards[shard].send(Message::Request(request, Answer::new(completion)));
     }
 
@@ -106,7 +106,7 @@ impl Shared {
         }
     }
 
-    /// Writes zeroes piece by piece, so that a long run of them does not fill the memory.
+    /// Writes zeroes in pieces, to bound the memory of a long run.
     fn zero(self: &Arc<Shared>, start: u64, blocks: u64, durable: bool, completion: Completion) {
         let now = blocks.min(ZEROED_AT_ONCE / BLOCK_BYTES as u64);
         let command = Command::Write {
@@ -124,7 +124,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// Trims whole stripes, piece by piece.
+    /// Trims whole stripes, in pieces.
     fn trim(self: &Arc<Shared>, start: u64, blocks: u64, completion: Completion) {
         let stripe = u64::from(self.geometry.stripe_blocks());
         let (first, end) = (start.next_multiple_of(stripe), start + blocks);
@@ -144,7 +144,7 @@ impl Shared {
     }
 }
 
-/// The part of a command that a shard gets.
+/// Returns a shard's part of a command.
 fn part(command: Command, start: u64, blocks: u64, offset: usize) -> Request<Page> {
     match command {
         Command::Write {
@@ -175,7 +175,7 @@ impl Joint {
         }))
     }
 
-    /// Takes the answer to one part, whose blocks go to `offset`.
+    /// Returns the completion of one part. Its blocks go to `offset` of the answer.
     fn member(joint: &Arc<Mutex<Joint>>, offset: usize) -> Completion {
         let joint = joint.clone();
         Box::new(move |result| {
@@ -205,7 +205,8 @@ impl Joint {
 }
 
 impl Array {
-    /// Starts a command, from any thread. The completion is called once, now or later, on any thread.
+    /// Starts a command, from any thread. The completion is called exactly once, possibly before this method
+    /// returns, on any thread.
     pub fn submit(&self, command: Command, completion: Completion) {
         let shared = &self.shared;
         if shared.closed() {
@@ -234,13 +235,13 @@ impl Array {
         }
     }
 
-    /// Submits a command and waits for the answer. Not to be called from a completion.
+    /// Submits a command and waits for its answer. Must not be called from a completion.
     ///
     /// # Errors
-    /// The failure.
+    /// If the command fails.
     pub fn ask(&self, command: Command) -> Result<Vec<Page>, Failure> {
         let (answer, answered) = channel();
-        // Whoever asked waits below.
+        // The caller waits for the answer below.
         let completion = Box::new(move |result| drop(answer.send(result)));
         self.submit(command, completion);
         answered.recv().unwrap_or(Err(Failure::Stopped))
@@ -249,15 +250,15 @@ impl Array {
     /// Reads blocks.
     ///
     /// # Errors
-    /// The failure.
+    /// If the read fails.
     pub fn read(&self, start: u64, blocks: u64) -> Result<Vec<Page>, Failure> {
         self.ask(Command::Read { start, blocks })
     }
 
-    /// Writes blocks.
+    /// Writes blocks, durably if `durable` is set.
     ///
     /// # Errors
-    /// The failure.
+    /// If the write fails.
     pub fn write(&self, start: u64, data: Vec<Page>, durable: bool) -> Result<(), Failure> {
         self.ask(Command::Write {
             start,
@@ -267,10 +268,10 @@ impl Array {
         .map(drop)
     }
 
-    /// Writes zeroes.
+    /// Writes zeroes, durably if `durable` is set.
     ///
     /// # Errors
-    /// The failure.
+    /// If the write fails.
     pub fn write_zeroes(&self, start: u64, blocks: u64, durable: bool) -> Result<(), Failure> {
         self.ask(Command::WriteZeroes {
             start,
@@ -280,18 +281,18 @@ impl Array {
         .map(drop)
     }
 
-    /// Gives blocks up.
+    /// Discards blocks, see [`Command::Trim`].
     ///
     /// # Errors
-    /// The failure.
+    /// If the trim fails.
     pub fn trim(&self, start: u64, blocks: u64) -> Result<(), Failure> {
         self.ask(Command::Trim { start, blocks }).map(drop)
     }
 
-    /// Makes durable all that was acknowledged before.
+    /// Makes all writes acknowledged before durable.
     ///
     /// # Errors
-    /// The failure.
+    /// If the flush fails.
     pub fn flush(&self) -> Result<(), Failure> {
         self.ask(Command::Flush).map(drop)
     }

@@ -1,12 +1,13 @@
-//! A running array: a thread for every shard, members on real devices, and requests from any thread.
+//! A running array: one thread per shard, members on real devices, and requests from any thread.
 //!
-//! Each shard is the state machine [`Shard`](crate::Shard) with a loop around it (`worker`): messages and outcomes of members
-//! go in, operations and answers come out. What concerns the whole array, who is a member, what is rebuilt, checked and put on
-//! record, is done by one more thread, the *keeper*. Shards share nothing and take no lock; the keeper and the shards
-//! never wait for one another.
+//! Each shard is the state machine [`Shard`](crate::Shard) with a loop around it (`worker`). The inputs of the
+//! loop are messages and outcomes of member operations; the outputs are member operations and answers. One more
+//! thread, the *coordinator* (`keeper`), manages the array as a whole: membership, rebuild, scrub, and the
+//! records on the members. Shards share no state and take no locks. The coordinator and the shards never wait
+//! for one another.
 //!
-//! Invariant: an answer that depends on a member no longer being used is given only when that is on record, so that no
-//! restart takes such a member for a good one.
+//! Invariant: an answer that depends on the loss of a member is given only after the loss is recorded. A
+//! restart therefore never takes a lost member for a good one.
 
 mod answer;
 mod assemble;
@@ -46,18 +47,18 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use worker::{Beginning, Message, Worker};
 
-/// How an array is run.
+/// Parameters of a running array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Running {
-    /// What shards do.
+    /// Settings of the shards.
     pub settings: Settings,
-    /// Threads that serve requests, each for areas of its own.
+    /// Number of threads that serve requests. Each thread has its own areas.
     pub shards: usize,
-    /// How members are read and written.
+    /// Method of member I/O.
     pub method: Method,
-    /// Bytes a second of each member that rebuilding, checking and resyncing may take; as many as they can if 0.
+    /// Maximum rate of rebuild, scrub and resync, bytes per second and member; 0 for no limit.
     pub background_rate: u64,
-    /// How long a member may take for an operation before it is no longer used; as long as it likes if zero.
+    /// Maximum time of a member operation, after which the member is taken out of use; zero for no limit.
     pub patience: Duration,
 }
 
@@ -74,7 +75,7 @@ impl Default for Running {
     }
 }
 
-/// Where messages for a thread go.
+/// Queue of messages for a thread.
 struct Inbox<M> {
     sender: Sender<M>,
     bell: Arc<Bell>,
@@ -96,7 +97,7 @@ impl<M> Inbox<M> {
         Ok((Inbox { sender, bell }, receiver))
     }
 
-    /// Leaves a message; gives it back if the thread has ended.
+    /// Sends a message. Returns the message as an error if the thread has ended.
     fn send(&self, message: M) -> Result<(), M> {
         self.sender.send(message).map_err(|error| error.0)?;
         self.bell.ring();
@@ -104,24 +105,24 @@ impl<M> Inbox<M> {
     }
 }
 
-/// What the threads of an array know of each other.
+/// State shared by the threads of an array.
 struct Shared {
     uuid: Option<Uuid>,
     geometry: Geometry,
     sharding: Sharding,
     running: Running,
-    /// Where data begin on every member, in bytes.
+    /// Start of the data on every member, in bytes.
     offset: u64,
     clock: SystemClock,
     shards: Vec<Inbox<Message>>,
     keeper: Inbox<Word>,
-    /// What the keeper says of the array; none before it begins, and after it has ended.
+    /// State of the array as published by the coordinator; `None` before it starts and after it has ended.
     kept: Mutex<Option<Kept>>,
-    /// No more requests are taken.
+    /// Set when the array no longer accepts requests.
     closed: AtomicBool,
 }
 
-/// What an array begins with.
+/// Initial state of an array.
 struct Launch {
     geometry: Geometry,
     running: Running,
@@ -131,21 +132,22 @@ struct Launch {
     books: Option<(Superblock, Intent)>,
 }
 
-/// A running array. To be [stopped](Array::stop): what only drops it leaves it as a killed process would.
+/// A running array. Call [`Array::stop`] to end it: dropping it has the effect of a killed process.
 pub struct Array {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Array {
-    /// An array of which nothing is on record: whoever has the members must know what they are. All of them are there, and
-    /// syndromes fit the data (as they do on members that hold zeroes only).
+    /// Runs an array without records on its members. The caller must know the members and their order. All
+    /// members must be present, and their syndromes must match the data (members of zeroes meet this
+    /// condition).
     ///
     /// # Errors
-    /// If the system has no more threads or files to give, or no io_uring that was asked for.
+    /// If the system cannot start threads or open files, or if the requested io_uring is not available.
     ///
     /// # Panics
-    /// If there are more or fewer members than the geometry says, or they are too small.
+    /// If the number of members differs from the geometry, or the members are too small.
     pub fn bare(
         geometry: Geometry,
         members: Vec<Arc<dyn Member>>,
@@ -178,7 +180,7 @@ impl Array {
         } = launch;
         let sharding = Sharding {
             shards: running.shards.max(1),
-            // A region is one shard's.
+            // Each region must belong to exactly one shard.
             area_stripes: running.settings.region_stripes,
         };
         let inboxes = (0..sharding.shards).map(|_| Inbox::new());
@@ -223,7 +225,7 @@ impl Array {
         Ok(array)
     }
 
-    /// Starts a thread and waits until it has what it needs.
+    /// Starts a thread and waits until `make` has created its state.
     fn start<T: 'static>(
         &self,
         name: String,
@@ -235,7 +237,7 @@ impl Array {
             .name(name)
             .spawn(move || match make() {
                 Ok(it) => {
-                    // The starter waits for this.
+                    // The starter waits for this message.
                     let _ = ready.send(Ok(()));
                     run(it);
                 }
@@ -255,69 +257,71 @@ impl Array {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes of the volume.
+    /// Returns the size of the volume in bytes.
     pub fn bytes(&self) -> u64 {
         self.shared.geometry.blocks() * BLOCK_BYTES as u64
     }
 
-    /// Bytes of a block: requests are for whole ones.
+    /// Returns the size of a block in bytes. Requests consist of whole blocks.
     pub fn block_bytes(&self) -> u32 {
         BLOCK_BYTES as u32
     }
 
-    /// Bytes of data in a stripe: what is best written at once.
+    /// Returns the number of data bytes in a stripe, the most efficient unit of writes.
     pub fn stripe_bytes(&self) -> u64 {
         u64::from(self.shared.geometry.stripe_blocks()) * BLOCK_BYTES as u64
     }
 
-    /// Its name; none if nothing is on record.
+    /// Returns the identity of the array; `None` for an array without records.
     pub fn uuid(&self) -> Option<Uuid> {
         self.shared.uuid
     }
 
-    /// When writes are held.
+    /// Returns the strategy that decides which writes are held.
     pub fn merging(&self) -> Merging {
         self.shared.running.settings.merging
     }
 
-    /// The shape.
+    /// Returns the shape of the array.
     pub fn geometry(&self) -> &Geometry {
         &self.shared.geometry
     }
 
-    /// A member is no longer used, although it works.
+    /// Takes a working member out of use.
     ///
     /// # Errors
-    /// If data would be lost.
+    /// If data would be lost, or the member is already lost.
     pub fn fail(&self, member: usize) -> Result<(), Refusal> {
         self.order(Order::Fail(member))
     }
 
-    /// An empty device takes the place of a lost member, and is filled. Whatever it holds is lost.
+    /// Puts an empty device in the place of a lost member and starts the rebuild. The contents of the device
+    /// are lost.
     ///
     /// # Errors
-    /// If the member is there, or the device too small.
+    /// If the member is in use, or the device is too small.
     pub fn replace(&self, member: usize, device: Arc<dyn Member>) -> Result<(), Refusal> {
         self.order(Order::Replace(member, device))
     }
 
-    /// An empty device takes the place of the next member that is lost. Whatever it holds is lost.
+    /// Adds a spare device for the next member that is lost. The contents of the device are lost.
     ///
     /// # Errors
-    /// If it is too small.
+    /// If the device is too small.
     pub fn add_spare(&self, device: Arc<dyn Member>) -> Result<(), Refusal> {
         self.order(Order::Spare(device))
     }
 
-    /// Begins to read everything, to compare data and syndromes, and to write anew what is known to be wrong.
+    /// Starts a scrub: reads all stripes, compares data with syndromes, and repairs blocks that are known to be
+    /// wrong.
     ///
     /// # Errors
-    /// If that is being done.
+    /// If a scrub is already running.
     pub fn scrub(&self) -> Result<(), Refusal> {
         self.order(Order::Scrub)
     }
 
-    /// Ends scrubbing before everything was read.
+    /// Stops a scrub before it has read everything.
     ///
     /// # Errors
     /// If the array is being stopped.
@@ -327,30 +331,31 @@ impl Array {
 
     fn order(&self, order: Order) -> Result<(), Refusal> {
         let (answer, answered) = channel();
-        // A keeper that has ended drops the order, and with it the way to answer.
+        // A coordinator that has ended drops the order and its answer channel.
         let _ = self.shared.keeper.send(Word::Order(order, answer));
         answered.recv().unwrap_or(Err(Refusal::Stopping))
     }
 
-    /// Takes no more requests, waits for those under way, makes all durable, and ends the threads.
+    /// Stops the array: rejects new requests, waits for requests in flight, flushes the members, and ends the
+    /// threads.
     ///
     /// # Errors
-    /// What the last flush says. The threads have ended all the same.
+    /// If the last flush fails. The threads end in any case.
     pub fn stop(&self) -> Result<(), Failure> {
         if self.shared.closed.swap(true, Ordering::SeqCst) {
             self.join();
             return Err(Failure::Stopped);
         }
         let (done, stopped) = channel();
-        // A keeper that has died leaves nothing to stop.
+        // A coordinator that has died leaves nothing to stop.
         let _ = self.shared.keeper.send(Word::Stop(done));
         let result = stopped.recv().unwrap_or(Err(Failure::Stopped));
         self.join();
         result
     }
 
-    /// Ends the threads at once, as if the process had been killed; requests under way are answered with a failure. For
-    /// tests of what a crash leaves.
+    /// Ends the threads at once, as if the process had been killed. Requests in flight are answered with a
+    /// failure. For tests of crash recovery.
     pub fn halt(&self) {
         self.shared.closed.store(true, Ordering::SeqCst);
         for shard in &self.shared.shards {
@@ -362,7 +367,7 @@ impl Array {
 
     fn join(&self) {
         for thread in std::mem::take(&mut *self.threads()) {
-            // It has told why on standard error.
+            // The thread has already reported its panic on standard error.
             let _ = thread.join();
         }
     }
@@ -374,7 +379,7 @@ impl Drop for Array {
     }
 }
 
-/// Blocks of a run of zeroes.
+/// Returns `blocks` blocks of zeroes.
 fn zeroes(blocks: u64) -> Vec<Page> {
     use crate::block::Block;
     vec![Page::zero(); blocks as usize]

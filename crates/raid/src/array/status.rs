@@ -1,4 +1,4 @@
-//! What an array can tell of itself.
+//! Status of an array.
 
 use super::worker::Message;
 use super::{Array, Shared};
@@ -8,154 +8,154 @@ use seiner_platform::Clock;
 use std::sync::mpsc::channel;
 use std::sync::{MutexGuard, PoisonError};
 
-/// How an array is.
+/// Redundancy of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// All members are there.
+    /// All members are present and complete.
     Whole,
-    /// So many members are gone or not yet filled, and all data are there.
+    /// All data are available, but this number of members are lost or incomplete.
     Degraded(usize),
-    /// More members are gone than the level bears: what needs them fails.
+    /// More members are lost or incomplete than the redundancy covers. Operations that need them fail.
     Broken,
 }
 
-/// What a member has.
+/// Completeness of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filling {
-    /// All that it should have.
+    /// The member is complete.
     Full,
-    /// All of the stripes before this one.
+    /// The member is complete in all stripes before this one.
     Below(u64),
-    /// It is not used.
+    /// The member is not used.
     Gone,
 }
 
-/// A member.
+/// Status of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// The device; none if it was not found.
+    /// Name of the device; `None` if no device was found.
     pub name: Option<String>,
-    /// What it has.
+    /// Completeness of the member.
     pub filling: Filling,
-    /// Why it is not used, if that was so since the start.
+    /// Reason of the loss, if the member was lost since the start.
     pub loss: Option<Loss>,
-    /// Blocks of it that were not what was written, by their checksums. All that were found have been repaired if enough
-    /// else was there.
+    /// Number of blocks whose contents did not match their checksums. They were repaired if the redundancy was
+    /// sufficient.
     pub corrupt: u64,
-    /// Blocks of the member that could not be read or did not fit the rest of their row, and were written again as they should be.
+    /// Number of blocks that were unreadable or did not match the rest of their row, and were rewritten.
     pub repaired: u64,
-    /// What is trimmed of it has its room still: not so of a file.
+    /// Whether trimmed blocks keep their space on the device. Files free it.
     pub keeps_room: bool,
 }
 
-/// Why a member is no longer used.
+/// Reasons for the loss of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// It failed a write or a flush, or said that it is gone.
+    /// A write or a flush failed, or the device reported that it is gone.
     Failed,
-    /// It did not answer in time ([`Running::patience`](super::Running::patience)).
+    /// The member exceeded the time limit ([`Running::patience`](super::Running::patience)).
     Silent,
-    /// Somebody wanted it so.
+    /// A user ordered it.
     Ordered,
 }
 
-/// What is done for the array's own sake.
+/// Kinds of background tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskKind {
-    /// Syndromes are made to fit after a crash.
+    /// Makes syndromes match the data after a crash.
     Resync,
-    /// A member is filled.
+    /// Rebuilds a member.
     Rebuild(usize),
-    /// Everything is read and compared.
+    /// Reads and compares all stripes.
     Scrub,
 }
 
-/// How far a task is.
+/// Progress of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskStatus {
-    /// Which.
+    /// Kind of the task.
     pub kind: TaskKind,
-    /// Stripes in all.
+    /// Total number of stripes.
     pub stripes: u64,
-    /// Stripes done.
+    /// Number of stripes done.
     pub done: u64,
-    /// Stripes for which it failed.
+    /// Number of stripes that failed.
     pub failed: u64,
-    /// Some of them, and why.
+    /// Some of the failures, with reasons.
     pub failures: Vec<String>,
-    /// Since when, in nanoseconds.
+    /// Age of the task, ns.
     pub age_ns: u64,
-    /// It is over.
+    /// Whether the task is complete.
     pub over: bool,
 }
 
-/// How an array is.
+/// Status of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// In a word.
+    /// Redundancy of the array.
     pub condition: Condition,
     /// Members in order.
     pub members: Vec<MemberStatus>,
-    /// Devices that wait to take the place of a member.
+    /// Names of the spare devices.
     pub spares: Vec<String>,
-    /// Tasks: those under way and to come, and the last one of each kind.
+    /// Tasks: running and pending ones, and the last one of each kind.
     pub tasks: Vec<TaskStatus>,
-    /// What shards did, summed up.
+    /// Counters, summed over all shards.
     pub counters: Counters,
-    /// How long requests took, of all shards.
+    /// Latencies of requests, over all shards.
     pub latencies: Latencies,
-    /// Where writes are held, and why.
+    /// Decisions about held writes.
     pub merging: MergingStatus,
-    /// Requests and member operations under way.
+    /// Number of requests and member operations in flight.
     pub outstanding: usize,
-    /// Regions in which a power cut now would leave something to resync.
+    /// Number of regions that a power cut now would leave in need of a resync.
     pub unsettled_regions: u64,
-    /// Stripes of which lost data cannot be computed for certain.
+    /// Number of stripes whose lost data cannot be computed reliably.
     pub doubtful_stripes: u64,
 }
 
-/// Where writes are held, and why.
+/// Decisions about held writes, with reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergingStatus {
-    /// Stripes of an area.
+    /// Number of stripes in an area.
     pub area_stripes: u64,
-    /// What each shard does, in a few words.
+    /// Behaviour of each shard in a few words.
     pub shards: Vec<String>,
-    /// Areas that were written in the last seconds, the last one first: at the most 64 of each shard.
+    /// Areas written in the last seconds, most recent first, at most 64 per shard.
     pub areas: Vec<AreaStatus>,
-    /// Areas besides these.
+    /// Number of further areas.
     pub more_areas: usize,
 }
 
-/// An area: consecutive stripes.
+/// An area: consecutive stripes with one decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AreaStatus {
-    /// Its first stripe.
+    /// First stripe of the area.
     pub first_stripe: u64,
-    /// The shard that has it.
+    /// Shard that serves the area.
     pub shard: usize,
-    /// Whether writes to it are held while their stripe is not full.
+    /// Whether writes to the area are held until their stripe is full.
     pub holds: bool,
-    /// Why, or why not.
+    /// Reason for the decision.
     pub why: String,
-    /// Nanoseconds since it was written.
+    /// Time since the last write to the area, ns.
     pub idle_ns: u64,
 }
 
-/// The keeper's part.
+/// The coordinator's part of the status.
 #[derive(Clone)]
 pub struct Kept {
-    /// In a word.
+    /// Redundancy of the array.
     pub condition: Condition,
     /// Members in order.
     pub members: Vec<MemberStatus>,
-    /// Spares.
+    /// Names of the spare devices.
     pub spares: Vec<String>,
-    /// Tasks.
+    /// Running, pending and past tasks.
     pub tasks: Vec<TaskStatus>,
 }
 
-/// A shard's part.
+/// A shard's part of the status.
 struct Share {
     shard: usize,
     corrupt: Vec<u64>,
@@ -169,16 +169,16 @@ struct Share {
 }
 
 impl Array {
-    /// How it is; none if it has been stopped. Waits for no member.
+    /// Returns the status of the array; `None` after a stop. Does not wait for members.
     pub fn status(&self) -> Option<Status> {
         self.shared.status()
     }
 }
 
 impl Shared {
-    /// What the keeper says.
+    /// Returns the coordinator's part of the status.
     pub(super) fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
-        // It is put there whole.
+        // The value is replaced as a whole, so a panic elsewhere cannot leave it inconsistent.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -188,7 +188,7 @@ impl Shared {
         for (number, shard) in self.shards.iter().enumerate() {
             let tell = tell.clone();
             let look = Message::Inspect(Box::new(move |shard| {
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = tell.send(Share {
                     shard: number,
                     corrupt: shard.corrupt().to_vec(),

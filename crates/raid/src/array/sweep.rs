@@ -1,77 +1,78 @@
-//! A chore for many stripes, one after the other and a few at a time, not faster than allowed.
+//! Execution of a chore over many stripes, in order, a few at a time, with a limited rate.
 
 use super::worker::Chore;
 use crate::request::{Failure, Nanos};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-/// Failed stripes that are remembered by number.
+/// Maximum number of failed stripes whose failures are stored.
 const REMEMBERED: usize = 16;
 
-/// What to do next.
+/// Next step of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// This stripe.
+    /// Work on this stripe.
     Stripe(u64),
-    /// Nothing before this time.
+    /// Wait until this time.
     Later(Nanos),
-    /// Nothing before a stripe is done.
+    /// Wait until a stripe is done.
     Wait,
-    /// All are done.
+    /// All stripes are done.
     Over,
 }
 
-/// Stripes that a chore could not do.
+/// Stripes on which a chore failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     /// Stripes that were doubtful.
     pub doubtful: BTreeSet<u64>,
-    /// Stripes of which too much was lost.
+    /// Stripes that had lost too much.
     pub lost: BTreeSet<u64>,
 }
 
 impl Undone {
-    /// Adds the stripes of another one.
+    /// Adds the stripes of `other`.
     pub fn extend(&mut self, other: Undone) {
         self.doubtful.extend(other.doubtful);
         self.lost.extend(other.lost);
     }
 
-    /// Lowest stripe.
+    /// Returns the lowest stripe.
     pub fn first(&self) -> Option<u64> {
         let firsts = [self.doubtful.first(), self.lost.first()];
         firsts.into_iter().flatten().copied().min()
     }
 }
 
-/// A chore for many stripes.
+/// A chore over many stripes.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// The chore.
+    /// Kind of chore.
     pub chore: Chore,
-    /// Stripes in all, and done.
+    /// Total number of stripes.
     pub stripes: u64,
-    /// Stripes done, with success or not.
+    /// Number of stripes done, failed ones included.
     pub done: u64,
-    /// Stripes that failed.
+    /// Number of stripes that failed.
     pub failed: u64,
-    /// Some of them, and why.
+    /// Some of the failures.
     pub failures: Vec<(u64, Failure)>,
-    /// Stripes that failed because they are doubtful, and those that failed for another reason.
+    /// All stripes that failed, by reason.
     pub undone: Undone,
     left: VecDeque<Range<u64>>,
     under_way: BTreeSet<u64>,
-    /// The first stripe that failed, or was left out.
+    /// First stripe that failed or was skipped.
     first_failed: Option<u64>,
     cancelled: bool,
     at_once: usize,
-    /// Time for one stripe.
+    /// Minimum time between the starts of two stripes, ns.
     pace: Nanos,
     not_before: Nanos,
 }
 
 impl Sweep {
-    /// A chore for ranges of stripes, `at_once` of them at a time, and each not sooner than `pace` after the last.
+    /// Creates a sweep over ranges of stripes: at most `at_once` stripes at a time, started at least `pace` ns
+    /// apart.
     pub fn new(
         chore: Chore,
         ranges: impl IntoIterator<Item = Range<u64>>,
@@ -96,7 +97,7 @@ impl Sweep {
         }
     }
 
-    /// What to do now. A stripe that is given is under way.
+    /// Returns the next step. A stripe that is returned counts as in flight.
     pub fn next(&mut self, now: Nanos) -> Step {
         while self.left.front().is_some_and(Range::is_empty) {
             self.left.pop_front();
@@ -113,7 +114,7 @@ impl Sweep {
         if now < self.not_before {
             return Step::Later(self.not_before);
         }
-        // Time that was not used is not saved up.
+        // Unused time does not accumulate.
         self.not_before = self.not_before.max(now.saturating_sub(self.pace)) + self.pace;
         let stripe = range.start;
         range.start += 1;
@@ -121,7 +122,7 @@ impl Sweep {
         Step::Stripe(stripe)
     }
 
-    /// A stripe is done.
+    /// Reports that a stripe is done.
     pub fn end(&mut self, stripe: u64, result: Result<(), Failure>) {
         self.under_way.remove(&stripe);
         self.done += 1;
@@ -138,7 +139,7 @@ impl Sweep {
         }
     }
 
-    /// Begins no more.
+    /// Stops the start of further stripes.
     pub fn cancel(&mut self) {
         self.cancelled = true;
         let next = self.left.iter().find(|range| !range.is_empty());
@@ -148,12 +149,12 @@ impl Sweep {
         self.left.clear();
     }
 
-    /// It begins no more.
+    /// Returns whether the sweep was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled
     }
 
-    /// All stripes are done.
+    /// Returns whether all stripes are done without failure.
     pub fn is_over(&self) -> bool {
         self.position() == u64::MAX
     }
@@ -162,7 +163,8 @@ impl Sweep {
         self.first_failed = Some(self.first_failed.map_or(stripe, |first| first.min(stripe)));
     }
 
-    /// All stripes of the sweep before this one are done and did not fail.
+    /// Returns the position before which all stripes of the sweep are done without failure; [`u64::MAX`] if all
+    /// are.
     pub fn position(&self) -> u64 {
         let next = self.left.front().map(|range| range.start);
         let first = [next, self.under_way.first().copied(), self.first_failed];

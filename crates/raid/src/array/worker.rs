@@ -19,89 +19,90 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// Messages that are taken before members are looked after again.
+/// Maximum number of messages processed before member completions are collected.
 const AT_ONCE: usize = 256;
-/// How often the shard sees to what can be settled.
+/// Interval of the maintenance of regions, ns.
 const UPKEEP: Nanos = 1_000_000_000;
-/// A look at the time that comes later than it should by this part of the patience tells that the thread
-/// itself stood still.
+/// Fraction of the member timeout (its reciprocal). If the loop is later than this, the thread itself did not
+/// run.
 const STANDSTILL: Nanos = 8;
 
-/// What is done to a stripe for the array's own sake.
+/// Work on a stripe by a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chore {
-    /// What this member lacks is computed and written.
+    /// Computes and writes the blocks that this member lacks.
     Rebuild(usize),
-    /// Data and syndromes are compared.
+    /// Compares data with syndromes.
     Scrub,
-    /// Syndromes are made to fit.
+    /// Makes the syndromes match the data.
     Resync,
 }
 
-/// A member has been given its place so many times: tells a device from the one that was there before it.
+/// Number of times that a member's place was given to a device. It distinguishes a device from its
+/// predecessors.
 pub type Incarnation = u64;
 
-/// Looks at a state machine.
+/// Callback that inspects a state machine.
 pub type Look = Box<dyn FnOnce(&Shard<Page>) + Send>;
 
-/// An operation that was started.
+/// An operation in flight.
 struct Flight {
     id: usize,
     member: usize,
     since: Nanos,
 }
 
-/// What the thread is told.
+/// A message to the thread.
 pub enum Message {
     /// A request for stripes of this shard.
     Request(Request<Page>, Answer),
     /// A chore on a stripe of this shard.
     Chore(Chore, u64, Answer),
-    /// This member is no longer used, if it is still this one.
+    /// Takes a member out of use, if it has this incarnation.
     Lose(usize, Incarnation),
-    /// A device takes the place of a lost member; it has all stripes before this one.
+    /// Puts a device in the place of a lost member. The device is complete in all stripes before the given one.
     Replace(usize, Incarnation, Arc<dyn Member>, u64),
-    /// What was told to the keeper is on record.
+    /// The last message to the coordinator was recorded.
     Recorded,
-    /// It is not, since the array is broken: nothing that was written may be acknowledged.
+    /// The last message was not recorded because the array is broken. No write may be acknowledged.
     Unrecorded,
-    /// It is on record that a region is being written.
+    /// The mark of a region is recorded.
     Marked(u64),
-    /// Somebody wants to see the state machine.
+    /// Runs a callback on the state machine.
     Inspect(Look),
-    /// No more comes; end when all is done.
+    /// Ends the thread after all requests in flight.
     Finish,
-    /// End now.
+    /// Ends the thread at once.
     Halt,
 }
 
-/// A member, as the shard uses it.
+/// A member from the view of the shard.
 struct Place {
     device: Option<Arc<dyn Member>>,
     incarnation: Incarnation,
-    /// Operations under way on this device and those before it.
+    /// Number of operations in flight on this device and its predecessors.
     busy: usize,
 }
 
-/// What is owed for a token.
+/// Obligation for a token.
 enum Owed {
     /// An answer.
     Answer(Answer),
-    /// A note that a stripe was resynced, and perhaps an answer.
+    /// A note that a stripe was resynced, and optionally an answer.
     Resync(u64, Option<Answer>),
 }
 
-/// What a shard begins with.
+/// Initial state of a shard.
 pub struct Beginning {
-    /// The members.
+    /// Members of the array.
     pub slots: Vec<Slot>,
-    /// Regions of the array that are on record as being written; none if nothing is put on record.
+    /// Regions that are recorded as being written; `None` for an array without records.
     pub marked: Option<BTreeSet<u64>>,
-    /// Stripes of the array that are doubtful.
+    /// Doubtful stripes of the array.
     pub doubts: BTreeSet<u64>,
 }
 
-/// A device that waits until the last operation on the one before it has ended.
+/// A device that waits until the last operation on its predecessor has ended.
 struct Successor {
     member: usize,
     incarnation: Incarnation,
@@ -109,7 +110,7 @@ struct Successor {
     below: u64,
 }
 
-/// A shard and what it needs to run.
+/// A shard with its I/O and its queues.
 pub struct Worker {
     shared: Arc<Shared>,
     number: usize,
@@ -119,40 +120,41 @@ pub struct Worker {
     next: Option<Message>,
     places: Vec<Place>,
     successors: Vec<Successor>,
-    /// Members that are lost, whose devices may still have something under way.
+    /// Lost members whose devices may still have operations in flight.
     leaving: Vec<usize>,
-    /// Operations that were started, in that order, by a name that is used once.
+    /// Operations in flight in order of their start. Each name is used once.
     flights: BTreeMap<u64, Flight>,
     next_flight: u64,
-    /// Members that were lost because they did not answer.
+    /// Members that were lost because of a timeout.
     silent: BTreeSet<usize>,
-    /// Whom to answer, by token.
+    /// Obligations by token.
     waiting: Slab<Owed>,
-    /// Answers that wait until losses are on record, and how many losses are not.
+    /// Answers that wait for the record of losses, and the number of losses not recorded yet.
     withheld: Vec<Reply<Page>>,
     unrecorded: usize,
-    /// Where is written; none if nothing is put on record.
+    /// Regions being written; `None` for an array without records.
     regions: Option<Regions<Page>>,
-    /// The state machine's count of changes when doubtful stripes were last told to the keeper.
+    /// Change count of the doubtful stripes that were last reported to the coordinator.
     doubts_told: u64,
-    /// Something was unsettled at the last upkeep.
+    /// Whether there were unsettled regions at the last maintenance.
     was_unsettled: bool,
     next_upkeep: Nanos,
-    /// When the time is looked at next, at the latest.
+    /// Latest time of the next look at the clock.
     looks_by: Nanos,
     finish: bool,
     halted: bool,
 }
 
 impl Worker {
-    /// To be called on the thread that will run it.
+    /// Creates the worker. Must be called on the thread that runs it.
     pub fn new(
         shared: Arc<Shared>,
         number: usize,
         messages: Receiver<Message>,
         beginning: Beginning,
     ) -> io::Result<Worker> {
-        // Writes are held for microseconds; the system's usual slack of 50 would be most of it. A hint.
+        // Writes are held for microseconds, and the default timer slack of 50 µs would dominate. A failure is
+        // harmless.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let driver = Driver::new(shared.running.method, shared.shards[number].bell.clone())?;
         let mut shard = Shard::of(
@@ -215,7 +217,7 @@ impl Worker {
         })
     }
 
-    /// Runs until it is told to end.
+    /// Runs until a message ends the thread.
     pub fn run(mut self) {
         let mut ended = Vec::new();
         while !self.halted {
@@ -223,7 +225,7 @@ impl Worker {
             self.look_at_time();
             self.put_out();
             if self.finish && self.shard.outstanding() == 0 && self.waiting.len() == 0 {
-                // A keeper that has ended waits for nobody.
+                // A coordinator that has ended does not need the message.
                 let _ = self.shared.keeper.send(Word::Finished(self.left()));
                 return;
             }
@@ -256,7 +258,7 @@ impl Worker {
     fn receive(&mut self, message: Message) {
         let now = self.now();
         match message {
-            // Advisory: where it would be slower than writing, it is left.
+            // A trim is advisory. It is skipped if it would be slower than a write of zeroes.
             Message::Request(Request::Trim { .. }, answer) if !self.discards() => {
                 answer.give(Ok(Vec::new()));
             }
@@ -285,7 +287,7 @@ impl Worker {
             Message::Unrecorded => {
                 self.unrecorded -= 1;
                 for reply in &mut self.withheld {
-                    // Blocks that were read are what they are.
+                    // Blocks that were read are valid in any case.
                     if reply.result.as_ref().is_ok_and(Vec::is_empty) {
                         reply.result = Err(Failure::Broken);
                     }
@@ -310,7 +312,7 @@ impl Worker {
         });
         match (chore, due) {
             (Chore::Resync, true) => return self.resync(now, stripe, Some(answer)),
-            // Somebody needed it before.
+            // The stripe was resynced earlier, because a request needed it.
             (Chore::Resync, false) => return answer.give(Ok(Vec::new())),
             (_, true) => self.resync(now, stripe, None),
             (_, false) => {}
@@ -322,7 +324,7 @@ impl Worker {
         }
     }
 
-    /// Whether stripes of which data are lost are not made to fit, but left to the next start that has all members.
+    /// Returns whether stripes with lost data are left as they are until a start with all members.
     fn left_as_it_is(&self) -> bool {
         let mut members = 0..self.places.len();
         self.shared.running.settings.checked_above
@@ -334,7 +336,8 @@ impl Worker {
         self.shard.resync(now, token, stripe);
     }
 
-    /// Nothing may be decoded of a stripe, nor written in a part of it, while its syndromes may not fit.
+    /// Resyncs the stripes of a request first if their syndromes may not match. Such a stripe must not be
+    /// decoded or written in part.
     fn resync_first(&mut self, now: Nanos, request: &Request<Page>) {
         let (start, blocks) = match request {
             Request::Read { start, blocks } | Request::Trim { start, blocks } => (*start, *blocks),
@@ -351,9 +354,9 @@ impl Worker {
         }
     }
 
-    /// Puts devices in their places whose predecessors have nothing under way.
+    /// Puts devices in their places whose predecessors have no operations in flight.
     fn install(&mut self) {
-        // What is wanted up to now is wanted of the predecessors.
+        // Operations requested so far belong to the predecessors.
         self.put_out();
         for successor in std::mem::take(&mut self.successors) {
             let place = &mut self.places[successor.member];
@@ -365,7 +368,7 @@ impl Worker {
             place.device = Some(successor.device);
             place.incarnation = successor.incarnation;
             self.shard.resume_member(successor.member, successor.below);
-            // A keeper that has ended fills nothing.
+            // A coordinator that has ended starts no rebuild.
             let _ = self
                 .shared
                 .keeper
@@ -377,7 +380,7 @@ impl Worker {
         self.driver.take(ended);
         let any = !ended.is_empty();
         for (name, outcome) in ended.drain(..) {
-            // Whoever has been given up may answer in the end.
+            // An operation that timed out may still end later.
             let Some(flight) = self.flights.remove(&name) else {
                 continue;
             };
@@ -391,14 +394,14 @@ impl Worker {
         any
     }
 
-    /// When the operation that was started first must have ended.
+    /// Returns the time at which the oldest operation in flight times out.
     fn patience_ends(&self) -> Option<Nanos> {
         let patience = self.shared.running.patience.as_nanos() as Nanos;
         let (_, first) = self.flights.first_key_value().filter(|_| patience > 0)?;
         Some(first.since.saturating_add(patience))
     }
 
-    /// A member that does not answer is not waited for any longer, and never used again.
+    /// Takes members out of use that exceed the time limit. They are never used again.
     fn give_up(&mut self, now: Nanos) {
         while self.patience_ends().is_some_and(|at| at <= now)
             && let Some((_, first)) = self.flights.first_key_value()
@@ -425,8 +428,8 @@ impl Worker {
         devices.into_iter().all(|device| device.discards())
     }
 
-    /// Time in which this thread did not run (the process was stopped, the machine slept, the kernel kept
-    /// it in a call) counts against no member: it could not be seen who answers.
+    /// Excludes time in which this thread did not run (stopped process, suspended machine, long system call)
+    /// from the timeouts of members.
     fn forgive(&mut self, now: Nanos) {
         let late = now.saturating_sub(self.looks_by);
         self.looks_by = now;
@@ -450,7 +453,8 @@ impl Worker {
         }
     }
 
-    /// Makes durable what was written and never flushed, and takes off the record what has been settled for a while.
+    /// Flushes writes that nobody has flushed, and clears the marks of regions that have been settled for a
+    /// while.
     fn settle(&mut self, now: Nanos) {
         let Some(regions) = &mut self.regions else {
             return;
@@ -460,7 +464,7 @@ impl Worker {
         self.was_unsettled = !unsettled.is_empty() && !flush;
         let cleared = regions.settle(&unsettled);
         if !cleared.is_empty() {
-            // A keeper that has ended leaves everything on record.
+            // A coordinator that has ended leaves all marks in the record.
             let _ = self.shared.keeper.send(Word::Clear(cleared));
         }
         if flush {
@@ -470,7 +474,7 @@ impl Worker {
         }
     }
 
-    /// What the record must still say when all is done.
+    /// Returns the regions whose marks must remain after the end.
     fn left(&self) -> BTreeSet<u64> {
         let unsettled = self.shard.unsettled_regions().collect();
         self.regions
@@ -478,7 +482,7 @@ impl Worker {
             .map_or_else(BTreeSet::new, |regions| regions.left(&unsettled))
     }
 
-    /// Tells the keeper of doubtful stripes, and waits with answers until it has put them on record.
+    /// Reports doubtful stripes to the coordinator. Withholds answers until they are recorded.
     fn tell_doubts(&mut self) {
         if self.shard.doubt_changes() == self.doubts_told {
             return;
@@ -489,11 +493,11 @@ impl Worker {
             shard: self.number,
             doubts: self.shard.doubtful_stripes().collect(),
         };
-        // A keeper that has ended records nothing, and nothing is answered that depends on it.
+        // A coordinator that has ended records nothing, so the dependent answers are never given.
         let _ = self.shared.keeper.send(word);
     }
 
-    /// Starts what the shard wants, and gives its answers.
+    /// Starts the operations that the shard requested and sends its answers.
     fn put_out(&mut self) {
         let output = std::mem::take(self.shard.output());
         for member in output.lost_members {
@@ -505,7 +509,7 @@ impl Worker {
                 incarnation: self.places[member].incarnation,
                 silent: self.silent.remove(&member),
             };
-            // A keeper that has ended records nothing, and nothing is answered that depends on it.
+            // A coordinator that has ended records nothing, so the dependent answers are never given.
             let _ = self.shared.keeper.send(word);
         }
         for operation in output.operations {
@@ -516,7 +520,7 @@ impl Worker {
             .as_mut()
             .map_or_else(Vec::new, Regions::take_wanted);
         for region in wanted {
-            // A keeper that has ended marks nothing, and nothing is written.
+            // A coordinator that has ended marks nothing, so the writes never start.
             let _ = self.shared.keeper.send(Word::Mark {
                 shard: self.number,
                 region,
@@ -532,7 +536,7 @@ impl Worker {
         }
     }
 
-    /// Closes devices of lost members when the last operation on them has ended, so that others can have them.
+    /// Closes devices of lost members after their last operation, so that other processes can open them.
     fn let_go(&mut self) {
         let places = &mut self.places;
         self.leaving.retain(|&member| {
@@ -549,7 +553,7 @@ impl Worker {
         match owed.expect("a request is answered once") {
             Owed::Answer(answer) => answer.give(reply.result),
             Owed::Resync(stripe, answer) => {
-                // A doubtful stripe is as much in order as it can be, and on record as such.
+                // A doubtful stripe counts as resynced: it cannot be improved, and it is recorded as doubtful.
                 let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }))
                     && !self.left_as_it_is();
                 let regions = self.regions.as_mut().expect("only they ask for it");
@@ -561,7 +565,7 @@ impl Worker {
         }
     }
 
-    /// Begins an operation, or lets it wait until its region is on record.
+    /// Starts an operation, or queues it until its region is marked in the record.
     fn begin(&mut self, operation: Operation<Page>) {
         self.places[operation.member].busy += 1;
         let operation = match (&mut self.regions, &operation.action) {
@@ -569,7 +573,7 @@ impl Worker {
                 let stripe = start / u64::from(self.shared.geometry.rows());
                 match self.shard.is_unsettled(regions.of(stripe)) {
                     true => regions.admit(stripe, operation),
-                    // It fills a member, which leaves syndromes as they are.
+                    // The write rebuilds a member and does not affect syndromes.
                     false => Some(operation),
                 }
             }

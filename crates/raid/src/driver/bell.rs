@@ -1,4 +1,4 @@
-//! Wakes a thread that sleeps, and costs nothing while it is awake.
+//! Wake-up of a sleeping thread, almost free while the thread is awake.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
@@ -7,17 +7,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
-/// A bell. Whoever leaves work for the sleeper rings it afterwards.
+/// A wake-up event. A thread that adds work for the sleeper rings the bell afterwards.
 pub struct Bell {
     event: OwnedFd,
     asleep: AtomicBool,
 }
 
 impl Bell {
-    /// A bell that nobody has rung.
+    /// Creates a bell.
     ///
     /// # Errors
-    /// If the process has too many files open.
+    /// If the process has too many open files.
     pub fn new() -> io::Result<Bell> {
         Ok(Bell {
             event: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
@@ -29,28 +29,30 @@ impl Bell {
     pub fn ring(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.swap(false, Ordering::SeqCst) {
-            // It fails only when it was rung 2^64 times, and then the sleeper wakes as well.
+            // The write fails only if the counter is at its maximum, and then the sleeper wakes too.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }
 
-    /// Forgets past rings; from now on they are heard. Look for work once more after this, then sleep.
+    /// Discards past rings and announces a sleep. The caller must look for work once more after this call and
+    /// then sleep.
     pub fn prepare(&self) {
-        // Not later: a ring after the last look for work must find its way into the sleep. It fails when nobody rang.
+        // The event is cleared before the announcement: a ring after the last look for work must wake the
+        // sleeper. The read fails if the event is not set.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         self.asleep.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// No more sleep.
+    /// Withdraws the announcement of a sleep.
     pub fn awake(&self) {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Sleeps until it has rung since [`Bell::prepare`] or the time is over.
+    /// Sleeps until a ring since [`Bell::prepare`] or until the timeout.
     ///
     /// # Errors
-    /// The system's.
+    /// If `poll` fails.
     pub fn wait(&self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.map(|time| Timespec {
             tv_sec: time.as_secs() as i64,
@@ -64,7 +66,7 @@ impl Bell {
         Ok(())
     }
 
-    /// What becomes readable when it rings.
+    /// Returns the file descriptor that becomes readable on a ring.
     pub fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }

@@ -1,7 +1,7 @@
-//! Many operations of members under way at once: by io_uring where the kernel has it, else by threads.
+//! Concurrent member operations: by io_uring if the kernel supports it, otherwise by threads.
 //!
-//! A driver belongs to one thread, which gives it operations, takes what has ended, and sleeps in [`Driver::wait`] until
-//! something ends or somebody rings its [`Bell`].
+//! A driver belongs to one thread. The thread submits operations, collects completed ones, and sleeps in
+//! [`Driver::wait`] until an operation completes or another thread rings the [`Bell`].
 
 mod bell;
 mod pool;
@@ -20,38 +20,38 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How members are read and written.
+/// Method of member I/O.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Method {
-    /// By io_uring if the kernel has it, else by threads.
+    /// io_uring if the kernel supports it, otherwise threads.
     #[default]
     Automatic,
-    /// By io_uring.
+    /// io_uring.
     Ring,
-    /// By threads that wait for one operation each.
+    /// Threads, each of which waits for one operation.
     Threads,
 }
 
-/// An operation that has ended, by the caller's name for it.
+/// Name and outcome of a completed operation.
 pub type Ended = (u64, Outcome<Page>);
 
-/// Operations of members under way.
+/// Member operations in flight.
 pub struct Driver {
     ring: Option<Ring>,
-    /// A pool for each member that needs one, so that one that hangs does not take the threads of the others.
+    /// One pool per member that needs one, so that a hanging member does not block the threads of others.
     pools: Vec<(Weak<dyn Member>, Pool)>,
     bell: Arc<Bell>,
-    /// What has ended and was not taken.
+    /// Completed operations not collected yet.
     ended: Vec<Ended>,
     from_pool: Receiver<Ended>,
     to_us: Sender<Ended>,
 }
 
 impl Driver {
-    /// For the thread that calls this, and no other.
+    /// Creates a driver for the calling thread.
     ///
     /// # Errors
-    /// If io_uring was asked for and the kernel refuses it.
+    /// If io_uring was requested and the kernel rejects it.
     pub fn new(method: Method, bell: Arc<Bell>) -> io::Result<Driver> {
         let ring = match (method, Ring::new()) {
             (Method::Threads, _) | (Method::Automatic, Err(_)) => None,
@@ -68,7 +68,7 @@ impl Driver {
         })
     }
 
-    /// Begins an operation. Its blocks count from `offset`, in bytes.
+    /// Submits an operation. Its blocks count from `offset`, in bytes.
     pub fn submit(
         &mut self,
         name: u64,
@@ -88,7 +88,7 @@ impl Driver {
                 let (to_us, bell) = (self.to_us.clone(), self.bell.clone());
                 self.pool(member)
                     .run(member.clone(), offset, action, move |outcome| {
-                        // Nobody waits any more if the driver has gone.
+                        // The receiver is gone if the driver was dropped.
                         if to_us.send((name, outcome)).is_ok() {
                             bell.ring();
                         }
@@ -97,7 +97,7 @@ impl Driver {
         }
     }
 
-    /// The pool of a member. Those of members that are gone end.
+    /// Returns the pool of a member. Removes the pools of dropped members.
     fn pool(&mut self, member: &Arc<dyn Member>) -> &mut Pool {
         let weak = Arc::downgrade(member);
         let known = self.pools.iter().position(|(of, _)| of.ptr_eq(&weak));
@@ -109,14 +109,14 @@ impl Driver {
         &mut self.pools[at].1
     }
 
-    /// Some operations may never end: nobody waits for them when the driver goes.
+    /// Announces that some operations may never complete. The driver's drop then does not wait for them.
     pub fn abandon(&mut self) {
         if let Some(ring) = &mut self.ring {
             ring.abandon();
         }
     }
 
-    /// Takes what has ended.
+    /// Collects completed operations.
     pub fn take(&mut self, into: &mut Vec<Ended>) {
         into.append(&mut self.ended);
         if !self.pools.is_empty() {
@@ -127,11 +127,11 @@ impl Driver {
         }
     }
 
-    /// Sleeps until something ends, the bell rings, or the time is over; unless `is_idle` says that there is something to
-    /// do, which it is asked at the last moment.
+    /// Sleeps until an operation completes, the bell rings, or the timeout ends. `is_idle` is called
+    /// immediately before the sleep and prevents it by returning false.
     ///
     /// # Errors
-    /// If the kernel does not do what it promised.
+    /// If the kernel fails to wait.
     pub fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -144,7 +144,7 @@ impl Driver {
             ring.start()?;
         }
         self.bell.prepare();
-        // What the pool sends while we are awake rings no bell.
+        // The pool rings no bell while this thread is awake.
         match self.from_pool.try_recv() {
             Ok(ended) => self.ended.push(ended),
             Err(_) if !is_idle() => {}
@@ -158,7 +158,7 @@ impl Driver {
     }
 }
 
-/// Does an operation and waits for it.
+/// Executes an operation and waits for it.
 pub(crate) fn perform(member: &dyn Member, offset: u64, action: Action<Page>) -> Outcome<Page> {
     let at = |start: u64| offset + start * BLOCK_BYTES as u64;
     let adopts = matches!(action, Action::Adopt { .. });
@@ -188,7 +188,7 @@ pub(crate) fn perform(member: &dyn Member, offset: u64, action: Action<Page>) ->
     }
 }
 
-/// Pages to read into, each by itself.
+/// Allocates pages to read into, each separately.
 fn pages(blocks: u32) -> Vec<Page> {
     use crate::block::Block;
     (0..blocks).map(|_| Page::zero()).collect()

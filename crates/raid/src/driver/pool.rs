@@ -1,4 +1,4 @@
-//! Threads that do one operation each, where the kernel has no io_uring or the member no file.
+//! Threads that execute one operation each, for kernels without io_uring and members without a file.
 
 use super::perform;
 use crate::block::Page;
@@ -7,12 +7,12 @@ use crate::request::{Action, Outcome};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Operations of a member at the same time. More threads wait for the same cores.
+/// Maximum number of concurrent operations per member. More threads only compete for the same cores.
 const THREADS: usize = 16;
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads that end when this does, after what they were given.
+/// A pool of threads. The threads end after the pool is dropped and their work is done.
 pub struct Pool {
     work: Sender<Work>,
     queue: Arc<Mutex<Receiver<Work>>>,
@@ -20,7 +20,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// Without threads: they come as they are wanted.
+    /// Creates a pool without threads. Threads start on demand.
     pub fn new() -> Pool {
         let (work, queue) = channel();
         Pool {
@@ -30,7 +30,7 @@ impl Pool {
         }
     }
 
-    /// Does an operation some time and tells how it ended.
+    /// Queues an operation. `then` receives its outcome.
     pub fn run(
         &mut self,
         member: Arc<dyn Member>,
@@ -56,7 +56,7 @@ impl Pool {
             }
         };
         let name = format!("member-{}", self.threads);
-        // Without this thread the others have more to do.
+        // If this thread cannot start, the others execute the work.
         if std::thread::Builder::new().name(name).spawn(work).is_ok() {
             self.threads += 1;
         }

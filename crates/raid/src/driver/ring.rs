@@ -1,4 +1,5 @@
-//! Operations by io_uring: the kernel reads into pages and writes from them, without copies and without threads of ours.
+//! Operations by io_uring: the kernel reads into pages and writes from them, without copies and without extra
+//! threads.
 
 use super::{Bell, Ended, pages, perform};
 use crate::block::Page;
@@ -14,27 +15,27 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Operations handed to the kernel in one call.
+/// Number of operations submitted in one system call.
 const ENTRIES: u32 = 256;
-/// The name of the operation that waits for the bell.
+/// Name of the operation that waits for the bell.
 const BELL: u64 = u64::MAX;
 
-/// A buffer as the kernel wants to be told of it (`struct iovec`).
+/// A buffer in the kernel's representation (`struct iovec`).
 #[repr(C)]
 struct Buffer {
     base: *mut u8,
     len: usize,
 }
 
-/// An operation that the kernel has. Its buffers stay where they are until it has ended.
+/// An operation that the kernel executes. Its buffers must not move until it has completed.
 struct Flight {
     name: u64,
     member: Arc<dyn Member>,
     offset: u64,
     action: Action<Page>,
-    /// Pages that are read into.
+    /// Pages to read into.
     pages: Vec<Page>,
-    /// What the kernel was told of; it may look until the operation has ended.
+    /// Buffers passed to the kernel. The kernel may access them until the operation has completed.
     buffers: Vec<Buffer>,
 }
 
@@ -43,14 +44,14 @@ pub struct Ring {
     ring: IoUring,
     flights: Slab<Flight>,
     listening: bool,
-    /// Operations pushed and not handed over.
+    /// Whether there are operations that were queued but not submitted.
     pushed: bool,
-    /// Some operations may never end.
+    /// Whether some operations may never complete.
     abandoned: bool,
 }
 
 impl Ring {
-    /// A ring, if the kernel has one with all that is needed.
+    /// Creates a ring, if the kernel supports all necessary operations.
     pub fn new() -> io::Result<Ring> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -78,7 +79,7 @@ impl Ring {
         })
     }
 
-    /// Gives the kernel an operation, with the next [`Ring::start`] at the latest.
+    /// Queues an operation. It is submitted with the next [`Ring::start`] at the latest.
     pub fn submit(
         &mut self,
         name: u64,
@@ -103,25 +104,26 @@ impl Ring {
 
     fn push(&mut self, entry: squeue::Entry) {
         loop {
-            // Sound: what the entry points to lives in `flights` until its completion has been taken.
+            // Sound: the entry's pointers refer to data in `flights`, which stays until the completion was
+            // collected.
             #[allow(unsafe_code)]
             let pushed = unsafe { self.ring.submission().push(&entry) };
             self.pushed = true;
             if pushed.is_ok() {
                 return;
             }
-            // The queue is full: what is in it goes first.
+            // The queue is full and must be submitted first.
             self.start()
                 .expect("the kernel takes operations from a ring that it gave");
         }
     }
 
-    /// Some operations may never end: nobody waits for them.
+    /// Announces that some operations may never complete.
     pub fn abandon(&mut self) {
         self.abandoned = true;
     }
 
-    /// Hands over what was pushed.
+    /// Submits the queued operations.
     pub fn start(&mut self) -> io::Result<()> {
         if !self.pushed {
             return Ok(());
@@ -136,7 +138,7 @@ impl Ring {
         }
     }
 
-    /// Takes what has ended.
+    /// Collects completed operations.
     pub fn take(&mut self, into: &mut Vec<Ended>) {
         let mut bell = false;
         for entry in self.ring.completion() {
@@ -151,7 +153,7 @@ impl Ring {
         self.listening &= !bell;
     }
 
-    /// Sleeps until something ends, the bell has rung since [`Bell::prepare`], or the time is over.
+    /// Sleeps until an operation completes, the bell rings (since [`Bell::prepare`]), or the timeout ends.
     pub fn wait(&mut self, bell: &Bell, timeout: Option<Duration>) -> io::Result<()> {
         if !self.listening {
             let poll = opcode::PollAdd::new(Fd(bell.event().as_raw_fd()), POLL_IN);
@@ -182,10 +184,10 @@ impl Ring {
     }
 }
 
-/// `POLLIN`.
+/// The constant `POLLIN`.
 const POLL_IN: u32 = 1;
 
-/// The kernel wants to be asked again.
+/// Returns whether the call must be repeated.
 fn is_passing(error: &io::Error) -> bool {
     [Errno::INTR, Errno::AGAIN, Errno::BUSY]
         .iter()
@@ -193,7 +195,7 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 impl Flight {
-    /// Says where the bytes go or come from.
+    /// Fills the list of buffers.
     fn lay_out(&mut self) {
         let bases: Vec<*mut u8> = match &self.action {
             Action::Read { blocks, .. } | Action::Adopt { blocks, .. } => {
@@ -201,7 +203,7 @@ impl Flight {
                 let pages = self.pages.iter_mut();
                 pages.map(|page| page.bytes_mut().as_mut_ptr()).collect()
             }
-            // The kernel only reads these.
+            // The kernel only reads from these pages.
             Action::Write { data, .. } => data
                 .iter()
                 .map(|page| page.bytes().as_ptr().cast_mut())
@@ -221,7 +223,7 @@ impl Flight {
         let at = |start: u64| self.offset + start * BLOCK_BYTES as u64;
         let (buffers, count) = (self.buffers.as_ptr().cast(), self.buffers.len() as u32);
         match &self.action {
-            // Members with checksums have no descriptor: here every read takes what is there for true.
+            // Members with checksums have no descriptor, so every read here accepts the contents as they are.
             Action::Read { start, .. } | Action::Adopt { start, .. } => {
                 opcode::Readv::new(file, buffers, count)
                     .offset(at(*start))
@@ -241,7 +243,7 @@ impl Flight {
         }
     }
 
-    /// What the kernel's answer means.
+    /// Converts the kernel's result.
     fn end(self, result: i32) -> Outcome<Page> {
         let reads = matches!(self.action, Action::Read { .. } | Action::Adopt { .. });
         let wanted = self.buffers.len() * BLOCK_BYTES;
@@ -251,14 +253,15 @@ impl Flight {
         match (result as usize == wanted, reads) {
             (true, true) => Outcome::Read(self.pages),
             (true, false) => Outcome::Done,
-            // Cut short, as the system may: done once more the plain way, which goes on until all is done or says why not.
+            // A short read or write is legal. It is repeated by the synchronous path, which continues until the
+            // end or an error.
             (false, _) => perform(&*self.member, self.offset, self.action),
         }
     }
 }
 
 impl Drop for Ring {
-    /// The kernel may still write into our pages: waits for it.
+    /// Waits for the kernel, which may still write into the pages of this process.
     fn drop(&mut self) {
         let mut ended = Vec::new();
         while self.flights.len() > 0 {
@@ -268,7 +271,7 @@ impl Drop for Ring {
                     .submit_and_wait(1)
                     .is_err_and(|error| !is_passing(&error))
             {
-                // Nobody can say when the kernel is done with them: they are never given back.
+                // The end of the kernel's access is unknown, so the pages are leaked.
                 std::mem::forget(std::mem::replace(&mut self.flights, Slab::new()));
                 return;
             }

@@ -1,8 +1,8 @@
-//! Registers of many bytes, by what the processor has, and loops over them.
+//! Vector registers by instruction set, and loops over them.
 //!
-//! Everything here is `unsafe` for one reason each: a [`Vector`] may be used only on a processor that has its
-//! instructions, which the callers in the parent module look up first, and [`Vector::load`] and [`Vector::store`] want
-//! room for a whole register, which the loops below see to.
+//! The functions here are `unsafe` for two reasons. A [`Vector`] may be used only on a processor with its
+//! instructions, which the callers in the parent module check. [`Vector::load`] and [`Vector::store`] need
+//! memory for a whole register, which the loops below ensure.
 
 #![allow(unsafe_code)]
 
@@ -16,29 +16,29 @@ use std::arch::x86_64::{
 
 use crate::galois::{OVERFLOW, double};
 
-/// A register full of bytes, each of them an element of the field.
+/// A register full of bytes. Each byte is an element of the field.
 pub trait Vector: Copy {
-    /// How many.
+    /// Number of bytes of a register.
     const BYTES: usize;
-    /// What multiplies by a factor.
+    /// Prepared factor of a multiplication.
     type Factor;
 
-    /// From memory, aligned or not.
+    /// Loads a register from memory, aligned or not.
     ///
     /// # Safety
-    /// The processor has the instructions, and `from` has [`Vector::BYTES`] bytes.
+    /// The processor has the instructions, and `from` points to [`Vector::BYTES`] bytes.
     unsafe fn load(from: *const u8) -> Self;
-    /// To memory, aligned or not.
+    /// Stores the register to memory, aligned or not.
     ///
     /// # Safety
     /// As for `load`.
     unsafe fn store(self, to: *mut u8);
-    /// The sum.
+    /// Returns the sum.
     ///
     /// # Safety
     /// The processor has the instructions.
     unsafe fn add(self, other: Self) -> Self;
-    /// Twice.
+    /// Returns the double of each byte.
     ///
     /// # Safety
     /// The processor has the instructions.
@@ -48,19 +48,19 @@ pub trait Vector: Copy {
     /// # Safety
     /// The processor has the instructions.
     unsafe fn factor(factor: u8) -> Self::Factor;
-    /// The product.
+    /// Returns the product of each byte with a factor.
     ///
     /// # Safety
     /// The processor has the instructions.
     unsafe fn times(self, factor: &Self::Factor) -> Self;
 }
 
-/// AVX-512 with GFNI.
+/// A register of AVX-512 with GFNI.
 #[derive(Clone, Copy)]
 pub struct Wide(__m512i);
 
-/// Multiplication by a factor as a matrix of bits, as GFNI wants it: the row for bit 7 of the product in the lowest byte.
-/// (GFNI's own multiplication is that of another polynomial.)
+/// Returns the multiplication by a factor as a bit matrix in GFNI's layout: the row for bit 7 of the product is
+/// in the lowest byte. (GFNI's multiplication instruction uses another polynomial.)
 const fn matrix(factor: u8) -> u64 {
     let mut rows = [0u8; 8];
     let (mut product, mut bit) = (factor, 0);
@@ -83,46 +83,46 @@ impl Vector for Wide {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Wide {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         Wide(unsafe { _mm512_loadu_si512(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_storeu_si512(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn add(self, other: Wide) -> Wide {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         Wide(unsafe { _mm512_xor_si512(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn double(self) -> Wide {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.times(&Wide::factor(2)) }
     }
 
     #[inline(always)]
     unsafe fn factor(factor: u8) -> __m512i {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_set1_epi64(matrix(factor).cast_signed()) }
     }
 
     #[inline(always)]
     unsafe fn times(self, factor: &__m512i) -> Wide {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         Wide(unsafe { _mm512_gf2p8affine_epi64_epi8::<0>(self.0, *factor) })
     }
 }
 
-/// AVX2.
+/// A register of AVX2.
 #[derive(Clone, Copy)]
 pub struct Half(__m256i);
 
-/// The products of a factor with the sixteen values of a half byte, lower or upper.
+/// Returns the products of a factor with the sixteen values of a half byte, lower or upper.
 fn products(factor: u8, upper: bool) -> [u8; 16] {
     std::array::from_fn(|value| {
         let value = if upper { value << 4 } else { value };
@@ -139,25 +139,25 @@ impl Vector for Half {
 
     #[inline(always)]
     unsafe fn load(from: *const u8) -> Half {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         Half(unsafe { _mm256_loadu_si256(from.cast()) })
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut u8) {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_storeu_si256(to.cast(), self.0) }
     }
 
     #[inline(always)]
     unsafe fn add(self, other: Half) -> Half {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         Half(unsafe { _mm256_xor_si256(self.0, other.0) })
     }
 
     #[inline(always)]
     unsafe fn double(self) -> Half {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let overflows = _mm256_cmpgt_epi8(_mm256_setzero_si256(), self.0);
             let overflow = _mm256_and_si256(overflows, _mm256_set1_epi8(OVERFLOW.cast_signed()));
@@ -168,7 +168,7 @@ impl Vector for Half {
     #[inline(always)]
     unsafe fn factor(factor: u8) -> (__m256i, __m256i) {
         let (lower, upper) = (products(factor, false), products(factor, true));
-        // SAFETY: both have 16 bytes; the rest is passed on to the caller.
+        // SAFETY: both arrays have 16 bytes; the caller guarantees the rest.
         unsafe {
             (
                 _mm256_broadcastsi128_si256(_mm_loadu_si128(lower.as_ptr().cast())),
@@ -179,7 +179,7 @@ impl Vector for Half {
 
     #[inline(always)]
     unsafe fn times(self, (lower, upper): &(__m256i, __m256i)) -> Half {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let mask = _mm256_set1_epi8(0x0f);
             let low = _mm256_and_si256(self.0, mask);
@@ -192,12 +192,12 @@ impl Vector for Half {
     }
 }
 
-/// Registers that are treated together: both syndromes of all of them stay in registers, and doubling one does not wait for
-/// doubling another.
+/// Number of registers processed together. Both syndromes of all of them stay in registers, and their doublings
+/// do not depend on one another.
 const TOGETHER: usize = 4;
 
-/// Both syndromes, by Horner's rule from the last strip to the first, of as many bytes as fill registers. Gives how many
-/// those were.
+/// Computes both syndromes by Horner's rule from the last strip to the first, for as many bytes as fill
+/// registers. Returns the number of these bytes.
 ///
 /// # Safety
 /// The processor has the instructions of `V`.
@@ -210,7 +210,7 @@ pub unsafe fn pq<V: Vector>(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) -> usize
     };
     let mut at = 0;
     while at + TOGETHER * V::BYTES <= length {
-        // SAFETY: all slices are of equal length, and from `at` on they have room for the registers treated together.
+        // SAFETY: all slices have the same length, and contain the registers processed together from `at` on.
         unsafe { pq_at::<V, TOGETHER>(last, rest, p, q, at) };
         at += TOGETHER * V::BYTES;
     }
@@ -222,10 +222,11 @@ pub unsafe fn pq<V: Vector>(data: &[&[u8]], p: &mut [u8], q: &mut [u8]) -> usize
     at
 }
 
-/// Both syndromes of `N` registers from byte `at` on.
+/// Computes both syndromes of `N` registers from byte `at` on.
 ///
 /// # Safety
-/// All slices have `N` times [`Vector::BYTES`] bytes from `at` on, and the processor the instructions of `V`.
+/// All slices have `N` times [`Vector::BYTES`] bytes from `at` on, and the processor has the instructions of
+/// `V`.
 #[inline(always)]
 unsafe fn pq_at<V: Vector, const N: usize>(
     last: &[u8],
@@ -234,7 +235,7 @@ unsafe fn pq_at<V: Vector, const N: usize>(
     q: &mut [u8],
     at: usize,
 ) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let load = |strip: &[u8], n: usize| V::load(strip.as_ptr().add(at + n * V::BYTES));
         let mut sums: [V; N] = std::array::from_fn(|n| load(last, n));
@@ -253,18 +254,19 @@ unsafe fn pq_at<V: Vector, const N: usize>(
     }
 }
 
-/// Adds `factor` times `other` to `sum`, of as many bytes as fill registers. Gives how many those were.
+/// Adds `factor` times `other` to `sum`, for as many bytes as fill registers. Returns the number of these
+/// bytes.
 ///
 /// # Safety
 /// The processor has the instructions of `V`.
 #[inline(always)]
 pub unsafe fn add_scaled<V: Vector>(sum: &mut [u8], factor: u8, other: &[u8]) -> usize {
     assert_eq!(sum.len(), other.len());
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     let factor = unsafe { V::factor(factor) };
     let mut at = 0;
     while at + V::BYTES <= sum.len() {
-        // SAFETY: both slices are of equal length, and have room for a register from `at` on.
+        // SAFETY: both slices have the same length, and contain a register from `at` on.
         unsafe {
             let product = V::load(other.as_ptr().add(at)).times(&factor);
             let to = sum.as_mut_ptr().add(at);

@@ -1,12 +1,14 @@
-//! A member with a checksum of every block: what it gives back wrong without saying so is known.
+//! A member with a checksum for every block, to detect silent corruption.
 //!
-//! Checksums lie behind the data, 1,024 to a block (`docs/format/raid.md`). They are kept in memory until the member is
-//! flushed, so that a run of small writes costs one block of checksums; a durable write writes its own at once.
+//! Checksums are stored behind the data, 1,024 per block (`docs/format/raid.md`). They are cached in memory
+//! until the member is flushed, so that a run of small writes costs one block of checksums. A durable write
+//! stores its checksums at once.
 //!
 //! Invariants:
-//! - A write that was answered as durable, and every write that a flush covers, has its checksum on the member.
-//! - Where a crash may have come between a block and its checksum, the intent record has the region; the array then reads
-//!   by [`Member::adopt`], which takes what is there for true.
+//! - The checksums of an acknowledged durable write, and of every write before a completed flush, are on the
+//!   member.
+//! - If a crash may have come between a block and its checksum, the region is marked in the intent record. The
+//!   array then reads by [`Member::adopt`], which accepts the contents and recomputes the checksums.
 
 use super::Member;
 use crate::block::{Block, Page};
@@ -19,38 +21,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thiserror::Error;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Blocks of checksums that are kept in memory: those of 16 GiB.
+/// Maximum number of cached blocks of checksums: those for 16 GiB of data.
 const KEPT: usize = 4096;
 
-/// A block is not what was written.
+/// Error: the contents of a block differ from what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the block at byte {offset} has checksum {found}, and {expected} was written")]
 pub struct Corrupt {
-    /// Where on the member, in bytes.
+    /// Offset of the block on the member, in bytes.
     pub offset: u64,
-    /// What it should have.
+    /// Stored checksum.
     pub expected: Checksum,
-    /// What it comes to.
+    /// Checksum of the contents.
     pub found: Checksum,
 }
 
-/// A block of checksums in memory.
+/// A cached block of checksums.
 struct Kept {
     sums: Sums,
-    /// Whether it is on the member as it is here.
+    /// Whether the member has these contents.
     state: State,
-    /// When it was used last, by count.
+    /// Count of cache uses at the last use of this block.
     used: u64,
 }
 
-/// Whether a block of checksums is on the member as it is in memory.
+/// State of a cached block of checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It survives a power cut.
+    /// The contents survive a power cut.
     Durable,
-    /// It was written, and the member was not flushed since.
+    /// The contents were written, but the member was not flushed since.
     Written,
-    /// It was changed.
+    /// The contents differ from those on the member.
     Changed,
 }
 
@@ -60,19 +62,19 @@ struct Cache {
     uses: u64,
 }
 
-/// A member whose data have checksums.
+/// A member with checksums of its data.
 pub struct Checked {
     member: Arc<dyn Member>,
-    /// Where data begin and end, and where checksums begin, in bytes.
+    /// Range of the data, and start of the checksums, in bytes.
     data: std::ops::Range<u64>,
     sums: u64,
     cache: Mutex<Cache>,
-    /// Who has it writes checksums: the later state of a block must not be overtaken by the earlier one.
+    /// Lock for writes of checksums: an older state of a block must not overwrite a newer one.
     writing: Mutex<()>,
 }
 
 impl Checked {
-    /// A member with data in these bytes, and checksums from there on.
+    /// Creates a member with data in the range `data` and checksums from `sums` on, in bytes.
     pub fn new(member: Arc<dyn Member>, data: std::ops::Range<u64>, sums: u64) -> Checked {
         Checked {
             member,
@@ -91,13 +93,13 @@ impl Checked {
         self.data.contains(&offset)
     }
 
-    /// The block of checksums of a block of data, and its place there.
+    /// Returns the block of checksums for a block of data, and the index within it.
     fn place(&self, offset: u64) -> (u64, usize) {
         let block = (offset - self.data.start) / BLOCK;
         (block / PER_BLOCK, (block % PER_BLOCK) as usize)
     }
 
-    /// The checksums of a block of them, read if they are not in memory.
+    /// Returns a block of checksums. Reads the block if it is not cached.
     fn sums<'a>(&self, cache: &'a mut Cache, number: u64) -> io::Result<&'a mut Kept> {
         cache.uses += 1;
         if !cache.kept.contains_key(&number) {
@@ -120,8 +122,8 @@ impl Checked {
         Ok(kept)
     }
 
-    /// Forgets the half that was used longest ago, when there are too many. Who waits for one of them to be durable need
-    /// not know.
+    /// Evicts the less recently used half of the cache if it is full. Writers that wait for one of these blocks
+    /// to become durable are not affected.
     fn make_room(&self, cache: &mut Cache) -> io::Result<()> {
         if cache.kept.len() < KEPT {
             return Ok(());
@@ -143,7 +145,7 @@ impl Checked {
         Ok(())
     }
 
-    /// The first block that is not what was written.
+    /// Returns the first block whose contents do not match its checksum.
     fn verify(&self, offset: u64, pages: &[Page]) -> io::Result<Option<Corrupt>> {
         let found: Vec<Checksum> = pages
             .iter()
@@ -165,7 +167,7 @@ impl Checked {
         Ok(None)
     }
 
-    /// Keeps checksums; which blocks of checksums changed.
+    /// Stores checksums in the cache. Returns the numbers of the changed blocks of checksums.
     fn note(
         &self,
         offset: u64,
@@ -187,7 +189,7 @@ impl Checked {
         Ok(changed)
     }
 
-    /// What was written of these, and did not change since, survives a power cut.
+    /// Marks blocks of checksums as durable, unless they changed after they were written.
     fn settle(&self, numbers: &[u64]) {
         let mut cache = self.cache();
         for number in numbers {
@@ -203,7 +205,7 @@ impl Checked {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes blocks of checksums that are not on the member.
+    /// Writes the given blocks of checksums to the member, unless the member has them already.
     fn write_sums(&self, _: &MutexGuard<'_, ()>, numbers: &[u64], durable: bool) -> io::Result<()> {
         for &number in numbers {
             let page = {
@@ -211,7 +213,7 @@ impl Checked {
                 let Some(kept) = cache.kept.get_mut(&number) else {
                     continue;
                 };
-                // Somebody else may have written it meanwhile.
+                // Another thread may have written the block meanwhile.
                 if kept.state == State::Durable || (kept.state == State::Written && !durable) {
                     continue;
                 }
@@ -255,7 +257,7 @@ impl Member for Checked {
         }
         let checksums = pages.iter().map(|page| Checksum::of(page.bytes()));
         let changed = self.note(offset, checksums)?;
-        // The region may leave the record before the member is flushed.
+        // The mark of the region may be cleared before the member is flushed.
         self.write_sums(&self.writing(), &changed, true)
     }
 
@@ -300,7 +302,7 @@ impl Member for Checked {
         Ok(())
     }
 
-    /// Blocks must pass here.
+    /// Returns `None`: blocks must pass through this type.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -342,7 +344,7 @@ mod tests {
         member.adopt(8192, &mut read).unwrap();
         member.read(8192, &mut read).unwrap();
         assert!(read[2].same(&page(3)));
-        // Records before and behind the data have checksums of their own.
+        // Records before and behind the data are not covered by these checksums.
         member.write(4096, &[page(9)], true).unwrap();
         ram.write(4096, &[page(8)], true).unwrap();
         member.read(4096, &mut read[..1]).unwrap();
@@ -357,7 +359,7 @@ mod tests {
         ] {
             let ram = Arc::new(Ram::new(16 << 20));
             let member = checked(&ram);
-            // The last of one block of checksums and the first of the next.
+            // Uses the last checksum of one block of checksums and the first of the next.
             let place = 8192 + (PER_BLOCK - 1) * BLOCK;
             member.write(place, &[page(1), page(2)], durable).unwrap();
             if flush {

@@ -1,4 +1,4 @@
-//! A file or a block device, read and written past the system's cache.
+//! A file or a block device, accessed without the page cache.
 
 use super::Member;
 use crate::block::Page;
@@ -13,49 +13,49 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// The most buffers that the system takes in one call.
+/// Maximum number of buffers in one system call.
 const BUFFERS: usize = 1024;
 
-/// Why a device cannot be used. Nothing was written to it.
+/// Reasons why a device cannot be used. Nothing was written to it.
 #[derive(Debug, Error)]
 pub enum DeviceError {
-    /// The system says so.
+    /// A system call failed.
     #[error("{path}: {error}")]
     System {
-        /// The device.
+        /// Path of the device.
         path: PathBuf,
-        /// What it says.
+        /// Error of the system call.
         error: io::Error,
     },
-    /// Somebody has it.
+    /// Another process uses the device.
     #[error(
         "{0} is in use: it is mounted, part of another array, or open in another program; stop that, or choose another device"
     )]
     InUse(PathBuf),
-    /// Neither a file nor a block device.
+    /// The path is neither a file nor a block device.
     #[error("{0} is neither a file nor a block device: choose one that is")]
     Kind(PathBuf),
 }
 
-/// The kernel may hold a program's files for a moment after it was killed, until its ring is gone: who starts
-/// again at once waits so long.
+/// Maximum time to wait for a device that is in use. The kernel may hold the files of a killed process until
+/// its io_uring is gone.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A file or a block device. Nobody else has it who asks for locks; the kernel lets go of them when the process ends.
+/// A file or a block device, locked for exclusive use. The kernel releases the lock when the process ends.
 pub struct Device {
     path: PathBuf,
     file: File,
     bytes: u64,
     is_file: bool,
-    /// Nobody found out yet that room cannot be given up.
+    /// Whether the device may support discards. Cleared by the first discard that is not supported.
     discards: AtomicBool,
 }
 
 impl Device {
-    /// Opens what exists, for this process alone.
+    /// Opens an existing device for exclusive use.
     ///
     /// # Errors
-    /// If it is not there, is in use, or is no device.
+    /// If the path is missing, in use, or not a device.
     pub fn open(path: &Path) -> Result<Device, DeviceError> {
         let began = Instant::now();
         loop {
@@ -68,18 +68,19 @@ impl Device {
         }
     }
 
-    /// Opens what exists only to look at it, in use or not.
+    /// Opens an existing device for reading only, even if it is in use.
     ///
     /// # Errors
-    /// If it is not there or is no device.
+    /// If the path is missing or not a device.
     pub fn look(path: &Path) -> Result<Device, DeviceError> {
         Device::prepare(path, OFlags::RDONLY, false)
     }
 
-    /// Makes a file, or takes one that is there and smaller, and gives it so many bytes of room.
+    /// Creates a file, or extends a smaller one, to `bytes` bytes of allocated space, and opens it for
+    /// exclusive use.
     ///
     /// # Errors
-    /// If it is in use, is a block device, or there is no room.
+    /// If the path is in use or a block device, or there is not enough space.
     pub fn create(path: &Path, bytes: u64) -> Result<Device, DeviceError> {
         let system = |error: io::Error| DeviceError::System {
             path: path.to_path_buf(),
@@ -96,7 +97,7 @@ impl Device {
             return Err(DeviceError::Kind(path.to_path_buf()));
         }
         if here.len() < bytes {
-            // Room that is found while writing makes writing past the cache very slow.
+            // Space that is allocated only by writes makes direct writes very slow.
             match rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes) {
                 Ok(()) => {}
                 Err(Errno::OPNOTSUPP | Errno::NOSYS) => file.set_len(bytes).map_err(system)?,
@@ -120,13 +121,13 @@ impl Device {
         let mut flags = access | OFlags::DIRECT | OFlags::CLOEXEC;
         match kind {
             FileType::RegularFile => {}
-            // Of a block device this means: not if the kernel itself uses it.
+            // For block devices, `EXCL` fails if the kernel itself uses the device.
             FileType::BlockDevice if alone => flags |= OFlags::EXCL,
             FileType::BlockDevice => {}
             _ => return Err(DeviceError::Kind(path.to_path_buf())),
         }
         let opened = match rustix::fs::open(path, flags, Mode::empty()) {
-            // A file system that cannot do without its cache.
+            // The file system does not support direct I/O.
             Err(Errno::INVAL) => rustix::fs::open(path, flags - OFlags::DIRECT, Mode::empty()),
             opened => opened,
         };
@@ -150,7 +151,7 @@ impl Device {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the device.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -175,7 +176,7 @@ impl Member for Device {
                 .collect();
             let at = offset + (done * BLOCK_BYTES) as u64;
             let read = again(|| rustix::io::preadv(&self.file, &mut buffers, at))?;
-            // A device ends with a whole block, so less than one means that nothing more comes.
+            // A device ends with a whole block. Fewer bytes mean the end.
             if read < BLOCK_BYTES {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -206,7 +207,7 @@ impl Member for Device {
         Ok(())
     }
 
-    /// A hole in a file, or of a block device what it has for that: zeroes in either case, the kernel sees to it.
+    /// Punches a hole. The kernel ensures that the range reads as zeroes, for files and for block devices.
     fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         if self.discards() {
@@ -224,7 +225,7 @@ impl Member for Device {
         self.discards.load(Ordering::Relaxed)
     }
 
-    /// What a hole had is room for other files.
+    /// Returns false for files: other files may take the space of a hole.
     fn keeps_room(&self) -> bool {
         !self.is_file
     }
@@ -238,7 +239,7 @@ impl Member for Device {
     }
 }
 
-/// Calls again what a signal interrupted.
+/// Repeats a call that was interrupted by a signal.
 fn again<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
     loop {
         match call() {

@@ -1,7 +1,7 @@
-//! Devices that an array is made of: a file or a block device, or memory.
+//! Devices of an array: files, block devices, or memory.
 //!
-//! A member does one operation at a time for each caller and returns when it is done; [`crate::driver`] has many of them
-//! under way at once.
+//! A method of a member executes one operation and returns after it. [`crate::driver`] executes many operations
+//! concurrently.
 
 mod checked;
 mod device;
@@ -17,21 +17,21 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// A device. Offsets are in bytes and multiples of [`crate::BLOCK_BYTES`].
+/// A device. All offsets are in bytes and multiples of [`crate::BLOCK_BYTES`].
 pub trait Member: Send + Sync {
-    /// Its name, for people.
+    /// Returns the name of the device, for messages.
     fn name(&self) -> String;
 
-    /// How large it is.
+    /// Returns the size of the device in bytes.
     fn bytes(&self) -> u64;
 
-    /// Fills pages with what is there.
+    /// Fills pages from the device.
     ///
     /// # Errors
-    /// Where nothing can be read, or the device ends.
+    /// If a block cannot be read or fails its checksum, or the device ends within the range.
     fn read(&self, offset: u64, pages: &mut [Page]) -> io::Result<()>;
 
-    /// Fills pages with what is there, and takes it for true, whatever checksums say.
+    /// Fills pages from the device and accepts the contents as valid, whatever their checksums.
     ///
     /// # Errors
     /// As [`Member::read`].
@@ -39,48 +39,49 @@ pub trait Member: Send + Sync {
         self.read(offset, pages)
     }
 
-    /// Writes pages; to stable storage if `durable`.
+    /// Writes pages; to stable storage if `durable` is set.
     ///
     /// # Errors
-    /// Then it is not known what has been written.
+    /// If the write fails. The contents of the range are then unknown.
     fn write(&self, offset: u64, pages: &[Page], durable: bool) -> io::Result<()>;
 
-    /// Lets so many bytes hold zeroes, and gives up their room where it can.
+    /// Makes a range read as zeroes, and frees its space if the device can.
     ///
     /// # Errors
-    /// Then it is not known what is there.
+    /// If the operation fails. The contents of the range are then unknown.
     fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
         write_zeroes(self, offset, bytes)
     }
 
-    /// [`Member::discard`] is faster than writing zeroes, as far as is known.
+    /// Returns whether [`Member::discard`] is faster than a write of zeroes, as far as is known.
     fn discards(&self) -> bool {
         false
     }
 
-    /// What was discarded has its room still, so that it can be written again whatever others do.
+    /// Returns whether a discarded range keeps its space, so that later writes to it cannot fail for lack of
+    /// space.
     fn keeps_room(&self) -> bool {
         true
     }
 
-    /// Brings to stable storage what was written before.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// Then it is not known what is there.
+    /// If the flush fails. The contents of blocks written since the last flush are then unknown.
     fn flush(&self) -> io::Result<()>;
 
-    /// The open file, where the kernel can work on it by itself.
+    /// Returns the open file, if the kernel can operate on it directly.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Operations are over at once, so that a thread for them would be a waste.
+    /// Returns whether operations complete at once, so that threads for them would be wasteful.
     fn is_instant(&self) -> bool {
         false
     }
 }
 
-/// Bytes of zeroes that are written at once.
+/// Maximum number of zero bytes written at once.
 const ZEROED_AT_ONCE: u64 = 1 << 20;
 
 /// Writes zeroes.
@@ -96,7 +97,8 @@ fn write_zeroes<M: Member + ?Sized>(member: &M, offset: u64, bytes: u64) -> io::
     Ok(())
 }
 
-/// What a failed operation means: a read that fails by itself leaves the member in use, anything else does not.
+/// Returns the outcome for an error: a read error of single blocks leaves the member in use, any other error
+/// does not.
 pub(crate) fn outcome_of(error: &io::Error, reads: bool) -> Outcome<Page> {
     let medium = [Errno::IO, Errno::NODATA, Errno::ILSEQ, Errno::REMOTEIO];
     let code = error.raw_os_error();

@@ -1,4 +1,4 @@
-//! A member in memory, for tests and for volumes that need not last.
+//! A member in memory, for tests and for volumes that need not persist.
 
 use super::Member;
 use crate::block::{Block, Page};
@@ -6,13 +6,13 @@ use crate::geometry::BLOCK_BYTES;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// Memory; blocks that were never written take none.
+/// A member in memory. Blocks that were never written occupy no memory.
 pub struct Ram {
     blocks: Vec<Mutex<Option<Page>>>,
 }
 
 impl Ram {
-    /// Zeroes, so many bytes of them, rounded down to whole blocks.
+    /// Creates a member of zeroes with `bytes` bytes, rounded down to whole blocks.
     pub fn new(bytes: u64) -> Ram {
         let blocks = bytes / BLOCK_BYTES as u64;
         Ram {
@@ -20,7 +20,7 @@ impl Ram {
         }
     }
 
-    /// So many blocks from an offset.
+    /// Returns `blocks` blocks from an offset in bytes.
     fn range(&self, offset: u64, blocks: usize) -> io::Result<&[Mutex<Option<Page>>]> {
         let first = (offset / BLOCK_BYTES as u64) as usize;
         self.blocks

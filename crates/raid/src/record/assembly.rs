@@ -1,138 +1,139 @@
-//! Which devices make an array, judged by their superblocks alone; and what speaks against it.
+//! Selection of the devices that form an array, based on their superblocks alone, with the reasons for a
+//! refusal.
 
 use super::{Superblock, SuperblockError, Uuid};
 use crate::array::Filling;
 use std::io;
 use thiserror::Error;
 
-/// Why devices were not assembled. Nothing was written to them.
+/// Reasons why devices were not assembled. Nothing was written to them.
 #[derive(Debug, Error)]
 pub enum AssembleError {
-    /// None were named.
+    /// No devices were named.
     #[error("no devices: name the members of the array")]
     Nothing,
-    /// A device has no superblock to go by.
+    /// A device has no usable superblock.
     #[error("{name} {error}")]
     Superblock {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// Why.
+        /// Reason why its superblock is not usable.
         error: SuperblockError,
     },
     /// A device belongs to another array.
     #[error("{name} belongs to array {found}, and {first} to {expected}: leave one of them out")]
     Foreign {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// Its array.
+        /// Array of the device.
         found: Uuid,
-        /// The device before it.
+        /// Name of the first device.
         first: String,
-        /// The array of that one.
+        /// Array of the first device.
         expected: Uuid,
     },
-    /// Superblocks of one array disagree about what cannot change.
+    /// Superblocks of one array differ in constant fields.
     #[error(
         "{name} says that the array has another shape than the others say: leave it out, and replace it when they run"
     )]
     Disagrees {
-        /// The device.
+        /// Name of the device.
         name: String,
     },
     /// Two devices are the same member.
     #[error("{one} and {other} are both member {member}: one is a copy, leave it out")]
     Twice {
-        /// A device.
+        /// Name of one device.
         one: String,
-        /// Another.
+        /// Name of the other device.
         other: String,
-        /// The member.
+        /// Number of the member.
         member: usize,
     },
-    /// A device was used last when the others went on without it.
+    /// A device missed changes that the others have recorded.
     #[error(
         "{name} (member {member}, generation {found}) missed what the others (generation {latest}) have on record: leave it out, and let it take its place anew with `seiner raid replace`"
     )]
     Stale {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// The member.
+        /// Number of the member.
         member: usize,
-        /// Its generation.
+        /// Generation of the device.
         found: u64,
-        /// That of the others.
+        /// Generation of the others.
         latest: u64,
     },
-    /// A device has become smaller.
+    /// A device is smaller than its superblock requires.
     #[error(
         "{name} has {bytes} bytes, and a member of this array has at least {least}: it was cut off; leave it out"
     )]
     Small {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// Its size.
+        /// Size of the device in bytes.
         bytes: u64,
-        /// What a member has.
+        /// Minimum size of a member in bytes.
         least: u64,
     },
-    /// Members are missing that were there the last time.
+    /// Members are missing that were present the last time.
     #[error(
         "members {missing:?} are not among the devices, and were there the last time: name their devices, or go on without them (--degraded), which lets them in again only as new ones"
     )]
     Missing {
-        /// Which.
+        /// Numbers of the missing members.
         missing: Vec<usize>,
     },
-    /// There are too few to have all data.
+    /// Too few members are present to have all data.
     #[error(
         "{there} members are there, and the array needs {needed}: name more of its devices (missing: {missing:?})"
     )]
     TooFew {
-        /// Members that are there.
+        /// Number of members present.
         there: usize,
-        /// Members that are needed.
+        /// Number of members needed.
         needed: usize,
-        /// Those that are not there.
+        /// Numbers of the missing members.
         missing: Vec<usize>,
     },
-    /// A device failed while the array was put together.
+    /// A device failed during the assembly.
     #[error("{name}: {error}; leave it out, and replace it when the others run")]
     System {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// How.
+        /// Error of the device.
         error: io::Error,
     },
-    /// The system has no threads or files to give.
+    /// The system cannot start threads or open files.
     #[error("the array could not be started: {0}")]
     Start(#[from] io::Error),
 }
 
-/// A device that was looked at.
+/// A device that was examined.
 pub struct Seen {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Its size.
+    /// Size of the device in bytes.
     pub bytes: u64,
-    /// What it says of itself.
+    /// Superblock of the device.
     pub superblock: Result<Superblock, SuperblockError>,
 }
 
-/// How devices make an array.
+/// Assignment of devices to the places of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What holds for the array, with members that are missing now gone.
+    /// Superblock of the array, with the missing members marked as lost.
     pub superblock: Superblock,
-    /// The device of every member, by its place among those that were seen.
+    /// For each member, the index of its device in the list of examined devices.
     pub members: Vec<Option<usize>>,
-    /// Spares.
+    /// Indices of the spares.
     pub spares: Vec<usize>,
 }
 
-/// Makes a plan, or says what speaks against it. With `degraded`, members may be missing as far as the level bears it.
+/// Assigns devices to places. `degraded` allows missing members, up to the redundancy of the level.
 ///
 /// # Errors
-/// What speaks against it.
+/// The reason against an assembly.
 pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
     let mut known: Vec<(String, u64, Superblock)> = Vec::new();
     for Seen {
@@ -168,7 +169,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
             continue;
         };
         let is_gone = latest.fillings[member] == Filling::Gone;
-        // A crash while superblocks are written leaves some of them one behind.
+        // A crash during the write of superblocks leaves some of them one generation behind.
         if is_gone || superblock.generation + 1 < latest.generation {
             return Err(AssembleError::Stale {
                 name: name.clone(),
@@ -209,7 +210,7 @@ pub fn plan(seen: Vec<Seen>, degraded: bool) -> Result<Plan, AssembleError> {
     Ok(plan)
 }
 
-/// Whether all devices are of one array.
+/// Checks that all devices belong to one array.
 fn same_array(known: &[(String, u64, Superblock)]) -> Result<(), AssembleError> {
     let other = known
         .iter()
@@ -225,7 +226,7 @@ fn same_array(known: &[(String, u64, Superblock)]) -> Result<(), AssembleError> 
     }
 }
 
-/// Whether a device has the shape of the array.
+/// Checks that a device has the shape of the array.
 fn belongs(
     latest: &Superblock,
     name: &str,
@@ -340,7 +341,7 @@ mod tests {
             change(&mut seen[3], |superblock| superblock.generation -= behind);
             assert_eq!(plan(seen, true).is_ok(), allowed);
         }
-        // One behind, but on record as gone.
+        // The member is one generation behind, but recorded as lost.
         let mut seen = array();
         for seen in &mut seen[..3] {
             change(seen, |superblock| {
@@ -382,7 +383,7 @@ mod tests {
             plan(without(&[0, 1, 2, 3]), true),
             Err(AssembleError::TooFew { there: 0, .. })
         ));
-        // Those that are known to be gone are not missed.
+        // Members that are recorded as lost need not be present.
         let mut seen = without(&[1]);
         seen.iter_mut()
             .for_each(|seen| change(seen, |superblock| superblock.fillings[1] = Filling::Gone));

@@ -1,4 +1,4 @@
-//! A new array: its members are checked, then given superblocks.
+//! Creation of an array: checks the members, then writes superblocks.
 
 use super::{
     DATA_OFFSET, Intent, OVERHEAD, REGIONS, Superblock, Uuid, contents, intent_page,
@@ -12,31 +12,32 @@ use std::io;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// The smallest region, in bytes of a member.
+/// Minimum size of a region, in bytes of a member.
 const LEAST_REGION: u64 = 1 << 20;
 
-/// What a new array is to be.
+/// Parameters of a new array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Creation {
-    /// Its level.
+    /// Level of the array.
     pub level: Level,
-    /// Bytes of a strip.
+    /// Size of a strip in bytes.
     pub strip_bytes: u64,
-    /// Members may be of different size: of each so much is used as the smallest has.
+    /// Whether members may differ in size. The smallest one then determines the space used of each.
     pub smallest: bool,
-    /// What devices hold may be lost.
+    /// Whether the contents of devices may be lost.
     pub overwrite: bool,
-    /// Devices hold zeroes only, so that syndromes fit already. Otherwise they are made to fit when the array runs first.
+    /// Whether the devices contain only zeroes, so that syndromes match. Otherwise the first run of the array
+    /// resyncs all stripes.
     pub zeroed: bool,
-    /// Members keep a checksum of every block, so that what they give back wrong is known.
+    /// Whether members have a checksum for every block, to detect silent corruption.
     pub checksums: bool,
 }
 
 impl Creation {
-    /// Whether there can be such an array of so many members, if they are large enough.
+    /// Checks whether an array of `members` members is possible, if they are large enough.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why it is not.
     pub fn check(&self, members: usize) -> Result<(), CreateError> {
         Geometry::new(self.level, members, self.strip_bytes, u64::MAX)?;
         match (self.level, self.checksums) {
@@ -46,55 +47,55 @@ impl Creation {
     }
 }
 
-/// Why no array was created. Nothing was written, unless a device failed.
+/// Reasons why no array was created. Nothing was written, unless a device failed.
 #[derive(Debug, Error)]
 pub enum CreateError {
-    /// It cannot be.
+    /// The shape is not possible.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
-    /// Checksums want a level that can make good what they find.
+    /// Checksums need a level with redundancy to repair what they detect.
     #[error(
         "RAID 0 has nothing to make good what checksums find wrong: take another level, or no checksums"
     )]
     Checksums,
-    /// Devices are not of the same size.
+    /// The devices differ in size.
     #[error(
         "{small} has {least} bytes and {large} {most}: take devices of the same size, or say that no more of each is to be used than the smallest has (--smallest)"
     )]
     Sizes {
-        /// The smallest device.
+        /// Name of the smallest device.
         small: String,
-        /// Its size.
+        /// Size of the smallest device in bytes.
         least: u64,
-        /// The largest.
+        /// Name of the largest device.
         large: String,
-        /// Its size.
+        /// Size of the largest device in bytes.
         most: u64,
     },
-    /// A device holds something.
+    /// A device contains data.
     #[error(
         "{name} {contents}: choose another device, or say twice that it may be lost (--overwrite --yes)"
     )]
     Contents {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// What, as far as it is known.
+        /// Description of the data, as far as it is known.
         contents: String,
     },
     /// A device failed.
     #[error("{name}: {error}; choose another device")]
     System {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// How.
+        /// Error of the device.
         error: io::Error,
     },
 }
 
-/// Creates an array and gives its name.
+/// Creates an array and returns its superblock.
 ///
 /// # Errors
-/// What speaks against it.
+/// The reason why the array was not created.
 pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superblock, CreateError> {
     let least = devices.iter().min_by_key(|device| device.bytes());
     let most = devices.iter().max_by_key(|device| device.bytes());
@@ -152,18 +153,19 @@ pub fn create(devices: &[Arc<dyn Member>], creation: &Creation) -> Result<Superb
     Ok(superblock)
 }
 
-/// What is left for data where checksums need their share: of each 4 KiB of them, 4 MiB of data.
+/// Returns the space left for data, if checksums need their share: 4 KiB of checksums per 4 MiB of data.
 fn room_for_data(room: u64, creation: &Creation) -> u64 {
     if !creation.checksums {
         return room;
     }
     let block = BLOCK_BYTES as u64;
     let blocks = room / block;
-    // The last block of checksums may be used in part.
+    // The last block of checksums may be partly used.
     (blocks - blocks_for(blocks).min(blocks)) * block
 }
 
-/// So many that their bits fit the record, and no fewer than make a region worth a bit.
+/// Returns the number of stripes per region: large enough that the bits of all regions fit in the record, and
+/// at least [`LEAST_REGION`].
 fn region_stripes(geometry: &Geometry, strip_bytes: u64) -> u64 {
     let least = geometry
         .member_bytes()
@@ -172,7 +174,7 @@ fn region_stripes(geometry: &Geometry, strip_bytes: u64) -> u64 {
     (least.max(LEAST_REGION) / strip_bytes).max(1)
 }
 
-/// Records for both places, the second of which counts. What is not known to fit is marked.
+/// Returns the records for both places; the second one is the valid one. Marks all regions that may not match.
 fn first_intents(superblock: &Superblock, geometry: &Geometry, zeroed: bool) -> [Intent; 2] {
     let mut intent = Intent::new(superblock.region_stripes);
     if !zeroed && geometry.syndromes() > 0 {

@@ -1,7 +1,7 @@
-//! What members say of themselves: to which array they belong, what they have, and where they were being written.
+//! Records on the members: array membership, completeness of members, and regions being written.
 //!
-//! The layout of a member is that of `docs/format/raid.md`: a superblock at its beginning and another at its end, the
-//! intent record in two places in turn, and from [`DATA_OFFSET`] on the data.
+//! `docs/format/raid.md` describes the layout of a member: a superblock at the beginning and another at the
+//! end, the intent record in two places alternately, and the data from [`DATA_OFFSET`] on.
 
 mod assembly;
 mod creation;
@@ -19,17 +19,17 @@ use crate::geometry::BLOCK_BYTES;
 use crate::member::Member;
 use std::io;
 
-/// Where data begin on a member, in bytes.
+/// Offset of the data on a member, in bytes.
 pub const DATA_OFFSET: u64 = 1 << 20;
-/// Where the first superblock is.
+/// Offset of the first superblock.
 const FIRST: u64 = 0;
-/// Where the two intent records are.
+/// Offsets of the two intent records.
 const INTENTS: [u64; 2] = [4096, 8192];
 
-/// Bytes of a device that are not for data.
+/// Number of bytes of a device that are not available for data (checksums not included).
 pub const OVERHEAD: u64 = DATA_OFFSET + BLOCK_BYTES as u64;
 
-/// Bytes that a device must have to be a member.
+/// Returns the minimum size of a member in bytes.
 pub fn room_needed(superblock: &Superblock) -> u64 {
     let data = superblock.data();
     let block = BLOCK_BYTES as u64;
@@ -40,7 +40,7 @@ pub fn room_needed(superblock: &Superblock) -> u64 {
     data.end + checksums + block
 }
 
-/// Where the superblocks are on a device of so many bytes.
+/// Returns the offsets of the two superblocks on a device of `bytes` bytes.
 pub fn places(bytes: u64) -> [u64; 2] {
     [FIRST, bytes.saturating_sub(BLOCK_BYTES as u64)]
 }
@@ -52,25 +52,25 @@ fn page_at(device: &dyn Member, offset: u64) -> io::Result<Page> {
     Ok(page)
 }
 
-/// Reads a device's superblock, from whichever copy is whole and later.
+/// Reads a device's superblock: the valid copy with the higher generation.
 ///
 /// # Errors
-/// If there is none, or none that can be understood.
+/// If neither copy is valid.
 pub fn superblock(device: &dyn Member) -> Result<Superblock, SuperblockError> {
     let read = |offset| Superblock::decode(page_at(device, offset)?.bytes());
     let [first, last] = places(device.bytes()).map(read);
     match (first, last) {
         (Ok(first), Ok(last)) if last.generation > first.generation => Ok(last),
         (Ok(found), _) | (Err(_), Ok(found)) => Ok(found),
-        // Damage says more than that there is nothing.
+        // Damage is more informative than a missing superblock.
         (Err(SuperblockError::Missing), Err(error)) | (Err(error), Err(_)) => Err(error),
     }
 }
 
-/// Writes a superblock, one copy after the other, so that one of them is whole at any time.
+/// Writes both copies of a superblock, one after the other, so that one of them is valid at any time.
 ///
 /// # Errors
-/// The device's.
+/// If the device fails.
 pub fn write_superblock(device: &dyn Member, superblock: &Superblock) -> io::Result<()> {
     let page = [Page::copy_of(&superblock.encode())];
     places(device.bytes())
@@ -78,10 +78,10 @@ pub fn write_superblock(device: &dyn Member, superblock: &Superblock) -> io::Res
         .try_for_each(|offset| device.write(offset, &page, true))
 }
 
-/// Reads the later one of a device's intent records that is whole; none if none is.
+/// Reads the later valid intent record of a device; `None` if there is none.
 ///
 /// # Errors
-/// The device's.
+/// If the device fails.
 pub fn intent(device: &dyn Member, array: Uuid) -> io::Result<Option<Intent>> {
     let mut latest: Option<Intent> = None;
     for offset in INTENTS {
@@ -96,17 +96,18 @@ pub fn intent(device: &dyn Member, array: Uuid) -> io::Result<Option<Intent>> {
     Ok(latest)
 }
 
-/// Where an intent record goes, and what goes there.
+/// Returns the offset and the contents of the next intent record.
 pub fn intent_page(intent: &Intent, array: Uuid) -> (u64, Page) {
     let place = INTENTS[(intent.sequence % 2) as usize];
     (place, Page::copy_of(&intent.encode(array)))
 }
 
-/// Why a device may hold something that somebody wants to keep; none if it seems to hold zeroes only. Looked at are the
-/// places where file systems, partition tables and the like have their marks, and the first and last 64 KiB.
+/// Returns a reason why the device may contain data that someone wants to keep; `None` if it seems to contain
+/// only zeroes. The check covers the places where file systems, partition tables and the like have their
+/// signatures, and the first and last 64 KiB.
 ///
 /// # Errors
-/// The device's.
+/// If the device fails.
 pub fn contents(device: &dyn Member) -> io::Result<Option<String>> {
     const LOOKED_AT: u64 = 64 << 10;
     const BEYOND: u64 = 4096;
@@ -134,7 +135,7 @@ pub fn contents(device: &dyn Member) -> io::Result<Option<String>> {
     Ok((!is_empty).then(|| "holds data".to_string()))
 }
 
-/// What is known by its marks: name, offset in bytes, bytes.
+/// Known signatures: name, offset in bytes, bytes.
 const MARKS: [(&str, usize, &[u8]); 14] = [
     ("a member of an array of ours", 0, superblock::MAGIC),
     ("an ext2, ext3 or ext4 file system", 1080, &[0x53, 0xef]),
@@ -168,7 +169,7 @@ mod tests {
         }
     }
 
-    /// Files made by hand from the page of the format.
+    /// The files were made by hand from the page of the format.
     #[test]
     fn bytes_are_those_of_the_golden_files() {
         let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../golden/raid/v1/");

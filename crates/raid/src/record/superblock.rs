@@ -1,4 +1,4 @@
-//! The superblock: `docs/format/raid.md`.
+//! The superblock of a member: `docs/format/raid.md`.
 
 use crate::array::Filling;
 use crate::geometry::{BLOCK_BYTES, Geometry, GeometryError, Level};
@@ -7,34 +7,34 @@ use std::fmt;
 use std::io;
 use thiserror::Error;
 
-/// How it begins.
+/// First bytes of a superblock.
 pub const MAGIC: &[u8; 8] = b"SEINRAID";
-/// The version that is written.
+/// Version of the format that is written.
 const VERSION: u32 = 1;
-/// Where the members' states begin.
+/// Offset of the members' states.
 const FILLINGS: usize = 128;
-/// Where the checksum of everything else is.
+/// Offset of the checksum of all other bytes.
 const CHECKSUM: usize = BLOCK_BYTES - 4;
-/// The index of a spare.
+/// Index of a spare.
 const SPARE: u32 = u32::MAX;
-/// Instead of stripes that a member has: all, and the member is not used.
+/// Special values in place of the number of complete stripes: the member is complete, or not used.
 const FULL: u64 = u64::MAX;
 const GONE: u64 = u64::MAX - 1;
 
-/// The name of an array that no other has.
+/// Unique identity of an array.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Uuid(pub [u8; 16]);
 
 impl Uuid {
-    /// A new one.
+    /// Creates a random identity.
     ///
     /// # Errors
-    /// If the system has no random numbers.
+    /// If the system cannot provide random numbers.
     pub fn random() -> io::Result<Uuid> {
         let mut bytes = [0; 16];
         let filled = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
         assert_eq!(filled, bytes.len(), "so few bytes come at once");
-        // Version 4, variant 1 of RFC 9562.
+        // Sets version 4 and variant 1 of RFC 9562.
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         Ok(Uuid(bytes))
@@ -57,80 +57,80 @@ impl fmt::Debug for Uuid {
     }
 }
 
-/// Why a device has no superblock to go by.
+/// Reasons why a device has no usable superblock.
 #[derive(Debug, Error)]
 pub enum SuperblockError {
-    /// There is none.
+    /// There is no superblock.
     #[error("has no superblock: it is no member of an array; create one, or name the right device")]
     Missing,
     /// The device cannot be read.
     #[error("cannot be read: {0}")]
     System(#[from] io::Error),
-    /// Its checksum does not fit.
+    /// The checksum does not match.
     #[error(
         "has two damaged superblocks (checksum {found:08x}, expected {expected:08x}): leave it out, and replace it when the others run"
     )]
     Damaged {
-        /// The checksum in it.
+        /// Checksum in the superblock.
         expected: u32,
-        /// What it comes to.
+        /// Checksum of its contents.
         found: u32,
     },
-    /// It was written by a later program.
+    /// A later version of the program wrote the superblock.
     #[error(
         "has a superblock of version {0}, and this program knows version 1: use the program that made it"
     )]
     Version(u32),
-    /// It says something that cannot be.
+    /// A field has an impossible value.
     #[error(
         "has a superblock that makes no sense ({0}): leave it out, and replace it when the others run"
     )]
     Nonsense(String),
 }
 
-/// What a member says of itself and of the array.
+/// Contents of a superblock, about the member and the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// The array.
+    /// Identity of the array.
     pub array: Uuid,
-    /// The member's place in it; none for a spare.
+    /// Place of the member in the array; `None` for a spare.
     pub index: Option<usize>,
-    /// The array's level.
+    /// Level of the array.
     pub level: Level,
-    /// Bytes of a strip.
+    /// Size of a strip in bytes.
     pub strip_bytes: u64,
-    /// Where data begin on every member, in bytes.
+    /// Offset of the data on every member, in bytes.
     pub data_offset: u64,
-    /// Stripes.
+    /// Number of stripes.
     pub stripes: u64,
-    /// Stripes of a region of the intent record.
+    /// Number of stripes per region of the intent record.
     pub region_stripes: u64,
-    /// Raised whenever a superblock is written to the members: who has a lower one than others missed something.
+    /// Number that every write of the superblocks increases. A member with a lower number has missed a change.
     pub generation: u64,
-    /// The array was stopped, and nothing is to be made to fit.
+    /// Whether the array was stopped cleanly, so that no resync is necessary.
     pub clean: bool,
-    /// Members have checksums behind the data.
+    /// Whether members have checksums behind the data.
     pub checksums: bool,
-    /// What each member has.
+    /// Completeness of each member.
     pub fillings: Vec<Filling>,
 }
 
 impl Superblock {
-    /// The shape of the array.
+    /// Returns the shape of the array.
     ///
     /// # Errors
-    /// If it cannot be.
+    /// If the shape is not possible.
     pub fn geometry(&self) -> Result<Geometry, GeometryError> {
         let bytes = self.stripes.saturating_mul(self.strip_bytes);
         Geometry::new(self.level, self.fillings.len(), self.strip_bytes, bytes)
     }
 
-    /// The bytes of a member that are data; checksums follow.
+    /// Returns the range of the data on a member, in bytes. Checksums follow the data.
     pub fn data(&self) -> std::ops::Range<u64> {
         self.data_offset..self.data_offset + self.stripes * self.strip_bytes
     }
 
-    /// As it is written.
+    /// Encodes the superblock.
     pub fn encode(&self) -> [u8; BLOCK_BYTES] {
         let mut bytes = [0; BLOCK_BYTES];
         let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -167,10 +167,10 @@ impl Superblock {
         bytes
     }
 
-    /// Understands what was written.
+    /// Decodes a superblock.
     ///
     /// # Errors
-    /// If it is none, is damaged, or cannot be.
+    /// If the bytes are not a superblock, are damaged, or contain impossible values.
     pub fn decode(bytes: &[u8; BLOCK_BYTES]) -> Result<Superblock, SuperblockError> {
         if !bytes.starts_with(MAGIC) {
             return Err(SuperblockError::Missing);

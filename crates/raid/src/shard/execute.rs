@@ -1,4 +1,4 @@
-//! What is done to a stripe by whoever has it: read what is missing, compute, write.
+//! Work on a stripe: reads what is missing, computes, writes.
 
 use super::{MemberState, Shard, Ticket};
 use crate::block::Block;
@@ -8,7 +8,7 @@ use crate::request::{Action, Failure, Nanos, Outcome};
 use crate::stripe::{Execution, Job, Part, Purpose};
 
 impl<B: Block> Shard<B> {
-    /// Gives the stripe to somebody.
+    /// Gives the stripe to a user.
     pub(super) fn begin(
         &mut self,
         now: Nanos,
@@ -42,7 +42,7 @@ impl<B: Block> Shard<B> {
                 rows.for_each(|row| grid.want(column, row));
             }
             Purpose::Job(Job::Scrub { .. }) => {
-                // A column that cannot be read anyway is none of a scrub's business.
+                // A scrub ignores columns that cannot be read.
                 let columns = 0..self.geometry.members();
                 let columns = columns.filter(|&column| self.readable(number, column));
                 columns.for_each(|column| rows.clone().for_each(|row| grid.want(column, row)));
@@ -89,7 +89,7 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// The rows that blocks of a stripe touch, from the first to the last.
+    /// Returns the range of rows that blocks of a stripe touch.
     fn rows_of(&self, pieces: impl IntoIterator<Item = (u32, u32)>) -> std::ops::Range<u32> {
         let (mut start, mut end) = (u32::MAX, 0);
         for (first, blocks) in pieces {
@@ -116,7 +116,7 @@ impl<B: Block> Shard<B> {
         stripe.running.as_mut().expect("somebody has it")
     }
 
-    /// Reads what is missing; when nothing is, computes and writes.
+    /// Reads what is missing. If nothing is missing, computes and writes.
     fn advance(&mut self, now: Nanos, number: u64) {
         let live = self.writable(number);
         let level = self.geometry.level();
@@ -125,9 +125,11 @@ impl<B: Block> Shard<B> {
         let checked = self.settings.checked_above;
         let execution = self.running(number);
         let resync = matches!(execution.purpose, Purpose::Job(Job::Resync { .. }));
-        // Any copy of a mirror will do; but lost data cannot be had from syndromes that may not fit.
+        // Any copy of a mirror is valid. Otherwise, lost data cannot be decoded from syndromes that may not
+        // match.
         if resync && !mirror && execution.grid.data_is_lost() {
-            // What is there keeps its value, and checksums that fit it; and a syndrome that is not needed says whether all fits.
+            // Remaining blocks keep their contents and get matching checksums. A redundant syndrome shows
+            // whether the row is consistent.
             let spare = level == Level::Raid6 && !checked;
             let unread = execution.grid.unread();
             if (adopts || spare) && !unread.is_empty() {
@@ -145,7 +147,7 @@ impl<B: Block> Shard<B> {
             return self.finish(now, number, Some(Failure::Doubtful { stripe: number }));
         }
         match execution.grid.plan(|column| live[column]) {
-            // Copies of a mirror that differ must not, even where blocks beside them are lost.
+            // Copies of a mirror must be made equal, even if neighbouring blocks are lost.
             Plan::Impossible if resync && mirror && !execution.partly_lost => {
                 execution.partly_lost = true;
                 execution.grid.forgo_lost_rows();
@@ -207,7 +209,7 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Answers a read with what was found or decoded.
+    /// Answers a read with the blocks that were read or decoded.
     fn deliver(&mut self, now: Nanos, number: u64) {
         let geometry = self.geometry;
         let execution = self.running(number);
@@ -240,7 +242,7 @@ impl<B: Block> Shard<B> {
         }
         let durable = match &execution.purpose {
             Purpose::Write(parts) => parts.iter().any(|part| part.durable),
-            // What is rebuilt or repaired counts as there from now on, so no power cut may take it back.
+            // Rebuilt or repaired blocks count as present from now on, so they must survive a power cut.
             Purpose::Job(_) => true,
         };
         let writes = execution.grid.writes(|column| live[column]);
@@ -269,8 +271,8 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Notes that a stripe is being written or was. Filling a member changes nothing that the others must fit: until it
-    /// counts as filled, nobody reads it.
+    /// Records that a stripe is being or was written. A rebuild does not count: until the member is complete,
+    /// its blocks are not read and need not match the others.
     fn note_execution(&mut self, number: u64) {
         let execution = self.running(number);
         if !matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. })) {
@@ -278,13 +280,13 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// The region of a stripe is not settled until members are flushed after now.
+    /// Marks the region of a stripe as unsettled until the next flush of the members.
     pub(super) fn note_written(&mut self, number: u64) {
         self.written
             .insert(number / self.settings.region_stripes, self.member_flushes);
     }
 
-    /// An operation on cells has ended.
+    /// Handles the end of an operation on cells.
     pub(super) fn cells(
         &mut self,
         now: Nanos,
@@ -324,12 +326,12 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Too much of the stripe is lost.
+    /// Ends the work with an error: too much of the stripe is lost.
     fn give_up(&mut self, now: Nanos, number: u64) {
         self.finish(now, number, Some(Failure::Lost { stripe: number }));
     }
 
-    /// Whoever has the stripe gives it back.
+    /// Ends the work on a stripe and releases the stripe.
     pub(super) fn finish(&mut self, now: Nanos, number: u64, failure: Option<Failure>) {
         if self.running(number).writing {
             self.note_execution(number);
@@ -357,7 +359,7 @@ impl<B: Block> Shard<B> {
                 }
                 self.end(now, request, failure);
             }
-            // A read is answered as soon as its blocks are known, whatever becomes of writing them back.
+            // A read is answered as soon as its blocks are known, before they are written back.
             Purpose::Job(Job::Read { .. }) if execution.writing => {}
             Purpose::Job(
                 Job::Read { request, .. } | Job::Resync { request } | Job::Scrub { request },

@@ -1,38 +1,39 @@
-//! How long things took, in classes of powers of two.
+//! Histograms of latencies, in classes of powers of two.
 
 use crate::request::Nanos;
 
-/// Classes: the first up to 1 µs, each up to twice the one before, the last without end.
+/// Number of classes. The first ends at 1 µs, each other at twice the end of its predecessor. The last has no
+/// end.
 pub const CLASSES: usize = 26;
 
-/// How long things took.
+/// Histogram of latencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latency {
-    /// How many took so long: [`Latency::bound`] of each class, the last without end.
+    /// Number of values per class. [`Latency::bound`] is the inclusive end of a class.
     pub classes: [u64; CLASSES],
-    /// All together, in nanoseconds.
+    /// Sum of all values, ns.
     pub sum: Nanos,
 }
 
 impl Latency {
-    /// The longest time of a class, in nanoseconds.
+    /// Returns the inclusive end of a class, ns.
     pub fn bound(class: usize) -> Nanos {
         1000 << class
     }
 
-    /// Something took so long.
+    /// Adds a value.
     pub fn note(&mut self, time: Nanos) {
         let class = (0..CLASSES - 1).find(|&class| time <= Latency::bound(class));
         self.classes[class.unwrap_or(CLASSES - 1)] += 1;
         self.sum += time;
     }
 
-    /// How many there were.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.classes.iter().sum()
     }
 
-    /// Both together.
+    /// Returns the sum of two histograms.
     pub fn plus(&self, other: &Latency) -> Latency {
         let mut sum = *self;
         for (class, more) in sum.classes.iter_mut().zip(other.classes) {
@@ -42,7 +43,7 @@ impl Latency {
         sum
     }
 
-    /// The bound of the class below or in which this share of all lie, in nanoseconds; 0 if there were none.
+    /// Returns the end of the class that contains the given quantile, ns; 0 if there are no values.
     pub fn quantile(&self, share: f64) -> Nanos {
         let wanted = (self.count() as f64 * share).ceil() as u64;
         let mut seen = 0;
@@ -54,19 +55,19 @@ impl Latency {
     }
 }
 
-/// How long requests took.
+/// Latencies of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Latencies {
-    /// Of writes, from their arrival until they were begun: what they waited in the array, held or queued.
+    /// Time of writes from arrival to start: the time for which the array held or queued them.
     pub waited: Latency,
-    /// Of writes, from their arrival until they were answered.
+    /// Time of writes from arrival to answer.
     pub writes: Latency,
-    /// Of reads, likewise.
+    /// Time of reads from arrival to answer.
     pub reads: Latency,
 }
 
 impl Latencies {
-    /// Both together.
+    /// Returns the sum of both.
     pub fn plus(&self, other: &Latencies) -> Latencies {
         Latencies {
             waited: self.waited.plus(&other.waited),

@@ -1,10 +1,13 @@
-//! The array as a pure state machine: requests, outcomes of member operations and times in; member operations and
-//! replies out. It starts no thread, looks at no clock and does no I/O, so that simulated and real members run the same.
+//! The array as a pure state machine. Inputs are requests, outcomes of member operations, and times. Outputs
+//! are member operations and replies. It starts no threads, reads no clock and does no I/O, so that simulated
+//! and real members run the same code.
 //!
 //! Invariants:
-//! - A stripe is written, rebuilt or decoded by one at a time; so syndromes fit the data whenever nobody has the stripe.
-//! - A read gives what the latest write gave that was accepted before, done or not.
-//! - A write is answered when all that it needs has been written; nothing is held longer than [`Settings::longest_hold`].
+//! - A stripe is written, rebuilt or decoded by one user at a time. Its syndromes therefore match its data
+//!   whenever it is idle.
+//! - A read returns the data of the latest accepted write, complete or not.
+//! - A write is answered after all its data and syndromes have been written. No write is held longer than
+//!   [`Settings::longest_hold`].
 
 mod execute;
 mod latency;
@@ -27,23 +30,23 @@ use trims::Trim;
 
 pub use latency::{CLASSES, Latencies, Latency};
 
-/// How an array behaves.
+/// Behaviour of an array.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
-    /// When writes are held.
+    /// Strategy that decides which writes are held.
     pub merging: Merging,
-    /// How long at the most.
+    /// Maximum time for which a write is held, ns.
     pub longest_hold: Nanos,
-    /// Operations for writes that each member has at the same time, in the mean. Stripes beyond that queue in the array,
-    /// where what comes meanwhile joins them.
+    /// Mean number of concurrent write operations per member. Further stripes queue in the array, where later
+    /// writes can join them.
     pub member_depth: usize,
-    /// Stripes of a region, the unit in which it is kept what has to be looked at after a power cut.
+    /// Number of stripes in a region, the unit of the intent record.
     pub region_stripes: u64,
-    /// Members have checksums.
+    /// Whether members have checksums.
     pub checksums: bool,
-    /// Whoever uses the volume knows by checksums whether what is read is what was written, and writes no stripe that holds
-    /// anything while members are missing. Then data that are lost are computed even where a power cut came while their
-    /// stripe was written, instead of being refused as doubtful.
+    /// Whether the user of the volume verifies contents by checksums and, while members are missing, never
+    /// writes stripes that hold data. Lost data are then computed even if a power cut came during a write of
+    /// their stripe. Otherwise such data are refused as doubtful.
     pub checked_above: bool,
 }
 
@@ -60,57 +63,57 @@ impl Default for Settings {
     }
 }
 
-/// Whether a member can be used.
+/// State of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemberState {
-    /// It has all it should have.
+    /// The member is complete.
     Up,
-    /// It is written; stripes before `below`, and those of `done`, have been rebuilt.
+    /// The member is being rebuilt. Stripes before `below`, and those in `done`, are complete.
     Rebuilding {
         /// All stripes before this one can be read.
         below: u64,
-        /// And these.
+        /// Further stripes that can be read.
         done: BTreeSet<u64>,
     },
-    /// It is not used.
+    /// The member is not used.
     Gone,
 }
 
-/// What has been done.
+/// Counters of the array's work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Operations that read members.
+    /// Number of read operations of members.
     pub reads: u64,
-    /// Operations that wrote members.
+    /// Number of write operations of members.
     pub writes: u64,
-    /// Blocks read from members.
+    /// Number of blocks read from members.
     pub blocks_read: u64,
-    /// Blocks written to members.
+    /// Number of blocks written to members.
     pub blocks_written: u64,
-    /// Times that a whole stripe was written.
+    /// Number of writes of whole stripes.
     pub full: u64,
-    /// Times that a part of a stripe was written.
+    /// Number of writes of parts of stripes.
     pub partial: u64,
-    /// Times that writes were held until the longest time was over.
+    /// Number of times that held writes reached the maximum time.
     pub expired: u64,
-    /// Blocks that could not be read, and were written again as they should be.
+    /// Number of unreadable or wrong blocks that were rewritten.
     pub repaired: u64,
-    /// Reads that clients asked for. One that lies on stripes of several shards counts for each.
+    /// Number of reads by clients. A read that spans several shards counts once per shard.
     pub user_reads: u64,
-    /// Writes that clients asked for, likewise.
+    /// Number of writes by clients, counted in the same way.
     pub user_writes: u64,
-    /// Blocks that they asked to read.
+    /// Number of blocks that clients read.
     pub user_blocks_read: u64,
-    /// Blocks that they asked to write.
+    /// Number of blocks that clients wrote.
     pub user_blocks_written: u64,
-    /// Blocks of the volume that were given up.
+    /// Number of blocks of the volume that were trimmed.
     pub trimmed: u64,
-    /// Blocks of members that were not what was written, by their checksums.
+    /// Number of blocks of members whose contents did not match their checksums.
     pub corrupt: u64,
 }
 
 impl Counters {
-    /// Both together.
+    /// Returns the sum of both.
     pub fn plus(&self, other: &Counters) -> Counters {
         Counters {
             reads: self.reads + other.reads,
@@ -130,7 +133,7 @@ impl Counters {
         }
     }
 
-    /// What was done since an earlier count.
+    /// Returns the difference to an earlier state of the counters.
     pub fn since(&self, before: &Counters) -> Counters {
         Counters {
             reads: self.reads - before.reads,
@@ -151,7 +154,7 @@ impl Counters {
     }
 }
 
-/// A request that is not answered yet.
+/// A request without an answer yet.
 struct Pending<B> {
     token: Token,
     since: Nanos,
@@ -159,13 +162,13 @@ struct Pending<B> {
     data: Vec<Option<B>>,
     failure: Option<Failure>,
     is_read: bool,
-    /// Of a write: which flushes wait for it.
+    /// For a write: the epoch, by which flushes wait for it.
     epoch: Option<u64>,
-    /// Of a flush: how many of the members' there were before.
+    /// For a flush: the number of member flushes before it.
     member_flushes: Option<u64>,
 }
 
-/// What an operation is for.
+/// Purpose of a member operation.
 enum Ticket {
     Direct {
         request: usize,
@@ -190,7 +193,7 @@ enum Ticket {
     },
 }
 
-/// A state machine for the stripes of an array.
+/// State machine for the stripes of an array.
 pub struct Shard<B> {
     geometry: Geometry,
     sharding: Sharding,
@@ -203,25 +206,25 @@ pub struct Shard<B> {
     tickets: Slab<Ticket>,
     trims: Slab<Trim>,
     wakes: BTreeSet<(Nanos, u64)>,
-    /// Stripes that may go when members have room, in the order in which they asked.
+    /// Stripes that wait for free capacity of the members, in the order of their requests.
     queue: VecDeque<u64>,
-    /// Operations on cells that have not ended.
+    /// Number of operations on cells in flight.
     cells_outstanding: usize,
-    /// Writes not ended, by the number of flushes that came before them.
+    /// Number of unfinished writes per epoch: the number of flushes before the write.
     unfinished: BTreeMap<u64, u64>,
     epoch: u64,
     /// Flushes that wait for writes of earlier epochs.
     flushes: Vec<(u64, usize)>,
-    /// Reads not answered.
+    /// Number of reads without an answer.
     reads: u32,
-    /// Regions that were written, and the number of flushes of the members begun before that.
+    /// Regions that were written, with the number of member flushes started before the write.
     written: BTreeMap<u64, u64>,
     member_flushes: u64,
-    /// Stripes whose syndromes may not fit, while data of theirs are lost.
+    /// Stripes with lost data whose syndromes may not match.
     doubtful: BTreeSet<u64>,
-    /// How often a stripe has become doubtful, or is no longer so.
+    /// Number of changes of the set of doubtful stripes.
     doubt_changes: u64,
-    /// Counts reads of mirrors, to spread them.
+    /// Counter of reads from mirrors, to distribute them.
     turn: usize,
     counters: Counters,
     latencies: Latencies,
@@ -231,13 +234,13 @@ pub struct Shard<B> {
 }
 
 impl<B: Block> Shard<B> {
-    /// An array of which all members are there.
+    /// Creates the only shard of an array whose members are all present.
     pub fn new(geometry: Geometry, settings: Settings) -> Shard<B> {
         Shard::of(geometry, settings, Sharding::ONE, 0)
     }
 
-    /// One of several shards of an array of which all members are there. It takes requests for its own stripes only
-    /// ([`Router::divide`](crate::Router::divide)).
+    /// Creates one of several shards of an array whose members are all present. It accepts only requests for
+    /// its own stripes ([`Router::divide`](crate::Router::divide)).
     pub fn of(
         geometry: Geometry,
         settings: Settings,
@@ -277,32 +280,32 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// The shape.
+    /// Returns the shape of the array.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
-    /// What has been done so far.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Blocks of each member that were not what was written, by their checksums.
+    /// Returns the number of blocks per member whose contents did not match their checksums.
     pub fn corrupt(&self) -> &[u64] {
         &self.corrupt
     }
 
-    /// Blocks of each member that were written again as they should be ([`Counters::repaired`]).
+    /// Returns the number of blocks per member that were rewritten ([`Counters::repaired`]).
     pub fn repaired(&self) -> &[u64] {
         &self.repaired
     }
 
-    /// How long requests took so far.
+    /// Returns the latencies so far.
     pub fn latencies(&self) -> &Latencies {
         &self.latencies
     }
 
-    /// Where writes are held, and why.
+    /// Returns the strategy's decisions about held writes, with reasons.
     pub fn view(&self, now: Nanos) -> View {
         self.strategy.view(&Question {
             now,
@@ -310,27 +313,27 @@ impl<B: Block> Shard<B> {
         })
     }
 
-    /// Whether a member can be used.
+    /// Returns the state of a member.
     pub fn member(&self, member: usize) -> &MemberState {
         &self.members[member]
     }
 
-    /// What is wanted since this was last emptied.
+    /// Returns the output since the caller last emptied it.
     pub fn output(&mut self) -> &mut Output<B> {
         &mut self.output
     }
 
-    /// When [`Shard::tick`] must be called at the latest; none if nothing waits for time to pass.
+    /// Returns the latest time of the next call of [`Shard::tick`]; `None` if nothing waits for a time.
     pub fn deadline(&self) -> Option<Nanos> {
         self.wakes.first().map(|&(at, _)| at)
     }
 
-    /// Requests and operations that have not ended.
+    /// Returns the number of requests and operations in flight.
     pub fn outstanding(&self) -> usize {
         self.requests.len() + self.tickets.len()
     }
 
-    /// A request.
+    /// Accepts a request.
     pub fn request(&mut self, now: Nanos, token: Token, request: Request<B>) {
         match request {
             Request::Flush => self.flush(now, token),
@@ -363,7 +366,7 @@ impl<B: Block> Shard<B> {
         self.settle(now);
     }
 
-    /// An operation has ended.
+    /// Accepts the outcome of an operation.
     ///
     /// # Panics
     /// If no such operation is outstanding.
@@ -379,7 +382,7 @@ impl<B: Block> Shard<B> {
             } => match outcome {
                 Outcome::Read(data) => self.fill(now, request, offset, data),
                 outcome => {
-                    // What is not what was written may be about to be: the stripe is asked by itself.
+                    // A corrupt block may be about to be overwritten, so the stripe is read exclusively.
                     if !matches!(outcome, Outcome::Unreadable | Outcome::Corrupt) {
                         self.lose_member(member);
                     }
@@ -409,7 +412,7 @@ impl<B: Block> Shard<B> {
         self.settle(now);
     }
 
-    /// Time has passed.
+    /// Handles the passing of time.
     pub fn tick(&mut self, now: Nanos) {
         while let Some(&(at, stripe)) = self.wakes.first() {
             if at > now {
@@ -424,7 +427,7 @@ impl<B: Block> Shard<B> {
         self.settle(now);
     }
 
-    /// A member is no longer used.
+    /// Takes a member out of use.
     pub fn lose_member(&mut self, member: usize) {
         if self.members[member] == MemberState::Gone {
             return;
@@ -443,13 +446,14 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// An empty device takes the place of a lost member; it is to be filled by [`Shard::rebuild`], stripe by stripe.
+    /// Puts an empty device in the place of a lost member. The caller must rebuild all stripes with
+    /// [`Shard::rebuild`].
     pub fn replace_member(&mut self, member: usize) {
         self.resume_member(member, 0);
     }
 
-    /// A device takes the place of a lost member which has what it should have of all stripes before `below`; the others
-    /// are to be filled by [`Shard::rebuild`].
+    /// Puts a device in the place of a lost member. The device is complete in all stripes before `below`. The
+    /// caller must rebuild the others with [`Shard::rebuild`].
     pub fn resume_member(&mut self, member: usize, below: u64) {
         self.members[member] = MemberState::Rebuilding {
             below,
@@ -457,56 +461,57 @@ impl<B: Block> Shard<B> {
         };
     }
 
-    /// Computes and writes what a replaced member should have of a stripe. The token is answered.
+    /// Computes and writes a replaced member's blocks of a stripe. The token is answered at the end.
     pub fn rebuild(&mut self, now: Nanos, token: Token, member: usize, stripe: u64) {
         let request = self.internal(token);
         self.add_job(now, stripe, Job::Rebuild { request, member });
         self.settle(now);
     }
 
-    /// Reads a stripe whole and compares data and syndromes. What cannot be read, or (on RAID 6) is wrong by itself, is
-    /// written as it should be. The token is answered.
+    /// Reads a whole stripe and compares data with syndromes. Rewrites unreadable blocks and (on RAID 6) a
+    /// single wrong block per row. The token is answered at the end.
     pub fn scrub(&mut self, now: Nanos, token: Token, stripe: u64) {
         let request = self.internal(token);
         self.add_job(now, stripe, Job::Scrub { request });
         self.settle(now);
     }
 
-    /// Makes the syndromes of a stripe fit its data. The token is answered.
+    /// Makes the syndromes of a stripe match its data. The token is answered at the end.
     pub fn resync(&mut self, now: Nanos, token: Token, stripe: u64) {
         let request = self.internal(token);
         self.add_job(now, stripe, Job::Resync { request });
         self.settle(now);
     }
 
-    /// Regions in which a power cut now could leave syndromes that do not fit the data: they were written since the
-    /// members were last flushed. After one, every stripe of theirs must be given to [`Shard::resync`].
+    /// Iterates over the regions whose syndromes a power cut now could leave inconsistent: they were written
+    /// since the last flush of the members. After a power cut, every stripe of these regions must be given to
+    /// [`Shard::resync`].
     pub fn unsettled_regions(&self) -> impl Iterator<Item = u64> + '_ {
         self.written.keys().copied()
     }
 
-    /// Whether a region is one of [`Shard::unsettled_regions`].
+    /// Returns whether a region is one of [`Shard::unsettled_regions`].
     pub fn is_unsettled(&self, region: u64) -> bool {
         self.written.contains_key(&region)
     }
 
-    /// Stripes that were found with lost data and syndromes that may not fit: of these only what is there can be read,
-    /// and only the whole be written.
+    /// Iterates over the doubtful stripes: data are lost and the syndromes may not match. Only their remaining
+    /// blocks can be read, and they can only be written as a whole.
     pub fn doubtful_stripes(&self) -> impl Iterator<Item = u64> + '_ {
         self.doubtful.iter().copied()
     }
 
-    /// How often a stripe has become doubtful, or is no longer so.
+    /// Returns the number of changes of the set of doubtful stripes.
     pub fn doubt_changes(&self) -> u64 {
         self.doubt_changes
     }
 
-    /// Stripes that were doubtful before a restart are so still.
+    /// Restores stripes that were doubtful before a restart.
     pub fn doubt(&mut self, stripes: impl IntoIterator<Item = u64>) {
         self.doubtful.extend(stripes);
     }
 
-    /// A request that is the array's own.
+    /// Registers an internal request of the array.
     fn internal(&mut self, token: Token) -> usize {
         self.requests.insert(Pending {
             token,
@@ -520,7 +525,7 @@ impl<B: Block> Shard<B> {
         })
     }
 
-    /// Whether a column of a stripe has what it should have.
+    /// Returns whether a column of a stripe can be read.
     fn readable(&self, stripe: u64, column: usize) -> bool {
         match &self.members[self.geometry.member(stripe, column)] {
             MemberState::Up => true,
@@ -529,7 +534,7 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// The columns of a stripe that can be written.
+    /// Returns for each column of a stripe whether it can be written.
     fn writable(&self, stripe: u64) -> Vec<bool> {
         let columns = 0..self.geometry.members();
         columns
@@ -537,7 +542,7 @@ impl<B: Block> Shard<B> {
             .collect()
     }
 
-    /// More members are gone than the level bears.
+    /// Returns whether more members are lost than the redundancy covers.
     fn is_broken(&self) -> bool {
         self.members
             .iter()
@@ -575,7 +580,7 @@ impl<B: Block> Shard<B> {
         self.pending(request).failure.get_or_insert(failure);
     }
 
-    /// A part of a request is done; the last one answers it.
+    /// Completes a part of a request. The last part sends the answer.
     fn answer_part(&mut self, now: Nanos, request: usize) {
         let pending = self.pending(request);
         pending.left -= 1;
@@ -609,12 +614,13 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Whether members have room for the operations of another stripe.
+    /// Returns whether the members have capacity for the operations of another stripe.
     fn has_room(&self) -> bool {
         self.cells_outstanding < self.settings.member_depth * self.geometry.members()
     }
 
-    /// Starts what queues for room, and asks the strategy again about stripes whose verdict may have changed.
+    /// Starts queued stripes while there is capacity. Reconsiders stripes for which the strategy's verdict may
+    /// have changed.
     fn settle(&mut self, now: Nanos) {
         loop {
             let next = match self.has_room() {

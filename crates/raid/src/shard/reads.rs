@@ -1,4 +1,4 @@
-//! Reads: from writes that are not done, from members, or decoded.
+//! Reads: from pending writes, from members, or decoded.
 
 use super::{Pending, Shard, Ticket};
 use crate::block::Block;
@@ -6,12 +6,12 @@ use crate::geometry::{Extent, Level};
 use crate::request::{Action, Nanos, Token};
 use crate::stripe::{Job, Purpose, Stripe};
 
-/// Where a block is to be had.
+/// Source of a block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Source {
-    /// From the member of a column.
+    /// The member of this column.
     Member(usize),
-    /// From other blocks of its row.
+    /// The other blocks of the row, by decoding.
     Decoded,
 }
 
@@ -40,7 +40,7 @@ impl<B: Block> Shard<B> {
         self.answer_part(now, request);
     }
 
-    /// Reads blocks of one stripe: those that are being written from memory, the rest in as few pieces as possible.
+    /// Reads blocks of one stripe: pending blocks from memory, the others in as few pieces as possible.
     fn read_extent(&mut self, now: Nanos, request: usize, offset: usize, extent: Extent) {
         self.turn += 1;
         let mut piece: Option<(Source, u32, u32)> = None;
@@ -73,7 +73,7 @@ impl<B: Block> Shard<B> {
         let columns = self.geometry.members();
         let readable = |column: &usize| self.readable(stripe, *column);
         let column = match self.geometry.level() {
-            // Until copies are made alike, one may be read that is not the one which is kept.
+            // Before the copies are made equal, a read might return a copy that is not kept.
             Level::Raid1 if self.is_resyncing(stripe) => None,
             Level::Raid1 => (0..columns)
                 .map(|copy| (copy + self.turn) % columns)
@@ -134,7 +134,7 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Blocks of a read have come.
+    /// Stores blocks of a read.
     pub(super) fn fill(&mut self, now: Nanos, request: usize, offset: usize, data: Vec<B>) {
         let pending = self.pending(request);
         for (at, block) in data.into_iter().enumerate() {
@@ -143,7 +143,7 @@ impl<B: Block> Shard<B> {
         self.answer_part(now, request);
     }
 
-    /// Something wants a stripe for itself.
+    /// Queues a job that needs exclusive use of a stripe.
     pub(super) fn add_job(&mut self, now: Nanos, stripe: u64, job: Job) {
         let blocks = self.geometry.stripe_blocks();
         self.stripes

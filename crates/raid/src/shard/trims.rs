@@ -1,7 +1,8 @@
-//! Stripes that clients need no more: given back to the members, zeroes afterwards.
+//! Trimmed stripes: the members free their space, and the stripes read as zeroes afterwards.
 //!
-//! A stripe that holds zeroes everywhere fits its syndromes, which are zeroes as well. So stripes are trimmed whole, as many
-//! at a time as lie in a region, by one operation of each member; a part of a stripe stays as it is.
+//! A stripe of zeroes matches its syndromes, which are zeroes as well. Therefore only whole stripes are
+//! trimmed. Up to a region of stripes is trimmed by one operation per member. Parts of stripes are left
+//! unchanged.
 
 use super::{MemberState, Shard, Ticket};
 use crate::block::Block;
@@ -12,14 +13,14 @@ use std::ops::Range;
 /// Stripes that are trimmed together.
 pub struct Trim {
     stripes: Range<u64>,
-    /// Stripes that somebody else has.
+    /// Number of stripes still owned by other operations.
     to_come: u64,
-    /// Operations that have not ended.
+    /// Number of member operations in flight.
     outstanding: usize,
 }
 
 impl<B: Block> Shard<B> {
-    /// Gives up the stripes that lie whole in a run of blocks.
+    /// Trims all stripes that lie completely within a run of blocks.
     pub(super) fn trim(&mut self, now: Nanos, token: Token, start: u64, blocks: u64) {
         let size = u64::from(self.geometry.stripe_blocks());
         let (mut first, end) = (start.div_ceil(size), (start + blocks) / size);
@@ -47,7 +48,7 @@ impl<B: Block> Shard<B> {
             .expect("it stays until its last operation has ended")
     }
 
-    /// One of its stripes is no longer anybody else's; the last one begins it.
+    /// Registers that the trim now owns one of its stripes. The trim starts with the last one.
     pub(super) fn enlist(&mut self, now: Nanos, trim: usize) {
         let found = self.trim_of(trim);
         found.to_come -= 1;
@@ -77,7 +78,7 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// A member has discarded, or failed to.
+    /// Handles the end of a member's discard.
     pub(super) fn discarded(
         &mut self,
         now: Nanos,

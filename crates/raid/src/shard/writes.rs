@@ -1,4 +1,4 @@
-//! Writes and flushes: from their arrival until their stripe takes them.
+//! Writes and flushes, from their arrival until their stripe takes them.
 
 use super::{Pending, Shard, Ticket};
 use crate::block::Block;
@@ -61,7 +61,7 @@ impl<B: Block> Shard<B> {
         self.answer_part(now, request);
     }
 
-    /// Waits for all writes that came before; what is held goes at once.
+    /// Starts a flush: it waits for all earlier writes, and held writes start at once.
     pub(super) fn flush(&mut self, now: Nanos, token: Token) {
         let request = self.internal(token);
         self.epoch += 1;
@@ -81,7 +81,7 @@ impl<B: Block> Shard<B> {
         self.flush_members(now);
     }
 
-    /// A write has ended.
+    /// Registers that a write has ended.
     pub(super) fn leave_epoch(&mut self, now: Nanos, epoch: u64) {
         let left = self
             .unfinished
@@ -94,7 +94,7 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Flushes the members for every flush that waits for no write any more.
+    /// Flushes the members for every flush that no longer waits for writes.
     fn flush_members(&mut self, now: Nanos) {
         let oldest = self
             .unfinished
@@ -121,7 +121,7 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// A member has flushed, or failed to.
+    /// Handles the end of a member's flush.
     pub(super) fn member_flushed(
         &mut self,
         now: Nanos,
@@ -156,7 +156,7 @@ impl<B: Block> Shard<B> {
         self.answer_part(now, request);
     }
 
-    /// Gives an idle stripe to what wants it most, or forgets it.
+    /// Gives an idle stripe to its most urgent user, or removes the stripe.
     pub(super) fn consider(&mut self, now: Nanos, number: u64) {
         let Some(stripe) = self.stripes.get_mut(&number) else {
             return;
@@ -204,7 +204,7 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Members have room for a stripe that queued for it.
+    /// Starts a stripe that was queued for the members.
     pub(super) fn leave_queue(&mut self, now: Nanos, number: u64) {
         let Some(stripe) = self.stripes.get_mut(&number) else {
             return;
@@ -243,7 +243,7 @@ impl<B: Block> Shard<B> {
         self.wakes.insert((at, number));
     }
 
-    /// The first write that waits gets the stripe, or all do.
+    /// Gives the stripe to the first waiting write, or to all of them.
     fn start(&mut self, now: Nanos, since: Nanos, number: u64, all: bool) {
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         if let Some(at) = stripe.wake.take() {

@@ -1,39 +1,41 @@
-//! Members that exist only as times.
+//! Members that consist only of times.
 
 use crate::request::{Action, Nanos};
 use seiner_platform::sim::SimRng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// A member, as far as time is concerned.
+/// Timing of a member.
 pub trait Member {
-    /// When an operation that is given to the member now will have ended.
+    /// Returns the time at which an operation submitted now ends.
     fn submit(&mut self, now: Nanos, action: Action<()>) -> Nanos;
 }
 
-/// The parameters of a modelled solid-state disk.
+/// Parameters of a modelled solid-state disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Model {
-    /// From the start of a read to its first byte.
+    /// Time from the start of a read to its first byte, ns.
     pub read: Nanos,
-    /// From the start of a write to its acknowledgement, its bytes apart.
+    /// Time from the start of a write to its acknowledgement, without the transfer, ns.
     pub write: Nanos,
-    /// How much of these is random, in per cent to either side.
+    /// Random deviation of these times, in per cent to either side.
     pub spread: u64,
-    /// Operations in service at the same time; others wait.
+    /// Number of operations served concurrently. Others wait.
     pub slots: usize,
-    /// Bytes a second when reading.
+    /// Transfer rate of reads, bytes per second.
     pub read_rate: u64,
-    /// Bytes a second when writing.
+    /// Transfer rate of writes, bytes per second.
     pub write_rate: u64,
-    /// A flush.
+    /// Time of a flush, ns.
     pub flush: Nanos,
 }
 
 impl Model {
-    /// A data-centre NVMe disk of the paper's time. Six of them in RAID 6 do not give the paper's figures (4 KiB writes, 1 to 32
-    /// threads, depths 1 to 32): without merging 0.57 to 2.8 times as many MB/s, with static merging 0.17 to 3.4 times. `docs/raid.md`
-    /// names the differences.
+    /// A data-centre NVMe disk of the paper's time.
+    ///
+    /// Six of them in RAID 6 do not reproduce the paper's figures (4 KiB writes, 1 to 32 threads, depths 1 to
+    /// 32): without merging 0.57 to 2.8 times as many MB/s, with static merging 0.17 to 3.4 times.
+    /// `docs/raid.md` describes the differences.
     pub const NVME: Model = Model {
         read: 80_000,
         write: 20_000,
@@ -45,17 +47,17 @@ impl Model {
     };
 }
 
-/// A modelled NVMe disk: an operation waits for a slot, is served, and has its bytes sent over a bus that all share.
+/// A modelled NVMe disk. An operation waits for a slot, is served, and transfers its bytes over a shared bus.
 pub struct Nvme {
     model: Model,
     rng: SimRng,
-    /// When each busy slot becomes free.
+    /// Times at which the busy slots become free.
     slots: BinaryHeap<Reverse<Nanos>>,
     bus_free: Nanos,
 }
 
 impl Nvme {
-    /// A disk whose service times follow from the seed.
+    /// Creates a disk whose service times are derived from the seed.
     pub fn new(model: Model, seed: u64) -> Nvme {
         let slots = (0..model.slots).map(|_| Reverse(0)).collect();
         Nvme {
@@ -96,9 +98,9 @@ impl Member for Nvme {
     }
 }
 
-/// A member in memory: every operation takes the same short time.
+/// A member in memory, on which every operation takes the same time.
 pub struct Ram {
-    /// How long.
+    /// Time of an operation, ns.
     pub latency: Nanos,
 }
 

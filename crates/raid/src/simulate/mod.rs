@@ -1,9 +1,10 @@
-//! The array on modelled members and simulated time: exact, repeatable, and quick.
+//! The array on modelled members and simulated time: exact, reproducible and fast.
 //!
-//! Clients keep a number of requests outstanding, as *fio* does: a thread submits one after the other, each at a cost,
-//! and submits the next when one is answered. Blocks have no contents.
+//! Clients keep a number of requests outstanding, as *fio* does. A thread submits one request after another,
+//! each at a cost in time, and submits the next one after an answer. Blocks have no contents.
 //!
-//! [`faults`] is the same array on members that die, forget and tear, with contents that are checked.
+//! [`faults`] runs the same array on members that fail, lose writes and tear them, with contents that are
+//! verified.
 
 pub mod faults;
 mod member;

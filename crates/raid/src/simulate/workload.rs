@@ -1,56 +1,56 @@
-//! Who asks for what.
+//! Workloads of a simulation.
 
 use crate::request::Nanos;
 use seiner_platform::sim::SimRng;
 
-/// Where requests go.
+/// Pattern of request addresses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Address {
-    /// Anywhere in the volume, at multiples of the request's size.
+    /// Random addresses in the volume, multiples of the request's size.
     Random,
-    /// One after the other, from a place of the thread's own on.
+    /// Sequential addresses from a start of the thread's own.
     Sequential,
-    /// One after the other, but some places are left out: so many in a hundred.
+    /// Sequential addresses with gaps: this percentage is skipped.
     Holes(u64),
-    /// One after the other in so many places of one area, in turns at random.
+    /// Sequential addresses in this number of places within one area, in random turns.
     Streams(u64),
 }
 
 /// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// How often, relative to the other kinds of the job.
+    /// Frequency relative to the other kinds of the job.
     pub weight: u64,
-    /// Whether it writes.
+    /// Whether the request is a write.
     pub write: bool,
-    /// Blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// Where.
+    /// Pattern of addresses.
     pub address: Address,
 }
 
-/// What a thread does.
+/// Work of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its kinds of requests.
+    /// Kinds of requests.
     pub mix: Vec<Mix>,
-    /// Threads that do this.
+    /// Number of threads with this work.
     pub threads: usize,
-    /// Requests that each keeps outstanding.
+    /// Number of outstanding requests per thread.
     pub depth: usize,
 }
 
-/// Times in which clients submit, and times in which they do not, in turns.
+/// Alternation of times in which clients submit requests and pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bursts {
-    /// Length of a burst.
+    /// Length of a burst, ns.
     pub on: Nanos,
-    /// Pause after a burst.
+    /// Pause after a burst, ns.
     pub off: Nanos,
 }
 
 impl Bursts {
-    /// First time at or after `at` that lies in a burst.
+    /// Returns the first time at or after `at` that lies in a burst.
     pub fn next(&self, at: Nanos) -> Nanos {
         let into = at % (self.on + self.off);
         if into < self.on {
@@ -61,35 +61,37 @@ impl Bursts {
     }
 }
 
-/// What an array is given to do.
+/// Load on an array.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Load {
-    /// Who.
+    /// Jobs that run concurrently.
     pub jobs: Vec<Job>,
-    /// Processor time that a thread needs for a request.
+    /// Processor time of a thread per request, ns.
     pub submit: Nanos,
-    /// How much later a request is submitted than it could be, at the most; how much is random.
+    /// Maximum random delay of a submission, ns.
     pub jitter: Nanos,
-    /// Bursts outside of which nothing is submitted; `None`: clients never pause.
+    /// Bursts, outside of which nothing is submitted; `None` for a continuous load.
     pub bursts: Option<Bursts>,
-    /// Blocks between the begin of a stripe and the first block of a sequential place.
+    /// Number of blocks between the beginning of a stripe and the first block of a sequential place.
     pub offset: u64,
 }
 
-/// A thread.
+/// A thread of a client.
 pub struct Thread {
     mix: Vec<Mix>,
     total: u64,
     rng: SimRng,
-    /// Next block of each sequential place: kinds of the same direction share it, as the threads of a test program do.
+    /// Next block of each sequential place. Kinds of the same direction share it, as the threads of a benchmark
+    /// do.
     next: Vec<u64>,
     size: u64,
-    /// When the thread can submit again.
+    /// Time at which the thread can submit again.
     pub free: Nanos,
 }
 
 impl Thread {
-    /// Thread `number` of `threads` on a volume of so many blocks, whose places begin `offset` blocks later than their share of it.
+    /// Creates thread `number` of `threads` on a volume of `size` blocks. Its places begin `offset` blocks
+    /// after its share of the volume.
     pub fn new(
         job: &Job,
         number: usize,
@@ -107,7 +109,7 @@ impl Thread {
             free: 0,
         };
         let home = size / threads as u64 * number as u64;
-        // Reads begin half a share after the writes; streams of one area lie 16 MiB apart.
+        // Reads begin half a share after the writes. Streams of one area are 16 MiB apart.
         for place in 0..PLACES {
             let base = if place == 0 {
                 home
@@ -119,7 +121,7 @@ impl Thread {
         thread
     }
 
-    /// The next request: whether it writes, first block, blocks.
+    /// Returns the next request: whether it writes, first block, number of blocks.
     pub fn next(&mut self) -> (bool, u64, u64) {
         let mut drawn = self.rng.below(self.total);
         let mix = *self
@@ -159,5 +161,5 @@ impl Thread {
     }
 }
 
-/// Sequential places of a thread.
+/// Number of sequential places of a thread.
 const PLACES: u64 = 10;

@@ -1,4 +1,4 @@
-//! The clock, and what happens when.
+//! The simulated clock and the queue of events.
 
 use super::member::{Member, Model, Nvme};
 use super::workload::{Load, Thread};
@@ -11,79 +11,79 @@ use seiner_platform::sim::SimRng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What is run.
+/// Parameters of a simulation.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The array's shape.
+    /// Shape of the array.
     pub geometry: Geometry,
-    /// Its members.
+    /// Model of its members.
     pub model: Model,
-    /// When writes are held.
+    /// Strategy that decides which writes are held.
     pub merging: Merging,
-    /// How long at the most.
+    /// Maximum time for which a write is held, ns.
     pub longest_hold: Nanos,
-    /// What is asked of it, one load after the other.
+    /// Loads, one after the other.
     pub phases: Vec<Phase>,
-    /// Time at the beginning that is not measured.
+    /// Time at the beginning that is not measured, ns.
     pub warm_up: Nanos,
-    /// Requests after which a phase ends even before its time, and the time for which it is measured nevertheless.
+    /// Number of requests after which a phase may end early. It is measured for at least `least_time`.
     pub most_requests: u64,
-    /// See `most_requests`.
+    /// Minimum time, see `most_requests`, ns.
     pub least_time: Nanos,
-    /// Counts answers in spans of so long; 0: does not.
+    /// Length of the spans in which answers are counted, ns; 0 for no spans.
     pub sample: Nanos,
-    /// Everything random follows from it.
+    /// Seed of all random numbers.
     pub seed: u64,
 }
 
-/// A load for a time.
+/// A load for some time.
 #[derive(Clone, Debug)]
 pub struct Phase {
     /// The load.
     pub load: Load,
-    /// For how long.
+    /// Duration of the load, ns.
     pub time: Nanos,
 }
 
-/// Bytes answered in a span of time.
+/// Answers within a span of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Blocks read and written.
+    /// Number of blocks read and written.
     pub blocks: u64,
 }
 
-/// What was measured.
+/// Results of a simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
-    /// Simulated time.
+    /// Simulated time, ns.
     pub time: Nanos,
-    /// Requests answered.
+    /// Number of requests answered.
     pub requests: u64,
-    /// Blocks that clients read.
+    /// Number of blocks that clients read.
     pub blocks_read: u64,
-    /// Blocks that clients wrote.
+    /// Number of blocks that clients wrote.
     pub blocks_written: u64,
-    /// What the array did.
+    /// Counters of the array.
     pub counters: Counters,
-    /// Half of the writes (of all requests, where nothing is written) took no longer.
+    /// Median latency of writes (of all requests if there are no writes), ns.
     pub p50: Nanos,
-    /// Of 100, 99 took no longer.
+    /// 99th percentile of the same latencies, ns.
     pub p99: Nanos,
-    /// The longest.
+    /// Maximum of the same latencies, ns.
     pub longest: Nanos,
     /// Blocks answered in each span, from the beginning.
     pub samples: Vec<Sample>,
 }
 
 impl Measured {
-    /// Bytes a second that clients read and wrote.
+    /// Returns the rate at which clients read and wrote, bytes per second.
     pub fn rate(&self) -> f64 {
         let blocks = self.blocks_read + self.blocks_written;
         blocks as f64 * crate::BLOCK_BYTES as f64 * 1e9 / self.time.max(1) as f64
     }
 }
 
-/// What is to happen, in the order of `at`, then of `order`.
+/// A future event. Events are ordered by `at`, then by `order`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Event {
     at: Nanos,
@@ -104,7 +104,7 @@ enum What {
     },
 }
 
-/// A request on its way.
+/// A request in flight.
 struct Flight {
     phase: usize,
     thread: usize,
@@ -130,7 +130,7 @@ struct World<'a> {
     measuring: bool,
 }
 
-/// Runs it.
+/// Runs a simulation.
 pub fn run(run: &Run) -> Measured {
     let mut rng = SimRng::new(run.seed);
     let settings = Settings {
@@ -219,7 +219,7 @@ impl World<'_> {
         }
     }
 
-    /// The next event, unless it is later than `ends`.
+    /// Processes the next event, unless it is later than `ends`.
     fn step(&mut self, ends: Nanos) -> bool {
         let next = self
             .events

@@ -1,4 +1,4 @@
-//! What tests of running arrays share.
+//! Shared parts of tests of running arrays.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// A page that says what it is.
+/// Returns a page with a fill byte and a tag.
 pub fn page(fill: u8, tag: u64) -> Page {
     let mut page = Page::zero();
     page.bytes_mut().fill(fill);
@@ -20,12 +20,12 @@ pub fn page(fill: u8, tag: u64) -> Page {
     page
 }
 
-/// A member in a file.
+/// Creates a member in a file.
 pub fn file(dir: &Path, name: &str, bytes: u64) -> Device {
     Device::create(&dir.join(name), bytes).unwrap()
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds. Panics after a timeout.
 pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     let begin = Instant::now();
     while !holds() {
@@ -37,14 +37,14 @@ pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Memory that breaks when told to.
+/// A member in memory that fails on request.
 pub struct Flaky {
     ram: Ram,
     broken: AtomicBool,
 }
 
 impl Flaky {
-    /// Works.
+    /// Creates a working member.
     pub fn new(ram: Ram) -> Flaky {
         Flaky {
             ram,
@@ -52,7 +52,7 @@ impl Flaky {
         }
     }
 
-    /// Nothing works any more.
+    /// Makes all further operations fail.
     pub fn break_it(&self) {
         self.broken.store(true, Ordering::SeqCst);
     }
@@ -89,21 +89,21 @@ impl Member for Flaky {
     }
 }
 
-/// The power of several members: cut after so many writes; some count flushes, too.
+/// Power supply of several members, which fails after a number of writes. For some members flushes count too.
 pub struct Power(AtomicU64);
 
 impl Power {
-    /// It lasts for so many writes of any member.
+    /// Creates a supply that lasts for a number of writes of any member.
     pub fn for_writes(writes: u64) -> Arc<Power> {
         Arc::new(Power(AtomicU64::new(writes)))
     }
 
-    /// Writes for which it still lasts.
+    /// Returns the number of writes left.
     pub fn left(&self) -> u64 {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Uses so much of it.
+    /// Consumes power for a number of writes.
     pub fn spend(&self, writes: u64) -> io::Result<()> {
         let less = |left: u64| (left > 0).then(|| left.saturating_sub(writes));
         let spent = self
@@ -112,25 +112,25 @@ impl Power {
         spent.map(drop).map_err(|_| io::Error::other("no power"))
     }
 
-    /// From now on it lasts for so many.
+    /// Sets the number of writes left.
     pub fn set(&self, writes: u64) {
         self.0.store(writes, Ordering::SeqCst);
     }
 
-    /// It is cut now.
+    /// Cuts the power.
     pub fn cut(&self) {
         self.set(0);
     }
 }
 
-/// A member that keeps what was written when the power is cut, and does nothing more.
+/// A member that keeps its contents after a power cut and rejects all further operations.
 pub struct Powered {
     ram: Arc<Ram>,
     power: Arc<Power>,
 }
 
 impl Powered {
-    /// With this power.
+    /// Creates a member with a supply.
     pub fn member(ram: &Arc<Ram>, power: &Arc<Power>) -> Arc<dyn Member> {
         Arc::new(Powered {
             ram: ram.clone(),
@@ -163,15 +163,15 @@ impl Member for Powered {
     }
 }
 
-/// What an array must hold.
+/// Expected contents of an array.
 pub struct Plain {
     pages: Vec<Page>,
-    /// Of blocks of which it is not known what they hold: what they may hold besides.
+    /// For blocks with unknown contents: the further possible contents.
     allowed: BTreeMap<usize, Vec<Page>>,
 }
 
 impl Plain {
-    /// Zeroes.
+    /// Expects zeroes.
     pub fn new(array: &Array) -> Plain {
         Plain {
             pages: vec![Page::zero(); (array.bytes() / 4096) as usize],
@@ -179,7 +179,7 @@ impl Plain {
         }
     }
 
-    /// Many writes and some reads, several at a time, all checked.
+    /// Executes and verifies many writes and some reads, several at a time.
     pub fn load(&mut self, array: &Array, seed: u64, rounds: u64) {
         let mut rng = SimRng::new(seed);
         let size = self.pages.len() as u64;
@@ -230,7 +230,7 @@ impl Plain {
         }
     }
 
-    /// Writes that end when the power does: what was acknowledged counts, what was not may be there or not.
+    /// Writes until the power fails. Acknowledged writes must survive, others may or may not.
     pub fn load_until_it_fails(&mut self, array: &Array, seed: u64) {
         let mut rng = SimRng::new(seed);
         let size = self.pages.len() as u64;
@@ -257,7 +257,7 @@ impl Plain {
             for (start, data, acknowledged) in told {
                 failed |= !acknowledged;
                 for (block, page) in (start as usize..).zip(data) {
-                    // Several may have written it at once.
+                    // Several writes to the block may have been in flight.
                     self.allowed.entry(block).or_default().push(page);
                 }
             }
@@ -270,7 +270,8 @@ impl Plain {
         }
     }
 
-    /// Reads what was written several times: from now on it holds that. Whether all could be read.
+    /// Reads blocks with several possible contents. The contents found are expected from now on. Returns
+    /// whether all blocks could be read.
     pub fn learn(&mut self, array: &Array) -> bool {
         while let Some((block, pages)) = self.allowed.pop_first() {
             let Ok(mut found) = array.read(block as u64, 1) else {
@@ -286,7 +287,7 @@ impl Plain {
         true
     }
 
-    /// Reads everything.
+    /// Reads and verifies all blocks.
     pub fn compare(&self, array: &Array) {
         self.check(array, 0, self.pages.len() as u64);
     }

@@ -1,17 +1,17 @@
-//! How an array ends: tasks, then a flush, then the shards, then the record of it.
+//! End of an array: background tasks, then a flush, then the shards, then the records.
 
 use super::{Keeper, Word};
 use crate::request::Failure;
 use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
 
-/// How far stopping has come.
+/// Progress of the end.
 pub enum Ending {
-    /// Tasks end.
+    /// Waiting for tasks.
     Tasks(Sender<Result<(), Failure>>),
-    /// All is flushed.
+    /// Waiting for the flush.
     Flush(Sender<Result<(), Failure>>),
-    /// So many shards have not ended.
+    /// Waiting for this number of shards.
     Shards(
         Sender<Result<(), Failure>>,
         Result<(), Failure>,
@@ -21,7 +21,7 @@ pub enum Ending {
 }
 
 impl Keeper {
-    /// Puts on record that the array was stopped, and what is left to do.
+    /// Records a clean stop, and the regions that still need a resync.
     fn close_books(&mut self, marked: BTreeSet<u64>, is_durable: bool) {
         if let Some(books) = self.books.as_mut().filter(|_| is_durable) {
             let cleared: Vec<u64> = books
@@ -41,7 +41,7 @@ impl Keeper {
         self.put_on_record();
     }
 
-    /// Goes on with ending; says whether that is over.
+    /// Advances the end. Returns whether it is complete.
     pub(super) fn has_ended(&mut self) -> bool {
         match self.ending.take() {
             Some(Ending::Tasks(answer)) if self.tasks.is_empty() => {

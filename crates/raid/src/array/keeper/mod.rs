@@ -1,4 +1,4 @@
-//! The thread that keeps the array together: who is a member, what is filled, checked and made to fit, and when it ends.
+//! The coordinator thread of an array: membership, rebuild, scrub, resync, records, and the end of the array.
 
 mod ending;
 mod orders;
@@ -30,33 +30,34 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 use task::Task;
 
-/// The keeper.
+/// State of the coordinator.
 pub struct Keeper {
     shared: Arc<Shared>,
     words: Receiver<Word>,
     slots: Vec<Slot>,
     spares: Vec<Arc<dyn Member>>,
-    /// The first one runs.
+    /// Pending tasks. The first one is running.
     tasks: Vec<Task>,
-    /// Tasks that are over, the last of each kind.
+    /// Completed tasks, the last one of each kind.
     past: Vec<Task>,
     next_task: u64,
     ending: Option<Ending>,
-    /// What is on record; none if nothing is to be.
+    /// Records on the members; `None` for an array without records.
     books: Option<Books>,
-    /// What is to be put on record, and whom to tell then.
+    /// Changes that are not recorded yet, and the messages to send after they are.
     members_changed: bool,
     intent_changed: bool,
     to_tell: Vec<(usize, Message)>,
-    /// When the positions of members that are filled are put on record next.
+    /// Time of the next record of rebuild positions.
     next_positions: Nanos,
 }
 
 impl Keeper {
-    /// Of an array with these members. Regions that are on record as being written are made to fit.
+    /// Creates the coordinator of an array with these members. Starts a resync of the regions that are recorded
+    /// as being written.
     ///
     /// # Errors
-    /// The system's.
+    /// If the system cannot provide what the records need.
     pub fn new(
         shared: Arc<Shared>,
         words: Receiver<Word>,
@@ -77,7 +78,7 @@ impl Keeper {
             ending: None,
             books: books.transpose()?,
             members_changed: false,
-            // What members know together, each of them knows from now on: the others may be lost.
+            // The combined record is written to every member, because other members may be lost later.
             intent_changed: true,
             to_tell: Vec::new(),
             next_positions: 0,
@@ -89,7 +90,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Makes everything fit that may not.
+    /// Starts a resync of all regions whose syndromes may not match.
     fn resync(&mut self) {
         let geometry = &self.shared.geometry;
         let (stripes, redundant) = (geometry.stripes(), geometry.syndromes() > 0);
@@ -130,7 +131,7 @@ impl Keeper {
                 Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            // What has come meanwhile goes on record together.
+            // Words that arrived meanwhile are recorded together.
             let mut next = first;
             while let Some(word) = next {
                 if matches!(word, Word::Halt) {
@@ -142,9 +143,9 @@ impl Keeper {
         }
     }
 
-    /// Puts on record what has changed, then tells those who wait for it.
+    /// Records all changes, then sends the messages that wait for the record.
     fn put_on_record(&mut self) {
-        // Members may take long for it, and nobody who asks how things are waits for that.
+        // The status is published first: slow members must not delay a request for the status.
         self.show();
         while let Some(books) = &mut self.books
             && (self.members_changed || self.intent_changed)
@@ -153,7 +154,8 @@ impl Keeper {
             let placed: Vec<Placed> = devices
                 .filter_map(|(member, slot)| Some((member, slot.device()?)))
                 .collect();
-            // A device that takes a place may have an intent record of former times: it gets the present one first.
+            // A replacement device may contain an old intent record. It gets the current intent record before
+            // its superblock.
             let failed = if std::mem::take(&mut self.intent_changed) {
                 books.write_intent(&placed)
             } else {
@@ -167,12 +169,12 @@ impl Keeper {
             }
         }
         for (shard, message) in std::mem::take(&mut self.to_tell) {
-            // A shard that has ended need not know.
+            // A shard that has ended does not need the message.
             let _ = self.shared.shards[shard].send(message);
         }
     }
 
-    /// Whoever asks how things are is told this from now on.
+    /// Publishes the current status.
     fn show(&self) {
         let kept = self.kept();
         *self.shared.kept() = Some(kept);
@@ -184,7 +186,7 @@ impl Keeper {
 
     fn tell(&self, message: impl Fn() -> Message) {
         for shard in &self.shared.shards {
-            // A shard that has ended needs no telling.
+            // A shard that has ended does not need the message.
             let _ = shard.send(message());
         }
     }
@@ -258,7 +260,7 @@ impl Keeper {
                     None => self.obey(order),
                 };
                 self.put_on_record();
-                // Whoever asked may have gone.
+                // The client may have gone.
                 let _ = answer.send(done);
             }
             Word::Stop(answer) => {
@@ -282,12 +284,12 @@ impl Keeper {
         }
     }
 
-    /// A member is no longer used.
+    /// Takes a member out of use.
     fn lose(&mut self, member: usize, loss: Loss) {
         self.lose_all(vec![member], loss);
     }
 
-    /// Members are no longer used, all of them at once.
+    /// Takes several members out of use at once.
     fn lose_all(&mut self, mut members: Vec<usize>, loss: Loss) {
         members.retain(|&member| self.slots[member].filling != Filling::Gone);
         if members.is_empty() {
@@ -300,8 +302,8 @@ impl Keeper {
             slot.device = None;
             slot.undone = Undone::default();
         }
-        // Beyond what the level bears no write is acknowledged any more, so that they have missed nothing: if they come
-        // back, the array is as it was.
+        // If more members are lost than the level covers, no write is acknowledged any more. Those members have
+        // missed nothing, so their loss is not recorded. If they return, the array is complete again.
         let bears = self.gone() <= self.shared.geometry.syndromes();
         for member in members {
             if bears {
@@ -320,7 +322,7 @@ impl Keeper {
         self.use_spares();
     }
 
-    /// Spares take the places of lost members.
+    /// Puts spares in the places of lost members.
     fn use_spares(&mut self) {
         let gone = |slot: &Slot| slot.filling == Filling::Gone;
         while let Some(member) = self.slots.iter().position(gone)
@@ -333,7 +335,7 @@ impl Keeper {
         }
     }
 
-    /// A device takes the place of a lost member.
+    /// Puts a device in the place of a lost member.
     fn install(&mut self, member: usize, device: Arc<dyn Member>) {
         let device = match &mut self.books {
             Some(books) => with_checksums(device, books.superblock()),
@@ -353,7 +355,7 @@ impl Keeper {
         self.resume_filling();
     }
 
-    /// Members that lack something are filled.
+    /// Starts the rebuild of members that are incomplete.
     fn resume_filling(&mut self) {
         for member in 0..self.slots.len() {
             let Filling::Below(below) = self.slots[member].filling else {
@@ -368,7 +370,7 @@ impl Keeper {
         }
     }
 
-    /// Members that do not have all they should have.
+    /// Returns the number of members that are not complete.
     fn missing(&self) -> usize {
         self.slots
             .iter()
@@ -376,7 +378,7 @@ impl Keeper {
             .count()
     }
 
-    /// Members that are not used.
+    /// Returns the number of members that are not used.
     fn gone(&self) -> usize {
         self.slots
             .iter()

@@ -1,4 +1,4 @@
-//! What users order.
+//! Orders of users.
 
 use super::{Keeper, Order, Refusal};
 use crate::array::status::{Filling, Loss};
@@ -8,7 +8,7 @@ use crate::record::{Superblock, room_needed, write_superblock};
 use std::iter::once;
 
 impl Keeper {
-    /// Does what is asked, or says why not.
+    /// Carries out an order.
     pub(super) fn obey(&mut self, order: Order) -> Result<(), Refusal> {
         match order {
             Order::Fail(member) => {

@@ -1,43 +1,43 @@
-//! Why something that was asked of a running array was not done.
+//! Reasons to refuse an order.
 
 use thiserror::Error;
 
-/// Why something that was asked of a running array was not done.
+/// Reason why a running array refused an order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
-    /// There is no such member.
+    /// There is no member of this number.
     #[error("there is no member {0}: the array has members 0 to {1}")]
     NoMember(usize, usize),
-    /// The member is gone already.
+    /// The member is already lost.
     #[error("member {0} is gone already: replace it")]
     Gone(usize),
-    /// Without it data would be lost.
+    /// Data would be lost without the member.
     #[error(
         "without member {0} data would be lost: replace what is missing first, and wait until it is filled"
     )]
     Needed(usize),
-    /// The member is there.
+    /// The member is in use.
     #[error("member {0} is there: let it fail first, if it is to be replaced")]
     There(usize),
-    /// The device has less room than the members.
+    /// The device is smaller than a member must be.
     #[error("{name} has {bytes} bytes, and a member needs {least}: choose a larger device")]
     Small {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// Its size.
+        /// Size of the device in bytes.
         bytes: u64,
-        /// What a member needs.
+        /// Minimum size of a member in bytes.
         least: u64,
     },
     /// The device failed.
     #[error("{name}: {error}; choose another device")]
     System {
-        /// The device.
+        /// Name of the device.
         name: String,
-        /// How.
+        /// Text of the error.
         error: String,
     },
-    /// It is being done.
+    /// The task is already running.
     #[error("that is being done already: see the status")]
     Busy,
     /// The array is being stopped.

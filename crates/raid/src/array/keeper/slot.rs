@@ -1,4 +1,4 @@
-//! Places of the array and the devices in them.
+//! Places of the array and their devices.
 
 use crate::array::status::{Filling, Loss};
 use crate::array::sweep::Undone;
@@ -6,24 +6,24 @@ use crate::array::worker::Incarnation;
 use crate::member::Member;
 use std::sync::Arc;
 
-/// A place in the array and what is there.
+/// A place of the array and its device.
 #[derive(Clone)]
 pub struct Slot {
     pub(super) device: Option<Arc<dyn Member>>,
     pub(super) filling: Filling,
-    /// What is on record.
+    /// Recorded completeness.
     pub(super) recorded: Filling,
     pub(super) incarnation: Incarnation,
-    /// Why there is nothing, if there was.
+    /// Reason of the loss, if the device was lost since the start.
     pub(super) loss: Option<Loss>,
-    /// Shards that do not use the device yet.
+    /// Number of shards that do not use the device yet.
     pub(super) to_install: usize,
-    /// Stripes that could not be filled, which no task has.
+    /// Stripes whose rebuild failed and that belong to no task.
     pub(super) undone: Undone,
 }
 
 impl Slot {
-    /// With a device that has all it should have.
+    /// Creates a place with a complete device.
     pub fn up(device: Arc<dyn Member>) -> Slot {
         Slot {
             device: Some(device),
@@ -36,12 +36,12 @@ impl Slot {
         }
     }
 
-    /// The device, if it is to be used.
+    /// Returns the device, if it is in use.
     pub fn device(&self) -> Option<Arc<dyn Member>> {
         self.device.clone()
     }
 
-    /// A place with what is known of it.
+    /// Creates a place with the recorded completeness.
     pub fn new(device: Option<Arc<dyn Member>>, filling: Filling) -> Slot {
         match device {
             Some(device) => Slot {
@@ -53,7 +53,7 @@ impl Slot {
         }
     }
 
-    /// Without a device.
+    /// Creates an empty place.
     fn empty() -> Slot {
         Slot {
             device: None,
@@ -66,17 +66,17 @@ impl Slot {
         }
     }
 
-    /// What the device has.
+    /// Returns the completeness of the device.
     pub fn filling(&self) -> Filling {
         self.filling
     }
 
-    /// Whether this device is still there.
+    /// Returns whether the device of this incarnation is still in use.
     pub(super) fn holds(&self, incarnation: Incarnation) -> bool {
         self.incarnation == incarnation && self.filling != Filling::Gone
     }
 
-    /// Which device of the place it is.
+    /// Returns the incarnation of the current device.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }

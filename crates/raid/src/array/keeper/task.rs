@@ -1,4 +1,4 @@
-//! What is done for the array's own sake, stripe by stripe: resyncing, filling, scrubbing.
+//! Background tasks, stripe by stripe: resync, rebuild, scrub.
 
 use super::{Keeper, Word};
 use crate::array::answer::Answer;
@@ -11,16 +11,16 @@ use seiner_platform::Clock;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Bytes of stripes that a task has under way, about.
+/// Approximate number of bytes of stripes that a task has in flight.
 const TASK_BYTES: u64 = 16 << 20;
-/// How often it is put on record how far members have been filled: what a crash makes to be filled again.
+/// Interval of recording rebuild positions, ns. A crash repeats at most the work of one interval.
 const POSITIONS: Nanos = 5_000_000_000;
 
-/// A task and since when there is one.
+/// A task and its times.
 pub struct Task {
     pub(super) number: u64,
     pub(super) sweep: Sweep,
-    /// Which device of its place is filled.
+    /// Incarnation of the device that is rebuilt.
     pub(super) incarnation: Incarnation,
     pub(super) since: Nanos,
     pub(super) until: Option<Nanos>,
@@ -54,7 +54,7 @@ impl Keeper {
         });
     }
 
-    /// Puts on record, now and then, how far members have been filled.
+    /// Records the progress of rebuilds, at most once per interval.
     pub(super) fn note_positions(&mut self) {
         let now = self.now();
         if now < self.next_positions {
@@ -78,7 +78,7 @@ impl Keeper {
         self.put_on_record();
     }
 
-    /// Begins what can be begun; gives the time at which there is more.
+    /// Starts as many stripes as possible. Returns the time at which more can be started.
     pub(super) fn work(&mut self) -> Option<Nanos> {
         self.note_positions();
         while let Some(task) = self.tasks.first_mut() {
@@ -96,7 +96,7 @@ impl Keeper {
                     let (task, chore, keeper) =
                         (task.number, task.sweep.chore, self.shared.keeper.clone());
                     let answer = Answer::new(Box::new(move |result| {
-                        // A keeper that has ended does no chores.
+                        // A coordinator that has ended runs no tasks.
                         let _ = keeper.send(Word::Chored {
                             task,
                             stripe,
@@ -104,7 +104,7 @@ impl Keeper {
                         });
                     }));
                     let shard = self.shared.sharding.shard(stripe);
-                    // If the shard has ended, the answer that comes back says so when it is dropped.
+                    // If the shard has ended, the dropped answer reports the failure.
                     let _ = self.shared.shards[shard].send(Message::Chore(chore, stripe, answer));
                 }
             }
@@ -112,8 +112,8 @@ impl Keeper {
         None
     }
 
-    /// The first task is over. What it filled is put on record before anybody is told that it is full: it would be filled
-    /// again after a crash otherwise.
+    /// Ends the first task. Its progress is recorded before the member is announced as complete. Otherwise a
+    /// crash would repeat the rebuild.
     fn end_task(&mut self) {
         let first = &mut self.tasks[0];
         let filled = match first.sweep.chore {
@@ -133,7 +133,7 @@ impl Keeper {
             self.slots[member].recorded = filled;
             self.members_changed = true;
             self.put_on_record();
-            // It may have failed at that.
+            // The device may have failed while the record was written.
             if self.slots[member].holds(incarnation) {
                 self.slots[member].filling = filled;
             }
@@ -146,8 +146,8 @@ impl Keeper {
         self.fill_undone(false);
     }
 
-    /// Fills stripes of members that could not be filled before: those that are no longer doubtful, and, if `all`, those of which
-    /// too much was lost as well.
+    /// Starts the rebuild of stripes that failed before: those that are no longer doubtful and, with `all`,
+    /// also those that had lost too much.
     pub(super) fn fill_undone(&mut self, all: bool) {
         if self.ending.is_some() {
             return;
@@ -177,7 +177,7 @@ impl Keeper {
 }
 
 impl Task {
-    /// What the member has that the task fills, of which other stripes could not be filled before.
+    /// Returns the completeness of the member that the task rebuilds, given the stripes that failed before.
     fn filled(&self, undone: &Undone) -> Filling {
         match undone
             .first()

@@ -1,4 +1,4 @@
-//! What the keeper is told and asked.
+//! Messages to the coordinator.
 
 use super::Refusal;
 use crate::array::worker::Incarnation;
@@ -8,68 +8,68 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// What is asked of the array as a whole.
+/// An order to the array as a whole.
 pub enum Order {
-    /// A member is no longer to be used.
+    /// Takes a member out of use.
     Fail(usize),
-    /// This device takes the place of a lost member.
+    /// Puts a device in the place of a lost member.
     Replace(usize, Arc<dyn Member>),
-    /// This device waits for a member to be lost.
+    /// Adds a spare device.
     Spare(Arc<dyn Member>),
-    /// Everything is to be read and compared.
+    /// Starts a scrub.
     Scrub,
-    /// No more of it.
+    /// Stops the scrub.
     StopScrub,
 }
 
-/// What the keeper is told.
+/// A message to the coordinator.
 pub enum Word {
     /// A shard no longer uses a member.
     Lost {
-        /// The shard, to be told when that is on record.
+        /// Shard to notify after the loss is recorded.
         shard: usize,
-        /// The member.
+        /// Number of the member.
         member: usize,
-        /// Which device of the member's place.
+        /// Incarnation of the device.
         incarnation: Incarnation,
-        /// It did not answer in time.
+        /// Whether the device exceeded the time limit.
         silent: bool,
     },
-    /// A shard is about to write in a region for which there is no record.
+    /// A shard needs to write in a region that is not marked in the record.
     Mark {
-        /// The shard, to be told when there is.
+        /// Shard to notify after the mark is recorded.
         shard: usize,
-        /// The region.
+        /// Number of the region.
         region: u64,
     },
-    /// All that was written in these regions is durable.
+    /// All writes in these regions are durable.
     Clear(Vec<u64>),
-    /// The doubtful stripes of a shard are these now.
+    /// The set of doubtful stripes of a shard has changed.
     Doubts {
-        /// The shard, to be told when that is on record.
+        /// Shard to notify after the set is recorded.
         shard: usize,
-        /// The stripes.
+        /// All doubtful stripes of the shard.
         doubts: BTreeSet<u64>,
     },
     /// A shard uses the new device of a member.
     Installed(usize, Incarnation),
-    /// A chore of a task is done.
+    /// One stripe of a task is done.
     Chored {
-        /// The task.
+        /// Number of the task.
         task: u64,
-        /// The stripe.
+        /// Number of the stripe.
         stripe: u64,
-        /// With success?
+        /// Result of the work on the stripe.
         result: Result<(), Failure>,
     },
-    /// Something is asked of the array.
+    /// An order, with the channel for its answer.
     Order(Order, Sender<Result<(), Refusal>>),
-    /// Everything is to end; tell when it has.
+    /// Stops the array, with the channel for the result.
     Stop(Sender<Result<(), Failure>>),
-    /// All is durable, or not.
+    /// Result of the last flush.
     Flushed(Result<(), Failure>),
-    /// A shard has ended; these regions must stay on record.
+    /// A shard has ended. These regions must stay marked.
     Finished(BTreeSet<u64>),
-    /// End now.
+    /// Ends the thread at once.
     Halt,
 }
