@@ -9,26 +9,26 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Less than this and the program itself would not fit.
+/// Minimum limit in bytes, below which the program itself would not fit.
 pub const LEAST: u64 = 64 << 20;
 
-/// Where a group can be made, and how it is limited.
+/// Place for a new group, and the files of its limits.
 struct Home {
-    /// The group of this process.
+    /// Group of this process.
     directory: PathBuf,
-    /// Where the new one goes.
+    /// Parent of the new group.
     parent: PathBuf,
-    /// Files that take the limit; those that are not there are left out.
+    /// Files that accept the limit. Missing ones are skipped.
     limits: &'static [&'static str],
 }
 
-/// This process is limited as long as it lives.
+/// A memory limit of this process for the lifetime of the value.
 pub struct Limit(#[allow(dead_code)] Claim);
 
-/// Whether a limit can be set, tried by doing it.
+/// Checks whether a limit can be set, by setting it.
 ///
 /// # Errors
-/// A refusal that says why not.
+/// [`Error::Refused`] with the reason if it cannot.
 pub fn probe(limit: u64, registry: &Arc<Registry>) -> Result<()> {
     Limit::set(limit, registry)
         .map(drop)
@@ -39,10 +39,10 @@ pub fn probe(limit: u64, registry: &Arc<Registry>) -> Result<()> {
 }
 
 impl Limit {
-    /// Limits this process from now on.
+    /// Limits the memory of this process from now on.
     ///
     /// # Errors
-    /// Without the rights, or where no memory controller can be had.
+    /// If the process lacks the privileges, or no memory controller is available.
     pub fn set(limit: u64, registry: &Arc<Registry>) -> Result<Limit> {
         if limit < LEAST {
             return refuse(format!(
@@ -81,7 +81,7 @@ impl Limit {
     }
 }
 
-/// Finds where to make a group: the first version's memory controller, or the second's.
+/// Finds the place for a group: the memory controller of cgroup version 1 or 2.
 fn home(own: &str, mounts: &[Mount]) -> Result<Home> {
     let inside = |root: &Path, path: &str| {
         let directory = root.join(path.trim_start_matches('/'));
@@ -117,7 +117,7 @@ fn home(own: &str, mounts: &[Mount]) -> Result<Home> {
                 .is_ok_and(|list| list.contains("memory"))
         {
             let directory = inside(&mount.point, path);
-            // A group with processes has no limited groups below it: a sister is made.
+            // A group with processes cannot contain limited groups, so the new group becomes a sibling.
             let parent = if directory == mount.point {
                 directory.clone()
             } else {

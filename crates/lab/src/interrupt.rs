@@ -1,7 +1,7 @@
-//! The user's wish to stop, asked for between two pieces of work.
+//! The user's request to stop, checked between pieces of work.
 //!
-//! The first SIGINT or SIGTERM sets a flag, so that everything created can be removed. One that comes
-//! later ends the process at once, and the registry puts things in order at the next start.
+//! The first SIGINT or SIGTERM sets a flag, so that everything created can be removed. A later signal ends the
+//! process at once, and the registry cleans up at the next start.
 
 use crate::error::{Error, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Signals within this time of the first are the same wish: `timeout` and `make` send the one that
-/// they got to the process and to its group.
+/// Maximum time between signals that count as one request: `timeout` and `make` send a signal to the process
+/// and to its group.
 const SAME_WISH: Duration = Duration::from_secs(1);
-/// The status of a process that was told to stop.
+/// Exit status of a process that was asked to stop.
 const STOPPED: i32 = 130;
 
-/// Whether the user wants to stop, or the time is up. Cheap to clone and to ask.
+/// State of a request to stop and of a time limit. Cheap to clone and to check.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     wish: Arc<AtomicBool>,
@@ -25,10 +25,10 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Listens to signals from now on.
+    /// Starts to listen to signals.
     ///
     /// # Errors
-    /// When the system refuses handlers.
+    /// If the system rejects the handlers.
     pub fn listen() -> Result<Interrupt> {
         let interrupt = Interrupt::default();
         let heard = interrupt.clone();
@@ -45,7 +45,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// The same wish, and a time after which to stop anyway.
+    /// Returns the same request with a time limit.
     pub fn until(&self, deadline: Option<Instant>) -> Interrupt {
         Interrupt {
             wish: self.wish.clone(),
@@ -53,24 +53,24 @@ impl Interrupt {
         }
     }
 
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub fn is_set(&self) -> bool {
         self.wish.load(Ordering::Relaxed) || self.is_late()
     }
 
-    /// Whether to stop for the time alone.
+    /// Returns whether to stop only because of the time limit.
     pub fn is_late(&self) -> bool {
         let passed = self.deadline.is_some_and(|end| Instant::now() >= end);
         passed && !self.wish.load(Ordering::Relaxed)
     }
 
-    /// Whether so much time is left.
+    /// Returns whether `time` is left before the limit.
     pub fn has(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         self.deadline.is_none_or(|deadline| end <= deadline)
     }
 
-    /// An error if it is time to stop.
+    /// Returns an error if it is time to stop.
     pub fn check(&self) -> Result<()> {
         if self.is_set() {
             Err(Error::Interrupted)
@@ -79,7 +79,7 @@ impl Interrupt {
         }
     }
 
-    /// What a signal does.
+    /// Requests a stop, as a signal does.
     pub fn set(&self) {
         self.wish.store(true, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! Where a path lies: its file system, how that is mounted, the block device below, and what the
-//! kernel says of it. Reads `/proc` and `/sys` only; needs no rights.
+//! Location of a path: its file system, the mount, the block device below, and the kernel's description of the
+//! device. Reads only `/proc` and `/sys`; needs no privileges.
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
@@ -7,80 +7,81 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The kernel counts partition starts and device sizes in these, whatever the device's own are.
+/// Unit in which the kernel states partition starts and device sizes, independent of the device's sectors, in
+/// bytes.
 pub const SECTOR: u64 = 512;
 
-/// A line of the kernel's list of mounts.
+/// An entry of the kernel's list of mounts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
-    /// Where.
+    /// Mount point.
     pub point: PathBuf,
-    /// Which kind of file system.
+    /// Type of the file system.
     pub kind: String,
-    /// What is mounted: a device, mostly.
+    /// Mounted source, usually a device.
     pub source: String,
     /// Options of the mount and of the file system.
     pub options: Vec<String>,
-    /// The device's number, as `major:minor`.
+    /// Number of the device, as `major:minor`.
     pub number: String,
 }
 
-/// A path, what it lies on, and what that lies on.
+/// A path with its mount and its device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Place {
     /// The path.
     pub path: PathBuf,
-    /// How it is mounted; none for a device given by name.
+    /// Mount that contains the path; `None` for a device.
     pub mount: Option<Mount>,
-    /// The device below, where there is one.
+    /// Block device below, if there is one.
     pub device: Option<Device>,
 }
 
-/// A block device as the kernel describes it. Sizes in bytes.
+/// A block device as the kernel describes it. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its name, such as `sda2`.
+    /// Name of the device, such as `sda2`.
     pub name: String,
-    /// Its number, as `major:minor`.
+    /// Number of the device, as `major:minor`.
     pub number: String,
-    /// The whole disk that it is, or is a partition of.
+    /// Name of the whole disk.
     pub disk: String,
-    /// Where it begins on the disk, in sectors of 512 bytes; none if it is the disk.
+    /// Start on the disk in sectors of 512 bytes; `None` for a whole disk.
     pub start: Option<u64>,
-    /// Its size.
+    /// Size of the device.
     pub bytes: u64,
-    /// What one can address.
+    /// Logical sector: the smallest addressable unit.
     pub logical_sector: u64,
-    /// What the disk writes at once, as far as it tells.
+    /// Physical sector: the unit that the disk writes internally, as far as it reports it.
     pub physical_sector: u64,
-    /// What is read or written without penalty.
+    /// Smallest I/O without a penalty.
     pub minimum_io: u64,
-    /// What is best written at once, such as a stripe; 0: not told.
+    /// Optimal size of I/O, such as a stripe; 0 if it is not reported.
     pub optimal_io: u64,
-    /// How far the first physical sector begins after byte 0 of the device; below 0: cannot be aligned.
+    /// Offset of the first physical sector from byte 0 of the device; negative if it cannot be aligned.
     pub alignment_offset: i64,
-    /// Whether it turns.
+    /// Whether the disk rotates.
     pub rotational: bool,
-    /// The I/O scheduler in use.
+    /// Current I/O scheduler.
     pub scheduler: String,
-    /// `write back` or `write through`.
+    /// Write cache: `write back` or `write through`.
     pub write_cache: String,
-    /// Whether a single write can be forced through the cache.
+    /// Whether the device supports forced unit access (FUA).
     pub fua: bool,
-    /// Read ahead.
+    /// Read-ahead.
     pub read_ahead: u64,
-    /// What can be discarded at once; 0: nothing can.
+    /// Discard granularity; 0 if discard is not supported.
     pub discard_granularity: u64,
-    /// What the maker calls it.
+    /// Model name of the manufacturer.
     pub model: String,
-    /// Devices that it is made of: RAID, LVM, encryption.
+    /// Devices below this one: RAID, LVM, encryption.
     pub below: Vec<Device>,
 }
 
-/// All mounts, in the kernel's order.
+/// Returns all mounts, in the kernel's order.
 ///
 /// # Errors
-/// When `/proc` is not there.
+/// If `/proc` is not available.
 pub fn mounts() -> anyhow::Result<Vec<Mount>> {
     let text =
         fs::read_to_string("/proc/self/mountinfo").context("the list of mounts was not read")?;
@@ -107,7 +108,7 @@ fn parse_mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// The kernel writes blanks and the like as octal numbers.
+/// Decodes the octal escapes that the kernel uses for blanks and similar characters.
 fn unescape(text: &str) -> String {
     let mut plain = Vec::new();
     let mut rest = text.as_bytes();
@@ -130,10 +131,10 @@ fn unescape(text: &str) -> String {
 }
 
 impl Place {
-    /// Looks at where `path` lies: a directory or file, or a block device.
+    /// Finds the location of `path`: a directory, a file, or a block device.
     ///
     /// # Errors
-    /// When there is nothing at `path`.
+    /// If `path` does not exist.
     pub fn find(path: &Path) -> anyhow::Result<Place> {
         let path = fs::canonicalize(path).with_context(|| {
             format!("{} is not there; make it, or name what is", path.display())
@@ -150,7 +151,7 @@ impl Place {
         let mount = mounts
             .into_iter()
             .filter(|mount| path.starts_with(&mount.point))
-            // The longest path, and of equal ones the last, which hides the others.
+            // Takes the longest mount point and, among equal ones, the last, which hides the others.
             .max_by_key(|mount| mount.point.as_os_str().len())
             .ok_or_else(|| anyhow!("no file system holds {}", path.display()))?;
         let device = Device::find(&number(metadata.dev()))
@@ -164,10 +165,10 @@ impl Place {
         })
     }
 
-    /// Free space for an ordinary user, bytes.
+    /// Returns the space available to an ordinary user, in bytes.
     ///
     /// # Errors
-    /// When the file system does not tell.
+    /// If the file system does not report it.
     pub fn free_bytes(&self) -> anyhow::Result<u64> {
         let told = rustix::fs::statvfs(&self.path)?;
         Ok(told.f_bavail * told.f_frsize)
@@ -193,10 +194,10 @@ fn count<T: std::str::FromStr + Default>(path: &Path, name: &str) -> T {
 }
 
 impl Device {
-    /// The device of a node such as `/dev/sda`.
+    /// Returns the device of a node such as `/dev/sda`.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the node is not a block device.
     pub fn of_node(node: &str) -> anyhow::Result<Device> {
         let metadata = fs::metadata(node).with_context(|| format!("{node} is not there"))?;
         if !metadata.file_type().is_block_device() {
@@ -205,17 +206,17 @@ impl Device {
         Device::find(&number(metadata.rdev()))
     }
 
-    /// The device of a number, as `major:minor`.
+    /// Returns the device with a number, as `major:minor`.
     ///
     /// # Errors
-    /// When the kernel knows none.
+    /// If the kernel has no such device.
     pub fn find(number: &str) -> anyhow::Result<Device> {
         let path = fs::canonicalize(Path::new("/sys/dev/block").join(number))
             .with_context(|| format!("no block device has the number {number}"))?;
         Device::at(&path).ok_or_else(|| anyhow!("{} is no block device", path.display()))
     }
 
-    /// The device that a directory of `/sys` describes.
+    /// Returns the device that a directory of `/sys` describes.
     fn at(path: &Path) -> Option<Device> {
         let name = path.file_name()?.to_str()?.to_string();
         let start = text(path, "start").parse().ok();
@@ -254,15 +255,15 @@ impl Device {
         })
     }
 
-    /// Its directory in `/sys`.
+    /// Returns the device's directory in `/sys`.
     pub fn directory(&self) -> PathBuf {
         Path::new("/sys/dev/block").join(&self.number)
     }
 
-    /// Who else uses it: mounts, other devices made of it, its own partitions.
+    /// Returns the other users of the device: mounts, devices built on it, and its partitions.
     ///
     /// # Errors
-    /// When the lists cannot be read.
+    /// If the lists cannot be read.
     pub fn users(&self) -> anyhow::Result<Vec<String>> {
         let directory = self.directory();
         let mut users: Vec<String> = mounts()?
@@ -296,7 +297,7 @@ impl Device {
     }
 }
 
-/// Of `none [mq-deadline] kyber`, the one in brackets.
+/// Returns the entry in brackets, as in `none [mq-deadline] kyber`.
 fn chosen(list: &str) -> &str {
     match (list.find('['), list.find(']')) {
         (Some(start), Some(end)) if start < end => &list[start + 1..end],

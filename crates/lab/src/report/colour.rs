@@ -1,8 +1,8 @@
-//! Colours of the series of a picture: a store has the same one in all pictures of all reports.
+//! Colours of the series of a chart. A store has the same colour in all charts of all reports.
 
-/// Colours that the style has.
+/// Number of colours in the style sheet.
 pub const COLOURS: usize = 10;
-/// Stores and what is compared with them, by their fixed colours.
+/// Stores and their references, in the order of their fixed colours.
 const STORES: [&str; 9] = [
     "files",
     "in-place",
@@ -15,7 +15,8 @@ const STORES: [&str; 9] = [
     "one file in sequence",
 ];
 
-/// The fixed colour of a series that is a store's, whatever its portions and whichever of two runs.
+/// Returns the fixed colour of a store's series, whatever its portion size and whichever of two runs it belongs
+/// to.
 fn of_store(name: &str) -> Option<usize> {
     let run = ["A: ", "B: "].iter().find_map(|run| name.strip_prefix(run));
     let name = run.unwrap_or(name);
@@ -25,13 +26,13 @@ fn of_store(name: &str) -> Option<usize> {
     })
 }
 
-/// Returns the colour of each series, by names and places of the series that they repeat, whose colours
-/// they get. Others than stores have those that are left in the picture.
+/// Returns the colour of each series. Each series is given by its name and, if it repeats another series, by
+/// the index of that series, whose colour it gets. Series that are not stores get the remaining colours.
 pub fn colours(series: &[(&str, Option<usize>)]) -> Vec<usize> {
     let mut taken = [false; COLOURS];
     let mut fixed = Vec::with_capacity(series.len());
     for (name, twin) in series {
-        // The second line of a store, with other portions, needs another colour.
+        // The second line of a store, with another portion size, needs another colour.
         let own = of_store(name).filter(|colour| twin.is_none() && !taken[*colour]);
         fixed.extend([own]);
         own.into_iter().for_each(|colour| taken[colour] = true);
@@ -50,7 +51,8 @@ pub fn colours(series: &[(&str, Option<usize>)]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// The colour was that of the place: akumuli was green in one chart of a page and blue in the next.
+    /// Regression: colours followed the position, so akumuli was green in one chart of a page and blue in the
+    /// next.
     #[test]
     fn a_store_has_one_colour_in_all_charts() {
         let plain = |names: &[&str]| {
@@ -68,7 +70,7 @@ mod tests {
         let some = plain(&["log", "akumuli", "files B=4K"]);
         assert_eq!(some, [all[3], all[2], all[1]]);
         assert_eq!(plain(&["log-only"]), [5]);
-        // No two of a picture are alike as long as there are colours.
+        // No two series of a chart have the same colour as long as there are enough colours.
         let mut portions = plain(&[
             "files B=4K",
             "files B=64K",
@@ -79,7 +81,7 @@ mod tests {
         portions.sort_unstable();
         portions.dedup();
         assert_eq!(portions.len(), 5);
-        // A line that repeats another has its colour.
+        // A line that repeats another has the same colour.
         let twins = colours(&[
             ("A: files B=4K", None),
             ("A: log", None),

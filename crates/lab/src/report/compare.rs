@@ -1,14 +1,14 @@
-//! Two runs side by side: the cells that both have, figure by figure, and their pictures in one.
+//! Comparison of two runs: their common cells, figure by figure, and combined charts.
 
 use super::figure::{BarSeries, Figure, Row, Series, plain};
 use super::{list, section, surroundings, whole};
 use crate::results::{Cell, Results};
 use std::collections::BTreeMap;
 
-/// Differences below this share of the smaller figure are noise on most machines.
+/// Relative difference below which a change is noise on most machines, as a share of the smaller figure.
 const NOISE: f64 = 0.05;
 
-/// The page that compares `before` and `after`.
+/// Returns the page that compares `before` and `after`.
 pub fn page(before: &Results, after: &Results) -> String {
     let mut body = format!(
         "<h1>seiner lab {}: A and B</h1><p class=\"lead\">A: {} · B: {}</p>",
@@ -40,7 +40,7 @@ pub fn page(before: &Results, after: &Results) -> String {
     whole("seiner lab report", &body)
 }
 
-/// What is not the same in two runs, apart from figures.
+/// Returns the differences of two runs in their circumstances.
 fn differences(before: &Results, after: &Results) -> Vec<String> {
     let place = |results: &Results| {
         results
@@ -89,7 +89,8 @@ fn differences(before: &Results, after: &Results) -> Vec<String> {
         .collect()
 }
 
-/// Lines or bars of both in one picture, in the same colours; tables are compared figure by figure.
+/// Combines the lines or bars of both runs in one chart, with the same colours. Tables are compared figure by
+/// figure.
 fn overlay(before: Figure, after: &Figure) -> Option<Figure> {
     match (before, after) {
         (
@@ -146,7 +147,7 @@ fn overlay(before: Figure, after: &Figure) -> Option<Figure> {
     }
 }
 
-/// The series of A, and behind them those of B. With each its name and the place of the one that it
+/// Returns the series of A followed by those of B, each with its name and the index of the series that it
 /// repeats.
 fn pairs<T: Clone>(
     ours: Vec<T>,
@@ -166,7 +167,7 @@ fn pairs<T: Clone>(
     first.chain(repeated).collect()
 }
 
-/// What changed on the whole: for every kind of figure the middle and the ends of B over A.
+/// Returns the summary: for each kind of figure the median and the extremes of B over A.
 fn summary(before: &Results, after: &Results) -> Figure {
     let mut ratios: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (cell, other) in common(before, after) {
@@ -207,7 +208,7 @@ fn is_same(ratio: f64) -> bool {
     (ratio - 1.0).abs() < NOISE
 }
 
-/// Every figure that both have, with B over A.
+/// Returns all common figures, with B over A.
 fn table(before: &Results, after: &Results) -> Figure {
     let mut rows = Vec::new();
     for (cell, other) in common(before, after) {
@@ -246,7 +247,7 @@ fn table(before: &Results, after: &Results) -> Figure {
     }
 }
 
-/// Cells of the same name.
+/// Returns the cells of the same name.
 pub fn common<'a>(before: &'a Results, after: &'a Results) -> Vec<(&'a Cell, &'a Cell)> {
     before
         .cells

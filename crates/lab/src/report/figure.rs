@@ -1,25 +1,25 @@
-//! What a picture shows, apart from how it is drawn.
+//! Contents of charts and tables, independent of the drawing.
 
-/// How values become places on an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally far apart; begins at 0.
+    /// Linear scale, which begins at 0.
     Linear,
-    /// Equal ratios are equally far apart.
+    /// Logarithmic scale.
     Log,
 }
 
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What it measures, with the unit.
+    /// Quantity on the axis, with its unit.
     pub label: String,
-    /// How.
+    /// Scale of the axis.
     pub scale: Scale,
 }
 
 impl Axis {
-    /// A linear axis.
+    /// Creates a linear axis.
     pub fn linear(label: &str) -> Axis {
         Axis {
             label: label.to_string(),
@@ -27,7 +27,7 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis.
+    /// Creates a logarithmic axis.
     pub fn log(label: &str) -> Axis {
         Axis {
             label: label.to_string(),
@@ -36,87 +36,87 @@ impl Axis {
     }
 }
 
-/// A line of a picture.
+/// A line of a chart.
 #[derive(Clone, Debug)]
 pub struct Series {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// Its points, by rising x.
+    /// Points in ascending order of x.
     pub points: Vec<(f64, f64)>,
-    /// Whether somebody else measured it: drawn faintly, never mixed with ours.
+    /// Whether the values come from elsewhere. Such lines are drawn faintly, apart from own measurements.
     pub is_reference: bool,
-    /// The place of the line that it repeats, whose colour it gets: drawn dashed.
+    /// Index of the line that this one repeats. This line is dashed and gets the same colour.
     pub twin: Option<usize>,
 }
 
 /// A group of bars, or a part of each stack.
 #[derive(Clone, Debug)]
 pub struct BarSeries {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub name: String,
-    /// A value a category; none where nothing was measured.
+    /// Values by category; `None` where nothing was measured.
     pub values: Vec<Option<f64>>,
-    /// Whether somebody else measured it.
+    /// Whether the values come from elsewhere.
     pub is_reference: bool,
-    /// The place of the bars that these repeat, whose colour they get: drawn faintly.
+    /// Index of the bars that these repeat. These bars are faint and get the same colour.
     pub twin: Option<usize>,
 }
 
 /// A row of a table.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its fields; the first names the row.
+    /// Fields of the row. The first one is its name.
     pub fields: Vec<String>,
-    /// Whether somebody else measured it.
+    /// Whether the values come from elsewhere.
     pub is_reference: bool,
 }
 
-/// A picture or a table.
+/// A chart or a table.
 #[derive(Clone, Debug)]
 pub enum Figure {
     /// Lines over a common axis.
     Lines {
-        /// What it shows.
+        /// Title of the chart.
         title: String,
-        /// How to read it.
+        /// Sentence on how to read the chart.
         caption: String,
-        /// The axis below.
+        /// Horizontal axis.
         x: Axis,
-        /// The axis on the left.
+        /// Vertical axis.
         y: Axis,
-        /// The lines.
+        /// Lines of the chart.
         series: Vec<Series>,
     },
-    /// Bars side by side or on top of each other.
+    /// Bars, grouped or stacked.
     Bars {
-        /// What it shows.
+        /// Title of the chart.
         title: String,
-        /// How to read it.
+        /// Sentence on how to read the chart.
         caption: String,
-        /// The axis on the left.
+        /// Vertical axis.
         y: Axis,
-        /// The names below the bars.
+        /// Names below the bars.
         categories: Vec<String>,
-        /// The bars.
+        /// Bars of the chart.
         series: Vec<BarSeries>,
-        /// Whether they stand on top of each other.
+        /// Whether the bars are stacked.
         is_stacked: bool,
     },
-    /// Rows and columns.
+    /// A table.
     Table {
-        /// What it shows.
+        /// Title of the table.
         title: String,
-        /// How to read it.
+        /// Sentence on how to read the table.
         caption: String,
-        /// The heads of the columns.
+        /// Heads of the columns.
         columns: Vec<String>,
-        /// The rows.
+        /// Rows of the table.
         rows: Vec<Row>,
     },
 }
 
 impl Figure {
-    /// What it shows.
+    /// Returns the title.
     pub fn title(&self) -> &str {
         match self {
             Figure::Lines { title, .. }
@@ -125,7 +125,7 @@ impl Figure {
         }
     }
 
-    /// How to read it.
+    /// Returns the sentence on how to read the figure.
     pub fn caption(&self) -> &str {
         match self {
             Figure::Lines { caption, .. }
@@ -134,7 +134,7 @@ impl Figure {
         }
     }
 
-    /// Whether there is anything to show.
+    /// Returns whether there is nothing to show.
     pub fn is_empty(&self) -> bool {
         match self {
             Figure::Lines { series, .. } => series.iter().all(|line| line.points.is_empty()),
@@ -146,7 +146,7 @@ impl Figure {
     }
 }
 
-/// A number for people: three digits that count, thousands apart.
+/// Formats a number with three significant digits and separated thousands.
 pub fn plain(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 {
@@ -185,7 +185,7 @@ fn group(text: &str) -> String {
     }
 }
 
-/// A number of bytes for people, in powers of two.
+/// Formats a number of bytes with binary units.
 pub fn bytes(value: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let step = (value.max(1.0).log2() / 10.0).floor().min(5.0);
@@ -196,7 +196,7 @@ pub fn bytes(value: f64) -> String {
     )
 }
 
-/// A short number for an axis: 1000 is 1k.
+/// Formats a number for an axis: 1000 becomes 1k.
 pub fn tick(value: f64) -> String {
     let steps = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
     match steps.iter().find(|(step, _)| value.abs() >= *step) {

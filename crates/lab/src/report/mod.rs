@@ -1,5 +1,5 @@
-//! The report of a run: one HTML page without anything from elsewhere. Pictures are drawn here; the
-//! small script only adds what a pointer finds, and hides lines.
+//! Report of a run: one self-contained HTML page. Charts are drawn here. A small script only adds tooltips and
+//! hides lines.
 
 mod colour;
 pub mod compare;
@@ -17,10 +17,10 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// Tables with more columns are printed row by row: paper cannot be scrolled.
+/// Number of columns above which tables are printed row by row, because paper cannot scroll.
 const PRINTED_COLUMNS: usize = 9;
 
-/// A time for people, to the minute: `2026-11-22 03:40 UTC` of an RFC 3339 time.
+/// Formats an RFC 3339 time to the minute: `2026-11-22 03:40 UTC`.
 fn moment(time: &str) -> String {
     match time.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
@@ -28,7 +28,7 @@ fn moment(time: &str) -> String {
     }
 }
 
-/// What a reader must know before any figure; mostly nothing.
+/// Returns a warning that the reader needs before any figure; usually empty.
 fn warning(results: &Results) -> &'static str {
     match results.job.profile {
         Profile::Toy => {
@@ -38,7 +38,7 @@ fn warning(results: &Results) -> &'static str {
     }
 }
 
-/// Text as it may stand in HTML, in attributes too.
+/// Escapes a text for HTML, attributes included.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -54,7 +54,7 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
-/// The page of a run.
+/// Returns the page of a run.
 pub fn page(results: &Results) -> String {
     let experiment = results.job.work.experiment();
     let mut body = String::new();
@@ -84,7 +84,7 @@ pub fn page(results: &Results) -> String {
     whole(&title, &body)
 }
 
-/// A page of figures that are no run of the lab's.
+/// Returns a page of figures that do not come from a run.
 pub fn of_figures(title: &str, remarks: &[String], figures: &[Figure]) -> String {
     let mut body = format!("<h1>{}</h1>", escape(title));
     list(&mut body, "What it says", remarks);
@@ -94,7 +94,7 @@ pub fn of_figures(title: &str, remarks: &[String], figures: &[Figure]) -> String
     whole(title, &body)
 }
 
-/// A page around its body.
+/// Returns a whole page for a body.
 fn whole(title: &str, body: &str) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -117,7 +117,7 @@ fn list(body: &mut String, title: &str, points: &[String]) {
     body.push_str("</ul></section>");
 }
 
-/// A figure with its title, legend and caption; nothing where nothing was measured.
+/// Returns a figure with its title, legend and caption; an empty text if nothing was measured.
 fn section(figure: &Figure) -> String {
     if figure.is_empty() {
         return String::new();
@@ -200,7 +200,7 @@ fn table(columns: &[String], rows: &[Row]) -> String {
     html + "</tbody></table></div>"
 }
 
-/// Machine, disk and job.
+/// Returns the description of machine, disk and job.
 fn surroundings(results: &Results) -> String {
     let machine = &results.machine;
     let loads = results.cells.iter().map(|cell| cell.load);
@@ -249,7 +249,7 @@ fn surroundings(results: &Results) -> String {
     html + "</dl></section>"
 }
 
-/// A place in words.
+/// Describes a place in words.
 fn describe(place: &Place) -> String {
     let mut words = Vec::new();
     if let Some(mount) = &place.mount {
@@ -259,7 +259,7 @@ fn describe(place: &Place) -> String {
     words.join(" on ")
 }
 
-/// A device in words.
+/// Describes a device in words.
 fn describe_device(device: &Device) -> String {
     format!(
         "{}{}, {}, sectors {}/{}, {}, scheduler {}, {}",
@@ -282,7 +282,7 @@ fn describe_device(device: &Device) -> String {
     )
 }
 
-/// Notes of all cells, equal ones once.
+/// Returns the notes of all cells, without duplicates.
 fn notes(results: &Results) -> Vec<String> {
     let mut told: Vec<(String, Vec<&str>)> = Vec::new();
     for cell in &results.cells {
@@ -303,7 +303,7 @@ fn notes(results: &Results) -> Vec<String> {
         .collect()
 }
 
-/// Every figure of every cell.
+/// Returns a table of every figure of every cell.
 fn everything(results: &Results) -> Figure {
     let mut names: Vec<&String> = results
         .cells

@@ -1,19 +1,20 @@
-//! Draws figures as SVG: one drawing for wide pages and one for narrow ones, so that text stays
-//! readable on a phone and on paper without any script.
+//! Drawing of figures as SVG. Each figure has a drawing for wide pages and one for narrow pages, so that text
+//! is readable on phones and on paper without a script.
 
 use super::colour::colours;
 use super::escape;
 use super::figure::{Axis, BarSeries, Figure, Scale, Series, plain, tick};
 use std::fmt::Write;
 
-/// Lines with more points than this get no dots.
+/// Number of points above which a line has no dots.
 const DOTS: usize = 60;
-/// So few different values of x are all marked.
+/// Number of distinct values of x up to which all are marked.
 const MARKS: usize = 10;
-/// Bars longer than this times the median would make the others invisible: the axis turns logarithmic.
+/// Ratio of the longest bar to the median above which the axis is logarithmic, because the other bars would be
+/// invisible.
 const LOG_RATIO: f64 = 40.0;
 
-/// The size of a drawing, in its own units.
+/// Size of a drawing, in its own units.
 #[derive(Clone, Copy)]
 struct Canvas {
     width: f64,
@@ -25,7 +26,7 @@ struct Canvas {
 const TOP: f64 = 14.0;
 const RIGHT: f64 = 14.0;
 
-/// A drawing for each width of page.
+/// Drawings by width of page.
 const CANVASES: [(&str, Canvas); 2] = [
     (
         "wide",
@@ -47,7 +48,7 @@ const CANVASES: [(&str, Canvas); 2] = [
     ),
 ];
 
-/// The drawings of a figure; nothing for a table.
+/// Returns the drawings of a figure; an empty text for a table.
 pub fn draw(figure: &Figure) -> String {
     CANVASES
         .iter()
@@ -69,15 +70,15 @@ pub fn draw(figure: &Figure) -> String {
         .collect()
 }
 
-/// The classes of a series: its colour, and how it is drawn. Those of others are faint; one that repeats
-/// another has its colour.
+/// Returns the CSS classes of a series: its colour and its style. References are faint. A series that repeats
+/// another has the same colour.
 pub fn class(colour: usize, twin: Option<usize>, is_reference: bool) -> String {
     let faint = if is_reference { " reference" } else { "" };
     let repeated = if twin.is_some() { " twin" } else { "" };
     format!("c{colour}{faint}{repeated}")
 }
 
-/// Values to places on one axis.
+/// Conversion of values to positions on an axis.
 struct Ruler {
     scale: Scale,
     low: f64,
@@ -143,7 +144,7 @@ impl Ruler {
     }
 }
 
-/// A round step that divides a range into about five.
+/// Returns a round step that divides a range into about five parts.
 fn step(range: f64) -> f64 {
     let rough = range / 5.0;
     let power = 10f64.powf(rough.log10().floor());
@@ -215,7 +216,7 @@ fn lines(canvas: Canvas, x: &Axis, y: &Axis, series: &[Series]) -> String {
     svg
 }
 
-/// The grid, the axis on the left and its name.
+/// Draws the grid, the left axis and its name.
 fn frame(canvas: Canvas, up: &Ruler, y: &Axis) -> String {
     let mut svg = String::new();
     let right = canvas.width - RIGHT;
@@ -267,7 +268,7 @@ fn across_axis(svg: &mut String, canvas: Canvas, across: &Ruler, x: &Axis, marks
     );
 }
 
-/// Whether bars need a logarithmic axis to be seen at all.
+/// Returns whether bars need a logarithmic axis to be visible.
 fn needs_log(series: &[BarSeries], is_stacked: bool) -> bool {
     let mut values: Vec<f64> = series
         .iter()
@@ -288,7 +289,7 @@ fn bars(
     series: &[BarSeries],
     is_stacked: bool,
 ) -> String {
-    // Names below many bars are written upright.
+    // Names below many bars are rotated.
     let right = canvas.width - RIGHT;
     let slot = (right - canvas.left) / categories.len().max(1) as f64;
     let longest = categories

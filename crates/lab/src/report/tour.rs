@@ -1,4 +1,4 @@
-//! The page of a tour: what every experiment says and shows first, with a way to its own page.
+//! Page of a tour: the main statement and figure of every experiment, with a link to its own page.
 
 use super::figure::{Figure, plain};
 use super::{escape, list, moment, section, surroundings, warning, whole};
@@ -8,19 +8,19 @@ use crate::results::{Cell, Results};
 use crate::runner::about;
 use std::fmt::Write;
 
-/// Pictures of an experiment on the page at the most.
+/// Maximum number of charts of an experiment on the page.
 const PICTURES: usize = 4;
 
-/// A part of a tour that was walked.
+/// A completed part of a tour.
 pub struct Stop {
-    /// What was measured.
+    /// Results of the part.
     pub results: Results,
-    /// Its own page, seen from the tour's.
+    /// Path of its own page, relative to the tour's page.
     pub page: String,
 }
 
-/// The page of a tour: what `lab check` found, the experiments that were run, and those that could not be,
-/// with the reason.
+/// Returns the page of a tour: the findings of `lab check`, the experiments that were run, and those that could
+/// not run, with the reasons.
 pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -> String {
     let mut body = String::from("<h1>seiner lab tour</h1>");
     if let Some(first) = stops.first() {
@@ -58,7 +58,7 @@ pub fn page(findings: &[Finding], stops: &[Stop], left_out: &[(&str, String)]) -
     whole("seiner lab tour", &body)
 }
 
-/// What an experiment is about, for somebody who does not know its name.
+/// Returns the subject of an experiment for readers who do not know its name.
 fn subject(work: &Work) -> &'static str {
     match work {
         Work::Disk(_) => "The disk",
@@ -70,7 +70,7 @@ fn subject(work: &Work) -> &'static str {
     }
 }
 
-/// The figures that one remembers, large.
+/// Appends the main figures in large type.
 fn tiles(body: &mut String, stops: &[Stop]) {
     let told: Vec<(String, String)> = stops
         .iter()
@@ -92,7 +92,7 @@ fn tiles(body: &mut String, stops: &[Stop]) {
 }
 
 fn headline(results: &Results) -> Vec<(String, String)> {
-    // The largest figure, and whether its cell was steady, as far as that was looked at.
+    // Returns the largest figure, and whether its cell was steady, if that was examined.
     let most = |cells: &mut dyn Iterator<Item = &Cell>, figure: &str| {
         cells
             .filter_map(|cell| Some((cell.figure(figure)?, cell.figure("steady") != Some(0.0))))

@@ -1,8 +1,8 @@
-//! `lab write`: very many sensors, written by one store after the other under the same load.
+//! `lab write`: writes very many sensors, with one store after the other under the same load.
 //!
-//! The first paper's test: portions of B bytes for each of F sensors in turn, as fast as the system
-//! takes them, or at the highest rate that it sustains. Everything is made before measuring starts; a
-//! lap warms up; what the page cache still holds at the end is synced and counted.
+//! The first paper's test: portions of B bytes for each of F sensors in turn, either as fast as the system
+//! accepts them or at the highest sustainable rate. All files are created before the measurement. One lap warms
+//! up. Data in the page cache at the end are synced within the measured time.
 
 mod crew;
 mod drive;
@@ -23,43 +23,43 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::path::PathBuf;
 
-/// A sample as sensors send it: a time and a value.
+/// Bytes of a sample from a sensor: a time and a value.
 pub const SAMPLE_BYTES: u64 = 16;
-/// Umax: files fill this share of the room at the most.
+/// Umax: maximum share of the space that files fill.
 const FILL: f64 = 0.9;
-/// C in a guest, unless it is chosen.
+/// C in a guest, unless it is given.
 const GUEST_ROOM: u64 = 512 << 20;
-/// The cell that tells the rate of one file, and the pieces in which it is written, bytes: smaller ones measure what
-/// opening costs.
+/// Name of the cell that measures the rate of one file, and the size of its pieces in bytes. Smaller pieces
+/// would measure the cost of opening files.
 pub const SEQUENTIAL: &str = "one file in sequence";
 const SEQUENTIAL_PIECE: u64 = 1 << 20;
-/// Rates tried by the paced test after the first.
+/// Number of rates that the paced test tries after the first one.
 pub const TRIALS: usize = 6;
 
-/// Who is tested.
+/// Stores to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A file a sensor, appended (the paper's store).
+    /// One file per sensor, appended (the paper's store).
     Files,
-    /// A file a sensor, each sample updated in place at once (as RRDtool does).
+    /// One file per sensor, each sample updated in place at once (as RRDtool does).
     InPlace,
-    /// Blocks of all sensors in one log with a tree inside (as Akumuli does).
+    /// Blocks of all sensors in one log that contains a tree (as Akumuli does).
     Akumuli,
-    /// Samples in memory, and one record each in a log for recovery (as YAWNDB does).
+    /// Samples in memory, with one record per sample in a log for recovery (as YAWNDB does).
     Yawndb,
-    /// This project's engine, journal committed every 100 ms.
+    /// This project's engine, with a commit of the journal every 100 ms.
     Log,
     /// This project's engine without a journal.
     LogOnly,
-    /// SQLite: a row a sample in one table, as an outside reference (feature `references`).
+    /// SQLite with one row per sample in one table, as an external reference (feature `references`).
     Sqlite,
-    /// RocksDB: a key a sample, as an outside reference (feature `rocksdb`).
+    /// RocksDB with one key per sample, as an external reference (feature `rocksdb`).
     Rocksdb,
 }
 
 impl Kind {
-    /// All that are written here.
+    /// All stores that are implemented here.
     pub const ALL: [Kind; 6] = [
         Kind::Files,
         Kind::InPlace,
@@ -69,7 +69,7 @@ impl Kind {
         Kind::LogOnly,
     ];
 
-    /// Its name.
+    /// Returns the name of the store.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Files => "files",
@@ -83,7 +83,7 @@ impl Kind {
         }
     }
 
-    /// Why this program cannot test it; nothing if it can.
+    /// Returns the reason why this program cannot test the store; `None` if it can.
     fn obstacle(self) -> Option<&'static str> {
         match self {
             Kind::Sqlite if !cfg!(feature = "references") => {
@@ -96,78 +96,78 @@ impl Kind {
         }
     }
 
-    /// Whether the size of portions is its user's choice.
+    /// Returns whether the user of the store chooses the size of portions.
     fn takes_portions(self) -> bool {
         self == Kind::Files
     }
 }
 
-/// How files are spread over directories.
+/// Distribution of files over directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
-    /// 100 entries a directory: `AB/CD/EF/name`.
+    /// 100 entries per directory: `AB/CD/EF/name`.
     #[default]
     Tree,
-    /// All in one directory.
+    /// All files in one directory.
     Flat,
 }
 
-/// How fast portions come.
+/// Rate of portions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// As fast as they are taken.
+    /// As fast as the store accepts them.
     #[default]
     Greedy,
-    /// At a fixed rate; the highest one that is sustained is searched.
+    /// A fixed rate. The test searches for the highest sustainable one.
     Paced,
 }
 
 /// Settings of the test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Write {
-    /// Directories to write into; files are dealt out over all of them.
+    /// Directories to write to. Files are distributed over all of them.
     pub directories: Vec<PathBuf>,
-    /// A fresh file system on an image in the first directory, instead of the directories themselves.
+    /// Kind of a new file system on an image in the first directory, which replaces the directories.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<String>,
-    /// C: the room for data, bytes.
+    /// C: space for data in bytes.
     pub room_bytes: u64,
-    /// Who is tested.
+    /// Stores to test.
     pub stores: Vec<Kind>,
-    /// F: how many sensors.
+    /// F: numbers of sensors.
     pub sensors: Vec<u64>,
-    /// B: bytes of a portion.
+    /// B: sizes of a portion in bytes.
     pub portions: Vec<u64>,
-    /// R: files kept of each sensor, the current one included.
+    /// R: number of files kept per sensor, the current one included.
     pub kept: u64,
-    /// M: threads that write.
+    /// M: number of threads that write.
     pub writers: u64,
-    /// Whether they are processes instead.
+    /// Whether processes write instead of threads.
     #[serde(default)]
     pub is_by_processes: bool,
-    /// How files are spread.
+    /// Distribution of files over directories.
     pub layout: Layout,
-    /// Whether a buffer of B bytes is really kept for every sensor.
+    /// Whether a buffer of B bytes is allocated for every sensor.
     pub is_buffered: bool,
-    /// Whether every portion is synced before the next.
+    /// Whether every portion is synced before the next one.
     pub is_synced: bool,
-    /// How fast portions come.
+    /// Rate of portions.
     pub pace: Pace,
-    /// Memory for all of it, page cache included, bytes; 0: no limit.
+    /// Memory limit in bytes, page cache included; 0 for no limit.
     pub memory_bytes: u64,
-    /// Seconds of measuring a cell.
+    /// Seconds of measurement per cell.
     pub seconds: f64,
-    /// Bytes written by a cell at the most.
+    /// Maximum number of bytes written per cell.
     pub most_bytes: u64,
-    /// By what means: this kernel, or another in an emulated machine.
+    /// Backend: this kernel, or another one in an emulated machine.
     #[serde(default, skip_serializing_if = "Backend::is_native")]
     pub backend: Backend,
 }
 
 impl Write {
-    /// The settings of a profile.
+    /// Returns the settings of a profile.
     pub fn new(directory: PathBuf, profile: Profile) -> Write {
         let toy = profile == Profile::Toy;
         let (seconds, most_bytes, room_bytes) = match profile {
@@ -221,7 +221,7 @@ impl Write {
         }
     }
 
-    /// The same in guests, whose disks lie in memory: with less room, unless somebody chose it.
+    /// Changes the settings for guests, whose disks are in memory: less space, unless it was given.
     pub fn in_guests(&mut self, is_room_chosen: bool) {
         self.backend = Backend::Guest;
         if !is_room_chosen {
@@ -229,12 +229,12 @@ impl Write {
         }
     }
 
-    /// Bytes of a fresh file system's image: its own structures come on top of the data.
+    /// Returns the size of a file system's image in bytes: the data plus the file system's own structures.
     fn image_bytes(&self) -> u64 {
         self.room_bytes + (self.room_bytes >> 3) + (64 << 20)
     }
 
-    /// What all others are compared with: one file, in large pieces.
+    /// Returns the reference for all other cells: one file, in large pieces.
     fn sequential(&self) -> Task {
         Task {
             name: SEQUENTIAL.to_string(),
@@ -242,7 +242,7 @@ impl Write {
         }
     }
 
-    /// Every cell, and those that would not fit.
+    /// Returns all cells, and those that would not fit.
     fn tasks(&self) -> (Vec<Task>, Vec<Missing>) {
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         for store in &self.stores {
@@ -315,7 +315,7 @@ impl Write {
         }
     }
 
-    /// L: the size at which a file is rotated, so that all of them fill the room to [`FILL`].
+    /// Returns L: the size at which a file is rotated, so that all files together fill [`FILL`] of the space.
     fn rotate_at(&self, sensors: u64) -> u64 {
         (FILL * self.room_bytes as f64 / (sensors * self.kept) as f64) as u64
     }
@@ -378,7 +378,7 @@ impl Write {
         self.check_inodes(place, most)
     }
 
-    /// What a guest cannot do: its disk lies in its own memory.
+    /// Checks the limits of a guest: its disk is in its own memory.
     fn check_guest(&self) -> Result<()> {
         if self.fresh.is_none() {
             return refuse("a guest has no disk of yours: name a file system by --fresh, as ext4");
@@ -403,7 +403,7 @@ impl Write {
         Ok(())
     }
 
-    /// Memory of a guest besides its disk: the page cache before it, and stores that keep samples there.
+    /// Returns the memory of a guest besides its disk: the page cache, and stores that keep samples in memory.
     fn guest_memory(&self) -> u64 {
         self.room_bytes
     }
@@ -419,7 +419,7 @@ impl Write {
         }
         let told = rustix::fs::statvfs(&place.path).map_err(anyhow::Error::from)?;
         let needed = sensors * self.kept + sensors / 50 + 1000;
-        // File systems without a fixed number tell 0.
+        // File systems without a fixed number of inodes report 0.
         if told.f_files > 0 && told.f_favail < needed {
             return refuse(format!(
                 "{} has room for {} files more, {needed} are needed; choose fewer --sensors or --fresh ext4",
@@ -507,7 +507,7 @@ mod tests {
         let full = Write::new("/".into(), Profile::Full);
         let (tasks, missing) = full.tasks();
         let files = |name: &str| name.starts_with("files");
-        // 2·B·F ≥ Umax·C: (350000, 128K) and beyond.
+        // 2·B·F ≥ Umax·C holds for (350000, 128K) and beyond.
         assert!(
             missing
                 .iter()

@@ -1,4 +1,4 @@
-//! The report of the write test: shaped like the first paper's figures 2 to 8.
+//! Report of the write test, in the form of the first paper's figures 2 to 8.
 
 use super::{Kind, SEQUENTIAL, Write};
 use crate::blocks::tables;
@@ -6,12 +6,12 @@ use crate::papers;
 use crate::report::figure::{Axis, Figure, Series, plain};
 use crate::results::{Backend, Cell, Results};
 
-/// Cells whose course over time is drawn at the most.
+/// Maximum number of cells whose course over time is drawn.
 const COURSES: usize = 10;
-/// Rates of two cells that are no further apart are taken for the same.
+/// Ratio of two rates above which they count as equal.
 const SAME_RATE: f64 = 0.9;
 
-/// Everything that is drawn.
+/// Returns all figures.
 pub fn figures(results: &Results) -> Vec<Figure> {
     let mut figures = vec![
         by_sensors(results),
@@ -28,7 +28,7 @@ fn kind(cell: &Cell) -> Option<Kind> {
     serde_json::from_value(cell.settings.get("store")?.clone()).ok()
 }
 
-/// What the legend calls a cell's line.
+/// Returns the name of a cell's line in the legend.
 fn label(cell: &Cell) -> String {
     match (kind(cell), cell.number("B")) {
         _ if cell.name == SEQUENTIAL => SEQUENTIAL.to_string(),
@@ -38,13 +38,13 @@ fn label(cell: &Cell) -> String {
     }
 }
 
-/// The rate that counts: the sustained one where it was searched.
+/// Returns the sustained rate if it was measured, otherwise the maximum rate.
 fn rate(cell: &Cell) -> Option<f64> {
     cell.figure("sustained MB/s")
         .or_else(|| cell.figure("MB/s"))
 }
 
-/// Lines of cells by a setting on the axis below.
+/// Returns lines of cells over a setting.
 fn lines(
     results: &Results,
     x: &str,
@@ -72,7 +72,7 @@ fn lines(
     series
 }
 
-/// The paper's rows with B = 4K, as lines; `y` of a row and of its line's rate at F = 1.
+/// Returns the paper's rows with B = 4K as lines; `y` takes a row and the rate of its line at F = 1.
 fn paper_lines(y: impl Fn(&papers::BlockRow, f64) -> f64) -> Vec<Series> {
     let rows = papers::blocks();
     [("HDD", "ext4"), ("SSD", "ext4"), ("SSD", "f2fs")]
@@ -108,7 +108,7 @@ fn by_sensors(results: &Results) -> Figure {
     }
 }
 
-/// The best rate of one file, which is what this disk could take.
+/// Returns the best rate of one file, the limit of this disk.
 fn sequential(results: &Results) -> Option<f64> {
     let single = results
         .cells
@@ -117,7 +117,7 @@ fn sequential(results: &Results) -> Option<f64> {
     single.filter_map(rate).reduce(f64::max)
 }
 
-/// Whether one file took clearly more in small portions than in large pieces.
+/// Returns whether one file was clearly faster in small portions than in large pieces.
 fn is_disturbed(results: &Results, single: f64) -> bool {
     let mut cells = results.cells.iter();
     cells
@@ -188,7 +188,7 @@ fn by_portion(results: &Results) -> Figure {
     }
 }
 
-/// How the rate went: of the cells with most sensors.
+/// Returns the rate over time, for the cells with the most sensors.
 fn over_time(results: &Results) -> Option<Figure> {
     let most = results
         .cells
@@ -218,7 +218,7 @@ fn over_time(results: &Results) -> Option<Figure> {
     })
 }
 
-/// What the figures say.
+/// Returns sentences about the results.
 pub fn remarks(settings: &Write, results: &Results) -> Vec<String> {
     let most = results
         .cells
