@@ -1,4 +1,4 @@
-//! The engine's answers against the oracle's.
+//! Comparison of the engine's answers with those of the oracle.
 
 use crate::cast::{Cast, DRAWN, Series};
 use crate::datum::Datum;
@@ -8,9 +8,9 @@ use seiner_model::{FieldType, Interval, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
 use std::collections::{BTreeMap, HashMap};
 
-/// Why an answer could not be compared, or failed the comparison.
+/// Reason why an answer could not be compared, or is wrong.
 pub(crate) enum Amiss {
-    /// The engine could not answer.
+    /// The engine returned an error.
     Failed(Error),
     /// The answer is wrong.
     Wrong(String),
@@ -22,7 +22,7 @@ impl From<Error> for Amiss {
     }
 }
 
-/// Where the sources are in the cast, by their keys.
+/// Indices of sources in the cast, by key.
 #[derive(Clone)]
 pub(crate) struct Places(HashMap<SourceKey, u32>);
 
@@ -67,7 +67,7 @@ impl Places {
     }
 }
 
-/// Everything in the store.
+/// Returns the query for everything in the store.
 pub(crate) fn everything() -> Query {
     Query {
         selector: Selector::all(),
@@ -76,7 +76,7 @@ pub(crate) fn everything() -> Query {
     }
 }
 
-/// What the engine answers.
+/// Returns the engine's answer to a query.
 pub(crate) fn select(engine: &Engine, places: &Places, query: &Query) -> Result<Samples, Amiss> {
     let mut samples = Samples::new();
     let mut last_source = None;
@@ -94,11 +94,10 @@ pub(crate) fn select(engine: &Engine, places: &Places, query: &Query) -> Result<
     Ok(samples)
 }
 
-/// Where sources stand whose names are lost.
+/// Measurement of sources whose names are lost.
 const LOST: &str = "seiner_lost_source";
 
-/// What a damaged store still answers under the right names, and how many errors it reported on
-/// the way.
+/// Returns what a damaged store still answers under correct names, and the number of errors that it reported.
 pub(crate) fn select_remains(engine: &Engine, places: &Places) -> Result<(Samples, usize), Amiss> {
     let (mut samples, mut errors) = (Samples::new(), 0);
     for data in engine.select(&everything())? {
@@ -112,7 +111,7 @@ pub(crate) fn select_remains(engine: &Engine, places: &Places) -> Result<(Sample
     Ok((samples, errors))
 }
 
-/// A query for some series and some interval.
+/// Draws a query for some series and some interval.
 pub(crate) fn draw_query(rng: &mut SimRng, cast: &Cast, live: &Samples) -> Query {
     let times: Vec<i64> = each(live).map(|(_, time, _)| time).collect();
     let mut time = || match rng.below(8) {
@@ -142,7 +141,7 @@ pub(crate) fn draw_query(rng: &mut SimRng, cast: &Cast, live: &Samples) -> Query
     }
 }
 
-/// What the oracle answers.
+/// Returns the oracle's answer to a query.
 fn expected(query: &Query, cast: &Cast, live: &Samples) -> Samples {
     let wanted = |series: &Series| {
         query.selector.holds(&cast.members[series.0 as usize].key)
@@ -181,7 +180,7 @@ pub(crate) fn check_select(
     }
 }
 
-/// Compares aggregates: sums within rounding, the rest exactly.
+/// Compares aggregates: sums within rounding, all others exactly.
 pub(crate) fn check_aggregate(
     engine: &Engine,
     places: &Places,
@@ -237,7 +236,7 @@ fn buckets_of(samples: &BTreeMap<i64, Datum>, step: Step) -> Vec<(i64, Run<'_>)>
     for (&time, datum) in samples {
         let start = match step {
             Step::Whole => buckets.first().map_or(time, |bucket| bucket.0),
-            // The bucket that holds the first of all times may begin before it.
+            // The bucket that contains the first possible time may begin before it.
             Step::Every(ns) => time.div_euclid(ns).checked_mul(ns).unwrap_or(i64::MIN),
         };
         match buckets.last_mut() {
@@ -306,7 +305,7 @@ fn check_bucket(
     Ok(())
 }
 
-/// The figures of integers, if it is a run of these.
+/// Returns the exact figures if all values are integers.
 fn exact_of(run: &Run<'_>) -> Option<Exact> {
     let integer = |(_, datum): &(i64, &Datum)| match datum {
         Datum::I64(value) => Some(i128::from(*value)),
@@ -323,8 +322,7 @@ fn exact_of(run: &Run<'_>) -> Option<Exact> {
     })
 }
 
-/// Compares what the engine says that there is: at least what has samples, at most what was
-/// ever sent.
+/// Compares the engine's list of sources: at least those with samples, at most those ever sent.
 pub(crate) fn check_catalog(
     engine: &Engine,
     places: &Places,

@@ -1,4 +1,4 @@
-//! What a run is about: the settings and the sort of trouble, drawn from the seed.
+//! Plan of a run: settings and kind of faults, drawn from the seed.
 
 use seiner_engine::{
     Class, Classes, Durability, Given, Keep, MergePolicy, Options, WhenFull, parse_levels,
@@ -6,44 +6,44 @@ use seiner_engine::{
 use seiner_platform::sim::SimRng;
 use std::time::Duration;
 
-/// What goes wrong in a run.
+/// Kind of faults in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The program is closed and opened, no more.
+    /// No faults: the program is only closed and opened.
     None,
-    /// The program is killed and the power fails, at any operation, start-up included.
+    /// Crashes: the program is killed or the power fails, at any operation, during the start too.
     Crashes,
-    /// Reads, writes and syncs fail, and crashes on top.
+    /// Failing reads, writes and syncs, plus crashes.
     Errors,
-    /// The disk is full, and crashes on top.
+    /// A full disk, plus crashes.
     Full,
-    /// Bits turn over at rest.
+    /// Bit flips at rest.
     Damage,
 }
 
-/// The settings of one run.
+/// Settings of one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What goes wrong.
+    /// Kind of faults.
     pub trouble: Trouble,
-    /// The settings of the store.
+    /// Settings of the store.
     pub options: Options,
-    /// How many sources there are.
+    /// Number of sources.
     pub sources: u64,
-    /// How many steps are taken.
+    /// Number of steps.
     pub steps: u64,
-    /// How many rows a batch has at most.
+    /// Maximum number of rows in a batch.
     pub batch_rows: u64,
-    /// Whether some rows are to be refused.
+    /// Whether some rows are invalid and must be rejected.
     pub flawed: bool,
-    /// Whether the store lets go of data.
+    /// Whether the store expires data.
     pub forgetful: bool,
-    /// Whether it makes what is old coarser.
+    /// Whether the store rolls up old samples.
     pub coarsens: bool,
 }
 
 impl Plan {
-    /// The plan of a seed's run.
+    /// Draws the plan of a run.
     pub fn draw(rng: &mut SimRng) -> Plan {
         let trouble = match rng.below(20) {
             0 => Trouble::None,
@@ -64,7 +64,7 @@ impl Plan {
             segment_bytes: *rng.pick(&[64 << 10, 64 << 10, 256 << 10]),
             journal_bytes: *rng.pick(&[64 << 10, 64 << 10, 1 << 20]),
             idle_seal: Duration::from_secs(*rng.pick(&[1, 60, 600])),
-            // The simulation is the operator: whatever rules it brings are meant.
+            // The simulation is the operator: all of its rules are intended.
             given: Given::All,
             apply_retention: true,
             ..Options::default()
@@ -85,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// The plan of a seed's run of a store that lets go of data.
+    /// Draws the plan of a run in which the store expires data.
     pub fn draw_forgetful(rng: &mut SimRng) -> Plan {
         let mut plan = Plan::draw(rng);
         if plan.trouble == Trouble::Damage {
@@ -104,7 +104,7 @@ impl Plan {
         plan
     }
 
-    /// The plan of a seed's run of a store that makes what is old coarser.
+    /// Draws the plan of a run in which the store rolls up old samples.
     pub fn draw_coarsening(rng: &mut SimRng) -> Plan {
         let mut plan = Plan::draw_forgetful(rng);
         (plan.forgetful, plan.coarsens) = (false, true);
@@ -115,12 +115,12 @@ impl Plan {
         plan
     }
 
-    /// Whether what was accepted survives a crash in the order of acceptance.
+    /// Returns whether accepted rows survive a crash in the order of acceptance.
     pub fn journals(&self) -> bool {
         self.options.durability != Durability::Memory
     }
 
-    /// Other rules and settings, for the next start.
+    /// Draws other rules and settings for the next start.
     pub(crate) fn redraw(&mut self, rng: &mut SimRng) {
         let disk = self.options.disk;
         draw_log(rng, &mut self.options);
@@ -133,20 +133,20 @@ impl Plan {
             self.options.disk = disk.map(|disk| disk.max(least));
             return;
         }
-        // What there is must fit.
+        // The existing data must fit.
         self.options.disk = disk.map(|disk| disk.max(self.options.least_disk()));
         if rng.chance(3, 4) {
             self.options.classes = draw_classes(rng);
         }
     }
 
-    /// Whether programs are killed and power fails.
+    /// Returns whether the program is killed and the power fails in this run.
     pub(crate) fn crashes(&self) -> bool {
         !matches!(self.trouble, Trouble::None | Trouble::Damage)
     }
 }
 
-/// Lanes, policy and budget.
+/// Draws lanes, policy and budget.
 fn draw_log(rng: &mut SimRng, options: &mut Options) {
     options.lanes = *rng.pick(&[2, 4, 8, 32]);
     options.policy = *rng.pick(&MergePolicy::ALL);
@@ -158,7 +158,7 @@ fn draw_log(rng: &mut SimRng, options: &mut Options) {
     }
 }
 
-/// A budget that is used up at times, or none.
+/// Draws a budget that is sometimes exhausted, or none.
 fn draw_room(rng: &mut SimRng, options: &mut Options) {
     options.disk = None;
     if rng.chance(1, 2) {
@@ -167,7 +167,7 @@ fn draw_room(rng: &mut SimRng, options: &mut Options) {
     }
 }
 
-/// Rules with levels for the measurements of numbered rows. All steps divide each other, and
+/// Draws rules with levels for the measurements of numbered rows. All steps divide each other and
 /// [`crate::ladder::WINDOW`].
 fn draw_levels(rng: &mut SimRng) -> Classes {
     const RULES: [(u64, &[&str]); 4] = [
@@ -211,7 +211,7 @@ fn draw_levels(rng: &mut SimRng) -> Classes {
     Classes::new(list).expect("the simulation's rules are good")
 }
 
-/// Rules for the measurements of numbered rows.
+/// Draws rules for the measurements of numbered rows.
 fn draw_classes(rng: &mut SimRng) -> Classes {
     let mut list = Vec::new();
     for measurement in 0..4 {

@@ -1,4 +1,4 @@
-//! Bits that turn over at rest: tried on a copy of the disk, so that one run sees many.
+//! Bit flips at rest, on a copy of the disk, so that one run covers many cases.
 
 use super::{Done, World};
 use crate::answers::{self, Amiss};
@@ -11,31 +11,31 @@ use seiner_platform::sim::SimDisk;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The most samples that a row has.
+/// Maximum number of samples in a row.
 const FIELDS: u64 = 14;
 
-/// The file with the names of all sources.
+/// Name of the file with the names of all sources.
 const CATALOG: &str = "catalog";
 
-/// How the names of journal files begin.
+/// Prefix of the names of journal files.
 const JOURNAL: &str = "journal-";
 
-/// How those of segments begin.
+/// Prefix of the names of segments.
 const SEGMENT: &str = "segment-";
 
-/// A copy of the store, some of whose bits turned over.
+/// A copy of the store with flipped bits.
 struct Patient {
     engine: Engine,
     oracle: Oracle,
-    /// The files that were hit.
+    /// Damaged files.
     hit: BTreeSet<String>,
-    /// The segments there were before.
+    /// Segments before the damage.
     segments: Vec<SegmentInfo>,
 }
 
 impl World {
-    /// Makes everything durable, copies the disk, turns bits over in the copy and opens it:
-    /// nothing may be wrong; what is missing must be reported and have been in what was hit.
+    /// Makes everything durable, copies the disk, flips bits in the copy and opens it. No answer may be wrong.
+    /// Missing data must be reported and must have been in the damaged files.
     pub(super) fn damage(&mut self) -> Done {
         let settle = !self.plan.journals() || self.rng.chance(1, 3);
         let result = if settle {
@@ -55,7 +55,7 @@ impl World {
         };
         let engine = match self.open_copy(&fork) {
             Ok(engine) => engine,
-            // The catalog's header is the one place without which nothing serves.
+            // The header of the catalog is the only place without which a store cannot open.
             Err(Error::Damage { file, .. }) if file == CATALOG && hit.contains(CATALOG) => {
                 self.event("the catalog is refused".to_string());
                 return Ok(());
@@ -83,7 +83,7 @@ impl World {
         Engine::open((self.wrap)(disk.clone()), clock, self.plan.options.clone())
     }
 
-    /// Removes a file that something depends on.
+    /// Removes a file on which other data depend.
     fn remove_file(&mut self, disk: &SimDisk) -> BTreeSet<String> {
         let depends = |name: &str| {
             let open = name.ends_with(".open") && name.matches('.').count() == 1;
@@ -114,7 +114,7 @@ impl World {
                 break;
             };
             let (name, len) = &files[self.rng.between(0, last as u64) as usize];
-            // What matters most is at the beginning and the end.
+            // The most important bytes are at the beginning and at the end.
             let edge = (*len).min(300);
             let byte = match self.rng.below(4) {
                 0 => self.rng.below(edge),
@@ -130,11 +130,11 @@ impl World {
         hit
     }
 
-    /// What is left is true, and what is missing is reported and explained.
+    /// Checks that the remaining data are correct, and that missing data are reported and explained.
     fn examine(&mut self, patient: &mut Patient) -> Result<(), String> {
         let (found, errors) = remains(&patient.engine, &self.places)?;
         let before = each(patient.oracle.live()).count();
-        // The end of the journal looks as if the power had failed while it was written.
+        // Damage at the end of the journal looks like a power failure during a write.
         let torn =
             patient.hit.iter().any(|name| name.starts_with(JOURNAL)) && patient.oracle.was(&found);
         let missing = patient.oracle.adopt_remains(found)?;
@@ -159,7 +159,7 @@ impl World {
                 .iter()
                 .find(|segment| segment.file == *name)
         };
-        // A source with a block that cannot be read is not answered at all.
+        // A source with an unreadable block is not answered at all.
         if errors == 0 && patient.hit.iter().all(|name| of_segments(name).is_some()) {
             let rows: u64 = patient
                 .hit
@@ -173,7 +173,7 @@ impl World {
                 ));
             }
         }
-        // The journal cannot be read without what the catalog and earlier records register.
+        // The journal cannot be read without the names that the catalog and earlier records register.
         if patient
             .hit
             .iter()
@@ -181,7 +181,7 @@ impl World {
         {
             return Ok(());
         }
-        // A victim of a merge is told of by the name that it had before.
+        // A merge victim is reported under its name before the merge.
         let was_hit = |what: &str| {
             let mut names = patient
                 .hit
@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    /// The rest serves: rows are taken, and come back when the store is closed and opened.
+    /// Checks that the rest of the store works: it accepts rows, and they persist after a close and an open.
     fn exercise(&mut self, patient: &mut Patient, disk: &SimDisk) -> Result<(), String> {
         let rows = self.rng.between(1, 50);
         let entries = self.cast.entries(&mut self.rng, rows, None);
@@ -225,7 +225,7 @@ impl World {
         self.same(patient, "when opened again")
     }
 
-    /// Every source is answered exactly, or not at all and then reported.
+    /// Checks that every source is answered exactly, or not at all and then reported.
     fn same(&self, patient: &Patient, when: &str) -> Result<(), String> {
         let (found, errors) = remains(&patient.engine, &self.places)?;
         let answered: BTreeSet<u32> = found.keys().map(|series| series.0).collect();
@@ -251,7 +251,7 @@ impl World {
 }
 
 impl World {
-    /// When fields whose names were lost are sent again, their samples come back.
+    /// Checks that samples of fields with lost names return when the fields are sent again.
     fn at_least(
         &self,
         patient: &Patient,

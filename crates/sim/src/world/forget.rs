@@ -1,4 +1,4 @@
-//! A store that lets go of data: deletes, rules that change, a budget, time that passes.
+//! Expiry of data: deletes, changing rules, a budget, and the passing of time.
 
 use super::{Done, Violation, World};
 use crate::answers::{self, Amiss};
@@ -13,7 +13,7 @@ use seiner_platform::{Clock, Disk};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is known of the store of a plan at its beginning.
+/// Returns the expected history of a plan's store at its beginning.
 pub(super) fn history(plan: &Plan, cast: &Cast, now: i64) -> History {
     let holes = !plan.journals();
     History::new(rules(plan, cast), plan.options.block_bytes, now, holes)
@@ -28,13 +28,13 @@ pub(super) fn rules(plan: &Plan, cast: &Cast) -> Rules {
         by_clock: (0..classes.list().len() as u8)
             .map(|class| classes.next_step(class).is_none())
             .collect(),
-        // Without a budget of its own, a store has what the file system has.
+        // Without a budget, the store may use the whole file system.
         budget: plan.options.disk.is_some() || plan.trouble == Trouble::Full,
     }
 }
 
-/// Whether a store has reason not to believe its clock: it jumped by the shortest lifetime at least, and no
-/// lifetime has passed since.
+/// Returns whether the store has reason to distrust its clock: the clock jumped by at least the shortest
+/// lifetime, and no lifetime has passed since.
 pub(super) fn is_held(engine: &Engine) -> bool {
     let classes = engine.log().classes.into_iter();
     let shortest = classes.filter_map(|shown| shown.class.keep.age).min();
@@ -43,7 +43,7 @@ pub(super) fn is_held(engine: &Engine) -> bool {
 }
 
 impl World {
-    /// A step of a store that lets go of data.
+    /// Executes a step of a store that expires data.
     pub(super) fn act_forgetful(&mut self) -> Done {
         match self.rng.below(100) {
             0..38 => self.append_batch(),
@@ -68,7 +68,7 @@ impl World {
         self.check_budget()
     }
 
-    /// Ends all in the midst of some work of the engine, and has it work.
+    /// Schedules a crash in the middle of some work of the engine, then starts that work.
     fn end_a_work(&mut self) -> Done {
         if !self.plan.crashes() {
             return Ok(());
@@ -88,7 +88,7 @@ impl World {
         }
     }
 
-    /// The start that follows ends somewhere.
+    /// Schedules a crash during the next start.
     pub(super) fn end_a_start(&mut self) {
         let work = *self.rng.pick(&[Work::Start, Work::Rules]);
         self.aim_at(work);
@@ -128,7 +128,7 @@ impl World {
         Ok(())
     }
 
-    /// Tells the history what the clock says.
+    /// Passes the current time to the oracle.
     pub(super) fn pass(&mut self) {
         let now = self.clock.now();
         if let Some(ladder) = &mut self.oracle.ladder {
@@ -139,7 +139,7 @@ impl World {
         }
     }
 
-    /// The promise: at no moment was more taken than the budget.
+    /// Checks the guarantee that disk usage never exceeds the budget.
     pub(super) fn check_budget(&mut self) -> Done {
         let (used, budget) = (self.disk.most_used(), self.plan.options.disk);
         match budget.filter(|&budget| used > budget) {
@@ -148,8 +148,8 @@ impl World {
         }
     }
 
-    /// Holds what a store that lets go shows against what it may and must; answers whether it
-    /// could be asked. Other stores are held against more later.
+    /// Compares the contents of a store that expires data with what it may and must contain. Returns whether
+    /// the store could be queried. Other stores are checked more thoroughly later.
     pub(super) fn observe(&mut self) -> Result<bool, Violation> {
         if self.plan.coarsens {
             return self.observe_levels();
@@ -177,8 +177,8 @@ impl World {
         Ok(true)
     }
 
-    /// Whether the engine hides what is too old by now, for it was asked; not if the disk may have kept it
-    /// from telling the time.
+    /// Returns whether the engine has already applied the current time to its retention. A disk fault may have
+    /// prevented it.
     pub(super) fn looked(&self) -> bool {
         let now = self.clock.now();
         let rules = &self.plan.options.classes;
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// Deletes samples of some sources, and some times.
+    /// Deletes some intervals of some sources.
     pub(super) fn delete(&mut self) -> Done {
         let selector = self.cast.selector(&mut self.rng);
         let now = self.clock.now();
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// The next start may bring other rules.
+    /// Changes the rules for the next start, sometimes.
     pub(super) fn change_rules(&mut self) {
         let keeps_all = !self.plan.forgetful && !self.plan.coarsens;
         if keeps_all || !self.rng.chance(1, 3) {
@@ -246,13 +246,13 @@ impl World {
         self.report.rule_changes += u64::from(changes);
     }
 
-    /// A store whose budget is used up refuses rows, if that is what its classes say. Then
-    /// somebody makes room.
+    /// Handles the rejection of rows when the budget is exhausted, if the classes permit it. The simulation
+    /// then frees space.
     pub(super) fn refused(&mut self, what: &str, error: Error) -> Done {
         self.event(format!("{what} fails: {error}"));
         self.report.refusals += 1;
         if matches!(self.disk.free(), Ok(Some(_))) {
-            // Others fill the disk; then they make room, and the store goes on.
+            // Other users fill the disk and then free space, and the store continues.
             self.disk.set_capacity(None);
             self.clock.advance(2_000_000_000);
             return Ok(());

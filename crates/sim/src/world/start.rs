@@ -1,4 +1,4 @@
-//! How the program ends and starts again.
+//! Ends and starts of the program.
 
 use super::forget::is_held;
 use super::{Done, World, coarsen};
@@ -10,22 +10,22 @@ use seiner_platform::Clock;
 use seiner_platform::sim::{Faults, SimDisk};
 use std::sync::Arc;
 
-/// How the program ended.
+/// Ways in which the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
-    /// As it should.
+    /// The store was closed.
     Closed,
-    /// Killed; the machine goes on.
+    /// The program was killed. The machine continues.
     Killed,
-    /// With the machine.
+    /// The power failed.
     PowerCut,
 }
 
 impl World {
     /// Ends the program and starts it again.
     pub(super) fn restart(&mut self, how: How) -> Done {
-        // What a failed sync left behind looks written to a program that is started again, and
-        // is not: only a power cut tells the two apart.
+        // Data after a failed sync look written to a restarted program, but are not durable. Only a power cut
+        // reveals the difference.
         let how = if self.sync_doubtful && self.plan.trouble == Trouble::Errors {
             How::PowerCut
         } else {
@@ -44,7 +44,7 @@ impl World {
         self.start(how)
     }
 
-    /// Ends the program. Its handles die first, so that dropping it writes nothing.
+    /// Ends the program. Its handles become invalid first, so that dropping it writes nothing.
     fn end(&mut self, how: How) {
         if how == How::PowerCut {
             self.report.crashes += 1;
@@ -64,8 +64,7 @@ impl World {
         self.positions.clear();
     }
 
-    /// Starts the program, again and again where the power fails meanwhile, and looks at what
-    /// is there.
+    /// Starts the program, repeatedly if the power fails during the start, and examines the contents.
     pub(super) fn start(&mut self, mut how: How) -> Done {
         let mut attempts = 0;
         let found = loop {
@@ -96,7 +95,7 @@ impl World {
             };
             self.event(format!("start fails: {error}"));
             if self.disk.is_off() {
-                // Once the power has failed, what was not synced is lost for good.
+                // After a power failure, unsynced data are lost permanently.
                 how = if how == How::PowerCut { how } else { self.end };
                 self.end(self.end);
             } else if self.plan.trouble == Trouble::Full && attempts < 6 {
@@ -108,7 +107,7 @@ impl World {
         };
         self.call_off_end();
         self.adopt(found, how)?;
-        // What was found after a kill may not be durable, but a commit says that it is.
+        // Data found after a kill may not be durable, but a commit claims that they are.
         if how == How::Killed && self.rng.chance(1, 2) {
             self.commit()?;
             return self.imagine_power_cut();
@@ -158,8 +157,7 @@ impl World {
         result.or_else(|what| self.violation(format!("after {how:?}: {what}")))
     }
 
-    /// What would be left if the power failed now? Asked of a copy, so that one run sees many
-    /// crashes.
+    /// Examines the state after a power failure now, on a copy, so that one run covers many crashes.
     pub(super) fn imagine_power_cut(&mut self) -> Done {
         self.event("imagine a power cut".to_string());
         self.report.crashes += 1;
@@ -193,7 +191,7 @@ impl World {
         }
     }
 
-    /// What a start on a disk shows, and whether it goes by its clock.
+    /// Starts a store on a disk. Returns its contents, and whether it accepts its clock.
     fn look(&self, disk: &SimDisk, places: &Places) -> Result<(Samples, bool), Amiss> {
         let clock = Arc::new(self.clock.clone());
         let engine = Engine::open((self.wrap)(disk.clone()), clock, self.plan.options.clone())?;
@@ -201,7 +199,7 @@ impl World {
         Ok((found, !is_held(&engine)))
     }
 
-    /// Looks into an error of the engine: was it to be expected? What follows, follows.
+    /// Handles an error of the engine: checks whether the error was to be expected, and continues accordingly.
     pub(super) fn failed(&mut self, what: &str, error: Error) -> Done {
         self.event(format!("{what} fails: {error}"));
         if self.disk.is_off() {
