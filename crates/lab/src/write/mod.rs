@@ -2,7 +2,7 @@
 //!
 //! The first paper's test: portions of B bytes for each of F sensors in turn, either as fast as the system
 //! accepts them or at the highest sustainable rate. All files are created before the measurement. One lap warms
-//! up. Data in the page cache at the end are synced within the measured time.
+//! up. Data that remain in the page cache at the end are synced and counted.
 
 mod crew;
 mod drive;
