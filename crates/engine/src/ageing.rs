@@ -15,7 +15,6 @@ use crate::error::{Error, Reason};
 use crate::levels::LevelField;
 use crate::options::Durability;
 use crate::retention::coarser::{FIELDS_A_PART, Figure, exact_column, exact_text, step_start};
-use crate::room::ageing_room;
 use crate::state::State;
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -144,9 +143,7 @@ impl Engine {
     /// they wait for room.
     fn has_room_to_age(&self) -> bool {
         let state = self.lock();
-        let fill = state.fill();
-        let others = fill.reserved - ageing_room(&state.options);
-        fill.used + others < fill.budget
+        state.space.has_room_to_age(&state.load())
     }
 
     /// The next sources of a round, and where it goes on behind them; `None` at its end.

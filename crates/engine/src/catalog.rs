@@ -9,7 +9,7 @@
 use crate::bytes::{Cursor, Short, put_bytes, put_text};
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::error::{Error, io_error, sync_error};
-use crate::room::on_disk;
+use crate::space::on_disk;
 use seiner_codec::{checksum, varint};
 use seiner_model::{FieldType, SourceKey};
 use seiner_platform::{Disk, File};

@@ -396,7 +396,7 @@ impl Engine {
     pub(crate) fn write_ledger(&self) -> Result<(), Error> {
         let mut ledger = self.ledger();
         let result = ledger.write();
-        self.lock().ledger_bytes = ledger.room(self.unit);
+        self.lock().space.note_ledger(ledger.room(self.unit));
         result
     }
 
@@ -418,7 +418,7 @@ impl Engine {
             catalog.add(frame)?;
             *frame = Frame::default();
             let mut state = self.lock();
-            state.catalog_bytes = catalog.room(self.unit);
+            state.space.note_catalog(catalog.room(self.unit));
             state.frame_waits = false;
         }
     }

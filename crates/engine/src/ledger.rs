@@ -12,7 +12,7 @@ use crate::bytes::{Cursor, Short, put_text};
 use crate::catalog::{is_blank, sectors};
 use crate::error::{Error, io_error, sync_error};
 use crate::journal::DAMAGED;
-use crate::room::on_disk;
+use crate::space::on_disk;
 use crate::status::Loss;
 use seiner_codec::{checksum, varint};
 use seiner_platform::{Disk, File};

@@ -374,11 +374,12 @@ impl Engine {
         writing.graveyard.extend(gone);
         let mut state = self.lock();
         for (segment, slot) in &discarded {
-            state.graveyard_bytes -= segment.room(self.unit);
-            state.counters.segments_dropped += 1;
-            if *slot == SlotState::Damaged {
-                state.aside_bytes += segment.room(self.unit);
+            let bytes = segment.room(self.unit);
+            match slot {
+                SlotState::Damaged => state.space.set_aside(bytes),
+                _ => state.space.delete(bytes),
             }
+            state.counters.segments_dropped += 1;
         }
         result
     }
@@ -406,7 +407,7 @@ impl Engine {
             .sum();
         let (mut waiting, room) = {
             let state = self.lock();
-            let room = state.budget().saturating_sub(state.used());
+            let room = state.space.room(&state.load());
             (state.waiting(&writing.eaten), room)
         };
         // A sync of each segment that waits should bring back a segment, unless there is no time for it.
@@ -467,7 +468,7 @@ impl Engine {
                 .eaten
                 .iter()
                 .map(|eaten| eaten.segment.room(self.unit));
-            let coming = state.graveyard_bytes + eaten.sum::<u64>();
+            let coming = state.space.retired() + eaten.sum::<u64>();
             if state.room_for_writers() + coming >= budget / AHEAD || !state.may_shed() {
                 return Ok(false);
             }

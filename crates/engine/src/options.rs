@@ -1,10 +1,11 @@
 //! Settings of a store: data, not components.
 
 use crate::error::Error;
+use crate::ledger;
 use crate::retention::class::Classes;
-use crate::room;
 use crate::rules::Given;
 use crate::segment::ALIGNMENT;
+use crate::space::{JournalSize, Needs};
 use seiner_merge::Kind;
 use std::time::Duration;
 
@@ -139,7 +140,7 @@ impl Options {
         if !(2..=256).contains(&self.lanes) {
             return refuse(format!("lanes = {} is not between 2 and 256", self.lanes));
         }
-        let least = room::least_budget(self, unit);
+        let least = self.needs(unit).least_budget();
         if let Some(disk) = self.disk.filter(|&disk| disk < least) {
             return refuse(format!(
                 "disk = {disk} bytes is too little: with journal_bytes = {} and segment_bytes = {}, \
@@ -157,7 +158,26 @@ impl Options {
 
     /// The least `disk` with which a store of these settings can work in a directory.
     pub fn least_disk(&self) -> u64 {
-        room::least_budget(self, ALIGNMENT as u64)
+        self.needs(ALIGNMENT as u64).least_budget()
+    }
+
+    /// Returns the sizes that decide over room on a disk with units of so many bytes.
+    pub(crate) fn needs(&self, unit: u64) -> Needs {
+        let journal = JournalSize {
+            bytes: self.journal_bytes,
+            file: self.journal_file_bytes(),
+        };
+        let mut classes = self.classes.named().iter();
+        Needs {
+            budget: self.disk,
+            unit,
+            segment_bytes: self.segment_bytes,
+            lanes: self.lanes,
+            journal: (self.durability != Durability::Memory).then_some(journal),
+            ledger: ledger::LEAST_ROOM,
+            has_levels: classes.any(|class| !class.coarser.is_empty()),
+            merge_from: self.merge_from,
+        }
     }
 
     /// The bytes of a write to a segment: all lanes together take a small part of the memory.

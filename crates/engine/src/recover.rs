@@ -65,7 +65,7 @@ pub(crate) fn open(
     let mut recovery = Recovery::default();
     let mut state = State::new(options, volume, names_seed, disk.unit());
     let catalog = read_catalog(&*disk, clock, &mut state, &mut recovery)?;
-    state.catalog_bytes = catalog.room(state.unit);
+    state.space.note_catalog(catalog.room(state.unit));
     let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
     match told {
         Ok(told) => told

@@ -18,11 +18,11 @@ use crate::journal::staging::{Staging, Start};
 use crate::memory;
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
-use crate::room;
 use crate::segment::Entry;
 use crate::segment::open::{OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
+use crate::space::{Debt, Space};
 use crate::trouble::{Path, Troubles};
 use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
@@ -168,27 +168,20 @@ pub struct State {
     pub ageing_waits: Option<String>,
     /// What is known of sealed segments, by number.
     pub tallies: BTreeMap<u64, Tally>,
-    /// What sealed segments, segments that are out of service, files set aside, and the catalog take.
-    pub sealed_bytes: u64,
-    pub graveyard_bytes: u64,
-    pub aside_bytes: u64,
-    pub catalog_bytes: u64,
-    /// What the ledger takes, its successor included.
-    pub ledger_bytes: u64,
+    /// Bytes of files on the disk, and the budget for them.
+    pub space: Space,
     /// Whether a frame was taken that the catalog does not have yet.
     pub frame_waits: bool,
     /// Whether the ledger has entries that should be durable soon.
     pub loss_waits: bool,
-    /// What the store could take if the file system were its own.
-    pub room_on_disk: u64,
-    /// Seconds that writers owe to the throttle, and the bytes that they paid for.
-    pub owed: f64,
-    pub paid: u64,
+    /// Delay that writers owe to the throttle.
+    pub debt: Debt,
 }
 
 impl State {
     /// An empty store.
     pub fn new(options: Options, volume: Arc<dyn Volume>, names_seed: u64, unit: u64) -> State {
+        let needs = options.needs(unit);
         State {
             unit,
             journalled: options.durability != Durability::Memory,
@@ -201,10 +194,9 @@ impl State {
             pins: Pins::default(),
             open: Vec::new(),
             lanes: Lanes::new(LaneSettings {
-                lanes: room::lanes(&options),
+                lanes: needs.lanes(),
                 segment_bytes: options.segment_bytes,
-                least_bytes: (options.segment_bytes / LEAST_SHARE)
-                    .max(room::thrifty_segment(&options, unit)),
+                least_bytes: (options.segment_bytes / LEAST_SHARE).max(needs.thrifty_segment()),
             }),
             retention: Retention::new(options.classes.clone(), options.disk),
             chapter_due: false,
@@ -237,16 +229,10 @@ impl State {
             read_only: false,
             ageing_waits: None,
             tallies: BTreeMap::new(),
-            sealed_bytes: 0,
-            graveyard_bytes: 0,
-            aside_bytes: 0,
-            catalog_bytes: 0,
-            ledger_bytes: 0,
+            space: Space::new(needs),
             frame_waits: false,
             loss_waits: false,
-            room_on_disk: u64::MAX,
-            owed: 0.0,
-            paid: 0,
+            debt: Debt::default(),
             options,
         }
     }

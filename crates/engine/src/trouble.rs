@@ -4,7 +4,7 @@
 //! nobody: so each path keeps why it failed last, until it succeeds again.
 
 use crate::error::Error;
-use crate::room::THROTTLE;
+use crate::space::delay_s;
 use crate::state::State;
 
 /// For so long after something was shed the store says that it sheds, ns.
@@ -91,7 +91,7 @@ impl State {
             journal: troubles.journal.clone(),
             segments: troubles.segments.clone(),
             full: troubles.full.clone(),
-            throttled: THROTTLE.delay_s(used as f64 / limit as f64) > 0.0,
+            throttled: delay_s(used, limit) > 0.0,
             shedding: troubles.shed.is_some_and(lately),
             no_new_sources: self.registry_full,
         }

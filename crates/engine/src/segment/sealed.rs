@@ -5,7 +5,7 @@ use super::files::Files;
 use super::footer::{self, Page, TRAILER_BYTES, Trailer};
 use crate::error::{Error, io_error};
 use crate::ledger::SegmentNote;
-use crate::room::on_disk;
+use crate::space::on_disk;
 use crate::status::SegmentInfo;
 use seiner_model::Interval;
 use seiner_platform::{Disk, File};

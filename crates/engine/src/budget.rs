@@ -1,0 +1,163 @@
+//! Sums of what a store occupies: its parts counted up for the arithmetic of [`crate::space`].
+
+use crate::error::Relief;
+use crate::retention::class::{Class, WhenFull};
+use crate::segment::open::OpenSegment;
+use crate::segment::tally::Share;
+use crate::space::{Load, on_disk};
+use crate::state::State;
+use crate::status::ClassStatus;
+use seiner_merge::Fill;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+impl State {
+    /// Counts the bytes that change with every row.
+    pub fn load(&self) -> Load {
+        let open = self.open.iter();
+        let open = open.map(|open| on_disk(open.reserved.max(open.len()), self.unit));
+        Load {
+            open: open.sum(),
+            journal: self.pins.bytes(),
+            journal_files: self.pins.files() as u64,
+            rows: self.buffers.row_bytes(),
+            blocks: self.buffers.open_blocks(),
+        }
+    }
+
+    /// Returns how full the store is.
+    pub fn fill(&self) -> Fill {
+        let moment = self.retention.moment();
+        let tallies = self.tallies.values();
+        self.fill_of(tallies.map(|tally| tally.stat_at(&moment).live).sum())
+    }
+
+    /// Returns the same for `sealed` live bytes in sealed segments.
+    pub fn fill_of(&self, sealed: u64) -> Fill {
+        let open = self.open.iter().map(OpenSegment::len);
+        self.space.fill(&self.load(), sealed + open.sum::<u64>())
+    }
+
+    /// Returns the bytes that the store occupies, everything counted before it is written.
+    pub fn used(&self) -> u64 {
+        self.space.used(&self.load())
+    }
+
+    /// Returns the part of [`State::used`] that lies in files.
+    pub fn used_by_files(&self) -> u64 {
+        self.space.used_by_files(&self.load())
+    }
+
+    /// Returns the bytes that writers may still use, without a look at what is live.
+    pub fn room_for_writers(&self) -> u64 {
+        self.space.room_for_writers(&self.load())
+    }
+
+    /// Returns the bytes that the store may occupy.
+    pub fn budget(&self) -> u64 {
+        self.space.budget()
+    }
+
+    /// Returns whether others have filled the disk so far that the budget cannot be used.
+    pub fn is_crowded(&self) -> bool {
+        self.space.is_crowded()
+    }
+
+    /// Bytes of live blocks by class: of sealed segments as found and foretold, and in segments that are
+    /// being written.
+    pub fn live_on_disk(&self) -> Vec<u64> {
+        let mut live = vec![0; self.retention.classes().len()];
+        let moment = self.retention.moment();
+        for tally in self.tallies.values() {
+            // The foretold deaths are not known by class.
+            let (mut left, mut found) = (tally.stat_at(&moment).live, tally.stat.live);
+            for share in &tally.shares {
+                let part = u128::from(left) * u128::from(share.live) / u128::from(found.max(1));
+                live[share.class as usize] += part as u64;
+                (left, found) = (left - part as u64, found.saturating_sub(share.live));
+            }
+        }
+        let open = self.open.iter().flat_map(OpenSegment::blocks);
+        for entry in open.filter(|entry| !self.retention.may_drop(entry)) {
+            live[self.retention.class_of(entry.source) as usize] += u64::from(entry.len);
+        }
+        live
+    }
+
+    /// Live bytes of sealed segments by class.
+    pub fn live_by_class(&self) -> Vec<(u8, u64)> {
+        let mut live = BTreeMap::new();
+        for share in self.tallies.values().flat_map(|tally| &tally.shares) {
+            *live.entry(share.class).or_default() += share.live;
+        }
+        live.into_iter().collect()
+    }
+
+    /// The classes and what they have.
+    pub fn class_status(&self) -> Vec<ClassStatus> {
+        let live = self.live_on_disk();
+        let sources = self.retention.sources_by_class();
+        let classes = self.retention.classes().iter().enumerate();
+        classes
+            .map(|(number, class)| ClassStatus {
+                class: class.clone(),
+                step_ns: self.retention.rules().level(number as u8).map(|of| of.step),
+                sources: sources[number],
+                live: live[number],
+                hidden_before: self.retention.hidden_before(number as u8),
+            })
+            .collect()
+    }
+
+    /// The class of the lowest priority among those that have something that may be shed.
+    pub fn first_to_shed(&self) -> Option<u8> {
+        let classes = self.retention.classes();
+        let sheds = |class: &Class| class.when_full == WhenFull::Shed;
+        // Mostly none is, and nothing need be counted.
+        if !classes.iter().any(sheds) {
+            return None;
+        }
+        let rules = |class: u8| &classes[class as usize];
+        self.live_by_class()
+            .into_iter()
+            .filter(|&(class, live)| live > 0 && sheds(rules(class)))
+            .map(|(class, _)| class)
+            .min_by_key(|&class| (rules(class).priority, class))
+    }
+
+    /// Whether there is something to shed, and a reason.
+    pub fn may_shed(&self) -> bool {
+        !self.is_crowded() && self.first_to_shed().is_some()
+    }
+
+    /// What gives room again where there is none. What a ring or a quota lets go of, only new rows would.
+    pub fn relief(&self) -> Relief {
+        if self.is_crowded() {
+            return Relief::Others;
+        }
+        let moment = self.retention.moment();
+        let classes = self.retention.classes();
+        let by_age = |share: &Share| {
+            let keep = classes[share.class as usize].keep;
+            keep.age.is_some() && keep.rows.is_none() && keep.bytes.is_none()
+        };
+        let segments = self.tallies.values();
+        let ageing = segments.filter(|tally| tally.shares.iter().all(by_age));
+        let waits = ageing.filter_map(|tally| tally.stat_at(&moment).dies.wait(moment.now));
+        match waits.min() {
+            Some(wait) => Relief::After(Duration::from_nanos(wait.unsigned_abs())),
+            None => Relief::None,
+        }
+    }
+
+    /// The dead share from which a segment is worth a merge.
+    pub fn least_dead_share(&self) -> f64 {
+        seiner_merge::least_dead_share(self.may_shed())
+    }
+
+    /// Whether it is time to count anew what is live in some segment.
+    pub fn is_survey_due(&self) -> bool {
+        let moment = self.retention.moment();
+        self.tallies.values().any(|tally| tally.is_due(&moment))
+    }
+}

@@ -1,0 +1,687 @@
+//! Disk budget of a store: pure arithmetic over bytes, without locks, files or waiting.
+//!
+//! The budget is a promise, so bytes are counted before they are on the disk: the journal at its
+//! bound, open segments with their reservation, rows in memory with the size of their future
+//! blocks, and the output of a merge.
+//!
+//! ```text
+//! budget = used + reserved + room for writers        (or less, where others fill the disk)
+//! used     = sundry files + journal at its bound + files as they are
+//! reserved = output of a merge + coarser levels + rows in memory
+//! ```
+//!
+//! Assertions hold the books: no count falls below zero or overflows, whatever the build.
+
+use crate::segment::ALIGNMENT;
+use seiner_merge::{Fill, Throttle};
+use std::time::Duration;
+
+/// Bytes for what is not counted one by one: the lock file and the directory itself.
+const SUNDRY: u64 = 128 << 10;
+/// Bytes that a block adds to its rows when it is sealed, at most, about.
+const BLOCK_HEAD: u64 = 96;
+/// Number of journal files beside those that hold rows: the one that is begun, and spares.
+const JOURNAL_FILES: u64 = 4;
+/// Journal bytes for each lane. While the journal fills, a chapter of each lane ends four times; its
+/// index and its last page take half of [`CHAPTER`] on average, a thirtieth of what is written.
+const JOURNAL_A_LANE: u64 = 512 << 10;
+/// Bytes of the end of a chapter, at most, about.
+const CHAPTER: u64 = 8192;
+/// Least number of lanes, however small the journal is.
+const FEWEST_LANES: u32 = 4;
+/// Number of files besides segments whose last unit may be nearly empty: journal, catalogs, clock,
+/// rules.
+const OTHER_FILES: u64 = 26;
+/// Number of segments in the least budget beside the reserves, so that some can be dead.
+const LEAST_SEGMENTS: u64 = 8;
+/// Share of the writers' room at which merging begins at the latest: before writers are slowed.
+const LATEST_UM: f64 = 0.975;
+/// Fill below which merging never begins.
+const LEAST_UM: f64 = 0.1;
+/// Delay of writers. It begins later than the papers' because merging begins at 0.95.
+const THROTTLE: Throttle = Throttle { ul: 0.98, uh: 1.0 };
+/// Bytes for which a writer waits [`Throttle::delay_s`].
+const THROTTLE_BYTES: f64 = (1 << 20) as f64;
+
+/// Returns the bytes that a file of `bytes` occupies on a disk that allocates whole units.
+pub fn on_disk(bytes: u64, unit: u64) -> u64 {
+    let whole = bytes.checked_next_multiple_of(unit);
+    whole.expect("a file is shorter than 2^63 bytes")
+}
+
+/// Returns the delay of writers, in seconds for each MiB, when they have used `used` of `limit` bytes.
+pub fn delay_s(used: u64, limit: u64) -> f64 {
+    THROTTLE.delay_s(used as f64 / limit.max(1) as f64)
+}
+
+/// Sizes of a store's settings on one disk, from which all reserves follow.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs {
+    /// Bytes that the store may occupy; `None`: as many as the disk has.
+    pub budget: Option<u64>,
+    /// Bytes of the disk's allocation unit.
+    pub unit: u64,
+    /// Bytes of a segment, R.
+    pub segment_bytes: u64,
+    /// Number of lanes wanted, at most.
+    pub lanes: u32,
+    /// Sizes of the journal, if there is one.
+    pub journal: Option<JournalSize>,
+    /// Bytes of the ledger's files at their smallest.
+    pub ledger: u64,
+    /// Whether some class makes coarser levels.
+    pub has_levels: bool,
+    /// Fill from which on segments are merged, Um.
+    pub merge_from: f64,
+}
+
+/// Sizes of the journal in bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalSize {
+    /// Bound of all files together, spares apart.
+    pub bytes: u64,
+    /// Bytes that a file is given as it is begun.
+    pub file: u64,
+}
+
+impl Needs {
+    /// Returns the bytes that the journal occupies at most.
+    pub fn journal_room(&self) -> u64 {
+        self.journal
+            .map_or(0, |journal| journal.bytes + JOURNAL_FILES * journal.file)
+    }
+
+    /// Returns the number of lanes to write: as many as wanted, but no more than the journal allows.
+    pub fn lanes(&self) -> u32 {
+        let allowed = self
+            .journal
+            .map_or(u64::MAX, |journal| journal.bytes / JOURNAL_A_LANE);
+        let allowed = allowed.clamp(u64::from(FEWEST_LANES), u64::from(u32::MAX));
+        self.lanes.min(allowed as u32)
+    }
+
+    /// Returns the bytes reserved for merging: the output of one merge, and the ends of chapters.
+    pub fn merge_room(&self) -> u64 {
+        2 * self.segment_bytes + u64::from(self.lanes()) * CHAPTER
+    }
+
+    /// Returns the bytes reserved for rounds that make coarser levels; a round frees more than these.
+    pub fn ageing_room(&self) -> u64 {
+        match self.has_levels {
+            true => self.segment_bytes.max(self.budget.unwrap_or(0) / 64),
+            false => 0,
+        }
+    }
+
+    /// Returns the bytes left empty at the ends of files where units are larger than pages.
+    fn unit_room(&self) -> u64 {
+        OTHER_FILES * self.unit.saturating_sub(ALIGNMENT as u64)
+    }
+
+    /// Returns the size below which smaller segments waste more room than they save: in every lane
+    /// an open one holds back half of its bytes, and each of the C/s segments has an index and ends
+    /// that fill no unit. The sum is least at √(2wC/lanes), and a quarter larger at half of that.
+    pub fn thrifty_segment(&self) -> u64 {
+        let waste = 3.0 / 2.0 * self.unit as f64 * self.budget.unwrap_or(0) as f64;
+        (2.0 * waste / f64::from(self.lanes())).sqrt() as u64 / 2
+    }
+
+    /// Returns the least budget with which a store works: beside journal and reserves, some segments
+    /// that hold rows and as many that are dead.
+    pub fn least_budget(&self) -> u64 {
+        let others = SUNDRY + self.unit_room() + self.journal_room() + self.ledger;
+        let reserves = self.merge_room() + self.ageing_room();
+        others + reserves + LEAST_SEGMENTS * self.segment_bytes
+    }
+}
+
+/// Bytes that change with every row, counted by those that write them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Bytes of open segments on the disk, their reservation included.
+    pub open: u64,
+    /// Bytes in journal files.
+    pub journal: u64,
+    /// Number of journal files.
+    pub journal_files: u64,
+    /// Bytes of rows in buffers.
+    pub rows: u64,
+    /// Number of blocks that these rows will become.
+    pub blocks: u64,
+}
+
+/// Bytes of a store's files, by kind, and the budget that they share.
+#[derive(Clone, Debug)]
+pub struct Space {
+    needs: Needs,
+    sealed: u64,
+    retired: u64,
+    aside: u64,
+    catalog: u64,
+    ledger: u64,
+    /// Bytes that the store could occupy if it had the disk for itself.
+    on_disk: u64,
+}
+
+impl Space {
+    /// Returns the books of a store without files.
+    pub fn new(needs: Needs) -> Space {
+        assert!(needs.unit > 0, "a disk allocates units of some bytes");
+        let least = needs.least_budget();
+        assert!(
+            needs.budget.is_none_or(|budget| budget >= least),
+            "a budget is checked before a store is opened: {needs:?} needs {least} bytes"
+        );
+        Space {
+            needs,
+            sealed: 0,
+            retired: 0,
+            aside: 0,
+            catalog: 0,
+            ledger: 0,
+            on_disk: u64::MAX,
+        }
+    }
+
+    // ---- bookings
+
+    /// Counts a segment of `bytes` that is sealed.
+    pub fn seal(&mut self, bytes: u64) {
+        add(&mut self.sealed, bytes);
+    }
+
+    /// Moves a sealed segment of `bytes` to those that are out of service and not deleted yet.
+    pub fn retire(&mut self, bytes: u64) {
+        take(&mut self.sealed, bytes, "sealed segments");
+        add(&mut self.retired, bytes);
+    }
+
+    /// Removes a retired segment of `bytes`, whose file is deleted.
+    pub fn delete(&mut self, bytes: u64) {
+        take(&mut self.retired, bytes, "retired segments");
+    }
+
+    /// Moves a retired segment of `bytes` to the damaged files that are set aside.
+    pub fn set_aside(&mut self, bytes: u64) {
+        self.delete(bytes);
+        add(&mut self.aside, bytes);
+    }
+
+    /// Replaces the bytes of files that are set aside, as they were found on the disk.
+    pub fn note_aside(&mut self, bytes: u64) {
+        self.aside = bytes;
+    }
+
+    /// Replaces the bytes of the catalog's files.
+    pub fn note_catalog(&mut self, bytes: u64) {
+        self.catalog = bytes;
+    }
+
+    /// Replaces the bytes of the ledger's files, its successor included.
+    pub fn note_ledger(&mut self, bytes: u64) {
+        self.ledger = bytes;
+    }
+
+    /// Notes how many bytes are free on the disk (`None`: unknown), of which `leave_free` stay so.
+    pub fn note_free(&mut self, free: Option<u64>, leave_free: u64, load: &Load) {
+        // Bytes that are charged and not written yet are among the free ones.
+        let written = self.used(load) - self.journal_charge(load) + load.journal;
+        self.on_disk = match free {
+            Some(free) => written.saturating_add(free).saturating_sub(leave_free),
+            None => u64::MAX,
+        };
+    }
+
+    // ---- sums
+
+    /// Returns the bytes of retired segments, which their last readers still hold.
+    pub fn retired(&self) -> u64 {
+        self.retired
+    }
+
+    /// Returns the bytes that the store may occupy: the setting, or less where the disk has less.
+    pub fn budget(&self) -> u64 {
+        self.needs.budget.unwrap_or(u64::MAX).min(self.on_disk)
+    }
+
+    /// Returns whether others have filled the disk so far that the budget cannot be used or, without
+    /// one, that no store could work in the rest. That is no reason to delete anything.
+    pub fn is_crowded(&self) -> bool {
+        let wanted = self.needs.budget;
+        self.on_disk < wanted.unwrap_or_else(|| self.needs.least_budget())
+    }
+
+    /// Returns the bytes that the store occupies, everything counted before it is written.
+    pub fn used(&self, load: &Load) -> u64 {
+        sum(&[
+            SUNDRY,
+            self.needs.unit_room(),
+            self.journal_charge(load),
+            self.files(load),
+        ])
+    }
+
+    /// Returns the part of [`Space::used`] that lies in files, with the bytes that these were given
+    /// ahead. The rest is allotted to the journal up to its bound, and to small files.
+    pub fn used_by_files(&self, load: &Load) -> u64 {
+        let file = self.needs.journal.map_or(0, |journal| journal.file);
+        let given = load.journal_files * file;
+        let journal = given.max(load.journal).min(self.journal_charge(load));
+        let files = sum(&[self.files(load), journal]);
+        assert!(
+            files <= self.used(load),
+            "files are counted before they are written"
+        );
+        files
+    }
+
+    /// Returns the bytes that writers leave alone.
+    pub fn reserved(&self, load: &Load) -> u64 {
+        let heads = load.blocks * BLOCK_HEAD;
+        let (merge, ageing) = (self.needs.merge_room(), self.needs.ageing_room());
+        sum(&[merge, ageing, load.rows, heads])
+    }
+
+    /// Returns the bytes that writers may use at most, reserves taken off; at least 1.
+    pub fn limit(&self, load: &Load) -> u64 {
+        let reserved = self.reserved(load);
+        self.budget().saturating_sub(reserved).max(1)
+    }
+
+    /// Returns the bytes that writers may still use.
+    pub fn room_for_writers(&self, load: &Load) -> u64 {
+        let (budget, taken) = (self.budget(), sum(&[self.used(load), self.reserved(load)]));
+        let room = budget.saturating_sub(taken);
+        assert!(
+            room == 0 || sum(&[taken, room]) <= budget,
+            "{taken} bytes taken and {room} for writers are more than {budget}"
+        );
+        room
+    }
+
+    /// Returns the bytes that anybody may still use: a merge uses the reserve, too.
+    pub fn room(&self, load: &Load) -> u64 {
+        self.budget().saturating_sub(self.used(load))
+    }
+
+    /// Returns whether a round of ageing may write although writers wait: it uses its own reserve.
+    pub fn has_room_to_age(&self, load: &Load) -> bool {
+        let others = self.reserved(load) - self.needs.ageing_room();
+        sum(&[self.used(load), others]) < self.budget()
+    }
+
+    /// Returns the fill that merge policies look at, when `live` bytes are live.
+    pub fn fill(&self, load: &Load, live: u64) -> Fill {
+        let (budget, reserved) = (self.budget(), self.reserved(load));
+        // In a small store, or one with many rows in memory, writers would stop before merging began.
+        let writers = budget.saturating_sub(sum(&[reserved, 2 * self.needs.segment_bytes]));
+        let latest = (LATEST_UM * writers as f64 / budget as f64).max(LEAST_UM);
+        Fill {
+            budget,
+            used: self.used(load),
+            live,
+            reserved,
+            um: self.needs.merge_from.min(latest),
+        }
+    }
+
+    /// Returns the bytes that the journal may occupy before writers look again: its bound, and what
+    /// it is beyond that, for a record may be longer than a file.
+    fn journal_charge(&self, load: &Load) -> u64 {
+        self.needs.journal.map_or(0, |journal| {
+            let longer = load.journal.saturating_sub(journal.bytes);
+            sum(&[self.needs.journal_room(), longer])
+        })
+    }
+
+    /// Returns the bytes of files that are counted as they are.
+    fn files(&self, load: &Load) -> u64 {
+        let (sealed, retired, aside) = (self.sealed, self.retired, self.aside);
+        sum(&[self.catalog, self.ledger, sealed, retired, aside, load.open])
+    }
+}
+
+fn add(count: &mut u64, bytes: u64) {
+    *count = sum(&[*count, bytes]);
+}
+
+fn take(count: &mut u64, bytes: u64, of: &str) {
+    let left = count.checked_sub(bytes);
+    *count = left.unwrap_or_else(|| panic!("{bytes} bytes are taken from {count} bytes of {of}"));
+}
+
+fn sum(parts: &[u64]) -> u64 {
+    let add = |sum: u64, &part: &u64| sum.checked_add(part);
+    let sum = parts.iter().try_fold(0, add);
+    sum.unwrap_or_else(|| panic!("the sum of {parts:?} bytes overflows"))
+}
+
+/// Delay that writers owe for the bytes they wrote into a nearly full store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Debt {
+    seconds: f64,
+    charged: u64,
+}
+
+impl Debt {
+    /// Charges for the bytes written since the last call, at `delay_s` for each MiB; `written`: all
+    /// bytes ever. Returns the delay owed, 1 s at most. Nothing is owed once there is room again.
+    pub fn charge(&mut self, written: u64, delay_s: f64) -> Duration {
+        let bytes = written.saturating_sub(std::mem::replace(&mut self.charged, written));
+        self.seconds = match delay_s > 0.0 {
+            true => self.seconds + delay_s * bytes as f64 / THROTTLE_BYTES,
+            false => 0.0,
+        };
+        Duration::from_secs_f64(self.seconds.min(1.0))
+    }
+
+    /// Forgets what is owed, because a writer waits for it now.
+    pub fn settle(&mut self) {
+        self.seconds = 0.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn needs(budget: Option<u64>) -> Needs {
+        Needs {
+            budget,
+            unit: 4096,
+            segment_bytes: MIB,
+            lanes: 32,
+            journal: Some(JournalSize {
+                bytes: 8 * MIB,
+                file: MIB / 2,
+            }),
+            ledger: 32 << 10,
+            has_levels: false,
+            merge_from: 0.95,
+        }
+    }
+
+    /// A store with 64 MiB.
+    fn space() -> Space {
+        Space::new(needs(Some(64 * MIB)))
+    }
+
+    fn rows(rows: u64) -> Load {
+        Load {
+            rows,
+            ..Load::default()
+        }
+    }
+
+    #[test]
+    fn the_least_budget_is_accepted_and_one_byte_less_is_not() {
+        // 128 KiB sundry, 8 + 4·0.5 MiB journal, 32 KiB ledger, 2 MiB and 16 lanes for merging, 8 segments.
+        let least = (128 << 10) + 10 * MIB + (32 << 10) + 2 * MIB + 16 * 8192 + 8 * MIB;
+        assert_eq!(needs(None).least_budget(), least);
+        // Room for eight segments is left.
+        let space = Space::new(needs(Some(least)));
+        let left = space.room_for_writers(&Load::default());
+        assert_eq!(left, 8 * MIB + (32 << 10));
+        let less = std::panic::catch_unwind(|| Space::new(needs(Some(least - 1))));
+        assert!(less.is_err());
+    }
+
+    #[test]
+    fn lanes_follow_the_journal_within_bounds() {
+        let with = |journal: Option<u64>, lanes| {
+            let journal = journal.map(|bytes| JournalSize { bytes, file: 4096 });
+            let needs = Needs {
+                journal,
+                lanes,
+                ..needs(None)
+            };
+            needs.lanes()
+        };
+        assert_eq!(with(Some(64 << 10), 32), 4, "a small journal has four");
+        assert_eq!(with(Some(64 << 10), 2), 2, "or as few as are set");
+        assert_eq!(with(Some(8 * MIB), 32), 16, "one for each 512 KiB");
+        assert_eq!(
+            with(None, 200),
+            200,
+            "without a journal, as many as are set"
+        );
+    }
+
+    #[test]
+    fn reserves_follow_the_settings() {
+        let plain = needs(Some(640 * MIB));
+        assert_eq!(plain.merge_room(), 2 * MIB + 16 * 8192);
+        assert_eq!(plain.ageing_room(), 0);
+        let levels = Needs {
+            has_levels: true,
+            ..plain
+        };
+        assert_eq!(levels.ageing_room(), 10 * MIB, "a 64th of the budget");
+        let small = Needs {
+            budget: None,
+            ..levels
+        };
+        assert_eq!(small.ageing_room(), MIB, "or a segment");
+        let memory = Needs {
+            journal: None,
+            ..plain
+        };
+        assert_eq!(memory.journal_room(), 0);
+        let coarse = Needs {
+            unit: 65536,
+            ..plain
+        };
+        let more = coarse.least_budget() - plain.least_budget();
+        assert_eq!(more, 26 * (65536 - 4096), "ends of files in larger units");
+        assert_eq!(needs(None).thrifty_segment(), 0);
+        // √(2 · 1.5 · 4096 · 640 MiB / 16) / 2
+        assert_eq!(plain.thrifty_segment(), 358_955);
+    }
+
+    #[test]
+    fn rows_in_memory_and_their_heads_are_reserved_to_the_last_byte() {
+        let space = space();
+        let room = space.room_for_writers(&Load::default());
+        let mut load = Load {
+            blocks: 10,
+            ..rows(room - 961)
+        };
+        assert_eq!(space.room_for_writers(&load), 1);
+        load.rows += 1;
+        assert_eq!(space.room_for_writers(&load), 0);
+        // A merge has its reserve yet, and a store beyond its budget has none.
+        assert_eq!(space.room(&load), 64 * MIB - space.used(&load));
+        load.rows += 100 * MIB;
+        assert_eq!((space.room_for_writers(&load), space.limit(&load)), (0, 1));
+    }
+
+    #[test]
+    fn segments_keep_their_bytes_until_they_are_deleted() {
+        let mut space = space();
+        let used = |space: &Space| space.used(&Load::default());
+        let empty = used(&space);
+        space.seal(3 * MIB);
+        space.seal(MIB);
+        space.retire(3 * MIB);
+        assert_eq!((used(&space) - empty, space.retired()), (4 * MIB, 3 * MIB));
+        space.set_aside(MIB);
+        assert_eq!(used(&space) - empty, 4 * MIB, "a damaged file stays");
+        space.delete(2 * MIB);
+        assert_eq!((used(&space) - empty, space.retired()), (2 * MIB, 0));
+        space.note_aside(0);
+        space.note_catalog(8192);
+        space.note_ledger(4096);
+        assert_eq!(used(&space) - empty, MIB + 8192 + 4096);
+    }
+
+    #[test]
+    fn the_journal_counts_at_its_bound_and_longer_records_on_top() {
+        let space = space();
+        let of = |journal, journal_files| Load {
+            journal,
+            journal_files,
+            ..Load::default()
+        };
+        let empty = space.used(&of(0, 0));
+        assert_eq!(space.used(&of(8 * MIB, 16)), empty);
+        assert_eq!(space.used(&of(9 * MIB, 18)), empty + MIB);
+        // In files it counts as it is, a file that is begun with all that it was given.
+        assert_eq!(space.used_by_files(&of(1, 1)), MIB / 2);
+        assert_eq!(space.used_by_files(&of(MIB, 1)), MIB);
+        assert_eq!(
+            space.used_by_files(&of(9 * MIB, 100)),
+            11 * MIB,
+            "at most the charge"
+        );
+    }
+
+    #[test]
+    fn others_on_the_disk_lower_the_budget() {
+        let mut space = space();
+        space.seal(10 * MIB);
+        let load = Load {
+            journal: MIB,
+            journal_files: 2,
+            ..Load::default()
+        };
+        assert!(!space.is_crowded());
+        space.note_free(Some(1000 * MIB), 0, &load);
+        assert_eq!((space.budget(), space.is_crowded()), (64 * MIB, false));
+        // 128 KiB, 10 MiB sealed, 1 MiB of journal are there, 20 − 5 MiB are free for it.
+        space.note_free(Some(20 * MIB), 5 * MIB, &load);
+        assert_eq!(space.budget(), 26 * MIB + (128 << 10));
+        assert!(space.is_crowded());
+        space.note_free(Some(0), 100 * MIB, &load);
+        assert_eq!((space.budget(), space.room(&load)), (0, 0));
+        space.note_free(None, 0, &load);
+        assert!(!space.is_crowded());
+        // Without a setting, it is the least budget that others may not take.
+        let mut free = Space::new(needs(None));
+        let least = needs(None).least_budget() - (128 << 10);
+        free.note_free(Some(least), 0, &Load::default());
+        assert!(!free.is_crowded());
+        free.note_free(Some(least - 1), 0, &Load::default());
+        assert!(free.is_crowded());
+    }
+
+    #[test]
+    fn merging_begins_before_writers_are_slowed() {
+        let large = Space::new(needs(Some(100_000 * MIB)));
+        assert_eq!(large.fill(&Load::default(), 7).um, 0.95, "as it is set");
+        let small = Space::new(needs(Some(needs(None).least_budget())));
+        let fill = small.fill(&Load::default(), 7);
+        assert_eq!(fill.live, 7);
+        let limit = small.limit(&Load::default()) as f64 / fill.budget as f64;
+        assert!(fill.um < 0.98 * limit, "{} {limit}", fill.um);
+        let load = rows(1000 * MIB);
+        assert_eq!(small.fill(&load, 0).um, LEAST_UM, "never below a tenth");
+    }
+
+    #[test]
+    fn ageing_goes_on_in_its_reserve_when_writers_have_no_room() {
+        let space = Space::new(Needs {
+            has_levels: true,
+            ..needs(Some(64 * MIB))
+        });
+        let full = rows(space.room_for_writers(&Load::default()));
+        assert_eq!(space.room_for_writers(&full), 0);
+        assert!(space.has_room_to_age(&full));
+        let over = rows(full.rows + MIB);
+        assert!(!space.has_room_to_age(&over));
+    }
+
+    #[test]
+    fn writers_pay_for_the_bytes_since_the_last_charge() {
+        let mut debt = Debt::default();
+        assert_eq!(debt.charge(10 * MIB, delay_s(97, 100)), Duration::ZERO);
+        let half = delay_s(99, 100);
+        assert!((half - 0.5).abs() < 1e-9);
+        assert_eq!(debt.charge(11 * MIB, 0.5).as_millis(), 500);
+        assert_eq!(debt.charge(11 * MIB, 0.5).as_millis(), 500, "nothing new");
+        assert_eq!(
+            debt.charge(99 * MIB, 0.5).as_millis(),
+            1000,
+            "a second at most"
+        );
+        debt.settle();
+        assert_eq!(debt.charge(99 * MIB, 0.5), Duration::ZERO);
+        assert_eq!(debt.charge(100 * MIB, 1.0).as_millis(), 1000);
+        assert_eq!(debt.charge(101 * MIB, 0.0), Duration::ZERO, "there is room");
+    }
+
+    #[test]
+    #[should_panic(expected = "4097 bytes are taken from 4096 bytes of sealed segments")]
+    fn more_than_there_is_cannot_be_retired() {
+        let mut space = space();
+        space.seal(4096);
+        space.retire(4097);
+    }
+
+    #[test]
+    #[should_panic(expected = "1 bytes are taken from 0 bytes of retired segments")]
+    fn a_segment_in_service_cannot_be_deleted() {
+        let mut space = space();
+        space.seal(4096);
+        space.delete(1);
+    }
+
+    #[test]
+    #[should_panic(expected = "overflows")]
+    fn sums_never_wrap() {
+        let mut space = space();
+        space.seal(u64::MAX);
+        space.seal(1);
+    }
+
+    proptest! {
+        /// Whatever is booked, sums agree with a plain list of segments, and the parts make up the
+        /// budget as long as it is kept.
+        #[test]
+        fn books_agree_with_a_list(
+            steps in prop::collection::vec((0..4u8, 1..3 * MIB), 0..200),
+            rows in 0..8 * MIB,
+            journal in 0..12 * MIB,
+        ) {
+            let mut space = space();
+            let load = Load { open: 3 * 4096, journal, journal_files: journal.div_ceil(MIB / 2), rows, blocks: rows / 4096 };
+            let empty = space.used(&load);
+            let (mut sealed, mut retired, mut aside) = (Vec::new(), Vec::new(), 0);
+            for (step, bytes) in steps {
+                let bytes = on_disk(bytes, 4096);
+                match step {
+                    0 => {
+                        space.seal(bytes);
+                        sealed.push(bytes);
+                    }
+                    1 => if let Some(bytes) = sealed.pop() {
+                        space.retire(bytes);
+                        retired.push(bytes);
+                    }
+                    2 => if let Some(bytes) = retired.pop() {
+                        space.delete(bytes);
+                    }
+                    _ => if let Some(bytes) = retired.pop() {
+                        space.set_aside(bytes);
+                        aside += bytes;
+                    }
+                }
+                let listed = sealed.iter().chain(&retired).sum::<u64>() + aside;
+                let (used, reserved) = (space.used(&load), space.reserved(&load));
+                prop_assert_eq!(used - empty, listed);
+                prop_assert_eq!(space.retired(), retired.iter().sum::<u64>());
+                let room = space.room_for_writers(&load);
+                if used + reserved <= space.budget() {
+                    prop_assert_eq!(used + reserved + room, space.budget());
+                } else {
+                    prop_assert_eq!(room, 0);
+                }
+                prop_assert_eq!(space.fill(&load, 0).room_for_writers(), room);
+                prop_assert!(space.used_by_files(&load) <= used);
+                prop_assert!(space.room(&load) >= room);
+            }
+        }
+    }
+}
