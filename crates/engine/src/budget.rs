@@ -7,6 +7,7 @@ use crate::segment::tally::Share;
 use crate::space::{Load, on_disk};
 use crate::state::State;
 use crate::status::ClassStatus;
+use crate::trouble::Trouble;
 use seiner_merge::Fill;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,6 +57,16 @@ impl State {
     /// Returns the bytes that the store may occupy.
     pub fn budget(&self) -> u64 {
         self.space.budget()
+    }
+
+    /// Returns what is in the way at `now`, by the clock's monotone ns.
+    pub fn trouble(&mut self, now: u64) -> Trouble {
+        let load = self.load();
+        let (used, room) = (self.space.used(&load), self.space.room_for_writers(&load));
+        Trouble {
+            no_new_sources: self.registry_full,
+            ..self.troubles.now(now, used, room)
+        }
     }
 
     /// Returns whether others have filled the disk so far that the budget cannot be used.

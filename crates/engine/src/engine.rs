@@ -23,7 +23,7 @@ use crate::segment::files::Files;
 use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::state::{State, TRIMS};
-use crate::status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status};
+use crate::status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status, Unsynced};
 use crate::timekeeper::Timekeeper;
 use crate::trouble::Path as Way;
 use crate::turns::Turns;
@@ -1053,7 +1053,7 @@ impl Engine {
         let memory = self.decided().memory;
         let mut state = self.lock();
         state.advance(&*self.clock);
-        LogStatus::of(&state, memory)
+        LogStatus::of(state.log_view(memory))
     }
 
     /// The retention classes and what they have.
@@ -1083,38 +1083,23 @@ impl Engine {
         let counters = &state.counters;
         let (fill, files) = (state.fill(), state.used_by_files());
         let (clock_held_ns, clock_behind_ns) = state.retention.clock_differences(self.clock.now());
-        let memory = self.durability == Durability::Memory;
         let durable = &self.durable;
-        let kept = if memory {
-            // Rows of levels are sealed at once, and nobody sent them.
-            counters
-                .block_samples
-                .saturating_sub(counters.level_samples)
-        } else {
-            durable.samples.load(Ordering::Relaxed)
+        let unsynced = Unsynced {
+            no_journal: self.durability == Durability::Memory,
+            durable: durable.samples.load(Ordering::Relaxed),
+            buffered: state.buffers.row_bytes(),
+            staged: state.staging.bytes() as u64,
+            written: durable.bytes.load(Ordering::Relaxed),
+            since: (durable.since.load(Ordering::Relaxed), state.staging.since),
         };
-        let oldest = match (durable.since.load(Ordering::Relaxed), state.staging.since) {
-            (0, since) | (since, _) => since,
-        };
+        let (unsynced_samples, unsynced_bytes, unsynced_age_ns) = unsynced.count(counters, now);
         Status {
             sources: state.buffers.sources() as u64 - state.retention.levels(),
             levels: state.retention.levels(),
             series: state.series,
-            rows_accepted: counters.rows,
-            samples_accepted: counters.samples,
-            rows_rejected: counters.rejected,
-            rows_too_old: counters.too_old,
-            unsynced_samples: counters.samples.saturating_sub(kept),
-            unsynced_bytes: if memory {
-                state.buffers.row_bytes()
-            } else {
-                state.staging.bytes() as u64 + durable.bytes.load(Ordering::Relaxed)
-            },
-            unsynced_age_ns: if oldest == 0 {
-                0
-            } else {
-                now.saturating_sub(oldest)
-            },
+            unsynced_samples,
+            unsynced_bytes,
+            unsynced_age_ns,
             buffered_rows: state.buffers.rows(),
             buffer_bytes: state.buffers.memory() as u64,
             dictionary_bytes: state.dictionary_bytes() as u64,
@@ -1122,31 +1107,14 @@ impl Engine {
             memory_budget: state.options.memory,
             journal_bytes: state.pins.bytes(),
             journal_files: state.pins.files() as u64,
-            journal_written: counters.journal_written,
             journal_syncs: durable.syncs.load(Ordering::Relaxed),
             segments: state.sealed.len() as u64,
             segment_bytes: state.sealed.values().map(|segment| segment.bytes()).sum(),
-            segment_written: counters.segment_written,
-            blocks_sealed: counters.blocks,
-            block_bytes_sealed: counters.block_bytes,
-            samples_sealed: counters.block_samples,
             damaged_segments: self.recovery.damaged_segments + counters.damaged_blocks,
             losses,
             lost_rows,
             losses_unacknowledged,
-            segments_dropped: counters.segments_dropped,
-            segments_merged: counters.segments_merged,
-            merge_written: counters.merge_written,
-            extra_written: counters.extra_written,
             extra_left: state.extra_left(),
-            merge_read: counters.merge_read,
-            gathered_blocks: counters.gathered_blocks,
-            overwritten_rows: counters.overwritten_rows,
-            squeezed_bytes: counters.squeezed_bytes,
-            shed_bytes: counters.shed_bytes,
-            waited_ns: counters.waited_ns,
-            aged_samples: counters.aged_samples,
-            level_rows: counters.level_rows,
             ageing_waits: state.ageing_waits.clone(),
             open_segments: state.open.len() as u64,
             open_segment_bytes: state.open.iter().map(OpenSegment::len).sum(),
@@ -1159,6 +1127,7 @@ impl Engine {
             clock_behind_ns,
             poisoned: state.poisoned.clone(),
             trouble,
+            ..Status::counted(counters)
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What can go wrong, in families: expected, and damage. Our own bugs are assertions.
 
-use crate::rules::Outlook;
+use crate::rules::outlook::Outlook;
 use seiner_model::{FieldType, KeyError, SelectorError, duration_text};
 use std::time::Duration;
 use std::{fmt, io};

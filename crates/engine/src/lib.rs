@@ -16,6 +16,7 @@ mod buffer;
 mod bytes;
 mod catalog;
 mod check;
+mod counters;
 mod dictionary;
 mod engine;
 mod error;

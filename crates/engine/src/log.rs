@@ -5,9 +5,37 @@ use crate::segment::open::{Horizon, OpenSegment};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
 use crate::state::State;
+use crate::status::{LogView, OpenStat};
+use seiner_merge::Memory;
 use std::sync::Arc;
 
 impl State {
+    /// Returns the numbers of the log, with the policy's memory.
+    pub fn log_view(&self, memory: Memory) -> LogView<'_> {
+        let moment = self.retention.moment();
+        let tallies = self.tallies.values();
+        let open = self.open.iter().map(|open| OpenStat {
+            number: open.number,
+            lane: open.lane,
+            reserved: open.reserved,
+            bytes: open.len(),
+        });
+        LogView {
+            now: self.retention.now(),
+            fill: self.fill(),
+            files: self.used_by_files(),
+            segment_bytes: self.options.segment_bytes,
+            policy: self.options.policy,
+            memory,
+            lanes: self.lanes.lanes(),
+            sealed: tallies.map(|tally| tally.stat_at(&moment)).collect(),
+            open: open.collect(),
+            classes: self.class_status(),
+            counters: &self.counters,
+            extra_left: self.extra_left(),
+        }
+    }
+
     /// What an index that is written now says of the store.
     pub fn horizon(&self, store: u64) -> Horizon {
         let sources = self

@@ -1,9 +1,9 @@
 //! What a store tells about itself.
 
+use crate::counters::Counters;
 use crate::retention::class::Class;
-use crate::state::State;
 use crate::trouble::Trouble;
-use seiner_merge::{Death, Fill, Kind as MergePolicy, Lane, Memory, SegmentStat};
+use seiner_merge::{Death, Fill, Kind as MergePolicy, Lane, LaneId, Memory, SegmentStat};
 
 /// The state of a store at one moment. Bytes and counts since it was opened, unless said otherwise.
 #[derive(Clone, Debug, Default)]
@@ -121,6 +121,72 @@ pub struct Status {
     pub trouble: Trouble,
 }
 
+impl Status {
+    /// Returns the status of a store without anything but these counters.
+    pub(crate) fn counted(counters: &Counters) -> Status {
+        Status {
+            rows_accepted: counters.rows,
+            samples_accepted: counters.samples,
+            rows_rejected: counters.rejected,
+            rows_too_old: counters.too_old,
+            journal_written: counters.journal_written,
+            segment_written: counters.segment_written,
+            blocks_sealed: counters.blocks,
+            block_bytes_sealed: counters.block_bytes,
+            samples_sealed: counters.block_samples,
+            damaged_segments: counters.damaged_blocks,
+            segments_dropped: counters.segments_dropped,
+            segments_merged: counters.segments_merged,
+            merge_written: counters.merge_written,
+            extra_written: counters.extra_written,
+            merge_read: counters.merge_read,
+            gathered_blocks: counters.gathered_blocks,
+            overwritten_rows: counters.overwritten_rows,
+            squeezed_bytes: counters.squeezed_bytes,
+            shed_bytes: counters.shed_bytes,
+            waited_ns: counters.waited_ns,
+            aged_samples: counters.aged_samples,
+            level_rows: counters.level_rows,
+            ..Status::default()
+        }
+    }
+}
+
+/// Numbers from which follows what a crash now would lose.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unsynced {
+    /// Whether there is no journal, so that only sealed blocks are kept.
+    pub no_journal: bool,
+    /// Samples that are known to be in the journal.
+    pub durable: u64,
+    /// Bytes of rows in buffers.
+    pub buffered: u64,
+    /// Bytes that wait to be written to the journal.
+    pub staged: u64,
+    /// Bytes that are written and wait for a sync.
+    pub written: u64,
+    /// Since when written bytes and staged ones wait, in the clock's monotone ns; 0: none do.
+    pub since: (u64, u64),
+}
+
+impl Unsynced {
+    /// Returns samples, their bytes, and the age of the oldest at `now` in ns.
+    pub fn count(&self, counters: &Counters, now: u64) -> (u64, u64, u64) {
+        // Rows of levels are sealed at once, and nobody sent them.
+        let sealed = counters.block_samples;
+        let sealed = sealed.saturating_sub(counters.level_samples);
+        let (kept, bytes) = match self.no_journal {
+            true => (sealed, self.buffered),
+            false => (self.durable, self.staged + self.written),
+        };
+        let age = match self.since {
+            (0, 0) => 0,
+            (0, since) | (since, _) => now.saturating_sub(since),
+        };
+        (counters.samples.saturating_sub(kept), bytes, age)
+    }
+}
+
 /// A segment, as the merge sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentStatus {
@@ -143,6 +209,44 @@ pub struct ClassStatus {
     pub live: u64,
     /// Rows before this time are hidden, ns; `i64::MIN` if none are.
     pub hidden_before: i64,
+}
+
+/// Numbers of a log from which its status is made.
+pub(crate) struct LogView<'a> {
+    /// Wall time, ns.
+    pub now: i64,
+    /// Room of the store. Live bytes are taken from `classes`.
+    pub fill: Fill,
+    /// Bytes of the used room that lie in files.
+    pub files: u64,
+    /// Bytes of a segment, R.
+    pub segment_bytes: u64,
+    /// The policy.
+    pub policy: MergePolicy,
+    /// Memory of the policy.
+    pub memory: Memory,
+    /// Which blocks go together.
+    pub lanes: Vec<Lane>,
+    /// Sealed segments in any order.
+    pub sealed: Vec<SegmentStat>,
+    /// Segments that are being written, in any order.
+    pub open: Vec<OpenStat>,
+    /// Classes, in the order in which they are asked.
+    pub classes: Vec<ClassStatus>,
+    /// Counters since the store was opened.
+    pub counters: &'a Counters,
+    /// Bytes that may still be written for the sake of reads alone.
+    pub extra_left: u64,
+}
+
+/// Numbers of a segment that is being written.
+pub(crate) struct OpenStat {
+    pub number: u64,
+    pub lane: LaneId,
+    /// Bytes given to it ahead.
+    pub reserved: u64,
+    /// Bytes of its blocks.
+    pub bytes: u64,
 }
 
 /// The log of a store at one moment.
@@ -183,48 +287,43 @@ pub struct LogStatus {
 }
 
 impl LogStatus {
-    pub(crate) fn of(state: &State, memory: Memory) -> LogStatus {
-        let moment = state.retention.moment();
-        let sealed = state.tallies.values().map(|tally| SegmentStatus {
-            stat: tally.stat_at(&moment),
-            open: false,
-        });
-        let open = state.open.iter().map(|open| SegmentStatus {
+    /// Returns the status of the log that a view shows.
+    pub(crate) fn of(view: LogView<'_>) -> LogStatus {
+        let now = view.now;
+        let sealed = view.sealed.into_iter();
+        let sealed = sealed.map(|stat| SegmentStatus { stat, open: false });
+        let open = view.open.into_iter().map(|open| SegmentStatus {
             stat: SegmentStat {
                 number: open.number,
                 lane: open.lane,
-                bytes: open.reserved.max(open.len()),
-                live: open.len(),
+                bytes: open.reserved.max(open.bytes),
+                live: open.bytes,
                 dead: 0,
-                born: state.retention.now(),
+                born: now,
                 dies: Death::Unknown,
             },
             open: true,
         });
         let mut segments: Vec<SegmentStatus> = sealed.chain(open).collect();
         segments.sort_by_key(|segment| segment.stat.number);
-        let classes = state.class_status();
-        let live = classes.iter().map(|class| class.live).sum();
+        let live = view.classes.iter().map(|class| class.live).sum();
         LogStatus {
-            now: state.retention.now(),
-            fill: Fill {
-                live,
-                ..state.fill()
-            },
-            files: state.used_by_files(),
-            segment_bytes: state.options.segment_bytes,
-            policy: state.options.policy,
-            memory,
-            lanes: state.lanes.lanes(),
+            now,
+            fill: Fill { live, ..view.fill },
+            files: view.files,
+            segment_bytes: view.segment_bytes,
+            policy: view.policy,
+            memory: view.memory,
+            lanes: view.lanes,
             segments,
-            classes,
-            sealed: state.counters.block_bytes,
-            merged: state.counters.merge_written,
-            extra_written: state.counters.extra_written,
-            extra_left: state.extra_left(),
-            gathered_blocks: state.counters.gathered_blocks,
-            overwritten_rows: state.counters.overwritten_rows,
-            squeezed_bytes: state.counters.squeezed_bytes,
+            classes: view.classes,
+            sealed: view.counters.block_bytes,
+            merged: view.counters.merge_written,
+            extra_written: view.counters.extra_written,
+            extra_left: view.extra_left,
+            gathered_blocks: view.counters.gathered_blocks,
+            overwritten_rows: view.counters.overwritten_rows,
+            squeezed_bytes: view.counters.squeezed_bytes,
         }
     }
 
@@ -351,5 +450,135 @@ impl std::fmt::Display for Recovery {
             write!(f, "; {loss}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retention::class::Classes;
+
+    fn view(counters: &Counters) -> LogView<'_> {
+        LogView {
+            now: 77,
+            fill: Fill {
+                budget: 1000,
+                used: 500,
+                live: 1,
+                reserved: 100,
+                um: 0.8,
+            },
+            files: 400,
+            segment_bytes: 64,
+            policy: MergePolicy::default(),
+            memory: Memory::default(),
+            lanes: Vec::new(),
+            sealed: Vec::new(),
+            open: Vec::new(),
+            classes: Vec::new(),
+            counters,
+            extra_left: 3,
+        }
+    }
+
+    #[test]
+    fn a_log_lists_sealed_and_open_segments_by_number() {
+        let stat = |number| SegmentStat {
+            number,
+            lane: 0,
+            bytes: 64,
+            live: 60,
+            dead: 4,
+            born: 1,
+            dies: Death::Unknown,
+        };
+        let open = |number, reserved, bytes| OpenStat {
+            number,
+            lane: 1,
+            reserved,
+            bytes,
+        };
+        let counters = Counters::default();
+        let log = LogStatus::of(LogView {
+            sealed: vec![stat(3), stat(1)],
+            open: vec![open(4, 64, 10), open(2, 16, 20)],
+            ..view(&counters)
+        });
+        let found = log.segments.iter().map(|segment| {
+            let stat = &segment.stat;
+            (stat.number, segment.open, stat.bytes, stat.live, stat.born)
+        });
+        let expected = [
+            (1, false, 64, 60, 1),
+            // It has outgrown its reservation.
+            (2, true, 20, 20, 77),
+            (3, false, 64, 60, 1),
+            (4, true, 64, 10, 77),
+        ];
+        assert_eq!(found.collect::<Vec<_>>(), expected);
+        assert_eq!((log.files, log.extra_left), (400, 3));
+    }
+
+    #[test]
+    fn live_bytes_are_those_of_all_classes() {
+        let class = |live| ClassStatus {
+            class: Classes::default().list()[0].clone(),
+            step_ns: None,
+            sources: 1,
+            live,
+            hidden_before: i64::MIN,
+        };
+        let counters = Counters {
+            block_bytes: 100,
+            merge_written: 50,
+            ..Counters::default()
+        };
+        let log = LogStatus::of(LogView {
+            classes: vec![class(70), class(80)],
+            ..view(&counters)
+        });
+        assert_eq!((log.fill.live, log.fill.used), (150, 500));
+        assert_eq!(log.write_amplification(), 1.5);
+        assert!(log.is_planing(), "the fill is below Um");
+    }
+
+    #[test]
+    fn a_crash_loses_what_is_neither_in_the_journal_nor_in_blocks() {
+        let counters = Counters {
+            samples: 100,
+            block_samples: 50,
+            level_samples: 20,
+            ..Counters::default()
+        };
+        let journal = Unsynced {
+            durable: 90,
+            buffered: 1000,
+            staged: 16,
+            written: 8,
+            since: (5, 7),
+            ..Unsynced::default()
+        };
+        assert_eq!(journal.count(&counters, 105), (10, 24, 100));
+        let staged = Unsynced {
+            since: (0, 7),
+            ..journal
+        };
+        assert_eq!(staged.count(&counters, 107).2, 100);
+        let none = Unsynced {
+            since: (0, 0),
+            ..journal
+        };
+        assert_eq!(none.count(&counters, 107).2, 0);
+        let memory = Unsynced {
+            no_journal: true,
+            ..journal
+        };
+        assert_eq!(memory.count(&counters, 105), (70, 1000, 100));
+        // A commit that ends between two looks makes nothing negative.
+        let ahead = Unsynced {
+            durable: 101,
+            ..journal
+        };
+        assert_eq!(ahead.count(&counters, 105).0, 0);
     }
 }

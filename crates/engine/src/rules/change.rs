@@ -1,28 +1,10 @@
 //! Differences between rules that let data go sooner.
 
+use super::outlook::Change;
 use crate::options::Options;
 use crate::retention::class::{Class, Classes, WhenFull};
 use seiner_model::{Selector, duration_text};
-use std::fmt;
 use std::time::Duration;
-
-/// A difference that lets data of a class go sooner, now or later.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// The class under the stored rules; empty where it is all of them.
-    pub class: String,
-    /// What is different, in words.
-    pub why: String,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.class.as_str() {
-            "" => f.write_str(&self.why),
-            class => write!(f, "class {class:?}: {}", self.why),
-        }
-    }
-}
 
 impl Change {
     /// The store takes more than a budget.

@@ -6,11 +6,11 @@
 
 mod change;
 mod file;
-mod outlook;
+mod foretell;
+pub mod outlook;
 
-pub use change::Change;
 pub use file::{NAME, NEW, check, read};
-pub use outlook::Outlook;
+pub use outlook::{Change, Outlook};
 
 use crate::error::{Error, io_error, sync_error};
 use crate::options::Options;
@@ -222,7 +222,7 @@ pub(crate) fn settle(
         given: Given::All,
         ..known
     };
-    let outlook = outlook::of(Arc::new(overlay), clock.clone(), old, &settled.options)?;
+    let outlook = foretell::of(Arc::new(overlay), clock.clone(), old, &settled.options)?;
     Err(Error::Retention(Box::new(outlook.with(losses))))
 }
 
