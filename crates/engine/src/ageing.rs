@@ -9,13 +9,17 @@
 //! fewer samples. So a round that a crash or a delete cuts off is begun again, and changes nothing where
 //! it had been.
 
+pub(crate) mod round;
+
+use self::round::Round;
 use crate::answer::{Bucket, is_integer};
-use crate::engine::{Engine, Writing};
+use crate::engine::Engine;
 use crate::error::{Error, Reason};
 use crate::levels::LevelField;
 use crate::options::Durability;
 use crate::retention::coarser::{FIELDS_A_PART, Figure, exact_column, exact_text, step_start};
 use crate::state::State;
+use crate::writing::Writing;
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -29,21 +33,6 @@ const LOOK_AHEAD: u32 = 4096;
 const ROWS_AT_ONCE: u64 = 1 << 16;
 /// Rows appended under one lock.
 const ROWS_A_LOCK: usize = 256;
-
-/// A round that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Round {
-    /// The class whose rows go into the next level.
-    class: u8,
-    /// From this time on, ns.
-    from: i64,
-    /// Up to before this time.
-    to: i64,
-    /// The length of a step, ns.
-    step: u64,
-    /// The source that is next.
-    hand: u32,
-}
 
 /// What a round makes a source's level of.
 struct Making {

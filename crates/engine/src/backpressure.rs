@@ -3,11 +3,12 @@
 //! Writers are slowed first, and wait while merging, ageing and shedding make room. They are refused
 //! when nothing gives any. [`crate::space`] has the arithmetic.
 
-use crate::engine::{Engine, Writing};
+use crate::engine::Engine;
 use crate::error::{Error, io_error};
 use crate::journal::DAMAGED;
 use crate::space::{delay_s, on_disk};
 use crate::trouble::Path;
+use crate::writing::Writing;
 use seiner_platform::Disk;
 use std::time::Duration;
 

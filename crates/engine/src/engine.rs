@@ -4,33 +4,29 @@
 //! `state`, the dictionary.
 //! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
 
-use crate::ageing::Round;
 use crate::buffer::Number;
 use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::catalog::{Catalog, Frame};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
-use crate::keeper::Keeper;
+use crate::keeper::{Keeper, Kept};
 use crate::ledger::Ledger;
 use crate::memory;
-use crate::merging::{Decisions, Eaten, Half, Record, Squeezes, Unfinished};
+use crate::merging::memory::{Decisions, Record, Squeezes};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::rules;
 use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::segment::open::OpenSegment;
-use crate::segment::sealed::Segment;
 use crate::state::{State, TRIMS};
 use crate::status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status, Unsynced};
 use crate::timekeeper::Timekeeper;
 use crate::trouble::Path as Way;
 use crate::turns::Turns;
-use crate::upkeep::{Ended, IDLE_TICKS};
 use crate::volume::{SlotState, Volume};
-use roaring::RoaringBitmap;
-use seiner_merge::Policy;
+use crate::writing::{IDLE_TICKS, Writing};
 use seiner_model::{
     Batch, Cell, Columns, FieldType, Notation, Selector, SourceId, SourceKey, Value,
 };
@@ -97,71 +93,6 @@ struct Durable {
 struct CatalogWriter {
     catalog: Catalog,
     frame: Frame,
-}
-
-/// What belongs to whoever writes segments.
-pub(crate) struct Writing {
-    pub disk: Arc<dyn Disk>,
-    pub policy: Box<dyn Policy>,
-    /// Chapters that were ended, as long as they are not on disk.
-    pub chapters: Vec<Ended>,
-    pub idle_hand: u32,
-    pub idle_tick: u16,
-    pub idle_rows: u64,
-    /// Victims whose live blocks were written again.
-    pub eaten: Vec<Eaten>,
-    /// What was done of victims of a merge that is not done.
-    pub half: HashMap<u64, Half>,
-    /// Whether compressing harder was worth it lately.
-    pub squeezes: Squeezes,
-    /// A merge that goes on with the next step.
-    pub unfinished: Option<Unfinished>,
-    /// Segments whose names say that they are being merged.
-    pub merging: HashSet<u64>,
-    /// Those of them that were at the start.
-    pub interrupted: HashSet<u64>,
-    /// Blocks of these that other segments have, too: segment and number.
-    pub copied: HashSet<(u64, u64)>,
-    /// Blocks that later ones overwrite, by their places in segments.
-    pub overwritten: HashMap<u64, RoaringBitmap>,
-    /// Segments whose index is damaged.
-    pub unreadable: HashSet<u64>,
-    /// Segments in which gathering blocks was found not to be worth it.
-    pub tidy: HashSet<u64>,
-    /// Segments out of service that somebody may be reading still.
-    pub graveyard: Vec<(Arc<Segment>, SlotState)>,
-    /// When the free room was asked for, and when everything was last tried to make some, in the
-    /// clock's monotone ns.
-    pub asked: Option<u64>,
-    pub tried: Option<u64>,
-    /// The next level that is being made.
-    pub round: Option<Round>,
-    /// The bytes of blocks that had been sealed when everything was counted anew before shedding.
-    pub surveyed: u64,
-}
-
-impl Writing {
-    /// Whether all that is in a block of a segment lies in others, too, or is overwritten there: then it is
-    /// dead in this one.
-    pub fn is_elsewhere(&self, segment: u64, entry: &Entry) -> bool {
-        let overwritten = self.overwritten.get(&segment);
-        self.copied.contains(&(segment, entry.number))
-            || overwritten.is_some_and(|blocks| blocks.contains(entry.offset))
-    }
-}
-
-/// What a store is made of once it is read from the disk.
-pub(crate) struct Opened {
-    pub state: State,
-    pub journal: JournalWriter,
-    pub catalog: Catalog,
-    pub ledger: Ledger,
-    pub timekeeper: Timekeeper,
-    pub recovery: Recovery,
-    pub files: Arc<Files>,
-    /// Segments that were being merged, and blocks of theirs that others have, too.
-    pub merging: HashSet<u64>,
-    pub copied: HashSet<(u64, u64)>,
 }
 
 /// A panic under the lock would leave a row half accepted: then nothing may be written.
@@ -1129,6 +1060,24 @@ impl Engine {
             trouble,
             ..Status::counted(counters)
         }
+    }
+}
+
+impl Kept for Engine {
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn commit(&self) -> Result<(), Error> {
+        Engine::commit(self)
+    }
+
+    fn step(&self) -> Result<bool, Error> {
+        Engine::step(self)
+    }
+
+    fn trim_memory(&self) {
+        Engine::trim_memory(self);
     }
 }
 

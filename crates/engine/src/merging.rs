@@ -9,13 +9,13 @@
 //! durable, and nothing that was dead is written again.
 
 mod gathering;
+pub(crate) mod memory;
 mod overwritten;
 mod rewriting;
 mod tidying;
 
-pub(crate) use rewriting::{Half, Squeezes, Unfinished};
-
-use crate::engine::{Engine, Writing};
+use self::memory::{Decisions, Eaten, Record, Unfinished};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::recover::loss_of_page;
 use crate::retention::Tombstone;
@@ -25,10 +25,11 @@ use crate::segment::sealed::Segment;
 use crate::segment::tally::{Share, Tally};
 use crate::state::State;
 use crate::volume::SlotState;
+use crate::writing::Writing;
 use roaring::RoaringBitmap;
-use seiner_merge::{Decision, Fill, Memory, SegmentStat, View};
+use seiner_merge::{Decision, Fill, SegmentStat, View};
 use seiner_model::{Interval, Selector};
-use std::collections::{HashSet, VecDeque};
+use std::collections::HashSet;
 use std::sync::{Arc, MutexGuard};
 
 /// Sources sealed under one lock before a delete.
@@ -46,15 +47,6 @@ const SURVEYS_A_BUDGET: u64 = 16;
 /// Decisions kept for whoever asks why.
 const DECISIONS: usize = 64;
 
-/// A segment whose live blocks were written again.
-pub(crate) struct Eaten {
-    segment: Arc<Segment>,
-    /// The segments that have them now.
-    into: HashSet<u64>,
-    /// Whether some of its blocks cannot be read.
-    damaged: bool,
-}
-
 /// A segment and its entries.
 type Opened = (Arc<Segment>, Vec<Entry>);
 
@@ -65,24 +57,6 @@ struct Census {
     fill: Fill,
     segments: Vec<SegmentStat>,
     least_dead_share: f64,
-}
-
-/// What was decided, when, and what came of it.
-#[derive(Clone, Debug)]
-pub struct Record {
-    /// Wall time, ns.
-    pub at: i64,
-    /// Victims and drops, and why.
-    pub decision: Decision,
-}
-
-/// What was decided lately, for whoever asks without waiting for a merge.
-#[derive(Default)]
-pub(crate) struct Decisions {
-    /// The latest last.
-    pub records: VecDeque<Record>,
-    /// What the policy remembers.
-    pub memory: Memory,
 }
 
 impl State {

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::ledger;
 use crate::retention::class::Classes;
-use crate::rules::Given;
+use crate::rules::given::Given;
 use crate::segment::ALIGNMENT;
 use crate::space::{JournalSize, Needs};
 use seiner_merge::Kind;

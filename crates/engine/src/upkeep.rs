@@ -3,7 +3,10 @@
 //! All of it happens under the `writing` lock, step by step, in a thread of its own in production
 //! and by hand in the simulator.
 
-use crate::engine::{Engine, Writing};
+pub(crate) mod ended;
+
+use self::ended::Ended;
+use crate::engine::Engine;
 use crate::error::{Error, io_error, sync_error};
 use crate::options::Durability;
 use crate::recover::note_of;
@@ -16,11 +19,10 @@ use crate::segment::tally::Survey;
 use crate::state::State;
 use crate::trouble::Path;
 use crate::volume::SlotState;
+use crate::writing::{IDLE_TICKS, Writing};
 use seiner_platform::File;
 use std::sync::{Arc, MutexGuard};
 
-/// A source is idle after so many ticks without a row.
-pub(crate) const IDLE_TICKS: u16 = 8;
 /// Sources looked at for idleness at a time.
 const IDLE_AT_ONCE: u32 = 16_384;
 /// Slots claimed ahead at most.
@@ -91,16 +93,6 @@ struct Look {
     is_short_of_slots: bool,
     is_round_due: bool,
     is_late: bool,
-}
-
-/// A segment whose chapter was ended and is not on disk yet.
-pub(crate) struct Ended {
-    number: u64,
-    file: Arc<dyn File>,
-    marked: u64,
-    end: u64,
-    pins: Vec<(u32, u64)>,
-    entries: Vec<Entry>,
 }
 
 impl State {

@@ -19,7 +19,7 @@ pub use segments::{
 use crate::error::{Error, io_error};
 use crate::journal::{DAMAGED, SPARE_PREFIX, files};
 use crate::ledger;
-use crate::rules;
+use crate::rules::file as rules;
 use crate::timekeeper;
 use crate::volume::{self, SlotState};
 use seiner_platform::Disk;

@@ -9,10 +9,11 @@
 //! it overwrites die, too: it is later, and its times are the same.
 
 use super::gathering::Shade;
-use crate::engine::{Engine, Writing};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::segment::sealed::{LastPage, Segment};
 use crate::segment::{Entry, uncover};
+use crate::writing::Writing;
 use seiner_model::Interval;
 use std::sync::Arc;
 

@@ -4,11 +4,12 @@
 //! number of the latest block that is in it, so that of two samples at the same time the same one
 //! counts as before.
 
+use super::Opened;
 use super::gathering::{self, Limits, Shade, Sheaf};
-use super::{Eaten, Opened};
+use super::memory::{Eaten, Half, Squeezes, Unfinished};
 use crate::block::{self, Block, BlockHead};
 use crate::dictionary::layouts::Layout;
-use crate::engine::{Engine, Writing};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::retention::Veil;
 use crate::segment::Entry;
@@ -16,9 +17,9 @@ use crate::segment::sealed::Segment;
 use crate::select::{Rows, merge};
 use crate::state::State;
 use crate::volume::SlotState;
+use crate::writing::Writing;
 use seiner_codec::Effort;
 use seiner_model::{Column, Columns, FieldColumn};
-use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -48,25 +49,6 @@ pub(super) struct Live {
     /// Which of the victims.
     pub victim: usize,
     pub entry: Entry,
-}
-
-/// A merge that goes on.
-pub(crate) struct Unfinished {
-    /// The victims.
-    pub victims: Vec<u64>,
-    /// Whether it is for the sake of reads alone.
-    pub extra: bool,
-}
-
-/// What was done of a victim.
-#[derive(Default)]
-pub(crate) struct Half {
-    /// The segments that have its blocks now.
-    into: HashSet<u64>,
-    /// The blocks.
-    done: HashSet<u64>,
-    /// Whether some cannot be read.
-    damaged: bool,
 }
 
 struct Victim {
@@ -99,35 +81,6 @@ struct Copies {
 
 /// Bytes of blocks, by victim and place.
 type Blocks = HashMap<(usize, u32), Vec<u8>>;
-
-/// How often compressing harder was worth it lately. It takes most of a merge's time, for nothing
-/// where values do not compress, or were compressed harder before.
-#[derive(Default)]
-pub(crate) struct Squeezes {
-    tried: Cell<u32>,
-    kept: Cell<u32>,
-    passed: Cell<u32>,
-}
-
-impl Squeezes {
-    /// Where it seldom was, it is tried now and then.
-    fn is_worth_a_try(&self) -> bool {
-        if self.tried.get() < 16 || 8 * self.kept.get() >= self.tried.get() {
-            return true;
-        }
-        self.passed.set((self.passed.get() + 1) % 16);
-        self.passed.get() == 0
-    }
-
-    fn note(&self, kept: bool) {
-        if self.tried.get() == 256 {
-            self.tried.set(128);
-            self.kept.set(self.kept.get() / 2);
-        }
-        self.tried.set(self.tried.get() + 1);
-        self.kept.set(self.kept.get() + u32::from(kept));
-    }
-}
 
 impl State {
     /// How hard to compress: not while writers may have to wait for it.

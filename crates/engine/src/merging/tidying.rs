@@ -6,10 +6,11 @@
 //! become three times as large, and live on for as long as they have lived.
 
 use super::rewriting::{Live, Plan};
-use crate::engine::{Engine, Writing};
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::segment::tally::Tally;
 use crate::state::State;
+use crate::writing::Writing;
 use std::collections::HashSet;
 
 /// Segments that are gathered together at most.

@@ -1,6 +1,6 @@
 //! The file `rules`: lines of text, and a checksum over them in the last.
 
-use super::Rule;
+use super::given::Rule;
 use crate::error::{Error, io_error};
 use crate::options::Options;
 use crate::retention::class::{Class, Classes, WhenFull, levels_text, parse_levels};

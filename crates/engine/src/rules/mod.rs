@@ -5,11 +5,13 @@
 //! configuration that happens to be near decides over data. `docs/format/rules.md` has the bytes.
 
 mod change;
-mod file;
+pub mod file;
 mod foretell;
+pub mod given;
 pub mod outlook;
 
 pub use file::{NAME, NEW, check, read};
+pub use given::{Given, Rule};
 pub use outlook::{Change, Outlook};
 
 use crate::error::{Error, io_error, sync_error};
@@ -18,62 +20,7 @@ use crate::{catalog, retention};
 use seiner_platform::{Clock, Disk, Overlay};
 use std::sync::Arc;
 
-/// A rule of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// [`Options::classes`].
-    Classes,
-    /// [`Options::disk`].
-    Disk,
-    /// [`Options::leave_free`].
-    LeaveFree,
-    /// [`Options::merge_from`].
-    MergeFrom,
-    /// [`Options::policy`].
-    Policy,
-    /// [`Options::extra_writes`].
-    ExtraWrites,
-    /// [`Options::lanes`].
-    Lanes,
-    /// [`Options::block_bytes`].
-    BlockBytes,
-    /// [`Options::segment_bytes`].
-    SegmentBytes,
-    /// [`Options::journal_bytes`]: the budget holds the journal.
-    JournalBytes,
-}
-
 impl Rule {
-    /// All rules, in the order of the file.
-    pub const ALL: [Rule; 10] = [
-        Rule::Disk,
-        Rule::LeaveFree,
-        Rule::MergeFrom,
-        Rule::Policy,
-        Rule::ExtraWrites,
-        Rule::Lanes,
-        Rule::BlockBytes,
-        Rule::SegmentBytes,
-        Rule::JournalBytes,
-        Rule::Classes,
-    ];
-
-    /// The name of the setting: `block_bytes`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Rule::Classes => "class",
-            Rule::Disk => "disk",
-            Rule::LeaveFree => "leave_free",
-            Rule::MergeFrom => "merge_from",
-            Rule::Policy => "policy",
-            Rule::ExtraWrites => "extra_writes",
-            Rule::Lanes => "lanes",
-            Rule::BlockBytes => "block_bytes",
-            Rule::SegmentBytes => "segment_bytes",
-            Rule::JournalBytes => "journal_bytes",
-        }
-    }
-
     /// The rule as the file writes it; equal texts are equal rules.
     pub(crate) fn text(self, options: &Options) -> String {
         match self {
@@ -108,31 +55,7 @@ impl Rule {
     }
 }
 
-/// Which rules a caller insists on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Given {
-    /// Those that differ from the defaults.
-    #[default]
-    Changed,
-    /// All, defaults included.
-    All,
-    /// These; see [`Given::these`].
-    These(u16),
-}
-
 impl Given {
-    /// None: the store's own rules hold.
-    pub const NONE: Given = Given::These(0);
-
-    /// Exactly these.
-    pub fn these(rules: impl IntoIterator<Item = Rule>) -> Given {
-        Given::These(
-            rules
-                .into_iter()
-                .fold(0, |bits, rule| bits | 1 << rule as u16),
-        )
-    }
-
     fn has(self, rule: Rule, options: &Options) -> bool {
         match self {
             Given::All => true,

@@ -1,0 +1,119 @@
+//! Memory of merging between its steps, and what it decided lately.
+
+use crate::segment::sealed::Segment;
+use seiner_merge::{Decision, Memory};
+use std::cell::Cell;
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+/// A segment whose live blocks were written again.
+pub(crate) struct Eaten {
+    pub(super) segment: Arc<Segment>,
+    /// The segments that have them now.
+    pub(super) into: HashSet<u64>,
+    /// Whether some of its blocks cannot be read.
+    pub(super) damaged: bool,
+}
+
+/// What was decided, when, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// Wall time, ns.
+    pub at: i64,
+    /// Victims and drops, and why.
+    pub decision: Decision,
+}
+
+/// What was decided lately, for whoever asks without waiting for a merge.
+#[derive(Default)]
+pub(crate) struct Decisions {
+    /// The latest last.
+    pub records: VecDeque<Record>,
+    /// What the policy remembers.
+    pub memory: Memory,
+}
+
+/// A merge that goes on.
+pub(crate) struct Unfinished {
+    /// The victims.
+    pub victims: Vec<u64>,
+    /// Whether it is for the sake of reads alone.
+    pub extra: bool,
+}
+
+/// What was done of a victim.
+#[derive(Default)]
+pub(crate) struct Half {
+    /// The segments that have its blocks now.
+    pub(super) into: HashSet<u64>,
+    /// The blocks.
+    pub(super) done: HashSet<u64>,
+    /// Whether some cannot be read.
+    pub(super) damaged: bool,
+}
+
+/// How often compressing harder was worth it lately. It takes most of a merge's time, for nothing
+/// where values do not compress, or were compressed harder before.
+#[derive(Default)]
+pub(crate) struct Squeezes {
+    pub(super) tried: Cell<u32>,
+    pub(super) kept: Cell<u32>,
+    pub(super) passed: Cell<u32>,
+}
+
+impl Squeezes {
+    /// Where it seldom was, it is tried now and then.
+    pub(super) fn is_worth_a_try(&self) -> bool {
+        if self.tried.get() < 16 || 8 * self.kept.get() >= self.tried.get() {
+            return true;
+        }
+        self.passed.set((self.passed.get() + 1) % 16);
+        self.passed.get() == 0
+    }
+
+    pub(super) fn note(&self, kept: bool) {
+        if self.tried.get() == 256 {
+            self.tried.set(128);
+            self.kept.set(self.kept.get() / 2);
+        }
+        self.tried.set(self.tried.get() + 1);
+        self.kept.set(self.kept.get() + u32::from(kept));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compressing_harder_is_tried_seldom_where_it_was_seldom_worth_it() {
+        let squeezes = Squeezes::default();
+        for _ in 0..16 {
+            assert!(squeezes.is_worth_a_try(), "too little is known");
+            squeezes.note(false);
+        }
+        let tries = |squeezes: &Squeezes| (0..160).filter(|_| squeezes.is_worth_a_try()).count();
+        assert_eq!(tries(&squeezes), 10, "one in sixteen");
+        // Two of 18 were worth it, but not one in eight.
+        squeezes.note(true);
+        squeezes.note(true);
+        assert_eq!(tries(&squeezes), 10);
+        squeezes.note(true);
+        assert_eq!(tries(&squeezes), 160);
+    }
+
+    #[test]
+    fn old_tries_lose_their_weight() {
+        let squeezes = Squeezes::default();
+        for _ in 0..256 {
+            squeezes.note(true);
+        }
+        // Of 256 that were worth it, 128 count on.
+        let until = (0..).find(|_| {
+            let worth = squeezes.is_worth_a_try();
+            squeezes.note(false);
+            !worth
+        });
+        assert!(until.is_some_and(|notes| notes < 1024), "{until:?}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Memory: what the store takes of its budget, and what is done before it is used up.
+//!
+//! The *registry* is what each source takes for good: its name and tags, its line, its counters. New
+//! sources are refused when the registry would take more than [`REGISTRY_SHARE`]. The rest belongs to
+//! rows: what [`SPARE_SHARE`] and all other consumers leave is for buffers, of which the fullest are
+//! sealed when there is no more. What a crash now would bring back as rows is bounded, too
+//! ([`REPLAY_SHARE`]), so that the next start fits.
+//!
+//! Everything is counted as it is allocated: capacities, not lengths, and tables with the larger one
+//! that they are about to be moved to.
+
+use crate::error::Error;
+use crate::options::Durability;
+use crate::segment::open::OpenSegment;
+use crate::segment::tally::Tally;
+use crate::state::State;
+
+/// The registry takes this part of the memory at most: numerator and denominator.
+const REGISTRY_SHARE: (usize, usize) = (9, 16);
+/// Names that come in one batch at most, in two notations each, and pairs of tags and values.
+const NAMES_A_BATCH: usize = 2 * 1024;
+const PAIRS_A_BATCH: usize = 8 * 1024;
+/// Kept free: the journal's record, frames of the catalog, indexes that are being made, and what the
+/// allocator adds.
+const SPARE_SHARE: usize = 8;
+/// The list of the blocks of one open segment takes this part at most.
+const LIST_SHARE: usize = 16;
+/// Those of all lanes: then segments are closed early, which costs room on the disk.
+const LISTS_SHARE: usize = 4;
+/// The lists of those that are closed, before they are sealed at once.
+const CLOSED_SHARE: usize = 32;
+/// Rows that only the journal and no index has take this part, if they are replayed; then chapters end.
+const REPLAY_SHARE: u64 = 8;
+
+impl State {
+    /// Memory of names, tags and layouts.
+    pub fn dictionary_bytes(&self) -> usize {
+        let dictionary = self
+            .dictionary
+            .read()
+            .expect("no panic while the dictionary is locked");
+        dictionary.memory() + self.names.memory() + self.layouts.memory()
+    }
+
+    /// Memory of what there is of each source for good.
+    fn registry_bytes(&self) -> usize {
+        self.dictionary_bytes() + self.buffers.line_bytes() + self.retention.memory()
+    }
+
+    /// Whether the registry takes its share, a batch of new sources and the larger tables that they
+    /// may need counted in.
+    fn is_registry_full(&self) -> bool {
+        let (share, of) = REGISTRY_SHARE;
+        let pairs = self
+            .dictionary
+            .read()
+            .expect("no panic while the dictionary is locked")
+            .growth(PAIRS_A_BATCH);
+        let growth = pairs.max(self.names.growth(NAMES_A_BATCH));
+        let (bytes, memory) = (self.registry_bytes(), self.options.memory as usize);
+        // Of a table that grew, half was there before; until it is filled, both take room, which is
+        // spared for such moments.
+        let limit = memory / of * share;
+        bytes + growth / 2 > limit || bytes + growth > limit + memory / SPARE_SHARE
+    }
+
+    /// Memory accounted for.
+    pub fn memory(&self) -> usize {
+        self.registry_bytes()
+            + self.buffers.slab().page_bytes()
+            + self.staging.memory()
+            + self.journal_memory
+            + self.open.iter().map(OpenSegment::memory).sum::<usize>()
+            + self.fence_bytes
+            + self.tally_bytes
+    }
+
+    /// Keeps what is known of a sealed segment.
+    pub fn put_tally(&mut self, tally: Tally) {
+        self.tally_bytes += tally.memory();
+        let before = self.tallies.insert(tally.stat.number, tally);
+        self.tally_bytes -= before.map_or(0, |before| before.memory());
+    }
+
+    /// Bytes of the lists of open segments.
+    fn lists(&self) -> usize {
+        self.open.iter().map(OpenSegment::list_bytes).sum()
+    }
+
+    /// Whether the list of an open segment takes memory that buffers need: the segment is sealed as
+    /// it is.
+    pub fn is_list_long(&self, at: usize) -> bool {
+        let (memory, list) = (self.options.memory as usize, self.open[at].list_bytes());
+        let fair = memory / LISTS_SHARE / self.open.len();
+        list >= memory / LIST_SHARE || list >= fair && self.lists() >= memory / LISTS_SHARE
+    }
+
+    /// How many of the closed segments are sealed at once: their lists are copied for that.
+    pub fn is_sealed_at_once(&self, lists: usize) -> bool {
+        lists <= self.options.memory as usize / LIST_SHARE / 2
+    }
+
+    /// Bytes that rows would take which the journal alone has, or no index yet.
+    fn replayable(&self) -> u64 {
+        match self.options.durability {
+            Durability::Memory => 0,
+            _ => self.open.iter().map(|open| open.replayable).sum(),
+        }
+    }
+
+    /// Whether open segments take memory that only their being sealed, or the end of their chapters,
+    /// gives back.
+    pub fn is_short_of_memory(&self) -> bool {
+        let closed = self.open.iter().filter(|open| open.closed_at.is_some());
+        let lists = closed.clone().map(OpenSegment::list_bytes).sum::<usize>();
+        let replayable = self.replayable() > self.options.memory / REPLAY_SHARE / 2 * 3;
+        lists > self.options.memory as usize / CLOSED_SHARE
+            || replayable && (closed.count() > 0 || self.chapter_due)
+    }
+
+    /// Seals the fullest buffers while memory is short, about as much at a call as a batch brings,
+    /// so that no writer waits for all of it.
+    pub fn relieve_memory(&mut self) -> Result<(), Error> {
+        const AT_ONCE: usize = 1 << 20;
+        self.registry_full = self.is_registry_full();
+        if self.replayable() > self.options.memory / REPLAY_SHARE {
+            self.chapter_due = true;
+        }
+        let memory = self.options.memory as usize;
+        let others = self.memory() - self.buffers.slab().page_bytes();
+        let limit = (memory - memory / SPARE_SHARE)
+            .saturating_sub(others)
+            .max(AT_ONCE.min(memory / LIST_SHARE));
+        if self.buffers.slab().page_bytes() <= limit {
+            return Ok(());
+        }
+        self.buffers.release_idle();
+        let slab = self.buffers.slab();
+        let pages = slab.page_bytes();
+        // Pages serve one size; when sizes change, only sealing more of them sets pages free.
+        let target = if pages > limit / 8 * 9 {
+            limit / 2
+        } else {
+            limit / 8 * 7
+        };
+        let goal = target.max(slab.live_bytes().saturating_sub(AT_ONCE));
+        while self.buffers.slab().live_bytes() > goal && self.buffers.open_blocks() > 0 {
+            let mean = (self.buffers.row_bytes() / self.buffers.open_blocks()) as u32;
+            self.fullest_hand = (self.fullest_hand + 1) % self.buffers.sources() as u32;
+            let line = self.buffers.line(self.fullest_hand);
+            if line.rows != 0 && line.bytes >= mean {
+                self.seal(self.fullest_hand)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives pages of buffers that nobody uses back to the allocator.
+    pub fn release_idle_memory(&mut self) {
+        self.buffers.release_idle();
+    }
+}

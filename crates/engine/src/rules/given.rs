@@ -1,0 +1,84 @@
+//! Names of the rules, and which of them a caller insists on.
+
+/// A rule of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// [`crate::Options::classes`].
+    Classes,
+    /// [`crate::Options::disk`].
+    Disk,
+    /// [`crate::Options::leave_free`].
+    LeaveFree,
+    /// [`crate::Options::merge_from`].
+    MergeFrom,
+    /// [`crate::Options::policy`].
+    Policy,
+    /// [`crate::Options::extra_writes`].
+    ExtraWrites,
+    /// [`crate::Options::lanes`].
+    Lanes,
+    /// [`crate::Options::block_bytes`].
+    BlockBytes,
+    /// [`crate::Options::segment_bytes`].
+    SegmentBytes,
+    /// [`crate::Options::journal_bytes`]: the budget holds the journal.
+    JournalBytes,
+}
+
+impl Rule {
+    /// All rules, in the order of the file.
+    pub const ALL: [Rule; 10] = [
+        Rule::Disk,
+        Rule::LeaveFree,
+        Rule::MergeFrom,
+        Rule::Policy,
+        Rule::ExtraWrites,
+        Rule::Lanes,
+        Rule::BlockBytes,
+        Rule::SegmentBytes,
+        Rule::JournalBytes,
+        Rule::Classes,
+    ];
+
+    /// The name of the setting: `block_bytes`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Classes => "class",
+            Rule::Disk => "disk",
+            Rule::LeaveFree => "leave_free",
+            Rule::MergeFrom => "merge_from",
+            Rule::Policy => "policy",
+            Rule::ExtraWrites => "extra_writes",
+            Rule::Lanes => "lanes",
+            Rule::BlockBytes => "block_bytes",
+            Rule::SegmentBytes => "segment_bytes",
+            Rule::JournalBytes => "journal_bytes",
+        }
+    }
+}
+
+/// Which rules a caller insists on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Given {
+    /// Those that differ from the defaults.
+    #[default]
+    Changed,
+    /// All, defaults included.
+    All,
+    /// These; see [`Given::these`].
+    These(u16),
+}
+
+impl Given {
+    /// None: the store's own rules hold.
+    pub const NONE: Given = Given::These(0);
+
+    /// Exactly these.
+    pub fn these(rules: impl IntoIterator<Item = Rule>) -> Given {
+        Given::These(
+            rules
+                .into_iter()
+                .fold(0, |bits, rule| bits | 1 << rule as u16),
+        )
+    }
+}

@@ -1,0 +1,15 @@
+//! A chapter between its end in memory and on the disk.
+
+use crate::segment::Entry;
+use seiner_platform::File;
+use std::sync::Arc;
+
+/// A segment whose chapter was ended and is not on disk yet.
+pub(crate) struct Ended {
+    pub(super) number: u64,
+    pub(super) file: Arc<dyn File>,
+    pub(super) marked: u64,
+    pub(super) end: u64,
+    pub(super) pins: Vec<(u32, u64)>,
+    pub(super) entries: Vec<Entry>,
+}
