@@ -8,12 +8,14 @@
 //! once, and which are dead in the victim. So a victim is never dropped before what it kept is
 //! durable, and nothing that was dead is written again.
 
+mod floor;
 mod gathering;
 pub(crate) mod memory;
 mod overwritten;
 mod rewriting;
 mod tidying;
 
+use self::floor::floor_for;
 use self::memory::{Decisions, Eaten, Record, Unfinished};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -22,7 +24,7 @@ use crate::retention::Tombstone;
 use crate::retention::coarser::step_start;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
-use crate::segment::tally::{Share, Tally};
+use crate::segment::tally::Share;
 use crate::state::State;
 use crate::volume::SlotState;
 use crate::writing::Writing;
@@ -483,7 +485,12 @@ impl Engine {
         let _span = tracing::trace_span!("let_go").entered();
         let floor = {
             let mut state = self.lock();
-            let floor = floor_for(&state.tallies, class, bytes);
+            let shares = state.tallies.values().flat_map(|tally| &tally.shares);
+            let shares: Vec<Share> = shares
+                .filter(|share| share.class == class)
+                .copied()
+                .collect();
+            let floor = floor_for(&shares, bytes);
             state.retention.note_floor(class, floor);
             floor
         };
@@ -584,38 +591,4 @@ impl Engine {
         }
         self.census(writing, usize::MAX).map(drop)
     }
-}
-
-/// The block number below which a class has about so many live bytes, or half as many more where a
-/// segment ends with them. Within a segment they are taken to be spread evenly.
-fn floor_for(tallies: &std::collections::BTreeMap<u64, Tally>, class: u8, bytes: u64) -> u64 {
-    let shares: Vec<&Share> = tallies
-        .values()
-        .flat_map(|tally| &tally.shares)
-        .filter(|share| share.class == class)
-        .collect();
-    let below = |number: u64| -> f64 {
-        shares
-            .iter()
-            .map(|share| {
-                let span = (share.last - share.first + 1) as f64;
-                let part = number.saturating_sub(share.first) as f64 / span;
-                share.live as f64 * part.min(1.0)
-            })
-            .sum()
-    };
-    let mut low = shares.iter().map(|share| share.first).min().unwrap_or(0);
-    let mut high = shares.iter().map(|share| share.last + 1).max().unwrap_or(0);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match below(middle) < bytes as f64 {
-            true => low = middle + 1,
-            false => high = middle,
-        }
-    }
-    // The rest of a segment that is cut would have to be written again for the room of what died in it.
-    let ends = shares.iter().map(|share| share.last + 1);
-    let end = ends.filter(|&end| end >= low).min();
-    end.filter(|&end| below(end) <= 1.5 * bytes as f64)
-        .unwrap_or(low)
 }

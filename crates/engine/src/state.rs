@@ -937,3 +937,6 @@ fn check_cells(cells: &[Cell<'_>], texts: usize) -> Result<(), Reason> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

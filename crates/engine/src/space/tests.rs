@@ -1,0 +1,303 @@
+//! The disk budget in worlds of a few lines.
+
+use super::*;
+use proptest::prelude::*;
+
+const MIB: u64 = 1 << 20;
+
+fn needs(budget: Option<u64>) -> Needs {
+    Needs {
+        budget,
+        unit: 4096,
+        segment_bytes: MIB,
+        lanes: 32,
+        journal: Some(JournalSize {
+            bytes: 8 * MIB,
+            file: MIB / 2,
+        }),
+        ledger: 32 << 10,
+        has_levels: false,
+        merge_from: 0.95,
+    }
+}
+
+/// A store with 64 MiB.
+fn space() -> Space {
+    Space::new(needs(Some(64 * MIB)))
+}
+
+fn rows(rows: u64) -> Load {
+    Load {
+        rows,
+        ..Load::default()
+    }
+}
+
+#[test]
+fn the_least_budget_is_accepted_and_one_byte_less_is_not() {
+    // 128 KiB sundry, 8 + 4·0.5 MiB journal, 32 KiB ledger, 2 MiB and 16 lanes for merging, 8 segments.
+    let least = (128 << 10) + 10 * MIB + (32 << 10) + 2 * MIB + 16 * 8192 + 8 * MIB;
+    assert_eq!(needs(None).least_budget(), least);
+    // Room for eight segments is left.
+    let space = Space::new(needs(Some(least)));
+    let left = space.room_for_writers(&Load::default());
+    assert_eq!(left, 8 * MIB + (32 << 10));
+    let less = std::panic::catch_unwind(|| Space::new(needs(Some(least - 1))));
+    assert!(less.is_err());
+}
+
+#[test]
+fn lanes_follow_the_journal_within_bounds() {
+    let with = |journal: Option<u64>, lanes| {
+        let journal = journal.map(|bytes| JournalSize { bytes, file: 4096 });
+        let needs = Needs {
+            journal,
+            lanes,
+            ..needs(None)
+        };
+        needs.lanes()
+    };
+    assert_eq!(with(Some(64 << 10), 32), 4, "a small journal has four");
+    assert_eq!(with(Some(64 << 10), 2), 2, "or as few as are set");
+    assert_eq!(with(Some(8 * MIB), 32), 16, "one for each 512 KiB");
+    assert_eq!(
+        with(None, 200),
+        200,
+        "without a journal, as many as are set"
+    );
+}
+
+#[test]
+fn reserves_follow_the_settings() {
+    let plain = needs(Some(640 * MIB));
+    assert_eq!(plain.merge_room(), 2 * MIB + 16 * 8192);
+    assert_eq!(plain.ageing_room(), 0);
+    let levels = Needs {
+        has_levels: true,
+        ..plain
+    };
+    assert_eq!(levels.ageing_room(), 10 * MIB, "a 64th of the budget");
+    let small = Needs {
+        budget: None,
+        ..levels
+    };
+    assert_eq!(small.ageing_room(), MIB, "or a segment");
+    let memory = Needs {
+        journal: None,
+        ..plain
+    };
+    assert_eq!(memory.journal_room(), 0);
+    let coarse = Needs {
+        unit: 65536,
+        ..plain
+    };
+    let more = coarse.least_budget() - plain.least_budget();
+    assert_eq!(more, 26 * (65536 - 4096), "ends of files in larger units");
+    assert_eq!(needs(None).thrifty_segment(), 0);
+    // √(2 · 1.5 · 4096 · 640 MiB / 16) / 2
+    assert_eq!(plain.thrifty_segment(), 358_955);
+}
+
+#[test]
+fn rows_in_memory_and_their_heads_are_reserved_to_the_last_byte() {
+    let space = space();
+    let room = space.room_for_writers(&Load::default());
+    let mut load = Load {
+        blocks: 10,
+        ..rows(room - 961)
+    };
+    assert_eq!(space.room_for_writers(&load), 1);
+    load.rows += 1;
+    assert_eq!(space.room_for_writers(&load), 0);
+    // A merge has its reserve yet, and a store beyond its budget has none.
+    assert_eq!(space.room(&load), 64 * MIB - space.used(&load));
+    load.rows += 100 * MIB;
+    assert_eq!((space.room_for_writers(&load), space.limit(&load)), (0, 1));
+}
+
+#[test]
+fn segments_keep_their_bytes_until_they_are_deleted() {
+    let mut space = space();
+    let used = |space: &Space| space.used(&Load::default());
+    let empty = used(&space);
+    space.seal(3 * MIB);
+    space.seal(MIB);
+    space.retire(3 * MIB);
+    assert_eq!((used(&space) - empty, space.retired()), (4 * MIB, 3 * MIB));
+    space.set_aside(MIB);
+    assert_eq!(used(&space) - empty, 4 * MIB, "a damaged file stays");
+    space.delete(2 * MIB);
+    assert_eq!((used(&space) - empty, space.retired()), (2 * MIB, 0));
+    space.note_aside(0);
+    space.note_catalog(8192);
+    space.note_ledger(4096);
+    assert_eq!(used(&space) - empty, MIB + 8192 + 4096);
+}
+
+#[test]
+fn the_journal_counts_at_its_bound_and_longer_records_on_top() {
+    let space = space();
+    let of = |journal, journal_files| Load {
+        journal,
+        journal_files,
+        ..Load::default()
+    };
+    let empty = space.used(&of(0, 0));
+    assert_eq!(space.used(&of(8 * MIB, 16)), empty);
+    assert_eq!(space.used(&of(9 * MIB, 18)), empty + MIB);
+    // In files it counts as it is, a file that is begun with all that it was given.
+    assert_eq!(space.used_by_files(&of(1, 1)), MIB / 2);
+    assert_eq!(space.used_by_files(&of(MIB, 1)), MIB);
+    assert_eq!(
+        space.used_by_files(&of(9 * MIB, 100)),
+        11 * MIB,
+        "at most the charge"
+    );
+}
+
+#[test]
+fn others_on_the_disk_lower_the_budget() {
+    let mut space = space();
+    space.seal(10 * MIB);
+    let load = Load {
+        journal: MIB,
+        journal_files: 2,
+        ..Load::default()
+    };
+    assert!(!space.is_crowded());
+    space.note_free(Some(1000 * MIB), 0, &load);
+    assert_eq!((space.budget(), space.is_crowded()), (64 * MIB, false));
+    // 128 KiB, 10 MiB sealed, 1 MiB of journal are there, 20 − 5 MiB are free for it.
+    space.note_free(Some(20 * MIB), 5 * MIB, &load);
+    assert_eq!(space.budget(), 26 * MIB + (128 << 10));
+    assert!(space.is_crowded());
+    space.note_free(Some(0), 100 * MIB, &load);
+    assert_eq!((space.budget(), space.room(&load)), (0, 0));
+    space.note_free(None, 0, &load);
+    assert!(!space.is_crowded());
+    // Without a setting, it is the least budget that others may not take.
+    let mut free = Space::new(needs(None));
+    let least = needs(None).least_budget() - (128 << 10);
+    free.note_free(Some(least), 0, &Load::default());
+    assert!(!free.is_crowded());
+    free.note_free(Some(least - 1), 0, &Load::default());
+    assert!(free.is_crowded());
+}
+
+#[test]
+fn merging_begins_before_writers_are_slowed() {
+    let large = Space::new(needs(Some(100_000 * MIB)));
+    assert_eq!(large.fill(&Load::default(), 7).um, 0.95, "as it is set");
+    let small = Space::new(needs(Some(needs(None).least_budget())));
+    let fill = small.fill(&Load::default(), 7);
+    assert_eq!(fill.live, 7);
+    let limit = small.limit(&Load::default()) as f64 / fill.budget as f64;
+    assert!(fill.um < 0.98 * limit, "{} {limit}", fill.um);
+    let load = rows(1000 * MIB);
+    assert_eq!(small.fill(&load, 0).um, LEAST_UM, "never below a tenth");
+}
+
+#[test]
+fn ageing_goes_on_in_its_reserve_when_writers_have_no_room() {
+    let space = Space::new(Needs {
+        has_levels: true,
+        ..needs(Some(64 * MIB))
+    });
+    let full = rows(space.room_for_writers(&Load::default()));
+    assert_eq!(space.room_for_writers(&full), 0);
+    assert!(space.has_room_to_age(&full));
+    let over = rows(full.rows + MIB);
+    assert!(!space.has_room_to_age(&over));
+}
+
+#[test]
+fn writers_pay_for_the_bytes_since_the_last_charge() {
+    let mut debt = Debt::default();
+    assert_eq!(debt.charge(10 * MIB, delay_s(97, 100)), Duration::ZERO);
+    let half = delay_s(99, 100);
+    assert!((half - 0.5).abs() < 1e-9);
+    assert_eq!(debt.charge(11 * MIB, 0.5).as_millis(), 500);
+    assert_eq!(debt.charge(11 * MIB, 0.5).as_millis(), 500, "nothing new");
+    assert_eq!(
+        debt.charge(99 * MIB, 0.5).as_millis(),
+        1000,
+        "a second at most"
+    );
+    debt.settle();
+    assert_eq!(debt.charge(99 * MIB, 0.5), Duration::ZERO);
+    assert_eq!(debt.charge(100 * MIB, 1.0).as_millis(), 1000);
+    assert_eq!(debt.charge(101 * MIB, 0.0), Duration::ZERO, "there is room");
+}
+
+#[test]
+#[should_panic(expected = "4097 bytes are taken from 4096 bytes of sealed segments")]
+fn more_than_there_is_cannot_be_retired() {
+    let mut space = space();
+    space.seal(4096);
+    space.retire(4097);
+}
+
+#[test]
+#[should_panic(expected = "1 bytes are taken from 0 bytes of retired segments")]
+fn a_segment_in_service_cannot_be_deleted() {
+    let mut space = space();
+    space.seal(4096);
+    space.delete(1);
+}
+
+#[test]
+#[should_panic(expected = "overflows")]
+fn sums_never_wrap() {
+    let mut space = space();
+    space.seal(u64::MAX);
+    space.seal(1);
+}
+
+proptest! {
+    /// Whatever is booked, sums agree with a plain list of segments, and the parts make up the
+    /// budget as long as it is kept.
+    #[test]
+    fn books_agree_with_a_list(
+        steps in prop::collection::vec((0..4u8, 1..3 * MIB), 0..200),
+        rows in 0..8 * MIB,
+        journal in 0..12 * MIB,
+    ) {
+        let mut space = space();
+        let load = Load { open: 3 * 4096, journal, journal_files: journal.div_ceil(MIB / 2), rows, blocks: rows / 4096 };
+        let empty = space.used(&load);
+        let (mut sealed, mut retired, mut aside) = (Vec::new(), Vec::new(), 0);
+        for (step, bytes) in steps {
+            let bytes = on_disk(bytes, 4096);
+            match step {
+                0 => {
+                    space.seal(bytes);
+                    sealed.push(bytes);
+                }
+                1 => if let Some(bytes) = sealed.pop() {
+                    space.retire(bytes);
+                    retired.push(bytes);
+                }
+                2 => if let Some(bytes) = retired.pop() {
+                    space.delete(bytes);
+                }
+                _ => if let Some(bytes) = retired.pop() {
+                    space.set_aside(bytes);
+                    aside += bytes;
+                }
+            }
+            let listed = sealed.iter().chain(&retired).sum::<u64>() + aside;
+            let (used, reserved) = (space.used(&load), space.reserved(&load));
+            prop_assert_eq!(used - empty, listed);
+            prop_assert_eq!(space.retired(), retired.iter().sum::<u64>());
+            let room = space.room_for_writers(&load);
+            if used + reserved <= space.budget() {
+                prop_assert_eq!(used + reserved + room, space.budget());
+            } else {
+                prop_assert_eq!(room, 0);
+            }
+            prop_assert_eq!(space.fill(&load, 0).room_for_writers(), room);
+            prop_assert!(space.used_by_files(&load) <= used);
+            prop_assert!(space.room(&load) >= room);
+        }
+    }
+}

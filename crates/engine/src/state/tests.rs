@@ -1,0 +1,387 @@
+//! A state without an engine: rows go in, blocks lie in open segments.
+
+use super::*;
+use crate::segment::ALIGNMENT;
+use crate::volume::{DirectoryVolume, SlotState};
+use seiner_platform::sim::{Chance, Faults, SimDisk};
+use std::io::ErrorKind;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Slots on a simulated disk, of which none can be claimed while it is full.
+struct Slots {
+    slots: DirectoryVolume,
+    full: AtomicBool,
+}
+
+impl Volume for Slots {
+    fn claim(&self, number: u64) -> Result<Arc<dyn File>, Error> {
+        if self.full.load(Relaxed) {
+            return Err(Error::Io {
+                context: "claiming".to_string(),
+                error: ErrorKind::StorageFull.into(),
+            });
+        }
+        self.slots.claim(number)
+    }
+
+    fn list(&self) -> Result<Vec<(u64, SlotState)>, Error> {
+        self.slots.list()
+    }
+
+    fn open(&self, number: u64, state: SlotState) -> Result<Arc<dyn File>, Error> {
+        self.slots.open(number, state)
+    }
+
+    fn turn(&self, number: u64, from: SlotState, to: SlotState) -> Result<(), Error> {
+        self.slots.turn(number, from, to)
+    }
+
+    fn sync(&self) -> Result<(), Error> {
+        self.slots.sync()
+    }
+
+    fn discard(&self, number: u64, state: SlotState) -> Result<(), Error> {
+        self.slots.discard(number, state)
+    }
+
+    fn name(&self, number: u64) -> String {
+        self.slots.name(number)
+    }
+}
+
+struct World {
+    disk: Arc<SimDisk>,
+    slots: Arc<Slots>,
+    state: State,
+}
+
+fn world(durability: Durability) -> World {
+    let disk = Arc::new(SimDisk::new(1));
+    let options = Options {
+        durability,
+        block_bytes: 256,
+        segment_bytes: 64 << 10,
+        journal_bytes: 64 << 10,
+        memory: 2 << 20,
+        ..Options::default()
+    };
+    let slots = Arc::new(Slots {
+        slots: DirectoryVolume::new(disk.clone()),
+        full: AtomicBool::new(false),
+    });
+    let state = State::new(options, slots.clone(), 7, ALIGNMENT as u64);
+    World { disk, slots, state }
+}
+
+impl World {
+    fn register(&mut self, name: &str) -> Result<u32, Reason> {
+        let dictionary = self.state.dictionary.clone();
+        let key = SourceKey::new(name, [("a", "b")]).unwrap();
+        let mut dictionary = dictionary.write().unwrap();
+        self.state.register(&mut dictionary, &key)
+    }
+
+    fn append(
+        &mut self,
+        source: u32,
+        time: i64,
+        cells: &[(&str, Value<'_>)],
+    ) -> Result<(), Reason> {
+        let cells: Vec<Cell<'_>> = cells
+            .iter()
+            .map(|&(field, value)| Cell {
+                field: field.as_bytes(),
+                value,
+            })
+            .collect();
+        let (mut values, mut receipt) = (Vec::new(), Receipt::default());
+        let state = &mut self.state;
+        let appended = state.append(source, time, &cells, &mut values, &mut receipt);
+        let result = appended.unwrap();
+        let rows = usize::from(result.is_ok());
+        assert_eq!((receipt.rows, receipt.samples), (rows, rows * cells.len()));
+        result
+    }
+
+    /// Blocks in open segments: source, number, rows, first and last time, rows before, late.
+    fn blocks(&self) -> Vec<(u32, u64, u32, i64, i64, u64, bool)> {
+        let blocks = self.state.open.iter().flat_map(OpenSegment::blocks);
+        let mut blocks: Vec<_> = blocks
+            .map(|e| {
+                (
+                    e.source, e.number, e.rows, e.first, e.last, e.before, e.late,
+                )
+            })
+            .collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
+    /// What a refused row must not change.
+    fn trace(&self) -> (u64, u64, u64, usize, u64, usize) {
+        let state = &self.state;
+        (
+            state.position,
+            state.next_block,
+            state.buffers.rows(),
+            state.layouts.len(),
+            state.series,
+            state.staging.bytes(),
+        )
+    }
+}
+
+#[test]
+fn a_source_is_registered_once_and_staged_for_the_journal() {
+    let mut world = world(Durability::Sync);
+    assert_eq!(world.register("m"), Ok(0));
+    assert_eq!(world.register("n"), Ok(1));
+    assert_eq!(world.register("m"), Ok(0));
+    let staging = &world.state.staging;
+    assert_eq!((staging.first_source, staging.new_sources), (0, 2));
+    assert_eq!(
+        (world.state.position, world.state.buffers.sources()),
+        (2, 2)
+    );
+}
+
+#[test]
+fn a_full_registry_knows_its_sources_and_takes_no_more() {
+    let mut world = world(Durability::Memory);
+    world.register("m").unwrap();
+    world.state.registry_full = true;
+    assert_eq!(world.register("m"), Ok(0));
+    assert_eq!(world.register("n"), Err(Reason::TooManySources));
+    assert_eq!(world.state.buffers.sources(), 1);
+}
+
+#[test]
+fn refused_rows_leave_no_trace() {
+    let mut world = world(Durability::Sync);
+    let source = world.register("m").unwrap();
+    let (one, text) = (Value::F64(1.0), "x".repeat(MAX_TEXT_BYTES + 1));
+    world.append(source, 1, &[("v", one), ("w", one)]).unwrap();
+    let before = world.trace();
+    let long_name = "x".repeat(1025);
+    let expected = Reason::FieldType {
+        field: "v".to_string(),
+        stored: FieldType::F64,
+        sent: FieldType::Str,
+    };
+    let refused: [(&[(&str, Value<'_>)], Reason); 7] = [
+        (&[], Reason::Fields),
+        (&[("v", one), ("v", one)], Reason::Fields),
+        (&[("new", one), ("new", one)], Reason::Fields),
+        (&[("new", one), ("v", Value::Str("x"))], expected),
+        (&[("", one)], Reason::FieldName),
+        (&[(&long_name, one)], Reason::FieldName),
+        (
+            &[("t", Value::Str(&text))],
+            Reason::TextTooLong(MAX_TEXT_BYTES + 1),
+        ),
+    ];
+    for (cells, reason) in refused {
+        assert_eq!(world.append(source, 2, cells), Err(reason));
+        assert_eq!(world.trace(), before);
+    }
+}
+
+#[test]
+fn a_full_buffer_becomes_a_block_and_rows_go_on_in_the_next() {
+    let mut world = world(Durability::Sync);
+    let source = world.register("m").unwrap();
+    let mut rows = 0;
+    while world.blocks().is_empty() {
+        assert!(rows < 1000, "256 bytes hold no thousand numbers");
+        world
+            .append(source, rows, &[("v", Value::F64(rows as f64 / 3.0))])
+            .unwrap();
+        rows += 1;
+    }
+    // The row that found no room is the first of the second block.
+    let sealed = rows - 1;
+    let expected = (source, 1, sealed as u32, 0, sealed - 1, 0, false);
+    assert_eq!(world.blocks(), [expected]);
+    assert_eq!((world.state.buffers.rows(), world.state.next_block), (1, 3));
+    world.state.seal(source).unwrap();
+    let last = (source, 2, 1, sealed, sealed, sealed as u64, false);
+    assert_eq!(world.blocks(), [expected, last]);
+    let counters = &world.state.counters;
+    assert_eq!((counters.blocks, counters.block_samples), (2, rows as u64));
+    // An empty buffer seals to nothing.
+    world.state.seal(source).unwrap();
+    assert_eq!(world.blocks().len(), 2);
+}
+
+#[test]
+fn rows_of_a_block_are_sorted_and_a_block_that_reaches_back_is_late() {
+    let mut world = world(Durability::Memory);
+    let source = world.register("m").unwrap();
+    for time in [30, 10, 20] {
+        world
+            .append(source, time, &[("v", Value::F64(1.5))])
+            .unwrap();
+    }
+    world.state.seal(source).unwrap();
+    for time in [5, 15] {
+        world
+            .append(source, time, &[("v", Value::F64(2.5))])
+            .unwrap();
+        world.state.seal(source).unwrap();
+    }
+    assert_eq!(
+        world.blocks(),
+        [
+            (source, 1, 3, 10, 30, 0, false),
+            (source, 2, 1, 5, 5, 3, true),
+            // It begins behind the beginnings of all others, whatever their ends.
+            (source, 3, 1, 15, 15, 4, false),
+        ]
+    );
+}
+
+#[test]
+fn a_new_field_seals_the_block_and_links_the_source_anew() {
+    let mut world = world(Durability::Sync);
+    let source = world.register("m").unwrap();
+    world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
+    assert_eq!((world.state.series, world.blocks().len()), (1, 0));
+    let both = [("w", Value::Bool(true)), ("v", Value::F64(2.0))];
+    world.append(source, 2, &both).unwrap();
+    assert_eq!((world.state.series, world.blocks().len()), (2, 1));
+    // Fields in another order are no other layout.
+    world.append(source, 3, &[both[1], both[0]]).unwrap();
+    assert_eq!(world.blocks().len(), 1);
+    assert!(!world.state.has_one_number(source));
+    assert_eq!(world.state.only_layout(source, "v", FieldType::F64), None);
+}
+
+#[test]
+fn without_room_for_a_segment_rows_stay_in_their_buffer() {
+    let mut world = world(Durability::Memory);
+    let source = world.register("m").unwrap();
+    world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
+    world.slots.full.store(true, Relaxed);
+    let error = world.state.seal(source).unwrap_err();
+    assert!(error.is_want_of_room(), "{error}");
+    assert_eq!((world.state.buffers.rows(), world.blocks().len()), (1, 0));
+    assert_eq!(world.state.poisoned, None, "it passes");
+    world.slots.full.store(false, Relaxed);
+    world.state.seal(source).unwrap();
+    assert_eq!((world.state.buffers.rows(), world.blocks().len()), (0, 1));
+}
+
+#[test]
+fn a_disk_that_fails_poisons_the_store_and_takes_no_row() {
+    let mut world = world(Durability::Memory);
+    let source = world.register("m").unwrap();
+    world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
+    world.disk.set_faults(Faults {
+        change_error: Chance::ALWAYS,
+        ..Faults::default()
+    });
+    let error = world.state.seal(source).unwrap_err();
+    assert!(!error.is_want_of_room(), "{error}");
+    assert_eq!((world.state.buffers.rows(), world.blocks().len()), (1, 0));
+    assert!(matches!(world.state.writable(), Err(Error::Poisoned(_))));
+}
+
+#[test]
+fn writes_are_refused_for_the_gravest_reason() {
+    let mut world = world(Durability::Memory);
+    let state = &mut world.state;
+    assert!(state.writable().is_ok());
+    state.read_only = true;
+    assert!(matches!(state.writable(), Err(Error::ReadOnly)));
+    state.closed = true;
+    assert!(matches!(state.writable(), Err(Error::Closed)));
+    state.poisoned = Some("why".to_string());
+    assert!(matches!(state.writable(), Err(Error::Poisoned(why)) if why == "why"));
+}
+
+#[test]
+fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
+    let mut world = world(Durability::Sync);
+    let source = world.register("m").unwrap();
+    world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
+    assert!(world.state.has_new_names());
+    let frame = world.state.take_catalog_frame();
+    assert_eq!((frame.sources, frame.new_layouts), (1, 1));
+    // It is not written yet.
+    assert!(world.state.has_new_names());
+    world.state.frame_waits = false;
+    assert!(!world.state.has_new_names());
+    assert!(world.state.take_catalog_frame().is_empty());
+    world.append(source, 2, &[("w", Value::F64(1.0))]).unwrap();
+    let frame = world.state.take_catalog_frame();
+    assert_eq!(
+        (frame.first_source, frame.sources, frame.new_layouts),
+        (1, 0, 1)
+    );
+    let mut link = Vec::new();
+    put_link(source, world.state.buffers.line(source).layout, &mut link);
+    assert_eq!(frame.links, link);
+}
+
+#[test]
+fn the_oldest_journal_files_are_relieved_when_three_quarters_are_full() {
+    let mut world = world(Durability::Sync);
+    let (old, new) = (
+        world.register("old").unwrap(),
+        world.register("new").unwrap(),
+    );
+    world.append(old, 1, &[("v", Value::F64(1.0))]).unwrap();
+    let first = world.state.pins.current();
+    world.state.pins.grow(first, 47 << 10);
+    world.state.pins.rotate();
+    world.append(new, 1, &[("v", Value::F64(1.0))]).unwrap();
+    world.state.relieve_journal().unwrap();
+    assert_eq!(world.blocks(), [], "48 KiB of 64 are three quarters");
+    let second = world.state.pins.current();
+    world.state.pins.grow(second, 1 << 10);
+    world.state.relieve_journal().unwrap();
+    let sources: Vec<u32> = world.blocks().iter().map(|block| block.0).collect();
+    assert_eq!((sources, world.state.chapter_due), (vec![old], true));
+}
+
+#[test]
+fn idle_sources_are_sealed_and_busy_ones_are_not() {
+    let mut world = world(Durability::Memory);
+    let (idle, busy) = (
+        world.register("idle").unwrap(),
+        world.register("busy").unwrap(),
+    );
+    world.state.tick = u16::MAX;
+    world.append(idle, 1, &[("v", Value::F64(1.0))]).unwrap();
+    // Ticks wrap around.
+    world.state.tick = 6;
+    world.append(busy, 1, &[("v", Value::F64(1.0))]).unwrap();
+    world.state.seal_idle(0..2, 8).unwrap();
+    assert_eq!(world.blocks().len(), 0);
+    world.state.tick = 7;
+    world.state.seal_idle(0..2, 8).unwrap();
+    let sources: Vec<u32> = world.blocks().iter().map(|block| block.0).collect();
+    assert_eq!(sources, [idle]);
+}
+
+#[test]
+fn what_files_take_is_counted_with_open_segments_and_rows() {
+    let mut world = world(Durability::Memory);
+    let source = world.register("m").unwrap();
+    let (used, load) = (world.state.used(), world.state.load());
+    assert_eq!((load.open, load.rows, load.blocks), (0, 0, 0));
+    world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
+    let load = world.state.load();
+    assert_eq!(load.blocks, 1);
+    assert!(load.rows > 0);
+    assert_eq!(world.state.used(), used, "rows are reserved, not used");
+    world.state.seal(source).unwrap();
+    let open = world.state.load().open;
+    assert!(open > 0 && open.is_multiple_of(ALIGNMENT as u64), "{open}");
+    assert_eq!(world.state.used(), used + open);
+    world.state.space.note_free(Some(0), 0, &world.state.load());
+    assert!(world.state.is_crowded());
+    assert_eq!(world.state.room_for_writers(), 0);
+    assert!(!world.state.may_shed(), "others took the room");
+}
