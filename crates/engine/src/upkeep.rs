@@ -3,8 +3,10 @@
 //! All of it happens under the `writing` lock, step by step, in a thread of its own in production
 //! and by hand in the simulator.
 
+mod choice;
 pub(crate) mod ended;
 
+use self::choice::{Choice, Sight};
 use self::ended::Ended;
 use crate::engine::Engine;
 use crate::error::{Error, io_error, sync_error};
@@ -31,11 +33,6 @@ const READY: usize = 16;
 const RESERVATIONS: u64 = 8;
 /// Bytes written, about, before others may have their turn.
 const WRITTEN_AT_ONCE: usize = 8 << 20;
-/// So many bytes are worth a step of their own, in small segments half of one; and so many segments.
-/// Every step takes the lock from writers some times, and syncs of several segments cost little
-/// more than those of one: less waits until nothing else is to do.
-const WORTH_WRITING: u64 = 1 << 20;
-const WORTH_SEALING: usize = 8;
 /// The share of the memory that may wait for the segment writer before writers lend a hand.
 const WAITING_SHARE: u64 = 16;
 /// Entries looked at under one lock.
@@ -217,26 +214,26 @@ impl Engine {
         }
         let waiting: usize = state.open.iter().map(OpenSegment::waiting).sum();
         let closed = state.open.iter().filter(|open| open.closed_at.is_some());
-        let closed = closed.count();
         let is_round_due = writing.round.is_some() || state.is_round_due();
-        // Writers who wait for the journal wait for a seal or a chapter; what a round made lasts with
-        // the chapters at its end, or is sealed before; and where no segment takes blocks, no more will
-        // be closed. Merged segments are removed when their successors are sealed: the next merge needs
-        // their space if the budget has no more than writers leave to one merge.
-        let at_once = state.pins.bytes() >= state.options.journal_bytes
-            || is_round_due
-            || state.is_short_of_memory()
-            || !writing.eaten.is_empty() && state.room_for_writers() == 0
-            || closed == state.open.len();
-        let next = if waiting as u64 >= WORTH_WRITING.min(self.segment_bytes / 2) {
-            Next::Write(state.waiting_pieces(|_| true))
-        } else if closed >= WORTH_SEALING || closed > 0 && at_once {
-            Next::Seal
-        } else if state.chapter_due {
-            Next::Chapter
-        } else {
-            state.advance(&*self.clock);
-            Next::Idle
+        let sight = Sight {
+            segment_bytes: self.segment_bytes,
+            waiting: waiting as u64,
+            open: state.open.len(),
+            closed: closed.count(),
+            is_journal_full: state.pins.bytes() >= state.options.journal_bytes,
+            is_round_due,
+            is_short_of_memory: state.is_short_of_memory(),
+            is_merge_waiting: !writing.eaten.is_empty() && state.room_for_writers() == 0,
+            is_chapter_due: state.chapter_due,
+        };
+        let next = match sight.next() {
+            Choice::Write => Next::Write(state.waiting_pieces(|_| true)),
+            Choice::Seal => Next::Seal,
+            Choice::Chapter => Next::Chapter,
+            Choice::Idle => {
+                state.advance(&*self.clock);
+                Next::Idle
+            }
         };
         state.retention.judge(&*self.clock);
         Ok(Look {

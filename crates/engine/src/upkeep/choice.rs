@@ -1,0 +1,149 @@
+//! Choice of the next step on segments that are being written.
+
+/// Waiting bytes that are worth a step of their own; in small segments, half of one. Every step takes
+/// the lock from writers some times, so less waits until nothing else is to do.
+const WORTH_WRITING: u64 = 1 << 20;
+/// Closed segments that are worth a step: syncs of several cost little more than those of one.
+const WORTH_SEALING: usize = 8;
+
+/// Kinds of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Pieces are written to their segments.
+    Write,
+    /// Closed segments are sealed.
+    Seal,
+    /// The chapters of segments that take blocks are ended.
+    Chapter,
+    /// Nothing is urgent.
+    Idle,
+}
+
+/// What a choice depends on, seen under one lock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sight {
+    /// Bytes of a segment, R.
+    pub segment_bytes: u64,
+    /// Bytes that wait to be written.
+    pub waiting: u64,
+    /// Number of segments that are being written, closed ones included.
+    pub open: usize,
+    /// Number of closed ones: they take no more blocks.
+    pub closed: usize,
+    /// Whether the journal is at its bound. Writers wait for a seal or a chapter then.
+    pub is_journal_full: bool,
+    /// Whether coarser levels are made. What a round makes lasts with the chapters at its end, or is
+    /// sealed before.
+    pub is_round_due: bool,
+    /// Whether open segments take memory that a seal gives back.
+    pub is_short_of_memory: bool,
+    /// Whether merged segments wait for their successors to be sealed, and nobody has room until they
+    /// are removed: the next merge needs their room.
+    pub is_merge_waiting: bool,
+    /// Whether the journal waits for a chapter.
+    pub is_chapter_due: bool,
+}
+
+impl Sight {
+    /// Returns the next step.
+    pub fn next(&self) -> Choice {
+        let at_once = self.is_journal_full
+            || self.is_round_due
+            || self.is_short_of_memory
+            || self.is_merge_waiting
+            // Where no segment takes blocks, no more will be closed.
+            || self.closed == self.open;
+        if self.waiting >= WORTH_WRITING.min(self.segment_bytes / 2) {
+            Choice::Write
+        } else if self.closed >= WORTH_SEALING || self.closed > 0 && at_once {
+            Choice::Seal
+        } else if self.is_chapter_due {
+            Choice::Chapter
+        } else {
+            Choice::Idle
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two segments, of which one is closed.
+    const CALM: Sight = Sight {
+        segment_bytes: 64 << 20,
+        waiting: 0,
+        open: 2,
+        closed: 1,
+        is_journal_full: false,
+        is_round_due: false,
+        is_short_of_memory: false,
+        is_merge_waiting: false,
+        is_chapter_due: false,
+    };
+
+    #[test]
+    fn a_mebibyte_is_written_before_anything_else() {
+        let urgent = Sight {
+            closed: 2,
+            is_chapter_due: true,
+            ..CALM
+        };
+        let with = |waiting, segment_bytes| {
+            let sight = Sight {
+                waiting,
+                segment_bytes,
+                ..urgent
+            };
+            sight.next()
+        };
+        assert_eq!(with((1 << 20) - 1, 64 << 20), Choice::Seal);
+        assert_eq!(with(1 << 20, 64 << 20), Choice::Write);
+        // In small segments, half of one.
+        assert_eq!(with(32 << 10, 64 << 10), Choice::Write);
+        assert_eq!(with((32 << 10) - 1, 64 << 10), Choice::Seal);
+    }
+
+    #[test]
+    fn closed_segments_wait_for_others_unless_somebody_waits_for_them() {
+        assert_eq!(CALM.next(), Choice::Idle);
+        let reasons: [fn(&mut Sight); 6] = [
+            |sight| sight.is_journal_full = true,
+            |sight| sight.is_round_due = true,
+            |sight| sight.is_short_of_memory = true,
+            |sight| sight.is_merge_waiting = true,
+            |sight| sight.open = 1,
+            |sight| (sight.open, sight.closed) = (9, 8),
+        ];
+        for (number, reason) in reasons.iter().enumerate() {
+            let mut sight = CALM;
+            reason(&mut sight);
+            assert_eq!(sight.next(), Choice::Seal, "reason {number}");
+        }
+        let few = Sight {
+            open: 9,
+            closed: 7,
+            ..CALM
+        };
+        assert_eq!(few.next(), Choice::Idle);
+    }
+
+    #[test]
+    fn a_chapter_ends_where_no_segment_is_to_be_sealed() {
+        let due = Sight {
+            is_chapter_due: true,
+            is_journal_full: true,
+            ..CALM
+        };
+        assert_eq!(due.next(), Choice::Seal);
+        assert_eq!(Sight { closed: 0, ..due }.next(), Choice::Chapter);
+        // No segment at all is none to seal.
+        let none = Sight {
+            open: 0,
+            closed: 0,
+            is_chapter_due: false,
+            ..due
+        };
+        assert_eq!(none.next(), Choice::Idle);
+    }
+}
