@@ -1,13 +1,22 @@
-//! Segments in service: sealed ones begin to serve, and serve no more.
+//! Segments of a store: open ones take blocks, sealed ones begin to serve, and serve no more.
 
+use crate::error::Error;
 use crate::segment::Entry;
-use crate::segment::open::{Horizon, OpenSegment};
+use crate::segment::open::{Horizon, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
 use crate::state::State;
 use crate::status::{LogView, OpenStat};
+use crate::trouble::Path;
+use seiner_merge::LaneId;
 use seiner_merge::Memory;
 use std::sync::Arc;
+
+/// Free memory is given back so often after something large was freed: with the second time, what its
+/// user took with it is free, too.
+pub const TRIMS: u8 = 2;
+/// Room that footer and trailer may need beside the blocks of a segment.
+const FOOTER_SHARE: u64 = 16;
 
 impl State {
     /// Returns the numbers of the log, with the policy's memory.
@@ -93,5 +102,101 @@ impl State {
         for entry in entries {
             self.retention.found(entry);
         }
+    }
+
+    /// Adds a block that lay in another segment, as it is. The journal has let go of it.
+    pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Result<u64, Error> {
+        let expected = self.retention.remaining(&entry);
+        let death = self.retention.moment().death(expected);
+        let lane = self.lanes.place(death, self.retention.now());
+        let at = self.make_active(lane)?;
+        self.open[at].add(entry, None, |out| out.extend_from_slice(bytes));
+        Ok(self.open[at].number)
+    }
+
+    /// The segment of a lane that takes blocks, with room for one more.
+    pub fn make_active(&mut self, lane: LaneId) -> Result<usize, Error> {
+        let active = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
+        if let Some(at) = self.open.iter().rposition(active) {
+            let bytes = self.lanes.segment_bytes(lane);
+            let full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
+            // Of very small blocks, the list alone takes memory that their buffers need.
+            if !full && !self.is_list_long(at) {
+                return Ok(at);
+            }
+            self.open[at].close(self.sequence);
+        }
+        self.have_slot()?;
+        let slot = self.ready.pop_front();
+        let (number, file) = slot.expect("there is a slot");
+        self.taken += 1;
+        let bytes = self.options.piece_bytes();
+        self.open.push(OpenSegment::new(number, lane, file, bytes));
+        Ok(self.open.len() - 1)
+    }
+
+    /// Makes sure that a segment can be begun. Where none can, for want of room, nothing has been taken
+    /// out of a buffer yet, and the store goes on when there is some.
+    pub fn have_slot(&mut self) -> Result<(), Error> {
+        if !self.ready.is_empty() {
+            return Ok(());
+        }
+        let number = self.number_segment();
+        let claimed = self.volume.claim(number);
+        let file = claimed.inspect_err(|error| {
+            self.troubles.note(Path::Segments, Err(error));
+            if !error.passes() {
+                self.poisoned = Some(error.to_string());
+            }
+        })?;
+        self.ready.push_back((number, file));
+        Ok(())
+    }
+
+    /// The number of the next segment.
+    pub fn number_segment(&mut self) -> u64 {
+        let number = self.next_segment;
+        self.next_segment += 1;
+        number
+    }
+
+    /// Lets the segments that take blocks be sealed as they are.
+    pub fn close_active(&mut self) {
+        let sequence = self.sequence;
+        for open in &mut self.open {
+            if open.closed_at.is_none() {
+                open.close(sequence);
+            }
+        }
+    }
+
+    /// Goes on with segments that were being written when the store was left.
+    pub fn resume(&mut self, segments: Vec<Resumed>) {
+        let lanes = self.lanes.count();
+        for mut resumed in segments {
+            resumed.entries.sort_unstable_by_key(|entry| entry.offset);
+            let mut open = resumed.segment.resume(resumed.end, resumed.entries);
+            let taken = self
+                .open
+                .iter()
+                .any(|other| other.lane == open.lane && other.closed_at.is_none());
+            if taken || open.lane >= lanes {
+                open.close(self.sequence);
+            }
+            self.open.push(open);
+        }
+    }
+
+    /// The blocks of a source in segments that are being written.
+    pub fn open_blocks_of(&self, source: u32) -> impl Iterator<Item = (&OpenSegment, Entry)> {
+        let open = self.open.iter();
+        open.flat_map(move |open| open.blocks_of(source).map(move |entry| (open, entry)))
+    }
+
+    /// Takes a segment off the list of those that are being written.
+    pub fn take_open(&mut self, number: u64) -> OpenSegment {
+        self.trims_due = TRIMS;
+        let at = self.open.iter().position(|open| open.number == number);
+        self.open.remove(at.expect("a segment is sealed once"))
     }
 }

@@ -3,33 +3,31 @@
 //! Everything here is memory; the one thing that touches the disk is claiming a slot for the next
 //! segment. The engine holds a lock around it for the time of a batch.
 
-use crate::block::{self, BlockHead};
+mod registry;
+mod sealing;
+
 use crate::buffer::decimals::Decimals;
 use crate::buffer::row::{self, Row};
 use crate::buffer::run::{self, Encoded, Floats};
 use crate::buffer::{Buffers, NUMBER_BYTES, Number};
-use crate::catalog::{Frame, put_key, put_layout};
 use crate::counters::Counters;
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
-use crate::dictionary::names::{NameHash, Names};
+use crate::dictionary::names::Names;
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
-use crate::memory;
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
-use crate::segment::Entry;
-use crate::segment::open::{OpenSegment, Resumed};
+use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
 use crate::space::{Debt, Space};
-use crate::trouble::{Path, Troubles};
+use crate::trouble::Troubles;
 use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
-use seiner_codec::{Effort, varint};
-use seiner_merge::{LaneId, LaneSettings, Lanes};
-use seiner_model::{Cell, Columns, FieldType, LevelId, Notation, SourceKey, Value, duration_text};
+use seiner_merge::{LaneSettings, Lanes};
+use seiner_model::{Cell, FieldType, Value, duration_text};
 use seiner_platform::{Clock, File};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, RwLock};
@@ -43,13 +41,6 @@ const BUFFER_LIMIT: usize = 256 << 10;
 const ROW_TEXT_LIMIT: usize = 1 << 20;
 /// The smallest segment is this part of R.
 const LEAST_SHARE: u64 = 16;
-/// Free memory is given back so often after something large was freed: with the second time, what its
-/// user took with it is free, too.
-pub const TRIMS: u8 = 2;
-/// Sources that are sealed, at most, before it is asked whether much waits to be written.
-const SOURCES_A_LOOK: u32 = 1024;
-/// Room that footer and trailer may need beside the blocks of a segment.
-const FOOTER_SHARE: u64 = 16;
 
 /// See the module.
 pub struct State {
@@ -198,102 +189,6 @@ impl State {
         }
     }
 
-    // ---- registration
-
-    /// The source of a key, registered where it is new.
-    pub fn register(
-        &mut self,
-        dictionary: &mut Dictionary,
-        key: &SourceKey,
-    ) -> Result<u32, Reason> {
-        if self.registry_full {
-            let known = dictionary.find(&self.names, key);
-            return known.ok_or(Reason::TooManySources);
-        }
-        let (source, new) = dictionary.intern(&mut self.names, key);
-        if new {
-            self.note_source(dictionary, source);
-        }
-        Ok(source)
-    }
-
-    /// The source of a name that is not known.
-    pub fn register_name(
-        &mut self,
-        dictionary: &mut Dictionary,
-        notation: &dyn Notation,
-        name: &[u8],
-        hash: NameHash,
-    ) -> Result<u32, Reason> {
-        if notation.id() == SourceKey::NOTATION
-            && !self.registry_full
-            && let Some((source, new)) = dictionary.intern_name(&mut self.names, name, hash)
-        {
-            if new {
-                self.note_source(dictionary, source);
-            }
-            return Ok(source);
-        }
-        let key = notation.source_key(name)?;
-        let source = self.register(dictionary, &key)?;
-        // Unless it is the canonical name, which the source has now.
-        if self.names.find(hash).is_none() {
-            self.names.insert(hash, source);
-        }
-        Ok(source)
-    }
-
-    /// Makes room for a source that was just registered, and notes it for the journal.
-    fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
-        self.buffers.add_source();
-        let is_level = dictionary.is_level(source);
-        self.retention.add_source(is_level, || {
-            dictionary.key(source).expect("it was just registered")
-        });
-        if self.journalled {
-            if self.staging.new_sources == 0 {
-                self.staging.first_source = u64::from(source);
-            }
-            self.staging.new_sources += 1;
-            put_key(dictionary.texts(source), &mut self.staging.names);
-        }
-        self.position += 1;
-    }
-
-    /// A layout with one field more, noted for the journal where it is new.
-    fn extend_layout(&mut self, parent: u32, name: &str, value: &Value<'_>) -> u32 {
-        let (number, new) = self.layouts.extend(parent, name, value.field_type());
-        if new && self.journalled {
-            if self.staging.new_layouts == 0 {
-                self.staging.first_layout = u64::from(number);
-            }
-            self.staging.new_layouts += 1;
-            let layout = self.layouts.get(number).expect("it was just added").clone();
-            put_layout(&layout, &mut self.staging.layouts);
-        }
-        number
-    }
-
-    /// Gives a source another layout; its open block must be sealed.
-    pub fn relink(&mut self, source: u32, layout: u32) {
-        let line = self.buffers.line_mut(source);
-        let columns = |number: u32| {
-            self.layouts
-                .get(number)
-                .map_or(0, |layout| layout.columns()) as u64
-        };
-        // Levels have columns that are nobody's series.
-        if !self.retention.is_level(source) {
-            self.series += columns(layout).saturating_sub(columns(line.layout));
-        }
-        line.layout = layout;
-        if source < self.catalogued.0 {
-            self.relinked.push(source);
-        }
-    }
-
-    // ---- appending
-
     /// Appends the row of a registered source. A refused row leaves no trace.
     #[inline]
     pub fn append<'a>(
@@ -369,13 +264,6 @@ impl State {
         self.put_row(source, number, time, values.drain(..), bound)?;
         self.counters.level_samples += cells.len() as u64;
         Ok(Ok(()))
-    }
-
-    /// The levels of a source that there are, with their numbers, by their steps.
-    pub fn levels_of(&self, source: u32) -> Vec<(LevelId, u32)> {
-        let dictionary = self.dictionary.read();
-        let dictionary = dictionary.expect("no panic while the dictionary is locked");
-        dictionary.levels_of(&self.names, source)
     }
 
     /// The source's layout, if the field is its only one.
@@ -576,343 +464,6 @@ impl State {
     pub fn advance(&mut self, clock: &dyn Clock) {
         self.retention.advance(clock, self.next_block);
     }
-
-    // ---- sealing
-
-    /// Seals a source's open block, if it has one, into the active segment.
-    pub fn seal(&mut self, source: u32) -> Result<(), Error> {
-        let line = self.buffers.line(source);
-        if line.rows == 0 {
-            return Ok(());
-        }
-        let (number, journal_file) = (line.block, line.journal_file);
-        self.have_slot()?;
-        let line = self.buffers.line(source);
-        let bytes = u64::from(line.bytes);
-        let layout = self
-            .layouts
-            .get(line.layout)
-            .expect("lines bear layouts of the store");
-        let head = BlockHead {
-            source,
-            number,
-            layout: layout.number(),
-        };
-        let decimal = layout.types() == [FieldType::F64]
-            && self.buffers.drain_decimals(source, &mut self.decimals);
-        let columns = match decimal {
-            true => Columns::default(),
-            false => block::sorted(self.buffers.drain(source, layout.types())),
-        };
-        let times = match decimal {
-            true => &self.decimals.times,
-            false => &columns.times,
-        };
-        let rows = times.len() as u32;
-        let before_rows = self.retention.rows(source);
-        let entry = Entry {
-            source,
-            number,
-            first: times[0],
-            last: *times.last().expect("a block has rows"),
-            rows,
-            ordinal: self.retention.count(source, rows),
-            since: number,
-            before: before_rows,
-            late: self.retention.is_late(source, times[0]),
-            ..Entry::default()
-        };
-        let next = self.next_block;
-        let expected = self
-            .retention
-            .death(source, number, next, rows, bytes, entry.last);
-        let death = self.retention.moment().death(expected);
-        let lane = self.lanes.lane(death, bytes, self.retention.now());
-        let at = self.make_active(lane)?;
-        let decimals = &self.decimals;
-        let len = self.open[at].add(entry, Some(journal_file), |out| match decimal {
-            true => block::encode_decimals(head, decimals, out),
-            false => block::encode(head, &columns, Effort::Fast, out),
-        });
-        self.open[at].replayable += memory::replay_cost(bytes);
-        let samples = match decimal {
-            true => rows as usize,
-            false => columns.fields.iter().map(|field| field.values.len()).sum(),
-        };
-        self.counters.blocks += 1;
-        self.counters.block_bytes += u64::from(len);
-        self.counters.block_samples += samples as u64;
-        Ok(())
-    }
-
-    /// Adds a block that lay in another segment, as it is. The journal has let go of it.
-    pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Result<u64, Error> {
-        let expected = self.retention.remaining(&entry);
-        let death = self.retention.moment().death(expected);
-        let lane = self.lanes.place(death, self.retention.now());
-        let at = self.make_active(lane)?;
-        self.open[at].add(entry, None, |out| out.extend_from_slice(bytes));
-        Ok(self.open[at].number)
-    }
-
-    /// The segment of a lane that takes blocks, with room for one more.
-    fn make_active(&mut self, lane: LaneId) -> Result<usize, Error> {
-        let active = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
-        if let Some(at) = self.open.iter().rposition(active) {
-            let bytes = self.lanes.segment_bytes(lane);
-            let full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
-            // Of very small blocks, the list alone takes memory that their buffers need.
-            if !full && !self.is_list_long(at) {
-                return Ok(at);
-            }
-            self.open[at].close(self.sequence);
-        }
-        self.have_slot()?;
-        let slot = self.ready.pop_front();
-        let (number, file) = slot.expect("there is a slot");
-        self.taken += 1;
-        let bytes = self.options.piece_bytes();
-        self.open.push(OpenSegment::new(number, lane, file, bytes));
-        Ok(self.open.len() - 1)
-    }
-
-    /// Makes sure that a segment can be begun. Where none can, for want of room, nothing has been taken
-    /// out of a buffer yet, and the store goes on when there is some.
-    fn have_slot(&mut self) -> Result<(), Error> {
-        if !self.ready.is_empty() {
-            return Ok(());
-        }
-        let number = self.number_segment();
-        let claimed = self.volume.claim(number);
-        let file = claimed.inspect_err(|error| {
-            self.troubles.note(Path::Segments, Err(error));
-            if !error.passes() {
-                self.poisoned = Some(error.to_string());
-            }
-        })?;
-        self.ready.push_back((number, file));
-        Ok(())
-    }
-
-    /// The number of the next segment.
-    pub fn number_segment(&mut self) -> u64 {
-        let number = self.next_segment;
-        self.next_segment += 1;
-        number
-    }
-
-    /// Lets the segments that take blocks be sealed as they are.
-    pub fn close_active(&mut self) {
-        let sequence = self.sequence;
-        for open in &mut self.open {
-            if open.closed_at.is_none() {
-                open.close(sequence);
-            }
-        }
-    }
-
-    /// Goes on with segments that were being written when the store was left.
-    pub fn resume(&mut self, segments: Vec<Resumed>) {
-        let lanes = self.lanes.count();
-        for mut resumed in segments {
-            resumed.entries.sort_unstable_by_key(|entry| entry.offset);
-            let mut open = resumed.segment.resume(resumed.end, resumed.entries);
-            let taken = self
-                .open
-                .iter()
-                .any(|other| other.lane == open.lane && other.closed_at.is_none());
-            if taken || open.lane >= lanes {
-                open.close(self.sequence);
-            }
-            self.open.push(open);
-        }
-    }
-
-    /// The blocks of a source in segments that are being written.
-    pub fn open_blocks_of(&self, source: u32) -> impl Iterator<Item = (&OpenSegment, Entry)> {
-        let open = self.open.iter();
-        open.flat_map(move |open| open.blocks_of(source).map(move |entry| (open, entry)))
-    }
-
-    /// Takes a segment off the list of those that are being written.
-    pub fn take_open(&mut self, number: u64) -> OpenSegment {
-        self.trims_due = TRIMS;
-        let at = self.open.iter().position(|open| open.number == number);
-        self.open.remove(at.expect("a segment is sealed once"))
-    }
-
-    /// Seals open blocks of sources from `hand` on until much waits to be written; answers where to go
-    /// on, if not all were seen.
-    pub fn seal_some(&mut self, hand: u32) -> Result<Option<u32>, Error> {
-        for source in hand..self.buffers.sources() as u32 {
-            if source > hand && source % SOURCES_A_LOOK == 0 && self.is_much_sealed() {
-                return Ok(Some(source));
-            }
-            self.seal(source)?;
-        }
-        Ok(None)
-    }
-
-    /// Seals every open block.
-    pub fn seal_all(&mut self) -> Result<(), Error> {
-        for source in 0..self.buffers.sources() as u32 {
-            self.seal(source)?;
-        }
-        Ok(())
-    }
-
-    /// Seals open blocks that are older than a delete of their source: rows that were replayed,
-    /// which later ones must not join.
-    pub fn seal_buried(&mut self) -> Result<(), Error> {
-        for source in 0..self.buffers.sources() as u32 {
-            let line = self.buffers.line(source);
-            if line.rows != 0 && self.retention.is_before_delete(source, line.block) {
-                self.seal(source)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Seals open blocks of a class that were begun below the middle of what is above its floor: a block
-    /// dies by its number, and those of slow sources would go on taking rows when they are dead already.
-    pub fn seal_slow(&mut self, class: u8) -> Result<(), Error> {
-        let floor = self.retention.floor(class);
-        let middle = floor + self.next_block.saturating_sub(floor) / 2;
-        for source in 0..self.buffers.sources() as u32 {
-            let line = self.buffers.line(source);
-            let is_slow = line.rows != 0 && line.block < middle;
-            if is_slow && self.retention.class_of(source) == class {
-                self.seal(source)?;
-            }
-        }
-        Ok(())
-    }
-
-    // ---- making room
-
-    /// Seals what begins in the oldest journal files when the journal nears its bound: some
-    /// sources at a call, all where it has reached it.
-    pub fn relieve_journal(&mut self) -> Result<(), Error> {
-        const AT_ONCE: u32 = 8192;
-        let (bytes, bound) = (self.pins.bytes(), self.options.journal_bytes);
-        let Some(oldest) = self
-            .pins
-            .oldest()
-            .filter(|&oldest| oldest < self.pins.current())
-        else {
-            return Ok(());
-        };
-        if self.journal_target.is_none() {
-            if bytes < bound / 4 * 3 {
-                return Ok(());
-            }
-            // A quarter of the files at once, so that the sources are gone through four times a journal.
-            self.journal_target = Some(oldest + (self.pins.current() - oldest) / 4);
-            self.journal_hand = 0;
-        }
-        let target = self.journal_target.unwrap_or(oldest);
-        let sources = self.buffers.sources() as u32;
-        let end = if bytes >= bound {
-            sources
-        } else {
-            sources.min(self.journal_hand + AT_ONCE)
-        };
-        for source in self.journal_hand..end {
-            // The rest when what waits is written.
-            if source % SOURCES_A_LOOK == 0 && self.is_much_sealed() {
-                self.journal_hand = source;
-                return Ok(());
-            }
-            let line = self.buffers.line(source);
-            if line.rows != 0 && line.journal_file <= target {
-                self.seal(source)?;
-            }
-        }
-        self.journal_hand = end;
-        if end == sources {
-            self.journal_target = None;
-            self.chapter_due = true;
-        }
-        Ok(())
-    }
-
-    /// Seals sources among `range` that were silent for `ticks`.
-    pub fn seal_idle(&mut self, range: std::ops::Range<u32>, ticks: u16) -> Result<(), Error> {
-        for source in range {
-            let line = self.buffers.line(source);
-            if line.rows != 0 && self.tick.wrapping_sub(line.touched) >= ticks {
-                self.seal(source)?;
-            }
-        }
-        Ok(())
-    }
-
-    // ---- the catalog
-
-    /// What the catalog does not know yet, for it to know, as far as a frame may be long; if it cannot
-    /// be written, nothing can.
-    pub fn take_catalog_frame(&mut self) -> Frame {
-        let dictionary = self
-            .dictionary
-            .read()
-            .expect("no panic while the dictionary is locked");
-        let (sources, layouts) = self.catalogued;
-        let mut frame = Frame {
-            first_source: sources,
-            first_layout: layouts,
-            ..Frame::default()
-        };
-        let limit = memory::frame_limit(&self.options);
-        for source in sources..dictionary.len() as u32 {
-            if frame.names.len() >= limit {
-                break;
-            }
-            put_key(dictionary.texts(source), &mut frame.names);
-            frame.sources += 1;
-            put_link(source, self.buffers.line(source).layout, &mut frame.links);
-        }
-        let is_last = frame.first_source + frame.sources == dictionary.len() as u32;
-        for number in layouts..self.layouts.len() as u32 {
-            put_layout(
-                self.layouts.get(number).expect("numbers are dense"),
-                &mut frame.layouts,
-            );
-            frame.new_layouts += 1;
-        }
-        let mut relinked = std::mem::take(&mut self.relinked);
-        relinked.sort_unstable();
-        relinked.dedup();
-        for source in relinked {
-            put_link(source, self.buffers.line(source).layout, &mut frame.links);
-        }
-        let adds = frame.sources > 0 || frame.new_layouts > 0;
-        if adds || self.retention.has_news() {
-            self.retention.note_ledger();
-        }
-        // Which may be of sources that the next frame brings.
-        if is_last {
-            frame.dead = self.retention.take_news();
-        }
-        self.catalogued = (
-            frame.first_source + frame.sources,
-            frame.first_layout + frame.new_layouts,
-        );
-        self.frame_waits = !frame.is_empty();
-        frame
-    }
-
-    /// Whether there are names or layouts that the catalog does not have.
-    pub fn has_new_names(&self) -> bool {
-        let (sources, layouts) = self.catalogued;
-        self.frame_waits
-            || (sources as usize) < self.buffers.sources()
-            || (layouts as usize) < self.layouts.len()
-    }
-}
-
-fn put_link(source: u32, layout: u32, out: &mut Vec<u8>) {
-    varint::put_u64(u64::from(source), out);
-    varint::put_u64(u64::from(layout), out);
 }
 
 fn check_cells(cells: &[Cell<'_>], texts: usize) -> Result<(), Reason> {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::segment::ALIGNMENT;
 use crate::volume::{DirectoryVolume, SlotState};
+use seiner_model::SourceKey;
 use seiner_platform::sim::{Chance, Faults, SimDisk};
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
@@ -320,7 +321,7 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
         (1, 0, 1)
     );
     let mut link = Vec::new();
-    put_link(source, world.state.buffers.line(source).layout, &mut link);
+    registry::put_link(source, world.state.buffers.line(source).layout, &mut link);
     assert_eq!(frame.links, link);
 }
 

@@ -1,0 +1,176 @@
+//! Registration: sources and layouts get numbers, for the journal and the catalog to keep.
+
+use super::State;
+use crate::catalog::{Frame, put_key, put_layout};
+use crate::dictionary::Dictionary;
+use crate::dictionary::names::NameHash;
+use crate::error::Reason;
+use crate::memory;
+use seiner_codec::varint;
+use seiner_model::{LevelId, Notation, SourceKey, Value};
+
+impl State {
+    /// The source of a key, registered where it is new.
+    pub fn register(
+        &mut self,
+        dictionary: &mut Dictionary,
+        key: &SourceKey,
+    ) -> Result<u32, Reason> {
+        if self.registry_full {
+            let known = dictionary.find(&self.names, key);
+            return known.ok_or(Reason::TooManySources);
+        }
+        let (source, new) = dictionary.intern(&mut self.names, key);
+        if new {
+            self.note_source(dictionary, source);
+        }
+        Ok(source)
+    }
+
+    /// The source of a name that is not known.
+    pub fn register_name(
+        &mut self,
+        dictionary: &mut Dictionary,
+        notation: &dyn Notation,
+        name: &[u8],
+        hash: NameHash,
+    ) -> Result<u32, Reason> {
+        if notation.id() == SourceKey::NOTATION
+            && !self.registry_full
+            && let Some((source, new)) = dictionary.intern_name(&mut self.names, name, hash)
+        {
+            if new {
+                self.note_source(dictionary, source);
+            }
+            return Ok(source);
+        }
+        let key = notation.source_key(name)?;
+        let source = self.register(dictionary, &key)?;
+        // Unless it is the canonical name, which the source has now.
+        if self.names.find(hash).is_none() {
+            self.names.insert(hash, source);
+        }
+        Ok(source)
+    }
+
+    /// Makes room for a source that was just registered, and notes it for the journal.
+    fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
+        self.buffers.add_source();
+        let is_level = dictionary.is_level(source);
+        self.retention.add_source(is_level, || {
+            dictionary.key(source).expect("it was just registered")
+        });
+        if self.journalled {
+            if self.staging.new_sources == 0 {
+                self.staging.first_source = u64::from(source);
+            }
+            self.staging.new_sources += 1;
+            put_key(dictionary.texts(source), &mut self.staging.names);
+        }
+        self.position += 1;
+    }
+
+    /// A layout with one field more, noted for the journal where it is new.
+    pub(super) fn extend_layout(&mut self, parent: u32, name: &str, value: &Value<'_>) -> u32 {
+        let (number, new) = self.layouts.extend(parent, name, value.field_type());
+        if new && self.journalled {
+            if self.staging.new_layouts == 0 {
+                self.staging.first_layout = u64::from(number);
+            }
+            self.staging.new_layouts += 1;
+            let layout = self.layouts.get(number).expect("it was just added").clone();
+            put_layout(&layout, &mut self.staging.layouts);
+        }
+        number
+    }
+
+    /// Gives a source another layout; its open block must be sealed.
+    pub fn relink(&mut self, source: u32, layout: u32) {
+        let line = self.buffers.line_mut(source);
+        let columns = |number: u32| {
+            self.layouts
+                .get(number)
+                .map_or(0, |layout| layout.columns()) as u64
+        };
+        // Levels have columns that are nobody's series.
+        if !self.retention.is_level(source) {
+            self.series += columns(layout).saturating_sub(columns(line.layout));
+        }
+        line.layout = layout;
+        if source < self.catalogued.0 {
+            self.relinked.push(source);
+        }
+    }
+
+    /// The levels of a source that there are, with their numbers, by their steps.
+    pub fn levels_of(&self, source: u32) -> Vec<(LevelId, u32)> {
+        let dictionary = self.dictionary.read();
+        let dictionary = dictionary.expect("no panic while the dictionary is locked");
+        dictionary.levels_of(&self.names, source)
+    }
+
+    /// What the catalog does not know yet, for it to know, as far as a frame may be long; if it cannot
+    /// be written, nothing can.
+    pub fn take_catalog_frame(&mut self) -> Frame {
+        let dictionary = self
+            .dictionary
+            .read()
+            .expect("no panic while the dictionary is locked");
+        let (sources, layouts) = self.catalogued;
+        let mut frame = Frame {
+            first_source: sources,
+            first_layout: layouts,
+            ..Frame::default()
+        };
+        let limit = memory::frame_limit(&self.options);
+        for source in sources..dictionary.len() as u32 {
+            if frame.names.len() >= limit {
+                break;
+            }
+            put_key(dictionary.texts(source), &mut frame.names);
+            frame.sources += 1;
+            put_link(source, self.buffers.line(source).layout, &mut frame.links);
+        }
+        let is_last = frame.first_source + frame.sources == dictionary.len() as u32;
+        for number in layouts..self.layouts.len() as u32 {
+            put_layout(
+                self.layouts.get(number).expect("numbers are dense"),
+                &mut frame.layouts,
+            );
+            frame.new_layouts += 1;
+        }
+        let mut relinked = std::mem::take(&mut self.relinked);
+        relinked.sort_unstable();
+        relinked.dedup();
+        for source in relinked {
+            put_link(source, self.buffers.line(source).layout, &mut frame.links);
+        }
+        let adds = frame.sources > 0 || frame.new_layouts > 0;
+        if adds || self.retention.has_news() {
+            self.retention.note_ledger();
+        }
+        // Which may be of sources that the next frame brings.
+        if is_last {
+            frame.dead = self.retention.take_news();
+        }
+        self.catalogued = (
+            frame.first_source + frame.sources,
+            frame.first_layout + frame.new_layouts,
+        );
+        self.frame_waits = !frame.is_empty();
+        frame
+    }
+
+    /// Whether there are names or layouts that the catalog does not have.
+    pub fn has_new_names(&self) -> bool {
+        let (sources, layouts) = self.catalogued;
+        self.frame_waits
+            || (sources as usize) < self.buffers.sources()
+            || (layouts as usize) < self.layouts.len()
+    }
+}
+
+pub(super) fn put_link(source: u32, layout: u32, out: &mut Vec<u8>) {
+    varint::put_u64(u64::from(source), out);
+    varint::put_u64(u64::from(layout), out);
+}
