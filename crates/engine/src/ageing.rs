@@ -15,7 +15,7 @@ use self::round::Round;
 use crate::answer::{Bucket, is_integer};
 use crate::engine::Engine;
 use crate::error::{Error, Reason};
-use crate::levels::LevelField;
+use crate::levels::rows::LevelField;
 use crate::options::Durability;
 use crate::retention::coarser::{FIELDS_A_PART, Figure, exact_column, exact_text, step_start};
 use crate::state::State;

@@ -4,118 +4,16 @@
 //! level counts only where what is finer and left in its step tells of fewer samples, so that nothing
 //! is told twice and nothing left out, whatever the rules were when it was made.
 
+pub(crate) mod rows;
+
+use self::rows::{LevelField, LevelRows, leave_the_finest, put_part, strings};
 use crate::answer::{Bucket, LevelSpan, Query, SeriesData, Step, is_integer};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::retention::coarser::{Figure, exact_column, push_stand_in, set_exact, step_start};
 use crate::select::{Rows, SourceReader, SourceView, add_bucket, bucket_start, within};
-use seiner_model::{Column, FieldType, Interval, LevelId, SourceId, Strings};
+use seiner_model::{Column, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
-/// The figures of a field, row by row.
-#[derive(Clone, Debug)]
-pub(crate) struct LevelField {
-    /// The field's name in the source.
-    pub field: Arc<str>,
-    /// A bucket a row; it starts when the row's step does, and so do its first and last.
-    pub buckets: Vec<Bucket>,
-    /// The last text of each row, if it is a field of texts.
-    pub texts: Option<Strings>,
-}
-
-/// The rows of a level of one source.
-#[derive(Debug)]
-pub(crate) struct LevelRows {
-    /// The length of a step, ns.
-    step: u64,
-    /// The rows' times, ascending, and of how many samples each tells at least.
-    rows: Vec<(i64, u64)>,
-    fields: Vec<LevelField>,
-}
-
-impl LevelField {
-    /// Adds the rows of another level.
-    pub fn extend(&mut self, other: &LevelField) {
-        self.buckets.extend(&other.buckets);
-        if let (Some(texts), Some(others)) = (&mut self.texts, &other.texts) {
-            (0..others.len()).for_each(|at| texts.push(others.get(at)));
-        }
-    }
-
-    /// Takes the figures for those of integers, where none of them can be rounded.
-    pub fn take_for_integers(&mut self) {
-        for bucket in self.buckets.iter_mut().filter(|one| one.exact.is_none()) {
-            *bucket = bucket.of_integers().unwrap_or(*bucket);
-        }
-    }
-
-    /// Puts the rows of longer steps together.
-    pub fn join(&mut self, step: u64) {
-        let mut order: Vec<usize> = (0..self.buckets.len()).collect();
-        order.sort_by_key(|&at| self.buckets[at].first.0);
-        let mut joined: Vec<Bucket> = Vec::new();
-        let mut texts: Vec<&str> = Vec::new();
-        for at in order {
-            let start = step_start(self.buckets[at].start, step);
-            let bucket = Bucket {
-                start,
-                ..self.buckets[at]
-            };
-            let text = self.texts.as_ref().map(|texts| texts.get(at));
-            match joined.last_mut() {
-                Some(last) if last.start == start => {
-                    last.absorb(&bucket);
-                    texts.pop();
-                }
-                _ => joined.push(bucket),
-            }
-            texts.extend(text);
-        }
-        self.texts = self.texts.is_some().then(|| strings(&texts));
-        self.buckets = joined;
-    }
-
-    /// Leaves out rows.
-    pub fn retain(&mut self, keep: impl Fn(i64) -> bool) {
-        if let Some(texts) = &self.texts {
-            let rows = self.buckets.iter().enumerate();
-            let kept = rows.filter(|(_, bucket)| keep(bucket.start));
-            let kept: Vec<&str> = kept.map(|(at, _)| texts.get(at)).collect();
-            self.texts = Some(strings(&kept));
-        }
-        self.buckets.retain(|bucket| keep(bucket.start));
-    }
-}
-
-fn strings(texts: &[&str]) -> Strings {
-    let mut strings = Strings::default();
-    texts.iter().for_each(|text| strings.push(text));
-    strings
-}
-
-impl LevelRows {
-    /// Up to before which time the step of a row lasts.
-    fn end_of(&self, time: i64) -> i64 {
-        step_start(time, self.step).saturating_add(self.step as i64)
-    }
-
-    /// Up to before which time its last row lasts.
-    fn end(&self) -> Option<i64> {
-        self.rows.last().map(|(time, _)| self.end_of(*time))
-    }
-
-    fn retain(&mut self, keep: impl Fn(i64) -> bool) {
-        self.rows.retain(|(time, _)| keep(*time));
-        for field in &mut self.fields {
-            field.retain(&keep);
-        }
-    }
-
-    fn field(&self, name: &str) -> Option<&LevelField> {
-        self.fields.iter().find(|field| *field.field == *name)
-    }
-}
 
 impl Engine {
     /// The parts of a query's interval in which some of its sources have coarser levels instead of
@@ -300,64 +198,6 @@ impl SourceReader<'_> {
         };
         leave_the_finest(&mut found, &samples);
         Ok(found)
-    }
-}
-
-/// Adds the rows of a part of a level; levels come by their steps.
-fn put_part(levels: &mut Vec<LevelRows>, part: LevelRows) {
-    match levels.last_mut() {
-        Some(last) if last.step == part.step => {
-            last.rows.extend(part.rows);
-            last.rows.sort_unstable();
-            // Of two parts of a row, the one that tells of more samples.
-            last.rows.reverse();
-            last.rows.dedup_by_key(|(time, _)| *time);
-            last.rows.reverse();
-            last.fields.extend(part.fields);
-        }
-        _ => levels.push(part),
-    }
-}
-
-/// Leaves out the rows in whose steps finer rows and samples, by their times, tell of as many samples;
-/// and the finer rows, where they do not.
-fn leave_the_finest(levels: &mut [LevelRows], samples: &[i64]) {
-    // One without rows lies between no two.
-    let told = levels.iter().filter_map(|level| {
-        let (first, _) = level.rows.first()?;
-        Some((*first, level.end()?))
-    });
-    let told: Vec<(i64, i64)> = told.collect();
-    let apart = |pair: &[(i64, i64)]| pair[1].1 <= pair[0].0;
-    if samples.is_empty() && told.windows(2).all(apart) {
-        return;
-    }
-    // Finer rows by their times: of how many samples they tell, and whose level they are.
-    let mut finer: BTreeMap<i64, (u64, Option<usize>)> =
-        samples.iter().map(|&time| (time, (1, None))).collect();
-    let mut left_out: Vec<BTreeSet<i64>> = vec![BTreeSet::new(); levels.len()];
-    for (at, level) in levels.iter().enumerate() {
-        for &(time, count) in &level.rows {
-            let within = time..level.end_of(time);
-            let others: Vec<_> = finer
-                .range(within)
-                .map(|(&time, &row)| (time, row))
-                .collect();
-            let told: u64 = others.iter().map(|(_, (count, _))| count).sum();
-            let has_samples = others.iter().any(|(_, (_, level))| level.is_none());
-            if !others.is_empty() && (told >= count || has_samples) {
-                left_out[at].insert(time);
-                continue;
-            }
-            for (time, (_, level)) in others {
-                finer.remove(&time);
-                left_out[level.expect("samples are not left out")].insert(time);
-            }
-            finer.insert(time, (count, Some(at)));
-        }
-    }
-    for (level, out) in levels.iter_mut().zip(left_out) {
-        level.retain(|time| !out.contains(&time));
     }
 }
 
@@ -564,48 +404,5 @@ impl SourceView<'_> {
             add_bucket(bucket, step, &mut buckets);
         }
         buckets
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: i64 = 1_000_000_000;
-
-    /// A level: the length of its steps in seconds, and rows with the samples that they tell of.
-    fn level(step: u64, rows: &[(i64, u64)]) -> LevelRows {
-        LevelRows {
-            step: step * SECOND as u64,
-            rows: rows
-                .iter()
-                .map(|&(at, count)| (at * SECOND, count))
-                .collect(),
-            fields: Vec::new(),
-        }
-    }
-
-    fn left(mut levels: Vec<LevelRows>) -> Vec<Vec<i64>> {
-        leave_the_finest(&mut levels, &[]);
-        let times = |level: &LevelRows| level.rows.iter().map(|(at, _)| at / SECOND).collect();
-        levels.iter().map(times).collect()
-    }
-
-    /// They were told twice: only neighbours were looked at.
-    #[test]
-    fn rows_of_two_levels_are_not_both_told_though_there_is_an_empty_one_between() {
-        let fine = level(2, &[(108, 1), (110, 3)]);
-        let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
-        assert_eq!(found, [vec![108, 110], vec![], vec![]]);
-        // The coarser one, where the finer does not tell of all.
-        let fine = level(2, &[(110, 3), (120, 1)]);
-        let found = left(vec![fine, level(10, &[]), level(20, &[(100, 4)])]);
-        assert_eq!(found, [vec![120], vec![], vec![100]]);
-        let found = left(vec![
-            level(2, &[(120, 1)]),
-            level(10, &[]),
-            level(20, &[(100, 4)]),
-        ]);
-        assert_eq!(found, [vec![120], vec![], vec![100]]);
     }
 }

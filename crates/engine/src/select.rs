@@ -14,7 +14,7 @@ use crate::buffer::row;
 use crate::dictionary::layouts::Layout;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::levels::LevelRows;
+use crate::levels::rows::LevelRows;
 use crate::retention::Veil;
 use crate::retention::coarser::{field_of, step_start};
 use crate::segment::sealed::{LastPage, Segment, read_block};

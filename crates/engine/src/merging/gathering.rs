@@ -4,8 +4,7 @@
 //! one that they become has all that is live from the first number to the last, and whichever of
 //! them is found again somewhere is known to be in it (`docs/format/segment.md`).
 
-use super::rewriting::Live;
-use crate::segment::uncover;
+use crate::segment::{Entry, uncover};
 use crate::select::Rows;
 use std::collections::HashMap;
 
@@ -13,6 +12,14 @@ use std::collections::HashMap;
 const SHADE_ROWS: u64 = 1 << 18;
 /// Sources with more columns are not.
 const SHADE_COLUMNS: usize = u64::BITS as usize;
+
+/// A live block of a victim.
+#[derive(Clone, Copy)]
+pub(super) struct Live {
+    /// Which of the victims.
+    pub victim: usize,
+    pub entry: Entry,
+}
 
 /// How large blocks become by being gathered.
 #[derive(Clone, Copy)]
@@ -127,7 +134,6 @@ impl Shade {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::segment::Entry;
 
     const LIMITS: Limits = Limits {
         bytes: 100,

@@ -5,7 +5,7 @@
 //! counts as before.
 
 use super::Opened;
-use super::gathering::{self, Limits, Shade, Sheaf};
+use super::gathering::{self, Limits, Live, Shade, Sheaf};
 use super::memory::{Eaten, Half, Squeezes, Unfinished};
 use crate::block::{self, Block, BlockHead};
 use crate::dictionary::layouts::Layout;
@@ -42,14 +42,6 @@ const WORTHWHILE: usize = 32;
 const TURN: u64 = 50_000_000;
 /// With less than this part of the budget left for writers, a merge takes no time to compress harder.
 const PRESSED: u64 = 32;
-
-/// A live block of a victim.
-#[derive(Clone, Copy)]
-pub(super) struct Live {
-    /// Which of the victims.
-    pub victim: usize,
-    pub entry: Entry,
-}
 
 struct Victim {
     segment: Arc<Segment>,

@@ -5,7 +5,8 @@
 //! a byte written again does away with most blocks: on neighbouring segments of a lane whose blocks
 //! become three times as large, and live on for as long as they have lived.
 
-use super::rewriting::{Live, Plan};
+use super::gathering::Live;
+use super::rewriting::Plan;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::segment::tally::Tally;
