@@ -833,6 +833,26 @@ fn a_host_that_was_off_for_a_year_lets_go_after_a_lifetime_or_at_once_if_confirm
 }
 
 #[test]
+fn the_hold_of_a_clock_begins_anew_at_a_restart() {
+    let (store, rules) = ten_days();
+    jump(&store, 365);
+    let store = store.reopen(rules.clone());
+    let is_held = |store: &Store| {
+        // An answer judges the clock.
+        rows_of(store);
+        store.engine.status().clock_held_ns > 0
+    };
+    store.clock.advance(9 * DAY * SECOND as u64);
+    assert!(is_held(&store));
+    let store = store.reopen(rules);
+    // Eleven days after the first start, two after the second.
+    store.clock.advance(2 * DAY * SECOND as u64);
+    assert!(is_held(&store));
+    store.clock.advance(8 * DAY * SECOND as u64);
+    assert!(!is_held(&store));
+}
+
+#[test]
 fn an_operator_sets_the_stored_time_back() {
     let (store, rules) = ten_days();
     jump(&store, 400);

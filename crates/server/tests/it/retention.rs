@@ -1,10 +1,12 @@
 //! Deletes, budgets, and what is told of the log.
 
 use crate::site::Site;
-use seiner_engine::{Class, Classes, Keep, parse_levels};
+use seiner_engine::{Class, Classes, Engine, Keep, Options, parse_levels, set_stored_time};
+use seiner_platform::Directory;
 use seiner_server::log::{DecisionReport, LogReport};
 use serde_json::json;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Lines of values that do not compress.
@@ -227,4 +229,67 @@ fn older_samples_become_coarser_and_answers_say_so() {
     // No line can name what a level is kept in.
     let answer = site.post("/write", &[], b"m,\0step=1000000000 v=1");
     assert_eq!(answer.status, 400, "{}", answer.text);
+}
+
+/// Nanoseconds of a day.
+const DAY: i64 = 86_400_000_000_000;
+
+#[test]
+fn the_clock_is_held_after_a_jump_until_it_is_confirmed_over_http() {
+    let now = clock();
+    let before = now - 400 * DAY;
+    let site = Site::with(|settings| {
+        let class = Class {
+            keep: Keep {
+                age: Some(Duration::from_secs(10 * 86_400)),
+                ..Keep::default()
+            },
+            ..Class::forever()
+        };
+        settings.classes = Classes::new(vec![class]).unwrap();
+        // A store that ran for the last time 400 days ago.
+        let options = Options {
+            classes: settings.classes.clone(),
+            ..Options::default()
+        };
+        let engine = Engine::open_directory(&settings.data, options).unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        let disk = Directory::open_existing(&settings.data).unwrap();
+        set_stored_time(Arc::new(disk), before).unwrap();
+    });
+    site.write(&format!("m x=1 {before}\nm x=2 {now}"));
+    let held = || {
+        site.get("/status").json()["engine"]["clock_held_ns"]
+            .as_i64()
+            .unwrap()
+    };
+    let values = || site.values("m")["values"].clone();
+    assert!(held() > 399 * DAY, "{} ns are held", held());
+    assert_eq!(values(), json!([1.0, 2.0]));
+    let health = site.get("/health");
+    assert_eq!(
+        (health.status, &health.json()["status"]),
+        (200, &json!("warn"))
+    );
+    assert!(
+        health.text.contains("seiner clock --accept"),
+        "{}",
+        health.text
+    );
+
+    assert_eq!(site.get("/api/v1/clock").status, 405);
+    assert!(held() > 399 * DAY, "a GET confirms the clock");
+    let confirmed = site.post("/api/v1/clock", &[], b"");
+    assert_eq!(confirmed.status, 204, "{}", confirmed.text);
+    assert_eq!(held(), 0);
+    assert_eq!(values(), json!([2.0]), "the older row is past its age");
+    let health = site.get("/health");
+    assert_eq!(
+        (health.status, &health.json()["status"]),
+        (200, &json!("pass"))
+    );
+    let old = site.post("/write", &[], format!("m x=3 {before}").as_bytes());
+    assert_eq!(old.status, 400, "{}", old.text);
+    assert!(old.text.contains("older than"), "{}", old.text);
 }
