@@ -542,6 +542,11 @@ fn queries_say_beside_their_answer_what_is_missing() {
         err,
         "note: there is no measurement \"M\"; did you mean \"m\"?\n"
     );
+    let (status, _, err) = ask(&["m", "--from", "2023"]);
+    assert!(
+        status != 0 && err.contains("from: \"2023\" is no time; write 2023-01-01 for the year"),
+        "{err}"
+    );
     let (status, _, err) = ask(&["m"]);
     assert!(
         status == 0 && err.contains("there are some from 2023-11-14T22:13:20Z"),

@@ -495,3 +495,20 @@ fn bare_numbers_are_read_by_their_size_with_a_note() {
     assert_eq!(deleted["from"], "1795408381000000000");
     assert!(deleted["hints"][0].as_str().unwrap().contains("seconds"));
 }
+
+#[test]
+fn a_bare_year_is_refused_with_the_remedies() {
+    let site = filled();
+    for refused in [
+        site.query(&[("select", "cpu"), ("from", "2026")]),
+        site.query(&[("select", "cpu"), ("to", " 2026 ")]),
+        site.post("/api/v1/delete?select=cpu&from=2026", &[], b""),
+    ] {
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        for remedy in ["2026-01-01", "1970-01-01T00:33:46Z", "2026ns"] {
+            assert!(refused.text.contains(remedy), "{}", refused.text);
+        }
+    }
+    let answer = site.query(&[("select", "cpu"), ("from", "2026ns"), ("to", "2027ns")]);
+    assert_eq!(answer.json()["from"], "2026");
+}
