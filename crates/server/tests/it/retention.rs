@@ -293,3 +293,32 @@ fn the_clock_is_held_after_a_jump_until_it_is_confirmed_over_http() {
     assert_eq!(old.status, 400, "{}", old.text);
     assert!(old.text.contains("older than"), "{}", old.text);
 }
+
+#[test]
+fn health_status_log_and_metrics_have_one_list_of_troubles() {
+    let site = Site::with(|settings| {
+        let idle = Class {
+            name: "rings".to_string(),
+            sources: "frame".to_string(),
+            ..Class::forever()
+        };
+        settings.classes = Classes::new(vec![idle]).unwrap();
+    });
+    site.write("m x=1 1");
+    let troubles = site.get("/status").json()["troubles"].clone();
+    assert_eq!(troubles.as_array().map(Vec::len), Some(1), "{troubles}");
+    assert_eq!(troubles[0]["severity"], "notice");
+    let text = troubles[0]["text"].as_str().unwrap();
+    assert!(text.contains("retention class \"rings\""), "{text}");
+    for list in ["/status", "/api/v1/log"] {
+        let told = site.get(list).json();
+        assert_eq!(told["warnings"], json!([text]), "{list}");
+        assert_eq!(told["troubles"], troubles, "{list}");
+    }
+    let health = site.get("/health").json();
+    assert_eq!(health["status"], "pass");
+    let message = format!("ready for queries and writes, but {text}");
+    assert_eq!(health["message"], json!(message));
+    let metrics = site.get("/metrics").text;
+    assert!(metrics.contains("seiner_writes_refused 0.0"), "{metrics}");
+}
