@@ -674,6 +674,36 @@ fn a_merge_that_was_cut_off_loses_nothing_when_it_is_taken_up_again() {
     assert!(merged > 0, "nothing was merged");
 }
 
+/// Seed 8423 of the simulator: a block that was sealed counted fewer rows than it had had in its buffer, because
+/// two had the same time, and a block that the ring had expired was shown again.
+#[test]
+fn rows_replaced_in_a_block_bring_back_nothing_that_a_ring_expired() {
+    let options = Options {
+        durability: Durability::Sync,
+        block_bytes: 4096,
+        ..options(ring(20))
+    };
+    let store = Store::new(options.clone());
+    let source = store.ids[0];
+    let append = |time: i64| {
+        let appended = store
+            .engine
+            .append_samples("value", &[source], &[time], &[time as f64]);
+        appended.unwrap();
+    };
+    (0..30).for_each(append);
+    store.engine.settle().unwrap();
+    (30..49).for_each(append);
+    assert_eq!(store.times(source).len(), 49, "19 rows behind the block");
+    append(40);
+    let shown: Vec<i64> = (30..49).collect();
+    assert_eq!(store.times(source), shown, "20 rows behind the block");
+    store.engine.settle().unwrap();
+    assert_eq!(store.times(source), shown, "sealed");
+    let store = store.reopen(options);
+    assert_eq!(store.times(source), shown, "after a start");
+}
+
 /// A removal that was not synced is undone by a power cut: the ledger says that the file is not needed.
 #[test]
 fn what_a_ring_let_go_of_stays_gone_when_a_journal_file_comes_back() {

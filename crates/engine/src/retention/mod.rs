@@ -330,7 +330,8 @@ impl Retention {
         self.now
     }
 
-    /// A block with so many rows was sealed; answers its ordinal.
+    /// Counts the rows of a block that is sealed, those that later rows of the block replace included. Returns the
+    /// block's ordinal.
     pub fn count(&mut self, source: u32, rows: u32) -> u64 {
         let total = self.rows.of(source);
         *total += u64::from(rows);
