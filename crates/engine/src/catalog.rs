@@ -330,7 +330,10 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
     let context = || format!("writing {name}");
     let file = match disk.open(name) {
         Ok(file) => file,
-        Err(_) => disk.create(name).map_err(io_error(context))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            disk.create(name).map_err(io_error(context))?
+        }
+        Err(error) => return Err(io_error(context)(error)),
     };
     file.write_at(0, bytes).map_err(io_error(context))?;
     file.set_len(bytes.len() as u64)

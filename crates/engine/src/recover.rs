@@ -38,6 +38,7 @@ use seiner_model::SourceKey;
 use seiner_platform::{Clock, Disk};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 
 /// The most bytes of rows that a block can bring: the largest slot, less the room that a replay asks
@@ -629,15 +630,6 @@ struct Replay<'a> {
     without_layout: HashMap<u32, u64>,
 }
 
-/// A file of the journal.
-enum Source {
-    Reader(FileReader),
-    /// Nothing was written to it.
-    Blank,
-    /// It was written to, and nothing of it can be read.
-    Lost(String),
-}
-
 impl<'a> Replay<'a> {
     fn new(
         disk: &'a dyn Disk,
@@ -696,16 +688,20 @@ impl<'a> Replay<'a> {
         );
         for &number in &numbers {
             // One at a time: the journal may be larger than the memory.
-            let source = self.open_file(number)?;
+            let found = self.open_file(number)?;
             self.miss_files(number);
             self.state.pins.advance(number);
             self.listed.remove(&number);
-            match source {
-                Source::Reader(reader) => self.replay_file(number, reader)?,
-                Source::Blank => self.state.pins.grow(number, files::FILE_HEADER_BYTES),
-                Source::Lost(why) => {
+            match found {
+                files::Found::Whole(reader) | files::Found::WithoutHeader(reader) => {
+                    self.replay_file(number, reader)?;
+                }
+                files::Found::NeverBegun => {
                     self.state.pins.grow(number, files::FILE_HEADER_BYTES);
-                    self.lose_the_thread(number, why)?;
+                }
+                files::Found::Lost(why) => {
+                    self.state.pins.grow(number, files::FILE_HEADER_BYTES);
+                    self.lose_the_thread(number, why.to_string())?;
                 }
             }
         }
@@ -774,11 +770,15 @@ impl<'a> Replay<'a> {
         }
         for segment in self.state.sealed.clone().values() {
             if segment.trailer.sequence >= lost.first() {
-                // Damage to a page was noted before.
-                segment
-                    .blocks()
-                    .flatten()
-                    .for_each(|page| entries.extend(page));
+                for page in segment.blocks() {
+                    match page {
+                        Ok(page) => entries.extend(page),
+                        // It was noted before.
+                        Err(Error::Damage { .. }) => {}
+                        // Rows that the segment has would be counted as lost.
+                        Err(error) => return Err(error),
+                    }
+                }
             }
         }
         let (losses, found) = lost.settle(entries.iter(), 0);
@@ -869,7 +869,7 @@ impl<'a> Replay<'a> {
         Ok(header.map(|header| header.first_sequence))
     }
 
-    fn open_file(&mut self, number: u32) -> Result<Source, Error> {
+    fn open_file(&mut self, number: u32) -> Result<files::Found, Error> {
         let name = files::name(number);
         let context = || format!("reading {name}");
         let file = self
@@ -882,27 +882,14 @@ impl<'a> Replay<'a> {
         let mut bytes = vec![0; len as usize];
         file.read_at(0, &mut bytes).map_err(io_error(context))?;
         self.recovery.journal_files += 1;
-        let bytes = match FileReader::new(bytes, number, self.store) {
-            Ok(reader) => return Ok(Source::Reader(reader)),
-            Err(bytes) => bytes,
-        };
-        let Some(listed) = self.listed.get(&number) else {
-            // A file whose header never reached the disk holds nothing that was acknowledged.
-            return Ok(match files::never_begun(&bytes, number) {
-                true => Source::Blank,
-                false => Source::Lost("its header is damaged".to_string()),
-            });
-        };
-        // The records may be whole.
-        let reader = FileReader::without_header(bytes, number, listed.sequence);
-        if reader.is_readable() {
+        let found = files::Found::of(bytes, number, self.store, self.listed.get(&number));
+        if let files::Found::WithoutHeader(_) = found {
             self.set_aside(
                 number,
                 "its header is damaged; its records are read".to_string(),
             );
-            return Ok(Source::Reader(reader));
         }
-        Ok(Source::Lost("nothing of it can be read".to_string()))
+        Ok(found)
     }
 
     fn set_aside(&mut self, number: u32, why: String) {
@@ -931,10 +918,12 @@ impl<'a> Replay<'a> {
             for page in segment.blocks() {
                 match page {
                     Ok(entries) => self.note_blocks(&entries),
-                    Err(error) => self
+                    Err(error @ Error::Damage { .. }) => self
                         .recovery
                         .set_aside
                         .push((segment.name().to_string(), error.to_string())),
+                    // Without its blocks, their rows would be replayed as well.
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -1023,8 +1012,12 @@ impl<'a> Replay<'a> {
 
     /// Rows that follow cannot be set in relation to what was before.
     fn lose_context(&mut self, damaged: u32, why: String) -> Result<(), Error> {
-        if self.disk.open(&files::name(damaged)).is_ok() {
-            self.set_aside(damaged, why);
+        let name = files::name(damaged);
+        match self.disk.open(&name) {
+            Ok(_) => self.set_aside(damaged, why),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A file that is not set aside now is removed when nothing needs it.
+            Err(error) => return Err(io_error(|| format!("opening {name}"))(error)),
         }
         self.follows.fill(false);
         self.state.seal_all()

@@ -284,8 +284,14 @@ impl Check<'_> {
     /// Segments tell how much the catalog must know.
     fn claims(&mut self, files: &[FileView], catalog: &ReadCatalog, registry: &Registry) {
         for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
-            let Ok(segment) = Segment::on(self.disk, &file.file, catalog.store) else {
-                continue;
+            let segment = match Segment::on(self.disk, &file.file, catalog.store) {
+                Ok(segment) => segment,
+                // Damage is reported with the segment.
+                Err(Error::Damage { .. }) => continue,
+                Err(error) => {
+                    self.error(&file.file, 0, error);
+                    continue;
+                }
             };
             let (sources, layouts) = (segment.trailer.sources, segment.trailer.layouts);
             if sources > registry.sources() || layouts as usize > registry.layouts.len() {
