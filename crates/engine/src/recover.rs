@@ -69,9 +69,12 @@ pub(crate) fn open(
     state.catalog_bytes = catalog.room(state.unit);
     let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
     match told {
-        Ok(told) => told
-            .into_iter()
-            .for_each(|time| state.retention.recall_time(time)),
+        Ok(Some(time)) => state.retention.recall_time(time),
+        Ok(None) if state.retention.needs_clock() => recovery.set_aside.push((
+            timekeeper::NAME.to_string(),
+            timekeeper::MISSING.to_string(),
+        )),
+        Ok(None) => {}
         Err(damage) => recovery
             .set_aside
             .push((timekeeper::NAME.to_string(), damage.to_string())),

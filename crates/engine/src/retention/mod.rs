@@ -277,6 +277,14 @@ impl Retention {
         }
     }
 
+    /// Returns whether the stored rules have an age by the clock. Then the file `clock` must be there: a start
+    /// writes it before it stores such rules.
+    pub fn needs_clock(&self) -> bool {
+        self.known_rules
+            .as_ref()
+            .is_some_and(Classes::hides_by_clock)
+    }
+
     /// An operator confirms the clock.
     pub fn accept_clock(&mut self, clock: &dyn Clock) {
         self.watch.believe(clock.now(), clock.monotonic());
