@@ -5,11 +5,10 @@ use crate::buffer::row::{self, ColumnState, TimeState};
 use crate::dictionary::layouts::Layout;
 use crate::error::{Error, io_error};
 use crate::inspect::registry::Registry;
-use crate::inspect::rows::{RecordRow, Rows};
 use crate::journal::files::{self, FileReader, Found};
 use crate::journal::record::Record;
+use crate::journal::rows::{RecordRow, Rows, is_too_large};
 use crate::ledger::{Contents, JournalFile};
-use crate::recover::BLOCK_LIMIT;
 use seiner_platform::Disk;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -77,8 +76,9 @@ struct Replay<'a> {
 }
 
 struct Followed {
-    /// Bytes of the rows so far.
+    /// Bytes and number of the rows so far.
     bytes: usize,
+    rows: u64,
     layout: Arc<Layout>,
     time: TimeState,
     states: Vec<ColumnState>,
@@ -204,7 +204,8 @@ impl Replay<'_> {
                 self.registry.sources()
             ));
         }
-        if let Some((_, number)) = row.start {
+        if let Some(start) = row.start {
+            let number = start.layout;
             let layout = self
                 .registry
                 .layout(number)
@@ -218,6 +219,7 @@ impl Replay<'_> {
                 row.source,
                 Followed {
                     bytes: 0,
+                    rows: 0,
                     layout,
                     time: TimeState::default(),
                     states,
@@ -236,8 +238,9 @@ impl Replay<'_> {
             ));
         }
         block.bytes += row.codes.len() + row.payload.len();
-        if block.bytes > BLOCK_LIMIT {
-            return Err(format!("its block is larger than {BLOCK_LIMIT} bytes"));
+        block.rows += 1;
+        if is_too_large(block.bytes, block.rows) {
+            return Err("its block is larger than any buffer".to_string());
         }
         self.scratch.clear();
         self.scratch.extend_from_slice(row.codes);

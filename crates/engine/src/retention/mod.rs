@@ -952,6 +952,16 @@ pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
     retention.known_rules.unwrap_or_default()
 }
 
+/// Decodes what a frame of the catalog says of deletes, floors and rules, in a store with so many sources.
+///
+/// # Errors
+/// [`Short`] if the bytes are malformed.
+pub fn check_news(news: &[u8], sources: u32) -> Result<(), Short> {
+    let mut retention = Retention::new(Classes::default(), None);
+    retention.sources = sources;
+    retention.recall_news(news)
+}
+
 /// Returns whether frames of a catalog say that the store has a ledger.
 pub fn has_ledger<'a>(frames: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut retention = Retention::new(Classes::default(), None);
