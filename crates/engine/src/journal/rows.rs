@@ -98,6 +98,7 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// [`Short`] if the streams are malformed.
+    #[inline]
     pub fn head(&mut self) -> Result<Option<Head>, Short> {
         let Some(rows) = self.rows.checked_sub(1) else {
             return Ok(None);
@@ -123,6 +124,7 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     /// [`Short`] if the payload is shorter.
+    #[inline]
     pub fn number(&mut self, take: impl FnOnce(u8, &[u8]) -> Option<usize>) -> Result<bool, Short> {
         let Some(&codes) = self.codes.0.first() else {
             return Ok(false);
