@@ -14,8 +14,8 @@ export interface SeriesKey {
   type: FieldType;
 }
 
-/** JSON has no NaN and no infinities; the server writes them as texts. */
-export type WireNumber = number | null | 'NaN' | 'Infinity' | '-Infinity';
+/** JSON has no NaN and no infinities; the server writes them as texts. Integers beyond 2^53 are bigints. */
+export type WireNumber = number | bigint | null | 'NaN' | 'Infinity' | '-Infinity';
 
 /** Buckets are numbers whatever the field's type, which only /fields tells. */
 export interface Stepped extends Omit<SeriesKey, 'type'> {
@@ -59,9 +59,28 @@ export interface Status {
   data_directory?: string;
   engine?: Partial<Record<EngineFigure, number>> & { poisoned?: string | null };
   ingest?: { rows?: number; rows_per_s?: number; samples_per_s?: number; rejected_lines?: number; requests_in_flight?: number };
-  warnings?: string[];
+  troubles?: Trouble[];
+  losses?: Loss[];
   process?: { rss_bytes?: number; cpu_s?: number };
   disk?: { total_bytes?: number; free_bytes?: number; used_by_store_bytes?: number };
+}
+
+/** Something to look at, with its remedy. The server lists the worst first. */
+export interface Trouble {
+  severity: 'refusal' | 'warning' | 'notice';
+  text: string;
+}
+
+/** Data that was accepted and cannot be read any more; times in ns. */
+export interface Loss {
+  file: string;
+  what: string;
+  rows: number | null;
+  /** Whether `rows` is a bound. */
+  at_most: boolean;
+  from: string | null;
+  to: string | null;
+  found_at: string;
 }
 
 export type EngineFigure =
@@ -162,7 +181,7 @@ export interface LogReport {
   lanes: Lane[];
   segments: Segment[];
   classes: LogClass[];
-  warnings: string[];
+  troubles: Trouble[];
 }
 
 export interface Decision {
@@ -222,11 +241,30 @@ async function get<T>(path: string, parameters: Parameters = {}, signal?: AbortS
   }
   if (!response.ok) throw new ServerError(await reason(response), response.status);
   try {
-    return (await response.json()) as T;
+    return parse(await response.text()) as T;
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ServerError(`The answer to ${path} broke off or is no JSON.`, response.status);
   }
+}
+
+/** An integer in a list that may be beyond 2^53, where `JSON.parse` rounds. */
+const LONG = /[[,]-?\d{16,}[,\]]/;
+/** Strings and numbers of JSON. */
+const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/g;
+/** Begins strings that stand for integers: no text has it where none contains its escape. */
+const MARK = '\u0000';
+const ESCAPED_MARK = '\\u0000';
+
+/** Parses JSON. Integers in lists that a number cannot hold exactly become bigints. */
+export function parse(text: string): unknown {
+  if (!LONG.test(text) || text.includes(ESCAPED_MARK)) return JSON.parse(text);
+  const marked = text.replace(TOKENS, (token) => (/^-?\d{16,}$/.test(token) && !Number.isSafeInteger(Number(token)) ? `"${ESCAPED_MARK}${token}"` : token));
+  return JSON.parse(marked, function (this: unknown, _key, value: unknown) {
+    if (typeof value !== 'string' || !value.startsWith(MARK)) return value;
+    const digits = value.slice(MARK.length);
+    return Array.isArray(this) ? BigInt(digits) : Number(digits);
+  });
 }
 
 async function reason(response: Response): Promise<string> {
@@ -255,8 +293,14 @@ export const stepped = (parameters: Parameters, signal?: AbortSignal): Promise<A
 export const raw = (parameters: Parameters, signal?: AbortSignal): Promise<Answer<Raw>> =>
   get('/api/v1/query', { ...parameters, times: 'ms' }, signal);
 
-/** The number on the wire; null stays null, texts become what they name. */
+/** The number on the wire, exactly: an integer that a number cannot hold stays a bigint. */
+export function exact(value: WireNumber | boolean | string | undefined): number | bigint | null {
+  return typeof value === 'bigint' ? value : number(value);
+}
+
+/** The number on the wire, rounded to a float; null stays null, texts become what they name. */
 export function number(value: WireNumber | boolean | string | undefined): number | null {
+  if (typeof value === 'bigint') return Number(value);
   if (typeof value === 'number') return value;
   if (typeof value === 'boolean') return value ? 1 : 0;
   if (value === null || value === undefined) return null;

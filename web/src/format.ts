@@ -40,12 +40,13 @@ export function digits(value: number): string {
 }
 
 /** A sample's value: as exact as is readable. */
-export function sample(value: number | null | undefined): string {
+export function sample(value: number | bigint | null | undefined): string {
   if (value === null || value === undefined) return DASH;
+  if (typeof value === 'bigint') return value.toLocaleString('en-US');
   if (Number.isNaN(value)) return 'NaN';
   if (!Number.isFinite(value)) return value > 0 ? '+∞' : '−∞';
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-4 || size >= 1e15)) return value.toExponential(4);
+  if (size !== 0 && (size < 1e-4 || (size >= 1e15 && !Number.isSafeInteger(value)))) return value.toExponential(4);
   // A mean of large samples must not look smaller than the least of them.
   if (Number.isInteger(value) || size >= 1e6) return Math.round(value).toLocaleString('en-US');
   return value.toLocaleString('en-US', { maximumSignificantDigits: 6 });

@@ -204,8 +204,19 @@ function status() {
     ingest: { rows: scenario === 'young' ? 0 : Math.floor(accepted / 6), rows_per_s: rows, samples_per_s: rows * 6, rejected_lines: sick ? 218 : 0, requests_in_flight: 3 },
     process: { rss_bytes: 214 * 2 ** 20, cpu_s: 5210.4 },
     disk: { total_bytes: 512 * GIB, free_bytes: (sick ? 18 : 301) * GIB, used_by_store_bytes: 39 * GIB },
+    troubles: sick ? TROUBLES : [],
+    losses: sick ? [LOSS] : [],
   };
 }
+
+/** What a sick server has to say. */
+const TROUBLES = [
+  { severity: 'refusal', text: 'writes are refused until the server is started again, as one to the disk failed: a sync of journal-00012 failed: Input/output error; see that the disk works, can be written and has room, then start the server again' },
+  { severity: 'warning', text: 'data was lost: segment-00000031.log: the file is missing; 41,527 rows; `/status` lists the losses, and `seiner acknowledge` clears the list' },
+  { severity: 'notice', text: '2 segments or blocks are damaged and not served; the log names them, and `seiner check` finds all' },
+  { severity: 'notice', text: 'no source is in the retention class "rings" (frame)' },
+];
+const LOSS = { file: 'segment-00000031.log', what: 'the file is missing', rows: 41_527, at_most: false, from: '1795000000000000000', to: '1795003600000000000', found_at: '1795408380000000000' };
 
 const DAY_NS = 86_400e9;
 
@@ -242,7 +253,7 @@ function log() {
       { ...rules, name: 'rings', select: 'frame', rows: 100_000, sources: sick ? 0 : 12, live: sick ? 0 : live * 0.05 },
       { ...rules, name: 'default', select: '', sources: 300, live: live * 0.05 },
     ],
-    warnings: sick ? ['no source is in the retention class "rings" (frame)'] : [],
+    troubles: sick ? TROUBLES : [],
   };
 }
 

@@ -57,32 +57,32 @@ pub fn cells() -> Vec<Cell> {
 
 fn pauses() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (on, off) in [(3, 14), (6, 21)] {
-        for depth in [7, 18, 22, 35] {
-            for (threads, offset) in [(1, 0), (1, 2), (7, 0), (7, 12)] {
+    for (on, off) in [(2, 9), (4, 13), (7, 33)] {
+        for depth in [9, 19, 26, 37] {
+            for (threads, offset) in [(1, 0), (1, 5), (6, 0), (6, 11)] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("bursts of {on} ms every {} ms", on + off);
                 cells.push(Cell::new(name, load).bursts(on, off).offset(offset));
             }
         }
-        let random = vec![job(vec![write(1, 1, Random)], 2, 13)];
+        let random = vec![job(vec![write(1, 1, Random)], 3, 11)];
         let name = format!("bursts of {on} ms every {} ms, at random", on + off);
         cells.push(Cell::new(name, random).bursts(on, off));
-        let mix = vec![write(2, 1, Sequential), read(1, 2, Random)];
+        let mix = vec![write(3, 1, Sequential), read(2, 1, Random)];
         let name = format!(
-            "bursts of {on} ms every {} ms, two thirds written",
+            "bursts of {on} ms every {} ms, three fifths written",
             on + off
         );
-        cells.push(Cell::new(name, vec![job(mix, 4, 25)]).bursts(on, off));
+        cells.push(Cell::new(name, vec![job(mix, 3, 29)]).bursts(on, off));
     }
     cells
 }
 
 fn holds() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for hold in [110, 190, 340, 620] {
-        for (threads, offset) in [(1, 0), (1, 11), (6, 0), (6, 7)] {
-            for depth in [9, 18, 22, 41] {
+    for hold in [130, 240, 450, 800] {
+        for (threads, offset) in [(1, 0), (1, 9), (7, 0), (7, 4)] {
+            for depth in [7, 20, 23, 38] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("held for {hold} µs");
                 cells.push(Cell::new(name, load).hold(hold).offset(offset));
@@ -94,9 +94,9 @@ fn holds() -> Vec<Cell> {
 
 fn slow_clients() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for submit in [5_000, 11_000, 21_000] {
-        for (threads, offset) in [(1, 0), (1, 14), (7, 0), (7, 6)] {
-            for depth in [5, 12, 19, 36] {
+    for submit in [4_000, 13_000, 19_000] {
+        for (threads, offset) in [(1, 0), (1, 10), (5, 0), (5, 3)] {
+            for depth in [6, 10, 17, 34] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("{} µs a request of the client", submit / 1000);
                 cells.push(Cell::new(name, load).submit(submit).offset(offset));
@@ -108,8 +108,8 @@ fn slow_clients() -> Vec<Cell> {
 
 fn depths() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for depth in [6, 11, 17, 21, 23, 27, 39, 53] {
-        for threads in [1, 4, 9] {
+    for depth in [9, 13, 18, 22, 25, 29, 37, 50] {
+        for threads in [1, 5, 10] {
             let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
             cells.push(Cell::new("odd depths, 4 KiB", load));
         }
@@ -119,7 +119,7 @@ fn depths() -> Vec<Cell> {
 
 fn sizes() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (kib, blocks) in [(24, 6), (36, 9)] {
+    for (kib, blocks) in [(28, 7), (40, 10)] {
         for depth in [2, 3, 5, 8, 13, 19] {
             for threads in [1, 6] {
                 let load = vec![job(vec![write(1, blocks, Sequential)], threads, depth)];
@@ -146,9 +146,9 @@ fn sizes() -> Vec<Cell> {
 
 fn arrivals() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for jitter in [6_000, 30_000, 75_000, 200_000] {
-        for depth in [10, 19, 37] {
-            for threads in [1, 7] {
+    for jitter in [8_000, 20_000, 90_000, 160_000] {
+        for depth in [9, 22, 35] {
+            for threads in [1, 5] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let mut cell = Cell::new(format!("jitter of {} µs", jitter / 1000), load);
                 cell.load.jitter = jitter;
@@ -156,8 +156,8 @@ fn arrivals() -> Vec<Cell> {
             }
         }
     }
-    for holes in [5, 12, 28] {
-        for depth in [8, 21, 35] {
+    for holes in [4, 9, 22] {
+        for depth in [11, 19, 38] {
             let load = vec![job(vec![write(1, 1, Holes(holes))], 3, depth)];
             cells.push(Cell::new(format!("{holes} % left out"), load));
         }
@@ -167,8 +167,8 @@ fn arrivals() -> Vec<Cell> {
 
 fn mixed_streams() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for streams in [2, 4, 5, 7, 9] {
-        for depth in [19, 33, 47] {
+    for streams in [2, 3, 6, 8] {
+        for depth in [17, 35, 50] {
             let alone = vec![write(1, 1, Streams(streams))];
             let name = format!("{streams} streams mixed");
             cells.push(Cell::new(&name, vec![job(alone, 2, depth)]));

@@ -125,8 +125,8 @@ pub fn cells() -> Vec<Cell> {
 /// Clients that pause, so that the array has idle time.
 fn pauses() -> Vec<Cell> {
     let mut cells = Vec::new();
-    for (on, off) in [(5, 20), (1, 4), (2, 11)] {
-        for depth in [4, 16, 24, 32, 33] {
+    for (on, off) in [(5, 20), (1, 4), (2, 11), (3, 14), (6, 21)] {
+        for depth in [4, 16, 24, 32, 33, 35] {
             for threads in [1, 8] {
                 let load = vec![job(vec![write(1, 1, Sequential)], threads, depth)];
                 let name = format!("bursts of {on} ms every {} ms", on + off);

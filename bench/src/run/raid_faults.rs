@@ -23,9 +23,6 @@ const PURPOSE: &str = "The array's own code on simulated members of all levels, 
     written. In one half of the runs no more is lost at any time than the level bears, and no request may fail; in the other half \
     more may be lost, and requests may fail, but nothing wrong may be read.";
 
-/// Seeds among which each deliberate fault must be found.
-const CANARY_SEEDS: u64 = 500;
-
 /// Runs it.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-faults", PURPOSE);
@@ -78,17 +75,11 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
             0,
         ),
     ];
-    for (name, canary) in [
-        (
-            "deliberate fault found: forgotten writes",
-            Canary::ForgottenWrites,
-        ),
-        ("deliberate fault found: no resync", Canary::NoResync),
-    ] {
-        let found = (0..CANARY_SEEDS)
-            .filter(|&seed| faults::run(seed, Severity::Borne, Some(canary)).is_err())
+    for (canary, name, severity, seeds) in Canary::ALL {
+        let found = (0..seeds)
+            .filter(|&seed| faults::run(seed, severity, Some(canary)).is_err())
             .count();
-        let name = format!("{name}, seeds of {CANARY_SEEDS}");
+        let name = format!("deliberate fault found: {name}, seeds of {seeds}");
         report
             .checks
             .push(count(&name, found as u64, Relation::AtLeast, 1));

@@ -45,7 +45,7 @@ pub struct Plan {
     /// What values are like.
     #[arg(long, value_enum, default_value = "decimals")]
     values: Kind,
-    /// Times are some milliseconds early or late.
+    /// Times are some milliseconds late, at random.
     #[arg(long)]
     jittered: bool,
     /// A power cut may lose nothing that was acknowledged.

@@ -36,7 +36,8 @@ pub struct Query {
     #[arg(long, value_name = "NAMES")]
     fields: Option<String>,
     /// The earliest time: a date (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an offset such as -1h, or
-    /// a number since 1970: in s, ms, us or ns, whichever makes it a time from 1990 to 2100, else in ns.
+    /// a number since 1970: in s, ms, us or ns, whichever makes it a time from 1990 to 2100, else in ns. A year alone is an
+    /// error.
     #[arg(
         long,
         value_name = "TIME",

@@ -121,7 +121,7 @@ impl Remote {
     fn answered(&self, asked: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>> {
         let mut response = asked.with_context(|| self.unreachable())?;
         match response.status() {
-            StatusCode::OK => Ok(response),
+            status if status.is_success() => Ok(response),
             status => {
                 let message = message(&mut response);
                 let reason: serde_json::Value = serde_json::from_str(&message).unwrap_or_default();

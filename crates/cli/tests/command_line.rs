@@ -4,10 +4,13 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use seiner_platform::Directory;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::SystemTime;
 
 fn seiner(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_seiner"));
@@ -30,6 +33,33 @@ fn told(output: Output) -> (i32, String, String) {
         text(output.stdout),
         text(output.stderr),
     )
+}
+
+/// Starts a server on a free port. Returns the process and its address.
+fn serve(directory: &Path, arguments: &[&str]) -> (Child, String) {
+    let common = ["serve", "--listen", "127.0.0.1:0", "--host-sensors", "off"];
+    let mut server = seiner(directory, &[&common, arguments].concat())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(server.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
+    let announced = told.find(|line| line.contains("http://")).unwrap();
+    let mut words = announced.split_whitespace();
+    let address = words.find(|word| word.starts_with("http://")).unwrap();
+    let address = address.trim_end_matches('/').to_string();
+    // A server whose messages nobody reads must not wait for a reader.
+    std::thread::spawn(move || told.count());
+    (server, address)
+}
+
+/// Stops a server in good order.
+fn stop(server: &mut Child) {
+    let process = server.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &process]).status();
+    assert!(sent.unwrap().success());
+    assert!(server.wait().unwrap().success());
 }
 
 #[test]
@@ -512,6 +542,11 @@ fn queries_say_beside_their_answer_what_is_missing() {
         err,
         "note: there is no measurement \"M\"; did you mean \"m\"?\n"
     );
+    let (status, _, err) = ask(&["m", "--from", "2023"]);
+    assert!(
+        status != 0 && err.contains("from: \"2023\" is no time; write 2023-01-01 for the year"),
+        "{err}"
+    );
     let (status, _, err) = ask(&["m"]);
     assert!(
         status == 0 && err.contains("there are some from 2023-11-14T22:13:20Z"),
@@ -523,30 +558,8 @@ fn queries_say_beside_their_answer_what_is_missing() {
 fn a_server_takes_all_and_stops_without_loss() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
-    let mut server = seiner(
-        path,
-        &[
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--durability",
-            "1h",
-            "--host-sensors",
-            "off",
-        ],
-    )
-    .stderr(Stdio::piped())
-    .spawn()
-    .unwrap();
-    let mut told = BufReader::new(server.stderr.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let announced = told.find(|line| line.contains("http://")).unwrap();
-    let address = announced
-        .split_whitespace()
-        .find(|word| word.starts_with("http://"))
-        .unwrap()
-        .trim_end_matches('/');
+    let (mut server, address) = serve(path, &["--durability", "1h"]);
+    let address = address.as_str();
 
     let lines: String = (0..200_000)
         .map(|row| format!("m,k=v x={row}.5 {row}\n"))
@@ -574,14 +587,7 @@ fn a_server_takes_all_and_stops_without_loss() {
 
     let (status, _, err) = run(path, &[&query[..], &["--data", "seiner-data"]].concat());
     assert_eq!(status, 0, "the server has the directory: {err}");
-    assert!(
-        Command::new("kill")
-            .args(["-TERM", &server.id().to_string()])
-            .status()
-            .unwrap()
-            .success()
-    );
-    assert!(server.wait().unwrap().success());
+    stop(&mut server);
     let (_, after, _) = run(path, &[&query[..], &["--data", "seiner-data"]].concat());
     assert_eq!(before, after);
     let count = [
@@ -598,6 +604,51 @@ fn a_server_takes_all_and_stops_without_loss() {
     ];
     let (_, count, _) = run(path, &[&count[..], &["--data", "seiner-data"]].concat());
     assert!(count.ends_with("m,k=v,x,0,200000\n"), "{count}");
+}
+
+#[test]
+fn a_clock_that_jumped_is_shown_and_confirmed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let class = "[[class]]\nname = \"young\"\nsources = \"m\"\nage = \"10d\"\n";
+    fs::write(path.join("seiner.toml"), class).unwrap();
+    let (mut server, _) = serve(path, &[]);
+    stop(&mut server);
+
+    // The store ran for the last time 400 days ago.
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as i64;
+    let disk = Directory::open_existing(path.join("seiner-data")).unwrap();
+    let before = now - 400 * 86_400_000_000_000;
+    seiner_engine::set_stored_time(Arc::new(disk), before).unwrap();
+    let (mut server, address) = serve(path, &[]);
+    let clock = |arguments: &[&str]| {
+        let told = run(path, &[&["clock"], arguments].concat());
+        assert_eq!((told.0, told.2.as_str()), (0, ""), "{}", told.1);
+        told.1
+    };
+    let of_server = ["--server", address.as_str()];
+    let held = clock(&of_server);
+    assert!(
+        held.contains("jumped ahead by 400d") && held.contains("--accept confirms it"),
+        "{held}"
+    );
+    let confirmed = clock(&[&of_server[..], &["--accept"]].concat());
+    assert_eq!(confirmed, "the clock of the server's host is confirmed\n");
+    assert_eq!(clock(&of_server), "the store goes by its host's clock\n");
+    stop(&mut server);
+
+    // A stopped store: its time is set to the host's, here back from next year.
+    let disk = Directory::open_existing(path.join("seiner-data")).unwrap();
+    let ahead = now + 400 * 86_400_000_000_000;
+    seiner_engine::set_stored_time(Arc::new(disk), ahead).unwrap();
+    let of_directory = ["--data", "seiner-data"];
+    let changed = clock(&[&of_directory[..], &["--accept"]].concat());
+    assert!(changed.contains("the time of the store is "), "{changed}");
+    let disk = Directory::open_existing(path.join("seiner-data")).unwrap();
+    let stored = seiner_engine::stored_time(&disk).unwrap().unwrap();
+    assert!((now..ahead).contains(&stored), "{stored}");
+    let shown = clock(&of_directory);
+    assert!(!shown.contains("the time of the store is "), "{shown}");
 }
 
 #[test]

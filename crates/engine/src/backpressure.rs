@@ -111,10 +111,11 @@ impl Engine {
 
     /// Counts what files take that were set aside: they are in nobody's way, but in the budget.
     pub(crate) fn count_set_aside(&self, disk: &dyn Disk) -> Result<(), Error> {
-        let context = || "counting what was set aside".to_string();
+        let listing = || "listing what was set aside".to_string();
         let mut aside = 0;
-        for name in disk.list().map_err(io_error(context))? {
+        for name in disk.list().map_err(io_error(listing))? {
             if name.ends_with(DAMAGED) {
+                let context = || format!("measuring {name}");
                 let file = disk.open(&name).map_err(io_error(context))?;
                 aside += on_disk(file.len().map_err(io_error(context))?, disk.unit());
             }

@@ -59,6 +59,129 @@ impl Frame {
     }
 }
 
+/// Receiver of what the frames of a catalog register: a store that is opened, or a check.
+pub trait Registers {
+    /// Number of sources so far.
+    fn sources(&self) -> u32;
+
+    /// The layouts so far.
+    fn layouts(&mut self) -> &mut Layouts;
+
+    /// Adds a source under the next number.
+    ///
+    /// # Errors
+    /// A description, if the key has a number already: a second number would move all that follow.
+    fn add_source(&mut self, key: &SourceKey) -> Result<(), String>;
+
+    /// Gives a source a layout. Both numbers are known.
+    fn link(&mut self, source: u32, layout: u32);
+
+    /// Takes over the stream of deletes, floors and rules.
+    ///
+    /// # Errors
+    /// [`Short`] if the stream is malformed.
+    fn bury(&mut self, dead: &[u8]) -> Result<(), Short>;
+}
+
+/// Registers everything in the frames of a catalog. Numbers of frames that are damaged are filled with lost sources
+/// and layouts. `damage` is called with the offset of each such frame and what is wrong with it.
+pub fn register(
+    frames: &[ReadFrame],
+    to: &mut impl Registers,
+    damage: &mut dyn FnMut(u64, String),
+) {
+    for ReadFrame {
+        offset,
+        end_source,
+        end_layout,
+        frame,
+    } in frames
+    {
+        let added = match frame {
+            Ok(frame) => register_frame(frame, to),
+            Err(what) => Err(what.clone()),
+        };
+        if let Err(what) = added {
+            lose_sources(to, *end_source);
+            to.layouts().lose(*end_layout);
+            damage(*offset, what);
+        }
+    }
+}
+
+fn register_frame(frame: &Frame, to: &mut impl Registers) -> Result<(), String> {
+    let malformed = |what: &str| format!("its {what} are malformed");
+    lose_sources(to, frame.first_source);
+    to.layouts().lose(frame.first_layout);
+    let (sources, layouts) = (to.sources(), to.layouts().len());
+    if frame.first_source != sources {
+        return Err(format!(
+            "its first source is {}, {sources} was expected",
+            frame.first_source
+        ));
+    }
+    if frame.first_layout as usize != layouts {
+        return Err(format!(
+            "its first layout is {}, {layouts} was expected",
+            frame.first_layout
+        ));
+    }
+    let mut names = Cursor(&frame.names);
+    for _ in 0..frame.sources {
+        let key = get_key(&mut names).map_err(|Short| malformed("names"))?;
+        to.add_source(&key)?;
+    }
+    let mut layouts = Cursor(&frame.layouts);
+    for _ in 0..frame.new_layouts {
+        let before = to.layouts().len();
+        get_layout(&mut layouts, to.layouts()).map_err(|Short| malformed("layouts"))?;
+        if to.layouts().len() == before {
+            return Err("it repeats a layout".to_string());
+        }
+    }
+    if !names.is_empty() || !layouts.is_empty() {
+        return Err(malformed("streams"));
+    }
+    for (source, layout) in read_links(frame).map_err(|Short| malformed("links"))? {
+        if source >= to.sources() || layout as usize >= to.layouts().len() {
+            return Err(malformed("links"));
+        }
+        to.link(source, layout);
+    }
+    to.bury(&frame.dead)
+        .map_err(|Short| malformed("deletes and rules"))
+}
+
+/// Gives sources up to a number names that say that theirs are lost.
+pub fn lose_sources(to: &mut impl Registers, up_to: u32) {
+    for number in to.sources()..up_to {
+        let lost = |tags: &[(&str, String)]| {
+            SourceKey::new(LOST, tags.iter().cloned()).expect("a good name")
+        };
+        let number = ("number", number.to_string());
+        // Somebody may have sent the name: then it is another that nobody has.
+        if to.add_source(&lost(std::slice::from_ref(&number))).is_err() {
+            let _ = to.add_source(&lost(&[number, ("of", "this".to_string())]));
+        }
+    }
+}
+
+/// Returns the sources and their layouts in a frame.
+///
+/// # Errors
+/// [`Short`] if the stream is malformed.
+pub fn read_links(frame: &Frame) -> Result<Vec<(u32, u32)>, Short> {
+    let mut cursor = Cursor(&frame.links);
+    let mut links = Vec::new();
+    while !cursor.is_empty() {
+        links.push((
+            cursor.count(u32::MAX as usize)? as u32,
+            cursor.count(u32::MAX as usize)? as u32,
+        ));
+    }
+    Ok(links)
+}
+
 /// Writes a key, all of it text: measurement, count of tags, tags.
 pub fn put_key<'t>(
     (measurement, tags): (&[u8], impl ExactSizeIterator<Item = (&'t [u8], &'t [u8])>),
@@ -83,6 +206,8 @@ pub fn get_key(cursor: &mut Cursor<'_>) -> Result<SourceKey, Short> {
     SourceKey::stored(measurement, tags).map_err(|_| Short)
 }
 
+/// Measurement of sources whose names are lost.
+pub const LOST: &str = "seiner_lost_source";
 /// Stands in place of a type where the layout was lost in damage before.
 const LOST_LAYOUT: u8 = u8::MAX;
 
@@ -330,7 +455,10 @@ fn write_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<Arc<dyn File
     let context = || format!("writing {name}");
     let file = match disk.open(name) {
         Ok(file) => file,
-        Err(_) => disk.create(name).map_err(io_error(context))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            disk.create(name).map_err(io_error(context))?
+        }
+        Err(error) => return Err(io_error(context)(error)),
     };
     file.write_at(0, bytes).map_err(io_error(context))?;
     file.set_len(bytes.len() as u64)

@@ -244,6 +244,10 @@ impl Engine {
 
     /// Writes what a start has to write.
     fn begin(&self) -> Result<(), Error> {
+        // Before the catalog has rules with an age: afterwards, a missing time is damage.
+        if self.lock().retention.has_news() {
+            self.tell_time(false)?;
+        }
         // A loss is on record before the file that shows it is removed.
         self.put_on_record(!self.recovery.losses.is_empty())?;
         if self.recovery.needs_settling {

@@ -8,10 +8,10 @@
 //! is removed. Records are appended; a ledger that has grown is written anew and takes the old one's
 //! name. `docs/format/ledger.md` has the bytes.
 
+use crate::aside::copy_aside;
 use crate::bytes::{Cursor, Short, put_text};
 use crate::catalog::{is_blank, sectors};
 use crate::error::{Error, io_error, sync_error};
-use crate::journal::DAMAGED;
 use crate::space::on_disk;
 use crate::status::Loss;
 use seiner_codec::{checksum, varint};
@@ -394,8 +394,10 @@ impl Ledger {
     pub fn open(disk: Arc<dyn Disk>, store: u64) -> Result<(Ledger, Found), Error> {
         let (contents, found, len, sequence) = read(&*disk, store)?;
         let context = || format!("opening {NAME}");
-        if disk.open(NEXT).is_ok() {
-            disk.remove(NEXT).map_err(io_error(context))?;
+        match disk.open(NEXT) {
+            Ok(_) => disk.remove(NEXT).map_err(io_error(context))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io_error(|| format!("opening {NEXT}"))(error)),
         }
         let file = match &found {
             // What is torn is written anew.
@@ -407,8 +409,8 @@ impl Ledger {
                 Some(file)
             }
             Found::Damaged(..) => {
-                let aside = format!("{NAME}{DAMAGED}");
-                disk.rename(NAME, &aside).map_err(io_error(context))?;
+                // The next write replaces it. Until then a start must find what can be read of it.
+                copy_aside(&*disk, NAME)?;
                 None
             }
         };

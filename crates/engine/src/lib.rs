@@ -9,6 +9,7 @@
 
 mod ageing;
 mod answer;
+mod aside;
 mod backpressure;
 mod block;
 mod budget;

@@ -11,12 +11,13 @@
 
 mod missing;
 
-use crate::buffer::{row, slab};
-use crate::bytes::{COUNT_LIMIT, Cursor, Short};
-use crate::catalog::{self, Catalog, ReadFrame, get_key, get_layout};
+use crate::bytes::{Cursor, Short};
+use crate::catalog::{self, Catalog, LOST, Registers, get_key, get_layout, lose_sources};
+use crate::dictionary::layouts::Layouts;
 use crate::error::{Error, io_error};
 use crate::journal::files::{self, FileHeader, FileReader, JournalWriter, Pins};
 use crate::journal::record::Record;
+use crate::journal::rows::{RecordRow, Rows, is_too_large};
 use crate::journal::{DAMAGED, SPARE_PREFIX};
 use crate::ledger::{self, JournalFile, Ledger, SegmentNote};
 use crate::opened::Opened;
@@ -38,17 +39,13 @@ use seiner_model::SourceKey;
 use seiner_platform::{Clock, Disk};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::sync::Arc;
 
-/// The most bytes of rows that a block can bring: the largest slot, less the room that a replay asks
-/// for behind a row. More are damage.
-pub(crate) const BLOCK_LIMIT: usize = slab::LARGEST - 8;
 /// The loss of a segment whose index cannot be read.
 const ASIDE: &str = "the segment is damaged and was set aside";
 /// Stands for sources whose rows were counted.
 const NO_SOURCE: u32 = u32::MAX;
-/// The measurement under which sources stand whose names are lost.
-pub(crate) const LOST: &str = "seiner_lost_source";
 
 /// Opens a store, which is created where there is none.
 pub(crate) fn open(
@@ -68,9 +65,12 @@ pub(crate) fn open(
     state.space.note_catalog(catalog.room(state.unit));
     let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
     match told {
-        Ok(told) => told
-            .into_iter()
-            .for_each(|time| state.retention.recall_time(time)),
+        Ok(Some(time)) => state.retention.recall_time(time),
+        Ok(None) if state.retention.needs_clock() => recovery.set_aside.push((
+            timekeeper::NAME.to_string(),
+            timekeeper::MISSING.to_string(),
+        )),
+        Ok(None) => {}
         Err(damage) => recovery
             .set_aside
             .push((timekeeper::NAME.to_string(), damage.to_string())),
@@ -209,106 +209,53 @@ fn read_catalog(
             .set_aside
             .push((format!("{file}, offset {offset}"), what));
     }
-    for ReadFrame {
-        offset,
-        end_source,
-        end_layout,
-        frame,
-    } in read.frames
-    {
-        let result = frame.and_then(|frame| {
-            lose_sources(state, frame.first_source);
-            state.layouts.lose(frame.first_layout);
-            add_frame(state, &frame)
-        });
-        if let Err(what) = result {
-            recovery
-                .set_aside
-                .push((format!("{}, offset {offset}", catalog::NAME), what));
-            lose_sources(state, end_source);
-            state.layouts.lose(end_layout);
-        }
-    }
+    catalog::register(&read.frames, state, &mut |offset, what| {
+        let place = format!("{}, offset {offset}", catalog::NAME);
+        recovery.set_aside.push((place, what));
+    });
     state.catalogued = (state.buffers.sources() as u32, state.layouts.len() as u32);
     state.next_block = state.next_block.max(state.retention.next_block());
     Ok(open)
 }
 
-fn add_frame(state: &mut State, frame: &catalog::Frame) -> Result<(), String> {
-    let malformed = |Short| "a frame is malformed".to_string();
-    let mut names = Cursor(&frame.names);
-    for _ in 0..frame.sources {
-        let key = get_key(&mut names).map_err(malformed)?;
-        add_source(state, &key)?;
+impl Registers for State {
+    fn sources(&self) -> u32 {
+        self.buffers.sources() as u32
     }
-    let mut layouts = Cursor(&frame.layouts);
-    for _ in 0..frame.new_layouts {
-        let before = state.layouts.len();
-        get_layout(&mut layouts, &mut state.layouts).map_err(malformed)?;
-        if state.layouts.len() == before {
-            return Err("a frame repeats a layout".to_string());
-        }
-    }
-    if !names.is_empty() || !layouts.is_empty() {
-        return Err(malformed(Short));
-    }
-    add_links(state, &frame.links).map_err(malformed)?;
-    state.retention.recall_news(&frame.dead).map_err(malformed)
-}
 
-fn add_links(state: &mut State, links: &[u8]) -> Result<(), Short> {
-    let mut links = Cursor(links);
-    while !links.is_empty() {
-        let source = links.count(u32::MAX as usize)? as u32;
-        let layout = links.count(state.layouts.len() - 1)? as u32;
-        if source as usize >= state.buffers.sources() {
-            return Err(Short);
+    fn layouts(&mut self) -> &mut Layouts {
+        &mut self.layouts
+    }
+
+    fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
+        let dictionary = self.dictionary.clone();
+        let (number, new) = dictionary
+            .write()
+            .expect("no panic while the dictionary is locked")
+            .intern(&mut self.names, key);
+        if !new {
+            return Err(format!(
+                "{key} is registered twice, first as source {number}"
+            ));
         }
+        self.buffers.add_source();
+        self.retention
+            .add_source(key.level_id().is_some(), || key.clone());
+        Ok(())
+    }
+
+    fn link(&mut self, source: u32, layout: u32) {
         // What is built on a lost layout would be lost, too.
-        let lost = state
+        let lost = self
             .layouts
             .get(layout)
             .is_none_or(|layout| layout.is_lost());
-        state.relink(source, if lost { 0 } else { layout });
+        self.relink(source, if lost { 0 } else { layout });
     }
-    Ok(())
-}
 
-/// Adds a source under the next number. A key that has a number already would move all that follow.
-fn add_source(state: &mut State, key: &SourceKey) -> Result<(), String> {
-    let dictionary = state.dictionary.clone();
-    let (number, new) = dictionary
-        .write()
-        .expect("no panic while the dictionary is locked")
-        .intern(&mut state.names, key);
-    if !new {
-        return Err(format!(
-            "{key} is registered twice, first as source {number}"
-        ));
+    fn bury(&mut self, dead: &[u8]) -> Result<(), Short> {
+        self.retention.recall_news(dead)
     }
-    state.buffers.add_source();
-    state
-        .retention
-        .add_source(key.level_id().is_some(), || key.clone());
-    Ok(())
-}
-
-/// Gives sources up to a number a name that tells that theirs is lost.
-fn lose_sources(state: &mut State, up_to: u32) {
-    for number in state.buffers.sources() as u32..up_to {
-        let key = lost_key(number);
-        // Somebody may have sent the name: then it is another that nobody has.
-        if add_source(state, &key).is_err() {
-            let tags = [("number", number.to_string()), ("of", "this".to_string())];
-            let key = SourceKey::new(LOST, tags).expect("a good name");
-            let _ = add_source(state, &key);
-        }
-    }
-}
-
-/// The key under which a source stands whose name is lost.
-fn lost_key(number: u32) -> SourceKey {
-    SourceKey::new(LOST, [("number", number.to_string())]).expect("a good name")
 }
 
 // ---- segments
@@ -629,15 +576,6 @@ struct Replay<'a> {
     without_layout: HashMap<u32, u64>,
 }
 
-/// A file of the journal.
-enum Source {
-    Reader(FileReader),
-    /// Nothing was written to it.
-    Blank,
-    /// It was written to, and nothing of it can be read.
-    Lost(String),
-}
-
 impl<'a> Replay<'a> {
     fn new(
         disk: &'a dyn Disk,
@@ -696,16 +634,20 @@ impl<'a> Replay<'a> {
         );
         for &number in &numbers {
             // One at a time: the journal may be larger than the memory.
-            let source = self.open_file(number)?;
+            let found = self.open_file(number)?;
             self.miss_files(number);
             self.state.pins.advance(number);
             self.listed.remove(&number);
-            match source {
-                Source::Reader(reader) => self.replay_file(number, reader)?,
-                Source::Blank => self.state.pins.grow(number, files::FILE_HEADER_BYTES),
-                Source::Lost(why) => {
+            match found {
+                files::Found::Whole(reader) | files::Found::WithoutHeader(reader) => {
+                    self.replay_file(number, reader)?;
+                }
+                files::Found::NeverBegun => {
                     self.state.pins.grow(number, files::FILE_HEADER_BYTES);
-                    self.lose_the_thread(number, why)?;
+                }
+                files::Found::Lost(why) => {
+                    self.state.pins.grow(number, files::FILE_HEADER_BYTES);
+                    self.lose_the_thread(number, why.to_string())?;
                 }
             }
         }
@@ -774,11 +716,15 @@ impl<'a> Replay<'a> {
         }
         for segment in self.state.sealed.clone().values() {
             if segment.trailer.sequence >= lost.first() {
-                // Damage to a page was noted before.
-                segment
-                    .blocks()
-                    .flatten()
-                    .for_each(|page| entries.extend(page));
+                for page in segment.blocks() {
+                    match page {
+                        Ok(page) => entries.extend(page),
+                        // It was noted before.
+                        Err(Error::Damage { .. }) => {}
+                        // Rows that the segment has would be counted as lost.
+                        Err(error) => return Err(error),
+                    }
+                }
             }
         }
         let (losses, found) = lost.settle(entries.iter(), 0);
@@ -869,7 +815,7 @@ impl<'a> Replay<'a> {
         Ok(header.map(|header| header.first_sequence))
     }
 
-    fn open_file(&mut self, number: u32) -> Result<Source, Error> {
+    fn open_file(&mut self, number: u32) -> Result<files::Found, Error> {
         let name = files::name(number);
         let context = || format!("reading {name}");
         let file = self
@@ -882,27 +828,14 @@ impl<'a> Replay<'a> {
         let mut bytes = vec![0; len as usize];
         file.read_at(0, &mut bytes).map_err(io_error(context))?;
         self.recovery.journal_files += 1;
-        let bytes = match FileReader::new(bytes, number, self.store) {
-            Ok(reader) => return Ok(Source::Reader(reader)),
-            Err(bytes) => bytes,
-        };
-        let Some(listed) = self.listed.get(&number) else {
-            // A file whose header never reached the disk holds nothing that was acknowledged.
-            return Ok(match files::never_begun(&bytes, number) {
-                true => Source::Blank,
-                false => Source::Lost("its header is damaged".to_string()),
-            });
-        };
-        // The records may be whole.
-        let reader = FileReader::without_header(bytes, number, listed.sequence);
-        if reader.is_readable() {
+        let found = files::Found::of(bytes, number, self.store, self.listed.get(&number));
+        if let files::Found::WithoutHeader(_) = found {
             self.set_aside(
                 number,
                 "its header is damaged; its records are read".to_string(),
             );
-            return Ok(Source::Reader(reader));
         }
-        Ok(Source::Lost("nothing of it can be read".to_string()))
+        Ok(found)
     }
 
     fn set_aside(&mut self, number: u32, why: String) {
@@ -931,10 +864,12 @@ impl<'a> Replay<'a> {
             for page in segment.blocks() {
                 match page {
                     Ok(entries) => self.note_blocks(&entries),
-                    Err(error) => self
+                    Err(error @ Error::Damage { .. }) => self
                         .recovery
                         .set_aside
                         .push((segment.name().to_string(), error.to_string())),
+                    // Without its blocks, their rows would be replayed as well.
+                    Err(error) => return Err(error),
                 }
             }
         }
@@ -1023,8 +958,12 @@ impl<'a> Replay<'a> {
 
     /// Rows that follow cannot be set in relation to what was before.
     fn lose_context(&mut self, damaged: u32, why: String) -> Result<(), Error> {
-        if self.disk.open(&files::name(damaged)).is_ok() {
-            self.set_aside(damaged, why);
+        let name = files::name(damaged);
+        match self.disk.open(&name) {
+            Ok(_) => self.set_aside(damaged, why),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            // A file that is not set aside now is removed when nothing needs it.
+            Err(error) => return Err(io_error(|| format!("opening {name}"))(error)),
         }
         self.follows.fill(false);
         self.state.seal_all()
@@ -1044,21 +983,10 @@ impl<'a> Replay<'a> {
     }
 
     fn replay_streams(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
-        let [names, layouts, widths, sources, starts, codes, payload] =
-            record.streams.each_ref().map(|stream| Cursor(stream));
-        self.replay_names(record, names)?;
-        self.replay_layouts(record, layouts)?;
+        self.replay_names(record, Cursor(&record.streams[0]))?;
+        self.replay_layouts(record, Cursor(&record.streams[1]))?;
         self.follows.resize(self.state.buffers.sources(), false);
-        Rows {
-            widths,
-            sources,
-            starts,
-            codes,
-            payload,
-            next_source: 0,
-            next_block: 0,
-        }
-        .replay(record.rows, self, done)
+        self.replay_rows(record, done)
     }
 
     fn replay_names(&mut self, record: &Record, mut names: Cursor<'_>) -> Result<(), Short> {
@@ -1071,7 +999,7 @@ impl<'a> Replay<'a> {
         for number in record.first_source..record.first_source.saturating_add(record.new_sources) {
             let key = get_key(&mut names)?;
             if number >= self.state.buffers.sources() as u64 {
-                add_source(&mut self.state, &key).map_err(|_| Short)?;
+                self.state.add_source(&key).map_err(|_| Short)?;
             }
         }
         names.is_empty().then_some(()).ok_or(Short)
@@ -1123,99 +1051,61 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The rows of a record.
-struct Rows<'a> {
-    widths: Cursor<'a>,
-    sources: Cursor<'a>,
-    starts: Cursor<'a>,
-    codes: Cursor<'a>,
-    payload: Cursor<'a>,
-    next_source: i64,
-    next_block: u64,
-}
-
-impl Rows<'_> {
-    fn replay(mut self, rows: u64, replay: &mut Replay<'_>, done: &mut u64) -> Result<(), Short> {
-        let mut left = 0;
-        let mut columns = 0;
-        for _ in 0..rows {
-            if left == 0 {
-                columns = self.widths.count(crate::MAX_FIELDS)?;
-                left = self.widths.varint()?;
+impl Replay<'_> {
+    /// Buffers the rows of a record, or passes them over. `done` is the number of rows so far.
+    fn replay_rows(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
+        let mut rows = Rows::new(record);
+        while let Some(head) = rows.head()? {
+            let follows = self.follows.get(head.source as usize);
+            let follows = follows.copied().ok_or(Short)?;
+            let is_usual = head.columns == 1 && follows && self.state.has_one_number(head.source);
+            let buffers = &mut self.state.buffers;
+            if is_usual
+                && rows
+                    .number(|codes, payload| buffers.replay_number(head.source, codes, payload))?
+            {
+                self.state.position += 1;
+                self.recovery.rows_replayed += 1;
+            } else {
+                self.replay_row(&rows.rest(head)?, follows)?;
             }
-            left = left.checked_sub(1).ok_or(Short)?;
-            self.replay_row(columns, replay)?;
             *done += 1;
         }
-        let streams = [
-            &self.widths,
-            &self.sources,
-            &self.starts,
-            &self.codes,
-            &self.payload,
-        ];
-        let at_end = left == 0 && streams.iter().all(|stream| stream.is_empty());
-        at_end.then_some(()).ok_or(Short)
+        rows.is_at_end().then_some(()).ok_or(Short)
     }
 
-    fn replay_row(&mut self, columns: usize, replay: &mut Replay<'_>) -> Result<(), Short> {
-        let source = self
-            .next_source
-            .checked_add(self.sources.signed()?)
-            .ok_or(Short)?;
-        let source = u32::try_from(source).map_err(|_| Short)?;
-        self.next_source = i64::from(source) + 1;
-        let mut follows = replay.follows.get(source as usize).copied().ok_or(Short)?;
-        if columns == 1
-            && follows
-            && replay.state.has_one_number(source)
-            && let Some(&codes) = self.codes.0.first()
-            && let Some(len) = replay
-                .state
-                .buffers
-                .replay_number(source, codes, self.payload.0)
-        {
-            self.codes.take(1)?;
-            self.payload.take(len)?;
-            replay.state.position += 1;
-            replay.recovery.rows_replayed += 1;
-            return Ok(());
-        }
-        let codes = self.codes.take(row::codes_bytes(columns))?;
-        let len = row::payload_bytes(codes, columns, self.payload.0).map_err(|_| Short)?;
-        let payload = self.payload.take(len)?;
-        if row::is_start(codes) {
-            let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
-            let layout = self.starts.count(replay.state.layouts.len() - 1)? as u32;
-            let before = self.starts.varint()?;
-            self.next_block = block.wrapping_add(1);
-            if block > COUNT_LIMIT || before > COUNT_LIMIT {
+    fn replay_row(&mut self, row: &RecordRow<'_>, mut follows: bool) -> Result<(), Short> {
+        let source = row.source;
+        if let Some(start) = row.start {
+            if start.layout as usize >= self.state.layouts.len() {
                 return Err(Short);
             }
-            follows = replay
-                .begin_block(source, block, layout, before)
+            follows = self
+                .begin_block(source, start.block, start.layout, start.before)
                 .map_err(|_| Short)?;
         }
         if !follows {
-            replay.pass_row(source);
+            self.pass_row(source);
             return Ok(());
         }
-        let state = &mut replay.state;
+        let state = &mut self.state;
         let layout = state
             .layouts
             .get(state.buffers.line(source).layout)
             .ok_or(Short)?
             .clone();
-        let bytes = state.buffers.line(source).bytes as usize + codes.len() + payload.len();
-        if layout.columns() != columns || bytes > BLOCK_LIMIT {
+        let line = state.buffers.line(source);
+        let bytes = line.bytes as usize + row.codes.len() + row.payload.len();
+        let rows = u64::from(line.rows) + 1;
+        if layout.columns() != row.columns || is_too_large(bytes, rows) {
             return Err(Short);
         }
         state
             .buffers
-            .replay(source, &layout, codes, payload)
+            .replay(source, &layout, row.codes, row.payload)
             .map_err(|_| Short)?;
         state.position += 1;
-        replay.recovery.rows_replayed += 1;
+        self.recovery.rows_replayed += 1;
         Ok(())
     }
 }
@@ -1285,6 +1175,7 @@ impl Replay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::row;
     use crate::bytes::put_text;
     use crate::catalog::put_key;
     use crate::engine::Engine;
@@ -1397,6 +1288,62 @@ mod tests {
     fn a_block_number_that_leaves_no_room_to_count_is_damage() {
         let (rows, damaged) = replay(|staging| texts(staging, 0, u64::MAX, 1, 5));
         assert_eq!((rows, damaged), (0, 1));
+    }
+
+    /// A check knew no limit of rows.
+    #[test]
+    fn a_block_with_more_rows_than_any_buffer_is_damage() {
+        let (rows, damaged) = replay(|staging| texts(staging, 0, 0, 1 << 16, 1));
+        assert_eq!((rows, damaged), (65_535, 1));
+        assert_eq!(
+            replay(|staging| texts(staging, 0, 0, 65_535, 1)),
+            (65_535, 0)
+        );
+    }
+
+    /// A check passed over deletes and rules that a start cannot read.
+    #[test]
+    fn malformed_deletes_are_damage_for_a_check_as_well() {
+        let disk = SimDisk::new(1);
+        let frame = catalog::Frame {
+            first_layout: 1,
+            dead: vec![u8::MAX],
+            ..catalog::Frame::default()
+        };
+        Catalog::create(&disk, 7).unwrap().add(&frame).unwrap();
+        let report = crate::check(&disk, &mut |_, _| {}).unwrap();
+        let clock = Arc::new(SimClock::new(0));
+        let engine = Engine::open(Arc::new(disk), clock, Options::default()).unwrap();
+        let damage = report.damage.iter().map(|one| &one.what);
+        let aside = engine.recovery().set_aside.iter().map(|(_, what)| what);
+        assert_eq!(report.damaged, 1);
+        assert!(damage.eq(aside), "{report:?}");
+    }
+
+    /// A start added the sources of a frame under the next numbers, whatever numbers the frame has.
+    #[test]
+    fn a_frame_whose_numbers_are_taken_moves_no_source() {
+        let disk = SimDisk::new(1);
+        let mut catalog = Catalog::create(&disk, 7).unwrap();
+        for (name, first_source) in [(&b"a"[..], 0), (b"b", 0), (b"c", 1)] {
+            let mut frame = catalog::Frame {
+                first_source,
+                first_layout: 1,
+                sources: 1,
+                ..catalog::Frame::default()
+            };
+            put_key((name, [].into_iter()), &mut frame.names);
+            catalog.add(&frame).unwrap();
+        }
+        let report = crate::check(&disk, &mut |_, _| {}).unwrap();
+        assert_eq!(report.damaged, 1, "{report:?}");
+        let clock = Arc::new(SimClock::new(0));
+        let engine = Engine::open(Arc::new(disk), clock, Options::default()).unwrap();
+        assert_eq!(engine.recovery().set_aside.len(), 1);
+        let name = |id| engine.source_key(seiner_model::SourceId(id));
+        let names: Vec<_> = (0..3).map_while(name).collect();
+        let names: Vec<_> = names.iter().map(SourceKey::measurement).collect();
+        assert_eq!(names, ["a", "c"]);
     }
 
     #[test]

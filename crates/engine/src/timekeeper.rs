@@ -15,6 +15,9 @@ use std::sync::Arc;
 
 /// The file's name.
 pub const NAME: &str = "clock";
+/// Report of a file that is missing, or blank, although rules with an age are stored.
+pub const MISSING: &str = "it is missing; the time of the latest segment counts, and samples that were hidden for their age may be shown \
+     again";
 const MAGIC: &[u8; 8] = b"SEINCLCK";
 const VERSION: u32 = 1;
 const SLOT_BYTES: usize = 8 + 4 + 8 * 3 + 4;
@@ -131,15 +134,24 @@ fn store_of(disk: &dyn Disk) -> Result<u64, Error> {
         .ok_or_else(|| Error::Options("there is no store here: it has no catalog".to_string()))
 }
 
-/// Proves that the file can be read, if there is one.
+/// Reads the file for a check. `needed`: whether the stored rules need the file.
 ///
 /// # Errors
-/// [`Error::Damage`], or when the disk fails.
-pub fn check(disk: &dyn Disk, store: u64) -> Result<(), Error> {
-    let file = disk
-        .open(NAME)
-        .map_err(io_error(|| format!("reading {NAME}")))?;
-    read(&*file, store).map(|_| ())
+/// [`Error::Damage`], also if the file is needed and missing, or when the disk fails.
+pub fn check(disk: &dyn Disk, store: u64, needed: bool) -> Result<(), Error> {
+    let told = match disk.open(NAME) {
+        Ok(file) => read(&*file, store)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(io_error(|| format!("reading {NAME}"))(error)),
+    };
+    match told.is_none() && needed {
+        true => Err(Error::Damage {
+            file: NAME.to_string(),
+            offset: 0,
+            what: MISSING.to_string(),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// What was told last.

@@ -566,6 +566,7 @@ impl Engine {
         let Some(last) = self.lock().pins.last_free() else {
             return Ok(());
         };
+        journal.keep_damaged(last)?;
         self.ledger().note_released(last + 1);
         self.write_ledger()?;
         loop {

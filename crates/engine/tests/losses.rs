@@ -4,11 +4,14 @@
 mod tiny;
 
 use seiner_engine::inspect::{self, FileKind};
-use seiner_engine::{Durability, Engine, Loss, Options, Query, check};
+use seiner_engine::{Durability, Engine, Error, Loss, Options, Query, check};
 use seiner_model::{Interval, Selector, SourceKey};
 use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use seiner_platform::{Disk, File};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tiny::{disk_with, files};
 
 type Files = BTreeMap<String, Vec<u8>>;
@@ -17,6 +20,10 @@ type Files = BTreeMap<String, Vec<u8>>;
 const SOURCES: usize = 5;
 
 fn open(disk: &SimDisk) -> Engine {
+    open_on(Arc::new(disk.clone())).unwrap()
+}
+
+fn open_on(disk: Arc<dyn Disk>) -> Result<Engine, Error> {
     let options = Options {
         durability: Durability::Sync,
         memory: 8 << 20,
@@ -24,7 +31,97 @@ fn open(disk: &SimDisk) -> Engine {
         journal_bytes: 256 << 10,
         ..Options::default()
     };
-    Engine::open(Arc::new(disk.clone()), Arc::new(SimClock::new(5)), options).unwrap()
+    Engine::open(disk, Arc::new(SimClock::new(5)), options)
+}
+
+/// Disk of which one operation that reads fails. The next operations succeed.
+#[derive(Clone)]
+struct Failing {
+    disk: SimDisk,
+    /// Number of operations that read so far.
+    done: Arc<AtomicU64>,
+    /// The operation that fails; the first is 0.
+    fails: u64,
+}
+
+impl Failing {
+    fn new(files: &Files, fails: u64) -> Failing {
+        Failing {
+            disk: disk_with(files),
+            done: Arc::default(),
+            fails,
+        }
+    }
+
+    fn read<T>(&self, read: io::Result<T>) -> io::Result<T> {
+        const EMFILE: i32 = 24;
+        match self.done.fetch_add(1, Ordering::Relaxed) == self.fails {
+            true => Err(io::Error::from_raw_os_error(EMFILE)),
+            false => read,
+        }
+    }
+
+    fn file(&self, file: Arc<dyn File>) -> Arc<dyn File> {
+        let disk = self.clone();
+        Arc::new(FailingFile { disk, file })
+    }
+}
+
+impl Disk for Failing {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.read(self.disk.list())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.read(self.disk.open(name)).map(|file| self.file(file))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.disk.create(name).map(|file| self.file(file))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        self.disk.sync_names()
+    }
+}
+
+struct FailingFile {
+    disk: Failing,
+    file: Arc<dyn File>,
+}
+
+impl File for FailingFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.disk.read(self.file.read_at(offset, buffer))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(offset, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.file.reserve(len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.disk.read(self.file.len())
+    }
 }
 
 fn register(engine: &Engine, name: usize) -> seiner_model::SourceId {
@@ -201,9 +298,18 @@ fn a_damaged_record_costs_no_names_and_is_counted() {
 #[test]
 fn a_journal_file_without_its_header_loses_nothing() {
     let (whole, rows) = store();
+    let of_whole = check(&disk_with(&whole), &mut |_, _| {}).unwrap();
     for name in of_kind(&whole, FileKind::Journal) {
         let mut left = whole.clone();
         left.get_mut(&name).unwrap()[20] ^= 1;
+        let report = check(&disk_with(&left), &mut |_, _| {}).unwrap();
+        let places: Vec<_> = report
+            .damage
+            .iter()
+            .map(|one| (&one.file, one.offset))
+            .collect();
+        assert_eq!(places, [(&name, 0)], "a check reads the records, too");
+        assert_eq!(report.journal_rows, of_whole.journal_rows, "{name}");
         let engine = open(&disk_with(&left));
         assert!(!engine.recovery().set_aside.is_empty());
         assert_eq!((answered(&engine), engine.losses()), (rows, Vec::new()));
@@ -306,4 +412,95 @@ fn a_damaged_block_that_a_query_meets_is_a_loss_until_it_is_acknowledged() {
     while engine.step().unwrap() {}
     drop(engine);
     assert_eq!(open(&disk.crash()).losses(), losses);
+}
+
+/// Damaged stores, each with a word for what is damaged.
+fn damaged_stores() -> Vec<(&'static str, Files)> {
+    let (whole, _) = store();
+    let journal = of_kind(&whole, FileKind::Journal);
+    let segment = of_kind(&whole, FileKind::Segment).remove(0);
+    let views = inspect::journal(&disk_with(&whole)).unwrap();
+    let record = &views[1].records[views[1].records.len() / 2];
+    let with = |change: &dyn Fn(&mut Files)| {
+        let mut files = whole.clone();
+        change(&mut files);
+        files
+    };
+    let flip = |files: &mut Files, name: &str, at: usize| files.get_mut(name).unwrap()[at] ^= 1;
+    let middle = (record.offset + record.bytes / 2) as usize;
+    vec![
+        ("nothing", with(&|_| {})),
+        ("a record", with(&|files| flip(files, &journal[1], middle))),
+        ("a header", with(&|files| flip(files, &journal[2], 20))),
+        (
+            "a journal file is missing",
+            with(&|files| drop(files.remove(&journal[1]))),
+        ),
+        (
+            "the trailer",
+            with(&|files| {
+                let end = files[&segment].len() - 20;
+                flip(files, &segment, end);
+            }),
+        ),
+        (
+            "a segment is missing",
+            with(&|files| drop(files.remove(&segment))),
+        ),
+        ("the ledger", with(&|files| flip(files, "ledger", 30))),
+        ("the catalog", with(&|files| flip(files, "catalog", 60))),
+    ]
+}
+
+fn set_aside(disk: &SimDisk) -> Vec<String> {
+    let names = disk.files().into_iter().map(|(name, _)| name);
+    names.filter(|name| name.ends_with(".damaged")).collect()
+}
+
+/// A read that failed while segments were compared with the journal was taken for damage, or for a file that
+/// is not there: rows were replayed twice or counted as lost, and damaged journal files were removed.
+#[test]
+fn a_read_error_during_a_start_ends_it_and_costs_nothing() {
+    for (what, files) in damaged_stores() {
+        let disk = Failing::new(&files, u64::MAX);
+        let engine = open_on(Arc::new(disk.clone())).unwrap();
+        let reads = disk.done.load(Ordering::Relaxed);
+        assert!(reads > 20, "{reads} reads");
+        let (rows, losses) = (answered(&engine), engine.losses());
+        let kept = set_aside(&disk.disk);
+        for fails in 0..reads {
+            let place = format!("{what}, read {fails} of {reads}");
+            let disk = Failing::new(&files, fails);
+            let error = match open_on(Arc::new(disk.clone())) {
+                Ok(_) => panic!("{place}: the store opens"),
+                Err(error @ Error::Io { .. }) => error.to_string(),
+                Err(error) => panic!("{place}: {error}"),
+            };
+            let names = [
+                "journal", "segment", "catalog", "ledger", "rules", "clock", "listing",
+            ];
+            let named = names.iter().any(|name| error.contains(name));
+            assert!(named, "{place}: {error}");
+            let disk = disk.disk.restart();
+            let engine = open(&disk);
+            assert_eq!(answered(&engine), rows, "{place}: {error}");
+            assert_eq!(engine.losses(), losses, "{place}: {error}");
+            assert_eq!(set_aside(&disk), kept, "{place}: {error}");
+        }
+    }
+}
+
+/// A journal file whose length could not be read was noted as one that was never begun.
+#[test]
+fn a_check_reports_every_read_error() {
+    let (files, _) = store();
+    let disk = Failing::new(&files, u64::MAX);
+    assert!(check(&disk, &mut |_, _| {}).unwrap().is_sound());
+    let reads = disk.done.load(Ordering::Relaxed);
+    for fails in 0..reads {
+        match check(&Failing::new(&files, fails), &mut |_, _| {}) {
+            Ok(report) => assert!(!report.is_sound(), "read {fails} of {reads}: {report:?}"),
+            Err(error) => assert!(matches!(error, Error::Io { .. }), "read {fails}: {error}"),
+        }
+    }
 }

@@ -17,6 +17,7 @@ use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -26,6 +27,10 @@ use std::time::Duration;
 pub const PREFIX: &str = "seiner-lab-";
 /// Number of attempts to unmount a busy file system, 200 ms apart, before a lazy unmount.
 const UNMOUNT_TRIES: usize = 25;
+/// Number of attempts to lock the record of this run before the run is refused.
+const LOCK_TRIES: usize = 100;
+/// Pause between two attempts.
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A resource that was created, or a setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,13 +162,7 @@ impl Registry {
             )
         })?;
         let path = directory.join(format!("{}.jsonl", std::process::id()));
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .with_context(|| format!("{} was not opened", path.display()))?;
-        file.try_lock()
-            .map_err(|error| anyhow!("{} is locked: {error}", path.display()))?;
+        let file = open_locked(&path)?;
         Ok(Arc::new(Registry {
             path,
             medium,
@@ -295,6 +294,63 @@ fn append(file: &mut File, line: &Line) -> Result<()> {
     Ok(())
 }
 
+/// Outcome of locking a record.
+#[derive(Debug, PartialEq, Eq)]
+enum Lock {
+    /// The file is locked, and is the one at its path.
+    Held,
+    /// Another run has the lock.
+    Busy,
+    /// The file was removed from its path after it was opened, and another may be there.
+    Gone,
+}
+
+/// Locks the open file of a record. A file that a tidying run removes between the opening and the lock can be
+/// locked, but has no name any more; the comparison of the inodes finds that.
+///
+/// # Errors
+/// The file system fails.
+fn lock(file: &File, path: &Path) -> io::Result<Lock> {
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(Lock::Busy),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let ours = file.metadata()?;
+    match fs::metadata(path) {
+        Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => Ok(Lock::Held),
+        Ok(_) => Ok(Lock::Gone),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Lock::Gone),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the record of this run and locks it. A run that tidies at the same time may have the lock for a while.
+///
+/// # Errors
+/// The record cannot be made, or a living run has it.
+fn open_locked(path: &Path) -> Result<File> {
+    for attempt in 1.. {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .with_context(|| format!("{} was not opened", path.display()))?;
+        match lock(&file, path)? {
+            Lock::Held => return Ok(file),
+            Lock::Gone => {}
+            Lock::Busy if attempt < LOCK_TRIES => std::thread::sleep(LOCK_PAUSE),
+            Lock::Busy => {
+                return refuse(format!(
+                    "{} is locked: a run of the lab with this number lives",
+                    path.display()
+                ));
+            }
+        }
+    }
+    unreachable!("attempts do not end")
+}
+
 /// Removes the resources of dead runs and returns them.
 ///
 /// # Errors
@@ -312,11 +368,14 @@ pub fn tidy(directory: &Path) -> Result<Vec<Resource>> {
         {
             continue;
         }
-        let file = File::open(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => continue,
-            Err(TryLockError::Error(error)) => return Err(error.into()),
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // Its run ended, or another one tidied.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if lock(&file, &path)? != Lock::Held {
+            continue;
         }
         for resource in unfinished(&path)?.into_iter().rev() {
             resource.undo()?;
@@ -538,6 +597,57 @@ mod tests {
         let (_claim, path) = registry.tree(home.path()).unwrap();
         assert!(tidy(&home.path().join("state")).unwrap().is_empty());
         assert!(path.exists());
+    }
+
+    #[test]
+    fn a_record_that_was_removed_before_its_lock_is_not_held() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("77.jsonl");
+        let open = || {
+            fs::write(&path, "").unwrap();
+            File::open(&path).unwrap()
+        };
+        let file = open();
+        assert_eq!(lock(&file, &path).unwrap(), Lock::Held);
+        assert_eq!(
+            lock(&File::open(&path).unwrap(), &path).unwrap(),
+            Lock::Busy
+        );
+        drop(file);
+        let file = open();
+        fs::remove_file(&path).unwrap();
+        assert_eq!(lock(&file, &path).unwrap(), Lock::Gone);
+        let file = open();
+        fs::remove_file(&path).unwrap();
+        let _other = open();
+        assert_eq!(lock(&file, &path).unwrap(), Lock::Gone);
+    }
+
+    /// Without the comparison of the inodes some runs have no record, and some of those that tidy fail.
+    #[test]
+    fn runs_start_while_others_tidy() {
+        let home = tempfile::tempdir().unwrap();
+        let state = home.path().join("state");
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            use std::sync::atomic::Ordering::Relaxed;
+            let tidying = scope.spawn(|| -> Result<()> {
+                while !is_over.load(Relaxed) {
+                    tidy(&state)?;
+                }
+                Ok(())
+            });
+            let starting = (0..300).try_for_each(|_| {
+                let registry = Registry::open(&state)?;
+                match registry.path.exists() {
+                    true => Ok(()),
+                    false => refuse("a run has no record"),
+                }
+            });
+            is_over.store(true, Relaxed);
+            starting.unwrap();
+            tidying.join().unwrap().unwrap();
+        });
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Times and intervals: i64 nanoseconds since 1970-01-01T00:00:00Z.
 
 use crate::calendar::{parse_date, rfc3339};
+use std::borrow::Cow;
 
 /// Interval of times from `start` to `end`, both included, so that an interval can contain every i64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ impl Interval {
 pub struct TimeError {
     text: String,
     what: &'static str,
-    remedy: &'static str,
+    remedy: Cow<'static, str>,
 }
 
 /// Parses a duration such as `90s`, `1h30m`, `100ms` or `7d` into ns. Units: ns, us, ms, s, m, h, d, w, y (365
@@ -62,7 +63,7 @@ pub fn parse_duration(text: &str) -> Result<i64, TimeError> {
     let error = || TimeError {
         text: text.to_string(),
         what: "duration",
-        remedy: "a number and a unit (ns, us, ms, s, m, h, d, w, y), such as 10s or 1h30m",
+        remedy: "a number and a unit (ns, us, ms, s, m, h, d, w, y), such as 10s or 1h30m".into(),
     };
     let mut rest = text;
     let mut total: i64 = 0;
@@ -177,9 +178,22 @@ pub fn plausible_unit(number: i64) -> Option<(&'static str, i64)> {
 ///   ([`plausible_unit`]), otherwise nanoseconds.
 ///
 /// # Errors
-/// If the text is none of these. The error text lists the accepted forms.
+/// If the text is none of these. The error text lists the accepted forms. A bare number from 1970 to 2100 is an
+/// error as well, because it is likely a year: the error text says how to write the year and how to write the
+/// number of nanoseconds or seconds.
 pub fn parse_moment(text: &str, now: i64) -> Result<Moment, TimeError> {
     let exact = |ns| Moment { ns, note: None };
+    if let Some(year) = year(text) {
+        return Err(TimeError {
+            text: text.to_string(),
+            what: "time",
+            remedy: format!(
+                "{year}-01-01 for the year, or, since 1970, {} for seconds and {year}ns for nanoseconds",
+                rfc3339(year * 1_000_000_000)
+            )
+            .into(),
+        });
+    }
     if let Some(moment) = bare_number(text) {
         return Ok(moment);
     }
@@ -212,7 +226,7 @@ pub fn parse_moment(text: &str, now: i64) -> Result<Moment, TimeError> {
             text: text.to_string(),
             what: "time",
             remedy: "a date as in RFC 3339 (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an offset such as \
-                     -1h, or a number since 1970 (1700000000, 1700000000000000000)",
+                     -1h, or a number since 1970 (1700000000, 1700000000000000000)".into(),
         })
 }
 
@@ -222,6 +236,13 @@ pub fn parse_moment(text: &str, now: i64) -> Result<Moment, TimeError> {
 /// As [`parse_moment`].
 pub fn parse_time(text: &str, now: i64) -> Result<i64, TimeError> {
     parse_moment(text, now).map(|moment| moment.ns)
+}
+
+/// Returns the year from 1970 to 2100 that `text` is, without anything beside it.
+fn year(text: &str) -> Option<i64> {
+    let is_bare = text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit());
+    let year = text.parse().ok().filter(|_| is_bare)?;
+    (1970..=2100).contains(&year).then_some(year)
 }
 
 fn bare_number(text: &str) -> Option<Moment> {
@@ -355,6 +376,37 @@ mod tests {
         assert!(parse_time("5.5", 0).is_err());
         assert!(parse_time("10s", 0).is_err(), "no sign of an offset");
         assert!(parse_time("1700000000.", 0).is_err());
+    }
+
+    #[test]
+    fn a_bare_year_is_an_error_that_names_the_remedies() {
+        for year in ["1970", "2026", "2100"] {
+            let told = parse_time(year, 0).unwrap_err().to_string();
+            let first = told
+                .split_whitespace()
+                .find(|word| word.ends_with("-01-01"))
+                .unwrap();
+            assert_eq!(first, format!("{year}-01-01"), "{told}");
+            assert!(parse_time(first, 0).is_ok());
+        }
+        let told = parse_time("2026", 0).unwrap_err().to_string();
+        for (remedy, ns) in [
+            ("2026-01-01", 1_767_225_600_000_000_000),
+            ("1970-01-01T00:33:46Z", 2_026_000_000_000),
+            ("2026ns", 2026),
+        ] {
+            assert!(told.contains(remedy), "{told}");
+            assert_eq!(parse_time(remedy, 0), Ok(ns));
+        }
+        // Numbers that are no year of these, or not only a year.
+        for (text, ns) in [
+            ("1969", 1969),
+            ("2101", 2101),
+            ("02026", 2026),
+            ("-2026", -2026),
+        ] {
+            assert_eq!(parse_time(text, 0), Ok(ns), "{text}");
+        }
     }
 
     #[test]

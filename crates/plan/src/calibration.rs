@@ -551,7 +551,7 @@ pub fn in_words(values: Values, clockwork: Clockwork) -> String {
     };
     let clockwork = match clockwork {
         Clockwork::Regular => "at regular times",
-        Clockwork::Jittered => "some milliseconds early or late",
+        Clockwork::Jittered => "some milliseconds late at random",
     };
     format!("{values}, {clockwork}")
 }

@@ -24,7 +24,7 @@ pub enum Values {
 pub enum Clockwork {
     /// Exact intervals.
     Regular,
-    /// Some milliseconds early or late.
+    /// Random delays of some milliseconds.
     Jittered,
 }
 

@@ -6,7 +6,7 @@ use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId, SourceKey};
 
 /// First time of all series, in nanoseconds.
 const FIRST: i64 = 1_700_000_000_000_000_000;
-/// Bound of the deviation of times, in milliseconds.
+/// Bound of the random delays of times, in milliseconds. Delays are shorter, and shorter than half an interval.
 const JITTER_MS: u64 = 20;
 
 /// Sensors that send rows in turn.
@@ -146,5 +146,35 @@ impl Load {
             engine.append_columns(self.sources[number], &names, &row)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calibration::in_words;
+    use seiner_engine::{Durability, Options};
+    use seiner_platform::SystemClock;
+    use seiner_platform::sim::SimDisk;
+    use std::sync::Arc;
+
+    #[test]
+    fn jitter_only_delays_and_the_texts_say_so() {
+        let options = Options {
+            durability: Durability::Memory,
+            ..Options::default()
+        };
+        let disk = Arc::new(SimDisk::new(1));
+        let engine = Engine::open(disk, Arc::new(SystemClock::new()), options).unwrap();
+        for (every_s, longest_ms) in [(10.0, JITTER_MS as i64 - 1), (0.01, 4), (0.001, 0)] {
+            let (values, clockwork) = (Values::Decimals, Clockwork::Jittered);
+            let mut load = Load::register(&engine, 1, 1, every_s, values, clockwork).unwrap();
+            let delays: Vec<i64> = (0..1000).map(|_| load.time() - FIRST).collect();
+            assert_eq!(delays.iter().min(), Some(&0), "every {every_s} s");
+            let longest = Some(longest_ms * 1_000_000);
+            assert_eq!(delays.iter().max().copied(), longest, "every {every_s} s");
+        }
+        let told = in_words(Values::Decimals, Clockwork::Jittered);
+        assert!(told.contains("late") && !told.contains("early"), "{told}");
     }
 }

@@ -18,6 +18,7 @@ mod galois;
 mod geometry;
 mod grid;
 mod kernel;
+mod mark;
 mod member;
 mod merging;
 mod record;
@@ -36,6 +37,7 @@ pub use block::{Block, Page, Weightless};
 pub use driver::Method;
 pub use geometry::{BLOCK_BYTES, Extent, Geometry, GeometryError, Level};
 pub use kernel::{add, add_scaled, pq};
+pub use mark::Mark;
 pub use member::{Checked, Corrupt, Device, DeviceError, Member, Ram};
 pub use merging::{Adaptive, AdaptiveSettings, Merging, Paper, PaperSettings};
 pub use record::{

@@ -84,6 +84,10 @@ pub struct Execution<B> {
     pub outstanding: u32,
     /// Whether the work has passed from reading to writing.
     pub writing: bool,
+    /// Whether the writes are durable when they end.
+    pub durable: bool,
+    /// Whether the stripe was noted as one whose syndromes may not match.
+    pub noted: bool,
     /// Whether all data of the stripe are written.
     pub full: bool,
     /// Whether some rows are lost and the work continues without them.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
-use seiner_raid::simulate::{Address, Job, Load, Measured, Mix, Model, Phase, Run, run};
+use seiner_raid::simulate::{Address, Bursts, Job, Load, Measured, Mix, Model, Phase, Run, run};
 use seiner_raid::{Geometry, Level, Merging, Nanos};
 
 const HOLD: Nanos = 1_000_000;
@@ -26,12 +26,16 @@ fn measure(merging: Merging, address: Address, depth: usize) -> Measured {
 }
 
 fn measure_jobs(merging: Merging, jobs: Vec<Job>) -> Measured {
+    run(&scenario(merging, jobs))
+}
+
+fn scenario(merging: Merging, jobs: Vec<Job>) -> Run {
     let load = Load {
         jobs,
         submit: 1500,
         ..Load::default()
     };
-    run(&Run {
+    Run {
         geometry: Geometry::new(Level::Raid6, 6, 16 << 10, 1 << 30).unwrap(),
         model: Model::NVME,
         merging,
@@ -45,7 +49,7 @@ fn measure_jobs(merging: Merging, jobs: Vec<Job>) -> Measured {
         least_time: 0,
         sample: 0,
         seed: 7,
-    })
+    }
 }
 
 #[test]
@@ -173,4 +177,54 @@ fn nothing_is_held_longer_than_allowed() {
             );
         }
     }
+}
+
+/// Returns the default's rate as a share of the best rate of the plain strategies.
+fn share(change: impl Fn(&mut Run), job: &Job) -> f64 {
+    let rate = |merging| {
+        let mut scenario = scenario(merging, vec![job.clone()]);
+        change(&mut scenario);
+        run(&scenario).rate()
+    };
+    let plain = [Merging::Never, Merging::Batch, Merging::Always];
+    let best = plain.into_iter().map(rate).fold(0.0, f64::max);
+    rate(Merging::Adaptive) / best
+}
+
+fn in_bursts(run: &mut Run) {
+    let (on, off) = (3_000_000, 9_000_000);
+    run.phases[0].load.bursts = Some(Bursts { on, off });
+    run.phases[0].time = 10_000_000_000;
+    (run.warm_up, run.most_requests) = (50_000_000, 0);
+    run.least_time = 40 * (on + off);
+}
+
+#[test]
+fn a_pause_of_the_clients_does_not_end_filling() {
+    let found = share(in_bursts, &job(Address::Sequential, 8, 36));
+    assert!(found >= 0.95, "{found:.3} of the best strategy");
+}
+
+#[test]
+fn a_pause_is_seen_although_reads_come_first_after_it() {
+    let mut mixed = job(Address::Sequential, 4, 34);
+    mixed.mix.push(Mix {
+        write: false,
+        address: Address::Random,
+        ..mixed.mix[0]
+    });
+    let found = share(in_bursts, &mixed);
+    assert!(found >= 0.95, "{found:.3} of the best strategy");
+}
+
+#[test]
+fn streams_that_begin_with_a_stripe_stay_in_step_with_short_holds() {
+    let short = |run: &mut Run| {
+        run.longest_hold = 100_000;
+        run.warm_up = 50_000_000;
+        run.most_requests = 12_800;
+        run.least_time = 50_000_000;
+    };
+    let found = share(short, &job(Address::Sequential, 8, 32));
+    assert!(found >= 0.95, "{found:.3} of the best strategy");
 }

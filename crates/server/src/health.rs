@@ -1,28 +1,90 @@
-//! Health: what is in the way of writing, with the remedy, for `/health`, `/status` and `/metrics`.
+//! Health: the one list of troubles, each with its severity and its remedy, from which `/health`, `/status`,
+//! `/api/v1/log` and `/metrics` take theirs.
 
 use crate::figures::{ProcessFigures, Volume};
-use seiner_engine::Status;
+use crate::station::Station;
+use seiner_engine::{ClassStatus, Loss, Status};
+use seiner_model::duration_text;
+use serde::{Deserialize, Serialize};
 
 /// The share of the files that a process may have open from which it is worth a word.
 const MANY_FILES: f64 = 0.9;
 
+/// Severity of a trouble, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Writes are refused, or what was accepted is not made durable. `/health` fails.
+    Refusal,
+    /// Data was lost, or the clock by which data goes is in doubt. `/health` warns.
+    Warning,
+    /// Something to look at. `/health` passes, and mentions it.
+    Notice,
+}
+
 /// Something that somebody should look at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
-    /// Whether writes are refused for it, or what was accepted is not made durable.
-    pub refuses: bool,
+    /// Severity.
+    pub severity: Severity,
     /// What it is, and the remedy.
     pub text: String,
 }
 
-/// What is in the way, worst first.
-pub fn troubles(status: &Status) -> Vec<Trouble> {
+impl Trouble {
+    fn new(severity: Severity, text: String) -> Trouble {
+        Trouble { severity, text }
+    }
+}
+
+/// Troubles of the store and of what surrounds it, the worst first. Asks the file system for its room.
+pub fn troubles(station: &Station, status: &Status, classes: &[ClassStatus]) -> Vec<Trouble> {
+    let mut found = of_store(status, classes, &station.engine.losses());
+    let around = match &station.ground {
+        Some(ground) => ground.warnings(),
+        None => surroundings(&station.volume(), &ProcessFigures::now()),
+    };
+    let notice = |text| Trouble::new(Severity::Notice, text);
+    found.extend(around.into_iter().map(notice));
+    found
+}
+
+/// Troubles of the store itself, the worst first.
+pub fn of_store(status: &Status, classes: &[ClassStatus], losses: &[Loss]) -> Vec<Trouble> {
+    let mut found = of_writing(status);
+    let mut add = |severity, text| found.push(Trouble::new(severity, text));
+    let warnings = loss_warning(losses).into_iter();
+    for warning in warnings.chain(clock_warning(status)) {
+        add(Severity::Warning, warning);
+    }
+    if status.damaged_segments > 0 {
+        let text = format!(
+            "{} segments or blocks are damaged and not served; the log names them, and `seiner check` finds all",
+            status.damaged_segments
+        );
+        add(Severity::Notice, text);
+    }
+    if let Some(why) = &status.ageing_waits {
+        let text = format!(
+            "samples stay beyond their age, for no coarser steps can be made of them: {why}"
+        );
+        add(Severity::Notice, text);
+    }
+    for class in idle_classes(classes) {
+        add(Severity::Notice, class);
+    }
+    found.sort_by_key(|trouble| trouble.severity);
+    found
+}
+
+/// Troubles of writing.
+fn of_writing(status: &Status) -> Vec<Trouble> {
     let mut found = Vec::new();
-    let mut add = |refuses, text| found.push(Trouble { refuses, text });
+    let mut add = |severity, text| found.push(Trouble::new(severity, text));
     let trouble = &status.trouble;
     if let Some(why) = &status.poisoned {
         add(
-            true,
+            Severity::Refusal,
             format!(
                 "writes are refused until the server is started again, as one to the disk failed: {why}; see that the \
                  disk works, can be written and has room, then start the server again"
@@ -30,13 +92,13 @@ pub fn troubles(status: &Status) -> Vec<Trouble> {
         );
     }
     if let Some(why) = &trouble.full {
-        add(true, format!("writes are refused: {why}"));
+        add(Severity::Refusal, format!("writes are refused: {why}"));
     }
     let remedy = "make room on the file system (see `df` and, for the number of files, `df -i`), or let the process have \
                   more files open; the server goes on by itself then";
     if let Some(why) = &trouble.journal {
         add(
-            true,
+            Severity::Refusal,
             format!(
                 "what was accepted cannot be made durable, the journal is not written: {why}; {remedy}"
             ),
@@ -44,7 +106,7 @@ pub fn troubles(status: &Status) -> Vec<Trouble> {
     }
     if let Some(why) = &trouble.segments {
         add(
-            false,
+            Severity::Notice,
             format!(
                 "segments cannot be written, and writes are refused when memory or journal are full: {why}; {remedy}"
             ),
@@ -52,7 +114,7 @@ pub fn troubles(status: &Status) -> Vec<Trouble> {
     }
     if trouble.throttled && trouble.full.is_none() {
         add(
-            false,
+            Severity::Notice,
             format!(
                 "the disk is nearly full ({} of {} bytes are used or reserved), and writers are slowed; raise `disk` or make \
                  room on the file system, delete something, or let a class keep less",
@@ -62,7 +124,7 @@ pub fn troubles(status: &Status) -> Vec<Trouble> {
     }
     if trouble.shedding {
         add(
-            false,
+            Severity::Notice,
             format!(
                 "the disk budget is used up, and the oldest data of classes that may be shed go before their time (about {} \
                  bytes since the start); raise `disk`, or let a class keep less",
@@ -72,7 +134,7 @@ pub fn troubles(status: &Status) -> Vec<Trouble> {
     }
     if trouble.no_new_sources {
         add(
-            false,
+            Severity::Notice,
             format!(
                 "new sources are refused, for the names of {} would take the memory of rows; raise `memory` ({} bytes), and \
                  see that no tag has ever new values",
@@ -108,19 +170,76 @@ pub fn surroundings(volume: &Volume, process: &ProcessFigures) -> Vec<String> {
     found
 }
 
+/// What to say of losses that nobody acknowledged, if there are any.
+fn loss_warning(losses: &[Loss]) -> Option<String> {
+    let first = losses.first()?;
+    let count = match losses.len() {
+        1 => "data was lost".to_string(),
+        count => format!("data was lost in {count} places, at first"),
+    };
+    Some(format!(
+        "{count}: {first}; `/status` lists the losses, and `seiner acknowledge` clears the list"
+    ))
+}
+
+/// Differences between the clock and the time that the store has seen that are told, ns.
+const CLOCK_BEHIND: u64 = 300_000_000_000;
+
+/// Whether the host's clock is not what the store goes by, and what to do.
+pub fn clock_warning(status: &Status) -> Option<String> {
+    let whole = |ns: u64| duration_text(ns / 1_000_000_000 * 1_000_000_000);
+    if status.clock_held_ns > 0 {
+        return Some(format!(
+            "the host's clock jumped ahead by {}, and nothing is let go by it: if the clock is right, confirm it with \
+             `seiner clock --accept`; if it is wrong, set it; otherwise it is believed when the store has run for the \
+             longest age that the jump exceeds",
+            whole(status.clock_held_ns)
+        ));
+    }
+    (status.clock_behind_ns > CLOCK_BEHIND).then(|| {
+        format!(
+            "the store has seen a time that is {} ahead of the host's clock, and goes by it: samples that are too old by \
+             it are hidden and refused; if the clock is wrong, set it; if the clock was wrong before, stop the server and \
+             set the store's time back with `seiner clock --data DIR --accept`",
+            whole(status.clock_behind_ns)
+        )
+    })
+}
+
+/// The classes that have no source, although the store has some.
+pub fn idle_classes(classes: &[ClassStatus]) -> Vec<String> {
+    let sources: u64 = classes.iter().map(|class| class.sources).sum();
+    // The last class has the rest, which may be nothing.
+    let rules = classes.iter().filter(|class| class.step_ns.is_none());
+    let rules: Vec<&ClassStatus> = rules.collect();
+    let idle = rules
+        .split_last()
+        .map_or(&[] as &[_], |(_, rules)| rules)
+        .iter()
+        .filter(|class| sources > 0 && class.sources == 0);
+    idle.map(|ClassStatus { class, .. }| {
+        format!(
+            "no source is in the retention class {:?} ({}); see whether its selector is right, or whether a class before \
+             it has them all",
+            class.name, class.sources
+        )
+    })
+    .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn refusing(status: &Status) -> Vec<String> {
-        let troubles = troubles(status).into_iter();
-        let refusing = troubles.filter(|trouble| trouble.refuses);
+        let troubles = of_store(status, &[], &[]).into_iter();
+        let refusing = troubles.filter(|trouble| trouble.severity == Severity::Refusal);
         refusing.map(|trouble| trouble.text).collect()
     }
 
     #[test]
     fn a_store_that_writes_has_no_trouble() {
-        assert_eq!(troubles(&Status::default()), []);
+        assert_eq!(of_store(&Status::default(), &[], &[]), []);
     }
 
     #[test]
@@ -140,13 +259,53 @@ mod tests {
         status.trouble.shedding = true;
         status.trouble.no_new_sources = true;
         assert_eq!(refusing(&status), [""; 0]);
-        let texts: Vec<String> = troubles(&status).into_iter().map(|one| one.text).collect();
+        let texts: Vec<String> = of_store(&status, &[], &[])
+            .into_iter()
+            .map(|one| one.text)
+            .collect();
         assert_eq!(texts.len(), 4);
         for remedy in ["df -i", "raise `disk`", "raise `memory`"] {
             assert!(
                 texts.iter().any(|text| text.contains(remedy)),
                 "{remedy}: {texts:?}"
             );
+        }
+    }
+
+    #[test]
+    fn one_list_has_everything_with_the_worst_first() {
+        let mut status = Status {
+            damaged_segments: 1,
+            clock_held_ns: 400 * 86_400_000_000_000,
+            ageing_waits: Some("there is no room".to_string()),
+            ..Status::default()
+        };
+        status.trouble.throttled = true;
+        status.trouble.journal = Some("no space".to_string());
+        let loss = Loss {
+            file: "segment-00000001.log".to_string(),
+            what: "the file is missing".to_string(),
+            rows: None,
+            at_most: false,
+            times: None,
+            found_at: 0,
+        };
+        let found = of_store(&status, &[], &[loss]);
+        let severities: Vec<Severity> = found.iter().map(|trouble| trouble.severity).collect();
+        use Severity::{Notice, Refusal, Warning};
+        assert_eq!(
+            severities,
+            [Refusal, Warning, Warning, Notice, Notice, Notice]
+        );
+        for (trouble, part) in found.iter().zip([
+            "journal",
+            "data was lost",
+            "clock --accept",
+            "nearly full",
+            "damaged",
+            "beyond their age",
+        ]) {
+            assert!(trouble.text.contains(part), "{part}: {}", trouble.text);
         }
     }
 

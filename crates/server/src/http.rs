@@ -1,6 +1,6 @@
 //! The addresses of the HTTP port, and what answers at each.
 
-use crate::health::troubles;
+use crate::health::{Severity, troubles};
 use crate::hosts::{self, Hosts};
 use crate::refusal::{self, Refusal};
 use crate::station::Station;
@@ -76,39 +76,23 @@ async fn ping() -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Whether writes and queries are served.
+/// Whether writes and queries are served. A store that has lost data, or does not believe its clock, serves: load
+/// balancers go on sending.
 async fn health(State(station): State<Arc<Station>>) -> Response {
-    let engine = station.engine.status();
-    // A store that has lost data, or does not believe its clock, serves: load balancers go on sending.
-    let losses = status::loss_warning(&station.engine.losses());
-    let warnings: Vec<String> = losses
-        .into_iter()
-        .chain(status::clock_warning(&engine))
-        .collect();
-    let troubles = troubles(&engine);
-    let refuses = troubles.iter().any(|trouble| trouble.refuses);
-    let texts: Vec<String> = troubles
-        .into_iter()
-        .map(|trouble| trouble.text)
-        .chain(warnings.iter().cloned())
-        .collect();
-    let (code, status, message) = match (refuses, texts.is_empty()) {
-        (true, _) => (
+    let classes = station.engine.classes();
+    let troubles = troubles(&station, &station.engine.status(), &classes);
+    let texts: Vec<&str> = troubles.iter().map(|trouble| &*trouble.text).collect();
+    let texts = texts.join("; ");
+    let serves = "ready for queries and writes";
+    let (code, status, message) = match troubles.first().map(|worst| worst.severity) {
+        Some(Severity::Refusal) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "fail",
-            format!("ready for queries; {}", texts.join("; ")),
+            format!("ready for queries; {texts}"),
         ),
-        (false, _) if !warnings.is_empty() => (StatusCode::OK, "warn", texts.join("; ")),
-        (false, true) => (
-            StatusCode::OK,
-            "pass",
-            "ready for queries and writes".to_string(),
-        ),
-        (false, false) => (
-            StatusCode::OK,
-            "pass",
-            format!("ready for queries and writes, but {}", texts.join("; ")),
-        ),
+        Some(Severity::Warning) => (StatusCode::OK, "warn", texts),
+        Some(Severity::Notice) => (StatusCode::OK, "pass", format!("{serves}, but {texts}")),
+        None => (StatusCode::OK, "pass", serves.to_string()),
     };
     let version = env!("CARGO_PKG_VERSION");
     (

@@ -2,6 +2,7 @@
 //!
 //! The answers are types that the command line reads as well.
 
+use crate::health::{Trouble, troubles};
 use crate::history::Written;
 use crate::refusal::Refusal;
 use crate::station::Station;
@@ -44,6 +45,9 @@ pub struct LogReport {
     pub classes: Vec<ClassReport>,
     /// What somebody should look at.
     pub warnings: Vec<String>,
+    /// The same with severities, the worst first.
+    #[serde(default)]
+    pub troubles: Vec<Trouble>,
 }
 
 /// What merges did beside making room, since the server was started.
@@ -248,6 +252,7 @@ pub fn report(station: &Station) -> LogReport {
     let status = station.engine.status();
     let written = station.history.written(&status);
     let room = Room::of(&log);
+    let troubles = troubles(station, &status, &log.classes);
     LogReport {
         now: log.now,
         room,
@@ -265,7 +270,11 @@ pub fn report(station: &Station) -> LogReport {
             overwritten_rows: log.overwritten_rows,
             squeezed: log.squeezed_bytes,
         },
-        warnings: crate::status::warnings(&status, &log.classes),
+        warnings: troubles
+            .iter()
+            .map(|trouble| trouble.text.clone())
+            .collect(),
+        troubles,
         lanes: log.lanes.iter().map(LaneReport::of).collect(),
         segments: log.segments.iter().map(SegmentReport::of).collect(),
         classes: log.classes.into_iter().map(ClassReport::of).collect(),

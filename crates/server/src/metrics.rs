@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::figures::{FIGURES, Kind, ProcessFigures};
-use crate::health::troubles;
+use crate::health::{Severity, Trouble, of_store};
 use crate::history::{History, Written};
 use crate::meters::Meters;
 use prometheus_client::collector::Collector;
@@ -107,7 +107,8 @@ impl Collector for Figures {
             "1 when the store refuses writes until it is opened again",
             f64::from(status.poisoned.is_some()),
         )?;
-        trouble(&status, &mut encoder)?;
+        let troubles = of_store(&status, &self.engine.classes(), &self.engine.losses());
+        trouble(&status, &troubles, &mut encoder)?;
         self.ports(&mut encoder)?;
         log(&self.engine.log(), &mut encoder)?;
         self.written(&self.history.written(&status), &mut encoder)?;
@@ -217,9 +218,15 @@ impl Figures {
 }
 
 /// What is in the way of writing, each 1 while it is.
-fn trouble(status: &Status, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+fn trouble(
+    status: &Status,
+    troubles: &[Trouble],
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
     let trouble = &status.trouble;
-    let refuses = troubles(status).iter().any(|trouble| trouble.refuses);
+    let refuses = troubles
+        .iter()
+        .any(|trouble| trouble.severity == Severity::Refusal);
     for (name, help, holds) in [
         (
             "writes_refused",

@@ -4,11 +4,11 @@
 //! end, and the store writes down what is in memory. So nothing acknowledged is lost.
 
 use crate::ground::Ground;
+use crate::health::{clock_warning, idle_classes};
 use crate::host::Host;
 use crate::settings::Settings;
 use crate::shutdown::{Signals, Stop};
 use crate::station::Station;
-use crate::status::{clock_warning, idle_classes};
 use crate::{line_tcp, listen, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;

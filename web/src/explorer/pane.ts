@@ -107,9 +107,9 @@ export class Pane {
     this.traces.forEach((trace, i) => {
       const { min, mean, max, samples } = trace.summary;
       const [low, middle, high, number] = this.rows[i]!.figures;
-      say(low!, Number.isFinite(min) ? format.sample(min) : '–');
+      say(low!, isFinite(min) ? format.sample(min) : '–');
       say(middle!, Number.isFinite(mean) ? format.sample(mean) : '–');
-      say(high!, Number.isFinite(max) ? format.sample(max) : '–');
+      say(high!, isFinite(max) ? format.sample(max) : '–');
       say(number!, format.count(samples));
     });
     this.point(null);
@@ -131,6 +131,8 @@ function valueAt(trace: Trace, at: number | null | undefined): Value {
   return at === null || at === undefined ? null : (trace.odd.get(at) ?? trace.values[at]);
 }
 
-function told(trace: Trace, value: Value): string {
+const isFinite = (value: number | bigint): boolean => typeof value === 'bigint' || Number.isFinite(value);
+
+function told(trace: Trace, value: Value | bigint): string {
   return trace.key.type === 'bool' && (value === 0 || value === 1) ? String(value === 1) : format.sample(value);
 }

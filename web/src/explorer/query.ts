@@ -33,7 +33,7 @@ export interface Trace {
   /** What is not drawable, by place: NaN and infinities. */
   odd: Map<number, number>;
   /** `last` is the latest sample, which no mean of a bucket is. */
-  summary: { min: number; max: number; mean: number; samples: number; last: number | null };
+  summary: { min: number | bigint; max: number | bigint; mean: number; samples: number; last: number | bigint | null };
 }
 
 export interface States {
@@ -167,16 +167,20 @@ export function traces(series: readonly api.Stepped[], fields: readonly api.Fiel
 }
 
 function summarise(series: api.Stepped): Trace['summary'] {
-  let [min, max, total, samples] = [Infinity, -Infinity, 0, 0];
-  const last = api.number(series.last?.[series.times.length - 1]);
+  let [total, samples] = [0, 0];
+  let min: number | bigint = Infinity;
+  let max: number | bigint = -Infinity;
+  const last = api.exact(series.last?.[series.times.length - 1]);
   series.times.forEach((_, i) => {
     const mean = api.number(series.mean?.[i]);
     const count = series.count?.[i] ?? 1;
     samples += count;
     if (mean === null || !Number.isFinite(mean)) return;
     total += mean * count;
-    min = Math.min(min, api.number(series.min?.[i]) ?? mean);
-    max = Math.max(max, api.number(series.max?.[i]) ?? mean);
+    const low = api.exact(series.min?.[i]) ?? mean;
+    const high = api.exact(series.max?.[i]) ?? mean;
+    if (low < min) min = low;
+    if (high > max) max = high;
   });
   return { min, max, mean: samples > 0 ? total / samples : NaN, samples, last };
 }

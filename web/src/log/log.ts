@@ -4,6 +4,7 @@
 import * as api from '../api';
 import { h, put, say, svg, type Child } from '../dom';
 import * as format from '../format';
+import { told } from '../overview/figures';
 import { bars, barAt, decisionWords, keeps, laneWords, ownPerDay, perByte, planing, segmentWords, signed, years, type Bars } from './figures';
 
 const POLL_MS = 3000;
@@ -108,7 +109,7 @@ export class Log {
   }
 
   private show(report: api.LogReport, decisions: api.Decision[]): void {
-    put(this.notices, ...report.warnings.map((text) => h('p', { class: 'notice' }, text)));
+    put(this.notices, ...told(report.troubles).map(({ severe, text }) => h('p', { class: severe ? 'notice severe' : 'notice' }, text)));
     this.showRoom(report);
     this.showWritten(report);
     this.showLanes(report);

@@ -1,6 +1,6 @@
 // The figures of the overview, from what /status tells.
 
-import type { Status } from '../api';
+import type { Loss, Status, Trouble } from '../api';
 import * as format from '../format';
 
 export interface Warning {
@@ -20,20 +20,15 @@ export function segmentsNote(sealed: number | undefined, open: number | undefine
   return `${format.count(sealed)} sealed${written}`;
 }
 
-/** What the operator must know, worst first. */
+/** What the server says, worst first. */
+export function told(troubles: readonly Trouble[] = []): Warning[] {
+  return troubles.map(({ severity, text }) => ({ severe: severity !== 'notice', text: sentence(text) }));
+}
+
+/** What the operator must know: what the server says and what the page finds besides, what is severe first. */
 export function warnings(status: Status): Warning[] {
-  const found: Warning[] = [];
+  const found = told(status.troubles);
   const engine = status.engine ?? {};
-  if (engine.poisoned) {
-    found.push({ severe: true, text: `The store refuses writes until it is reopened: ${engine.poisoned}` });
-  }
-  if ((engine.damaged_segments ?? 0) > 0) {
-    const one = engine.damaged_segments === 1;
-    found.push({
-      severe: true,
-      text: `${format.count(engine.damaged_segments)} damaged segment${one ? ' is' : 's are'} set aside; ${one ? 'its' : 'their'} samples are missing from answers.`,
-    });
-  }
   const free = format.share(status.disk?.free_bytes, status.disk?.total_bytes);
   if (free !== null && free < 5) {
     found.push({ severe: true, text: `Only ${format.bytes(status.disk?.free_bytes)} of the disk are free.` });
@@ -42,7 +37,17 @@ export function warnings(status: Status): Warning[] {
   if (memory !== null && memory >= 95) {
     found.push({ severe: false, text: 'The memory budget is used up: buffers are sealed early, and new sources may be refused.' });
   }
-  return found;
+  return found.sort((a, b) => Number(b.severe) - Number(a.severe));
+}
+
+/** The text with a capital at its beginning. */
+const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+
+/** A loss as cells of a table: its file, what happened, its rows, its times, when it was found. */
+export function lossCells(loss: Loss): string[] {
+  const time = (ns: string | null): string => (ns === null ? 'unknown' : format.moment(Number(BigInt(ns) / 1_000_000n)));
+  const rows = loss.rows === null ? 'unknown' : `${loss.at_most ? 'at most ' : ''}${format.count(loss.rows)}`;
+  return [loss.file, loss.what, rows, time(loss.from), time(loss.to), time(loss.found_at)];
 }
 
 /** What the durability means for what is acknowledged. */

@@ -6,7 +6,7 @@ import { h, put, say, type Child } from '../dom';
 import * as format from '../format';
 import { drawable } from '../samples';
 import { firstLine } from '../welcome';
-import { bytesPerSample, durability, segmentsNote, Trail, warnings, type Warning } from './figures';
+import { bytesPerSample, durability, lossCells, segmentsNote, Trail, warnings, type Warning } from './figures';
 import { OWN_SENSORS } from './host';
 import { HostCurves } from './host-curves';
 
@@ -39,6 +39,7 @@ function card(title: string, name: string, ...children: Child[]): HTMLElement {
 export class Overview {
   readonly root = h('div', { class: 'overview' });
   private readonly notices = h('div', { class: 'notices', 'aria-live': 'polite' });
+  private readonly losses = h('div', { class: 'losses' });
   private readonly empty = h('div');
   private readonly trail = new Trail(2, TRAIL_MS);
   private readonly curves = new HostCurves();
@@ -74,10 +75,12 @@ export class Overview {
   /** Whether the store holds nothing but the host's own sensors; null until it was asked. */
   private unwritten: boolean | null = null;
   private flight: AbortController | null = null;
+  /** The losses that are shown, as JSON: a table that is made anew each second cannot be selected. */
+  private lossesShown = '[]';
 
   constructor() {
     const spark = h('div', { class: 'plot' });
-    put(this.root, this.notices, this.empty, this.top(spark), this.facts(), this.curves.root, this.about);
+    put(this.root, this.notices, this.losses, this.empty, this.top(spark), this.facts(), this.curves.root, this.about);
     this.sparkline = new Chart(spark, {
       height: () => 132,
       clockOnly: true,
@@ -165,11 +168,22 @@ export class Overview {
   private show(status: api.Status): void {
     this.root.classList.remove('stale');
     this.notify(warnings(status));
+    this.showLosses(status.losses ?? []);
     this.showIngest(status);
     this.showRoom(status);
     this.showCounts(status);
     const started = status.uptime_s === undefined ? '' : `up ${format.duration(status.uptime_s * 1e9)}`;
     say(this.about, [`Seiner ${status.version ?? ''}`.trim(), started, status.data_directory ?? ''].filter((part) => part !== '').join(' · '));
+  }
+
+  private showLosses(losses: api.Loss[]): void {
+    const text = JSON.stringify(losses);
+    if (text === this.lossesShown) return;
+    this.lossesShown = text;
+    const heads = ['File', 'What', 'Rows', 'From', 'To', 'Found'].map((head) => h('th', { scope: 'col' }, head));
+    const rows = losses.map((loss) => h('tr', {}, ...lossCells(loss).map((cell) => h('td', {}, cell))));
+    const table = h('table', { class: 'plainly', 'aria-label': 'Losses' }, h('thead', {}, h('tr', {}, ...heads)), h('tbody', {}, ...rows));
+    put(this.losses, losses.length > 0 && card('Losses', '', h('div', { class: 'sideways' }, table)));
   }
 
   private showIngest(status: api.Status): void {

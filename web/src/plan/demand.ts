@@ -19,7 +19,7 @@ export const QUESTIONS: Question[] = [
   { name: 'keep', label: 'Keep for', hint: '365d', title: 'How long samples are kept, such as 30d or 5y' },
   { name: 'class', label: 'Or by class', hint: 'raw:90%:30d:accel; rest:10%:5y', title: 'NAME:SHARE:KEEP[:SELECTOR], separated by semicolons; shares make 100 %' },
   { name: 'values', label: 'Values are', hint: '', title: 'It decides how well they compress', choices: [['', 'decimals that change a little'], ['counters', 'counters'], ['floats', 'floats with all digits']] },
-  { name: 'jittered', label: 'Times are off by ms', hint: '', title: 'It decides what times cost', choices: ON },
+  { name: 'jittered', label: 'Times are late by ms', hint: '', title: 'Random delays; they decide what times cost', choices: ON },
   { name: 'synced', label: 'A power cut loses nothing', hint: '', title: 'Otherwise up to 100 ms of what was acknowledged', choices: ON },
   { name: 'ram', label: 'Memory', hint: 'of this machine', title: 'Of the machine, such as 8GiB' },
   { name: 'processors', label: 'Processors', hint: 'of this machine', title: 'Of the machine' },

@@ -127,7 +127,8 @@ test.describe('log', () => {
   test('says what is wrong, and begins with nothing', async ({ page, request }) => {
     await request.post('/mock?scenario=sick');
     await page.goto('/#/log');
-    await expect(page.locator('.notice')).toContainText('retention class "rings"');
+    await expect(page.locator('.notice')).toHaveText([/Writes are refused/, /Data was lost/, /2 segments or blocks are damaged/, /retention class "rings"/]);
+    await expect(page.locator('.notice.severe')).toHaveCount(2);
     await expect(value(page, 'Now')).toHaveText('merging');
     await request.post('/mock?scenario=empty');
     await page.reload();
@@ -180,7 +181,10 @@ test.describe('overview', () => {
     const notices = page.locator('.notice.severe');
     await expect(notices).toHaveCount(3);
     await expect(notices.first()).toContainText('a sync of journal-00012 failed: Input/output error');
-    await expect(notices.nth(1)).toContainText('2 damaged segments');
+    await expect(notices.nth(1)).toContainText('Data was lost: segment-00000031.log');
+    await expect(notices.nth(2)).toContainText('of the disk are free');
+    await expect(page.locator('.notice:not(.severe)')).toHaveText([/2 segments or blocks are damaged/, /retention class "rings"/, /memory budget is used up/]);
+    await expect(page.getByRole('table', { name: 'Losses' }).locator('tbody tr')).toHaveText(/segment-00000031\.log.*the file is missing.*41,527/);
     await expect(page.locator('.figure.alarming')).toContainText('218');
   });
 

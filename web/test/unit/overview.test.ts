@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Field, Status } from '../../src/api';
-import { bytesPerSample, durability, segmentsNote, Trail, warnings } from '../../src/overview/figures';
+import { bytesPerSample, durability, lossCells, segmentsNote, Trail, warnings } from '../../src/overview/figures';
 import { choose, growsOnly, PANELS, perSecond, present, select } from '../../src/overview/host';
 
 const panel = (title: string) => PANELS.find((one) => one.title === title)!;
@@ -41,13 +41,27 @@ test('bytes per sample', () => {
 test('warnings appear when there is something to warn of', () => {
   expect(warnings({})).toEqual([]);
   const sick: Status = {
-    engine: { poisoned: 'sync failed', damaged_segments: 1, memory_used: 99, memory_budget: 100 },
+    engine: { memory_used: 99, memory_budget: 100 },
     disk: { total_bytes: 100, free_bytes: 4 },
+    troubles: [
+      { severity: 'refusal', text: 'writes are refused: sync failed' },
+      { severity: 'warning', text: 'data was lost: segment-00000001.log' },
+      { severity: 'notice', text: 'no source is in the retention class "rings"' },
+    ],
   };
   const found = warnings(sick);
-  expect(found.map((one) => one.severe)).toEqual([true, true, true, false]);
-  expect(found[0]!.text).toContain('sync failed');
-  expect(found[1]!.text).toContain('1 damaged segment is');
+  expect(found.map((one) => one.severe)).toEqual([true, true, true, false, false]);
+  expect(found[0]!.text).toBe('Writes are refused: sync failed');
+  expect(found[1]!.text).toContain('segment-00000001.log');
+});
+
+test('a loss tells how many rows, as far as that is known', () => {
+  const loss = { file: 'segment-1.log', what: 'it is missing', rows: 1200, at_most: true, from: '1700000000000000000', to: null, found_at: '1700000001000000000' };
+  const cells = lossCells(loss);
+  expect(cells.slice(0, 3)).toEqual(['segment-1.log', 'it is missing', 'at most 1,200']);
+  expect(cells[3]).toMatch(/^2023-11-1[45] \d\d:\d\d:20$/);
+  expect(cells[4]).toBe('unknown');
+  expect(lossCells({ ...loss, rows: null })[2]).toBe('unknown');
 });
 
 test('each durability says what it can lose', () => {

@@ -5,13 +5,13 @@ use crate::buffer::row::{self, ColumnState, TimeState};
 use crate::dictionary::layouts::Layout;
 use crate::error::{Error, io_error};
 use crate::inspect::registry::Registry;
-use crate::inspect::rows::{RecordRow, Rows};
-use crate::journal::files::{self, FILE_HEADER_BYTES, FileReader};
+use crate::journal::files::{self, FileReader, Found};
 use crate::journal::record::Record;
+use crate::journal::rows::{RecordRow, Rows, is_too_large};
 use crate::ledger::{Contents, JournalFile};
-use crate::recover::BLOCK_LIMIT;
-use seiner_platform::File;
+use seiner_platform::Disk;
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 
 /// Checks all journal files.
@@ -48,6 +48,13 @@ pub(super) fn check(
     Ok(())
 }
 
+fn read_whole(disk: &dyn Disk, name: &str) -> io::Result<Vec<u8>> {
+    let file = disk.open(name)?;
+    let mut bytes = vec![0; file.len()? as usize];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// Where the records of a file ended.
 struct End {
     file: String,
@@ -69,8 +76,9 @@ struct Replay<'a> {
 }
 
 struct Followed {
-    /// Bytes of the rows so far.
+    /// Bytes and number of the rows so far.
     bytes: usize,
+    rows: u64,
     layout: Arc<Layout>,
     time: TimeState,
     states: Vec<ColumnState>,
@@ -81,24 +89,35 @@ impl Replay<'_> {
         let name = files::name(number);
         check.report.journal_files += 1;
         let context = || format!("reading {name}");
-        let read = check
-            .disk
-            .open(&name)
-            .and_then(|file| Ok((FileReader::open(&*file, number, store)?, file)))
-            .map_err(io_error(context));
-        match read {
-            Ok((Some(reader), _)) => {
-                let len = reader.len();
-                self.begin(check, &name, &reader);
-                self.records(check, &name, reader);
-                check.advance(len);
-            }
-            Ok((None, file)) => self.without_header(check, &name, &*file, number),
+        let bytes = match read_whole(check.disk, &name).map_err(io_error(context)) {
+            Ok(bytes) => bytes,
             Err(error) => {
                 self.lose_the_thread();
-                check.error(&name, 0, error);
+                return check.error(&name, 0, error);
+            }
+        };
+        match Found::of(bytes, number, store, self.listed.get(&number)) {
+            Found::Whole(reader) => self.all_records(check, &name, reader),
+            Found::WithoutHeader(reader) => {
+                let what = "its header is damaged, of another version, or of another store; its records are read";
+                check.damage(&name, 0, what.to_string());
+                self.all_records(check, &name, reader);
+            }
+            Found::NeverBegun => {
+                check.note(&name, "its header was never written, and so no record");
+            }
+            Found::Lost(what) => {
+                check.damage(&name, 0, what.to_string());
+                self.lose_the_thread();
             }
         }
+    }
+
+    fn all_records(&mut self, check: &mut Check<'_>, name: &str, reader: FileReader) {
+        let len = reader.len();
+        self.begin(check, name, &reader);
+        self.records(check, name, reader);
+        check.advance(len);
     }
 
     /// The first record must be the one after the last of the file before.
@@ -112,24 +131,6 @@ impl Replay<'_> {
             );
             check.damage(&end.file, end.at, what);
             self.lose_the_thread();
-        }
-    }
-
-    fn without_header(&mut self, check: &mut Check<'_>, name: &str, file: &dyn File, number: u32) {
-        let mut bytes = vec![0; FILE_HEADER_BYTES.min(file.len().unwrap_or(0)) as usize];
-        match file.read_at(0, &mut bytes) {
-            Ok(()) if files::never_begun(&bytes, number) && !self.listed.contains_key(&number) => {
-                check.note(name, "its header was never written, and so no record");
-            }
-            Ok(()) => {
-                check.damage(
-                    name,
-                    0,
-                    "its header is damaged, of another version, or of another store".to_string(),
-                );
-                self.lose_the_thread();
-            }
-            Err(error) => check.damage(name, 0, format!("it cannot be read: {error}")),
         }
     }
 
@@ -203,7 +204,8 @@ impl Replay<'_> {
                 self.registry.sources()
             ));
         }
-        if let Some((_, number)) = row.start {
+        if let Some(start) = row.start {
+            let number = start.layout;
             let layout = self
                 .registry
                 .layout(number)
@@ -217,6 +219,7 @@ impl Replay<'_> {
                 row.source,
                 Followed {
                     bytes: 0,
+                    rows: 0,
                     layout,
                     time: TimeState::default(),
                     states,
@@ -235,8 +238,9 @@ impl Replay<'_> {
             ));
         }
         block.bytes += row.codes.len() + row.payload.len();
-        if block.bytes > BLOCK_LIMIT {
-            return Err(format!("its block is larger than {BLOCK_LIMIT} bytes"));
+        block.rows += 1;
+        if is_too_large(block.bytes, block.rows) {
+            return Err("its block is larger than any buffer".to_string());
         }
         self.scratch.clear();
         self.scratch.extend_from_slice(row.codes);

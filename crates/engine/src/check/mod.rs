@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::inspect::registry::Registry;
 use crate::inspect::{self, FileKind, FileView};
 use crate::ledger::{self, Contents, Found};
-use crate::retention::has_ledger;
+use crate::retention::{has_ledger, rules_of};
 use crate::rules;
 use crate::segment::sealed::Segment;
 use crate::timekeeper;
@@ -112,10 +112,11 @@ pub fn check(disk: &dyn Disk, progress: &mut dyn FnMut(u64, u64)) -> Result<Chec
         for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
             segment::check(&mut check, file, catalog.store, &registry);
         }
-        for file in files.iter().filter(|file| file.kind == FileKind::Clock) {
-            if let Err(error) = timekeeper::check(disk, catalog.store) {
-                check.error(&file.file, 0, error);
-            }
+        let frames = catalog.frames.iter();
+        let dead = frames.filter_map(|read| Some(&read.frame.as_ref().ok()?.dead[..]));
+        let needs_clock = rules_of(dead).hides_by_clock();
+        if let Err(error) = timekeeper::check(disk, catalog.store, needs_clock) {
+            check.error(timekeeper::NAME, 0, error);
         }
         if let Err(error) = rules::check(disk) {
             check.error(rules::NAME, 0, error);
@@ -284,8 +285,14 @@ impl Check<'_> {
     /// Segments tell how much the catalog must know.
     fn claims(&mut self, files: &[FileView], catalog: &ReadCatalog, registry: &Registry) {
         for file in files.iter().filter(|file| file.kind == FileKind::Segment) {
-            let Ok(segment) = Segment::on(self.disk, &file.file, catalog.store) else {
-                continue;
+            let segment = match Segment::on(self.disk, &file.file, catalog.store) {
+                Ok(segment) => segment,
+                // Damage is reported with the segment.
+                Err(Error::Damage { .. }) => continue,
+                Err(error) => {
+                    self.error(&file.file, 0, error);
+                    continue;
+                }
             };
             let (sources, layouts) = (segment.trailer.sources, segment.trailer.layouts);
             if sources > registry.sources() || layouts as usize > registry.layouts.len() {

@@ -1,10 +1,11 @@
 //! The catalog's frames, layouts and sources.
 
-use super::registry::{Registry, open_catalog, read_links};
-use crate::catalog::NAME;
+use super::registry::{Registry, open_catalog};
+use crate::catalog::{NAME, read_links};
 use crate::error::Error;
 use crate::error::io_error;
 use crate::journal::files::{self, FileReader};
+use crate::journal::rows::Rows;
 use seiner_model::{FieldType, Selector, SourceId, SourceKey};
 use seiner_platform::Disk;
 
@@ -189,9 +190,9 @@ fn add_journal(disk: &dyn Disk, store: u64, registry: &mut Registry) -> Result<(
             };
             // What contradicts the catalog is for a check to tell.
             let _ = registry.add_record(&record);
-            for row in super::rows::Rows::new(&record).flatten() {
-                if let Some((_, layout)) = row.start {
-                    let _ = registry.link(row.source, layout);
+            for row in Rows::new(&record).flatten() {
+                if let Some(start) = row.start {
+                    let _ = registry.link(row.source, start.layout);
                 }
             }
         }

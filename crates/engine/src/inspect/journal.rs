@@ -1,9 +1,9 @@
 //! The journal's files and records.
 
 use super::registry::open_catalog;
-use super::rows::Rows;
 use crate::error::{Error, io_error};
 use crate::journal::files::{self, FileReader};
+use crate::journal::rows::Rows;
 use seiner_platform::Disk;
 use std::collections::HashSet;
 

@@ -6,7 +6,6 @@
 mod catalog;
 mod journal;
 pub(crate) mod registry;
-pub(crate) mod rows;
 mod segments;
 
 pub use catalog::{CatalogView, FrameView, LayoutView, SourceView, catalog, sources};

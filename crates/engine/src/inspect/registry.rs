@@ -1,13 +1,13 @@
 //! The sources and layouts that catalog and journal know, read without opening the store.
 
 use crate::bytes::{Cursor, Short};
-use crate::catalog::{self, Frame, ReadCatalog, ReadFrame, get_key, get_layout};
+use crate::catalog::{self, LOST, ReadCatalog, ReadFrame, Registers, get_key, get_layout};
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::Error;
 use crate::journal::record::Record;
-use crate::recover::LOST;
+use crate::retention::check_news;
 use seiner_model::SourceKey;
 use seiner_platform::Disk;
 use std::hash::{BuildHasher, RandomState};
@@ -37,23 +37,7 @@ impl Registry {
     /// `damage` with their offsets.
     pub fn read(frames: &[ReadFrame], damage: &mut dyn FnMut(u64, String)) -> Registry {
         let mut registry = Registry::new();
-        for ReadFrame {
-            offset,
-            end_source,
-            end_layout,
-            frame,
-        } in frames
-        {
-            let added = match frame {
-                Ok(frame) => registry.add_frame(frame),
-                Err(what) => Err(what.clone()),
-            };
-            if let Err(what) = added {
-                registry.lose_sources(*end_source);
-                registry.layouts.lose(*end_layout);
-                damage(*offset, what);
-            }
-        }
+        catalog::register(frames, &mut registry, damage);
         registry
     }
 
@@ -86,73 +70,6 @@ impl Registry {
             };
         }
         false
-    }
-
-    fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
-        let (number, new) = self.dictionary.intern(&mut self.names, key);
-        if !new {
-            return Err(format!(
-                "{key} is registered twice, first as source {number}"
-            ));
-        }
-        self.links.push(0);
-        Ok(())
-    }
-
-    /// Fills the numbers up to one with sources of which only the number is known.
-    fn lose_sources(&mut self, up_to: u32) {
-        for number in self.sources()..up_to {
-            let key = SourceKey::new(LOST, [("number", number.to_string())]).expect("a good name");
-            if self.add_source(&key).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn add_frame(&mut self, frame: &Frame) -> Result<(), String> {
-        self.lose_sources(frame.first_source);
-        self.layouts.lose(frame.first_layout);
-        if frame.first_source != self.sources() {
-            return Err(format!(
-                "its first source is {}, {} was expected",
-                frame.first_source,
-                self.sources()
-            ));
-        }
-        if frame.first_layout as usize != self.layouts.len() {
-            return Err(format!(
-                "its first layout is {}, {} was expected",
-                frame.first_layout,
-                self.layouts.len()
-            ));
-        }
-        self.add_streams(frame)
-    }
-
-    fn add_streams(&mut self, frame: &Frame) -> Result<(), String> {
-        let malformed = |what: &str| format!("its {what} are malformed");
-        let mut names = Cursor(&frame.names);
-        for _ in 0..frame.sources {
-            let key = get_key(&mut names).map_err(|Short| malformed("names"))?;
-            self.add_source(&key)?;
-        }
-        let mut layouts = Cursor(&frame.layouts);
-        for _ in 0..frame.new_layouts {
-            let before = self.layouts.len();
-            get_layout(&mut layouts, &mut self.layouts).map_err(|Short| malformed("layouts"))?;
-            if self.layouts.len() == before {
-                return Err("it repeats a layout".to_string());
-            }
-        }
-        for (source, layout) in read_links(frame).map_err(|Short| malformed("links"))? {
-            self.link(source, layout)
-                .map_err(|Short| malformed("links"))?;
-        }
-        if names.is_empty() && layouts.is_empty() {
-            Ok(())
-        } else {
-            Err(malformed("streams"))
-        }
     }
 
     /// A source has a layout from now on.
@@ -211,17 +128,33 @@ impl Registry {
     }
 }
 
-/// Sources and their layouts, as a frame tells them.
-pub fn read_links(frame: &Frame) -> Result<Vec<(u32, u32)>, Short> {
-    let mut cursor = Cursor(&frame.links);
-    let mut links = Vec::new();
-    while !cursor.is_empty() {
-        links.push((
-            cursor.count(u32::MAX as usize)? as u32,
-            cursor.count(u32::MAX as usize)? as u32,
-        ));
+impl Registers for Registry {
+    fn sources(&self) -> u32 {
+        Registry::sources(self)
     }
-    Ok(links)
+
+    fn layouts(&mut self) -> &mut Layouts {
+        &mut self.layouts
+    }
+
+    fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
+        let (number, new) = self.dictionary.intern(&mut self.names, key);
+        if !new {
+            return Err(format!(
+                "{key} is registered twice, first as source {number}"
+            ));
+        }
+        self.links.push(0);
+        Ok(())
+    }
+
+    fn link(&mut self, source: u32, layout: u32) {
+        self.links[source as usize] = layout;
+    }
+
+    fn bury(&mut self, dead: &[u8]) -> Result<(), Short> {
+        check_news(dead, Registry::sources(self))
+    }
 }
 
 /// The catalog of a disk.

@@ -2,7 +2,8 @@
 
 use super::record::{Encoder, HEADER_BYTES, Header, Place, Record};
 use super::staging::Staging;
-use super::{DAMAGED, PREFIX, SPARE_PREFIX};
+use super::{PREFIX, SPARE_PREFIX};
+use crate::aside::copy_aside;
 use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use crate::error::{Error, io_error, sync_error};
 use crate::ledger::JournalFile;
@@ -254,6 +255,27 @@ impl JournalWriter {
         Ok(())
     }
 
+    /// Copies the damaged files up to a number to names of files that were set aside. The copies are durable on
+    /// return. Call this before the ledger says that the files are not needed: a start removes such files.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn keep_damaged(&self, last: u32) -> Result<(), Error> {
+        let damaged = self.damaged.iter().filter(|&&number| number <= last);
+        let mut copied = false;
+        for &number in damaged {
+            copy_aside(&*self.disk, &name(number))?;
+            copied = true;
+        }
+        match copied {
+            true => self
+                .disk
+                .sync_names()
+                .map_err(sync_error(|| "syncing the names of files".to_string())),
+            false => Ok(()),
+        }
+    }
+
     /// Lets a file go that no block needs any more: keeps it to be written over, or removes it.
     pub fn release(&mut self, number: u32, keep: bool) -> Result<(), Error> {
         let context = || format!("letting {} go", name(number));
@@ -264,11 +286,10 @@ impl JournalWriter {
         {
             self.current = None;
         }
-        if self.damaged.contains(&number) {
-            let aside = format!("{}{DAMAGED}", name(number));
-            self.disk
-                .rename(&name(number), &aside)
-                .map_err(io_error(context))?;
+        let damaged = self.damaged.iter().position(|&other| other == number);
+        if let Some(at) = damaged {
+            self.disk.remove(&name(number)).map_err(io_error(context))?;
+            self.damaged.swap_remove(at);
         } else if keep && self.spares.len() < SPARES && !self.is_long(number)? {
             let spare = format!("{SPARE_PREFIX}{:08x}", self.next_spare);
             self.next_spare += 1;
@@ -430,6 +451,40 @@ pub fn never_begun(bytes: &[u8], number: u32) -> bool {
     blank || FileHeader::decode(bytes).is_some_and(|header| header.number != number)
 }
 
+/// Contents of a journal file, as far as its header and the ledger show.
+pub enum Found {
+    /// The header is whole.
+    Whole(FileReader),
+    /// The header is damaged, and there are records of the file.
+    WithoutHeader(FileReader),
+    /// No record was written.
+    NeverBegun,
+    /// The file was written to, and nothing of it can be read.
+    Lost(&'static str),
+}
+
+impl Found {
+    /// Returns the contents of a file with these bytes. `listed`: the entry of the file in the ledger.
+    pub fn of(bytes: Vec<u8>, number: u32, store: u64, listed: Option<&JournalFile>) -> Found {
+        let bytes = match FileReader::new(bytes, number, store) {
+            Ok(reader) => return Found::Whole(reader),
+            Err(bytes) => bytes,
+        };
+        let Some(listed) = listed else {
+            // A file whose header never reached the disk has nothing that was acknowledged.
+            return match never_begun(&bytes, number) {
+                true => Found::NeverBegun,
+                false => Found::Lost("its header is damaged"),
+            };
+        };
+        let reader = FileReader::without_header(bytes, number, listed.sequence);
+        match reader.is_readable() {
+            true => Found::WithoutHeader(reader),
+            false => Found::Lost("nothing of it can be read"),
+        }
+    }
+}
+
 /// Reads the records of a journal file one by one.
 pub struct FileReader {
     bytes: Vec<u8>,
@@ -465,8 +520,9 @@ impl FileReader {
     }
 
     /// Reads a file whose header is damaged, and whose first record has this sequence. Records bear the
-    /// number of their file, so none of another file is taken for one of this.
-    pub fn without_header(bytes: Vec<u8>, number: u32, sequence: u64) -> FileReader {
+    /// number of their file, so none of another file is taken for one of this. The ledger lists the file, so
+    /// its records have version 2: files of version 1 are older than the ledger, and no file is written on.
+    fn without_header(bytes: Vec<u8>, number: u32, sequence: u64) -> FileReader {
         FileReader {
             at: bytes.len().min(FILE_HEADER_BYTES as usize),
             bytes,

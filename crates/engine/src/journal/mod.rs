@@ -6,6 +6,7 @@
 
 pub mod files;
 pub mod record;
+pub mod rows;
 pub mod staging;
 
 /// The names of journal files begin so; a number in hexadecimal follows.

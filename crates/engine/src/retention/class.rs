@@ -258,6 +258,12 @@ impl Classes {
             }
         }
     }
+
+    /// Returns whether rows of a class, or of a level, are hidden for their age by the clock alone.
+    pub fn hides_by_clock(&self) -> bool {
+        let mut classes = (0..).zip(&self.list);
+        classes.any(|(number, class)| class.keep.age.is_some() && self.next_step(number).is_none())
+    }
 }
 
 /// Puts the levels of all classes behind them.

@@ -277,6 +277,14 @@ impl Retention {
         }
     }
 
+    /// Returns whether the stored rules have an age by the clock. Then the file `clock` must be there: a start
+    /// writes it before it stores such rules.
+    pub fn needs_clock(&self) -> bool {
+        self.known_rules
+            .as_ref()
+            .is_some_and(Classes::hides_by_clock)
+    }
+
     /// An operator confirms the clock.
     pub fn accept_clock(&mut self, clock: &dyn Clock) {
         self.watch.believe(clock.now(), clock.monotonic());
@@ -330,7 +338,8 @@ impl Retention {
         self.now
     }
 
-    /// A block with so many rows was sealed; answers its ordinal.
+    /// Counts the rows of a block that is sealed, those that later rows of the block replace included. Returns the
+    /// block's ordinal.
     pub fn count(&mut self, source: u32, rows: u32) -> u64 {
         let total = self.rows.of(source);
         *total += u64::from(rows);
@@ -941,6 +950,16 @@ pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
         let _ = retention.recall_news(news);
     }
     retention.known_rules.unwrap_or_default()
+}
+
+/// Decodes what a frame of the catalog says of deletes, floors and rules, in a store with so many sources.
+///
+/// # Errors
+/// [`Short`] if the bytes are malformed.
+pub fn check_news(news: &[u8], sources: u32) -> Result<(), Short> {
+    let mut retention = Retention::new(Classes::default(), None);
+    retention.sources = sources;
+    retention.recall_news(news)
 }
 
 /// Returns whether frames of a catalog say that the store has a ledger.

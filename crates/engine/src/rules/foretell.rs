@@ -37,8 +37,12 @@ pub(super) fn of(
     let segments = engine.lock().sealed.clone();
     for segment in segments.values() {
         for page in segment.blocks() {
-            // A page that is damaged is none of this.
-            let Ok(entries) = page else { continue };
+            let entries = match page {
+                Ok(entries) => entries,
+                // A page that is damaged is none of this.
+                Err(Error::Damage { .. }) => continue,
+                Err(error) => return Err(error),
+            };
             for entry in entries {
                 let (class, total) = {
                     let state = engine.lock();

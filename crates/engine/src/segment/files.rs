@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::volume::{SlotState, Volume};
 use seiner_platform::File;
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex};
 
 /// Files held open at most: well below what a process is given.
@@ -47,9 +48,16 @@ impl Files {
             .volume
             .open(number, SlotState::Sealed)
             .or_else(|error| {
-                self.volume
-                    .open(number, SlotState::Merging)
-                    .map_err(|_| error)
+                let is_missing = |error: &Error| match error {
+                    Error::Io { error, .. } => error.kind() == io::ErrorKind::NotFound,
+                    _ => false,
+                };
+                let merging = self.volume.open(number, SlotState::Merging);
+                // The error of the name that the segment has.
+                merging.map_err(|other| match is_missing(&error) && !is_missing(&other) {
+                    true => other,
+                    false => error,
+                })
             })?;
         held.add(number, file.clone());
         Ok(file)

@@ -26,8 +26,8 @@ pub struct Entry {
     pub len: u32,
     /// Its rows.
     pub rows: u32,
-    /// Rows that the source has had up to the end of this block, ever: tells which blocks of a ring
-    /// are past its end without listing them all.
+    /// Rows that the source has had up to the end of this block, ever, with those that later rows at the
+    /// same time replaced: tells which blocks of a ring are past its end without listing them all.
     pub ordinal: u64,
     /// The number of the first block that was gathered in this one; its own number in one that was
     /// sealed as it is. It has all that is live of the source's blocks from this one to its own.

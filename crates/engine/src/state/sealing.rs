@@ -21,7 +21,7 @@ impl State {
         let (number, journal_file) = (line.block, line.journal_file);
         self.have_slot()?;
         let line = self.buffers.line(source);
-        let bytes = u64::from(line.bytes);
+        let (bytes, accepted) = (u64::from(line.bytes), u32::from(line.rows));
         let layout = self
             .layouts
             .get(line.layout)
@@ -43,13 +43,16 @@ impl State {
         };
         let rows = times.len() as u32;
         let before_rows = self.retention.rows(source);
+        // Rows that others of the block replace count as well, as they did in the buffer and as the journal
+        // counts them. Fewer would return rows that the ring has expired.
+        let ordinal = self.retention.count(source, accepted);
         let entry = Entry {
             source,
             number,
             first: times[0],
             last: *times.last().expect("a block has rows"),
             rows,
-            ordinal: self.retention.count(source, rows),
+            ordinal,
             since: number,
             before: before_rows,
             late: self.retention.is_late(source, times[0]),
@@ -58,7 +61,7 @@ impl State {
         let next = self.next_block;
         let expected = self
             .retention
-            .death(source, number, next, rows, bytes, entry.last);
+            .death(source, number, next, accepted, bytes, entry.last);
         let death = self.retention.moment().death(expected);
         let lane = self.lanes.lane(death, bytes, self.retention.now());
         let at = self.make_active(lane)?;

@@ -61,6 +61,8 @@ pub struct Load {
 /// Measurements of a load.
 #[derive(Debug)]
 pub struct Measured {
+    /// Number of requests.
+    pub done: u64,
     /// Latency of each request, ns; at most 2^22 per thread.
     pub latencies_ns: Vec<u32>,
     /// Time from the first request to the end of the last, and of the sync after plain writes.
@@ -158,6 +160,7 @@ impl TestFile {
             self.file.sync_data()?;
         }
         Ok(Measured {
+            done: done.into_inner(),
             latencies_ns: latencies,
             took: start.elapsed(),
             rates,
@@ -272,7 +275,8 @@ mod tests {
                     seed: 1,
                 };
                 let measured = file.run(&load, &interrupt).unwrap();
-                assert!(!measured.latencies_ns.is_empty(), "{access:?} {order:?}");
+                assert!(measured.done > 0, "{access:?} {order:?}");
+                assert_eq!(measured.done, measured.latencies_ns.len() as u64);
                 assert!(measured.took >= load.duration);
             }
         }

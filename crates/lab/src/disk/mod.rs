@@ -57,7 +57,8 @@ impl Disk {
         }
     }
 
-    /// Returns all cells.
+    /// Returns all cells: the first of each kind, then the others, syncs last. A run whose time is up has measured
+    /// some of everything.
     fn tasks(&self, profile: Profile) -> Vec<Task> {
         let mut tasks = vec![self.task(
             "sustained write",
@@ -97,7 +98,7 @@ impl Disk {
             let name = format!("sync {}", bytes(size as f64));
             tasks.push(self.task(&name, Kind::Sync, size, 1, self.seconds));
         }
-        tasks
+        first_of_each_kind_first(tasks)
     }
 
     fn task(&self, name: &str, kind: Kind, size: u64, depth: u64, seconds: f64) -> Task {
@@ -144,6 +145,19 @@ impl Kind {
     fn of(settings: &Settings) -> Option<Kind> {
         serde_json::from_value(settings.get("kind")?.clone()).ok()
     }
+}
+
+/// Moves the first cell of each kind to the start. Keeps the order otherwise.
+fn first_of_each_kind_first(tasks: Vec<Task>) -> Vec<Task> {
+    let mut seen = Vec::new();
+    let (mut first, others): (Vec<Task>, Vec<Task>) = tasks.into_iter().partition(|task| {
+        let kind = Kind::of(&task.settings);
+        let is_new = !seen.contains(&kind);
+        seen.push(kind);
+        is_new
+    });
+    first.extend(others);
+    first
 }
 
 impl Experiment for Disk {
@@ -268,7 +282,8 @@ impl Session for Run {
 fn as_cell(load: &Load, measured: Measured) -> Cell {
     let mut cell = Cell::default();
     let seconds = measured.took.as_secs_f64();
-    let count = measured.latencies_ns.len() as f64;
+    // Threads keep no more than some of their latencies.
+    let count = measured.done as f64;
     cell.tell("operations/s", count / seconds);
     cell.tell("MB/s", count * load.bytes as f64 / seconds / 1e6);
     let mut latencies = measured.latencies_ns;
@@ -468,4 +483,66 @@ fn remarks(results: &Results) -> Vec<String> {
         remarks.push("This is a virtual machine: its disk may share, cache or throttle in ways that do not show here.".to_string());
     }
     remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_is_measured_early_and_syncs_last() {
+        for profile in [Profile::Toy, Profile::Safe, Profile::Full] {
+            let tasks = Disk::new(PathBuf::from("/"), profile).tasks(profile);
+            let kinds: Vec<Kind> = tasks
+                .iter()
+                .map(|task| Kind::of(&task.settings).unwrap())
+                .collect();
+            let each = [
+                Kind::Sustained,
+                Kind::SequentialWrite,
+                Kind::SequentialRead,
+                Kind::RandomWrite,
+                Kind::RandomRead,
+                Kind::Sync,
+            ];
+            assert_eq!(kinds[..6], each);
+            let last = kinds.len() - 2;
+            assert_eq!(kinds[last..], [Kind::Sync, Kind::Sync]);
+            assert!(!kinds[6..last].contains(&Kind::Sync));
+            // The points of a curve are measured in their order.
+            let depths = |kind: Kind| {
+                let of_kind = tasks
+                    .iter()
+                    .filter(|task| Kind::of(&task.settings) == Some(kind));
+                let depths = of_kind.map(|task| (&task.settings["bytes"], &task.settings["depth"]));
+                let depths = depths.map(|(bytes, depth)| (bytes.as_u64(), depth.as_u64()));
+                depths.collect::<Vec<_>>()
+            };
+            for kind in each {
+                assert!(depths(kind).is_sorted(), "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn rates_count_requests_whose_latencies_were_not_kept() {
+        let load = Load {
+            access: Access::Read,
+            order: Order::Random,
+            bytes: 4096,
+            depth: 1,
+            duration: Duration::from_secs(2),
+            seed: 1,
+        };
+        let measured = Measured {
+            done: 1000,
+            latencies_ns: vec![1_000_000; 10],
+            took: Duration::from_secs(2),
+            rates: Vec::new(),
+        };
+        let cell = as_cell(&load, measured);
+        assert_eq!(cell.figure("operations/s"), Some(500.0));
+        assert_eq!(cell.figure("MB/s"), Some(500.0 * 4096.0 / 1e6));
+        assert_eq!(cell.figure("p50 ms"), Some(1.0));
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::keeper::Slot;
 use super::{Array, Launch, Running};
+use crate::mark::Mark;
 use crate::member::{Checked, Member};
 use crate::record::{
     AssembleError, Intent, Plan, Seen, Superblock, intent, plan, superblock, write_superblock,
@@ -136,7 +137,7 @@ fn known_intent(plan: &Plan, members: &[Option<Arc<dyn Member>>]) -> Result<Inte
     Ok(known.unwrap_or_else(|| {
         let mut all = Intent::new(superblock.region_stripes);
         (0..superblock.stripes.div_ceil(superblock.region_stripes))
-            .for_each(|region| all.mark(region));
+            .for_each(|region| all.mark(Mark::Region(region)));
         all
     }))
 }

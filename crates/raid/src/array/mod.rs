@@ -14,7 +14,7 @@ mod assemble;
 mod books;
 mod client;
 mod keeper;
-pub(crate) mod regions;
+pub(crate) mod marks;
 mod status;
 mod sweep;
 mod worker;
@@ -207,7 +207,7 @@ impl Array {
         for (number, receiver) in receivers.into_iter().enumerate() {
             let beginning = Beginning {
                 slots: slots.clone(),
-                marked: intent.map(|intent| intent.marked().clone()),
+                marked: intent.map(|intent| intent.marks().clone()),
                 doubts: intent.map_or_else(BTreeSet::new, |intent| intent.doubts().clone()),
             };
             let shared = shared.clone();

@@ -2,9 +2,11 @@
 
 use super::worker::Message;
 use super::{Array, Shared};
+use crate::block::Page;
 use crate::merging::{Area, View};
-use crate::shard::{Counters, Latencies};
+use crate::shard::{Counters, Latencies, Shard};
 use seiner_platform::Clock;
+use std::collections::BTreeSet;
 use std::sync::mpsc::channel;
 use std::sync::{MutexGuard, PoisonError};
 
@@ -168,6 +170,14 @@ struct Share {
     doubtful_stripes: u64,
 }
 
+/// Returns the number of regions with stripes that a power cut now would leave in need of a resync.
+fn unsettled_regions(shard: &Shard<Page>) -> u64 {
+    let size = shard.region_stripes();
+    let marks = shard.unsettled().into_iter();
+    let regions: BTreeSet<u64> = marks.map(|mark| mark.region(size)).collect();
+    regions.len() as u64
+}
+
 impl Array {
     /// Returns the status of the array; `None` after a stop. Does not wait for members.
     pub fn status(&self) -> Option<Status> {
@@ -197,7 +207,7 @@ impl Shared {
                     view: shard.view(now),
                     counters: shard.counters(),
                     outstanding: shard.outstanding(),
-                    unsettled_regions: shard.unsettled_regions().count() as u64,
+                    unsettled_regions: unsettled_regions(shard),
                     doubtful_stripes: shard.doubtful_stripes().count() as u64,
                 });
             }));

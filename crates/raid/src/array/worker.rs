@@ -3,10 +3,11 @@
 use super::Shared;
 use super::answer::Answer;
 use super::keeper::{Slot, Word};
-use super::regions::Regions;
+use super::marks::Marks;
 use super::status::Filling;
 use crate::block::Page;
 use crate::driver::{Driver, Ended};
+use crate::mark::Mark;
 use crate::member::Member;
 use crate::request::{Action, Failure, Nanos, Operation, Outcome, Reply, Request};
 use crate::shard::{MemberState, Shard};
@@ -66,8 +67,8 @@ pub enum Message {
     Recorded,
     /// The last message was not recorded because the array is broken. No write may be acknowledged.
     Unrecorded,
-    /// The mark of a region is recorded.
-    Marked(u64),
+    /// These marks are recorded.
+    Marked(Vec<Mark>),
     /// Runs a callback on the state machine.
     Inspect(Look),
     /// Ends the thread after all requests in flight.
@@ -96,8 +97,8 @@ enum Owed {
 pub struct Beginning {
     /// Members of the array.
     pub slots: Vec<Slot>,
-    /// Regions that are recorded as being written; `None` for an array without records.
-    pub marked: Option<BTreeSet<u64>>,
+    /// Parts that are recorded as being written; `None` for an array without records.
+    pub marked: Option<BTreeSet<Mark>>,
     /// Doubtful stripes of the array.
     pub doubts: BTreeSet<u64>,
 }
@@ -132,8 +133,8 @@ pub struct Worker {
     /// Answers that wait for the record of losses, and the number of losses not recorded yet.
     withheld: Vec<Reply<Page>>,
     unrecorded: usize,
-    /// Regions being written; `None` for an array without records.
-    regions: Option<Regions<Page>>,
+    /// Parts being written; `None` for an array without records.
+    marks: Option<Marks<Page>>,
     /// Change count of the doubtful stripes that were last reported to the coordinator.
     doubts_told: u64,
     /// Whether there were unsettled regions at the last maintenance.
@@ -186,10 +187,10 @@ impl Worker {
             shared.geometry.stripes(),
         );
         let redundant = shared.geometry.syndromes() > 0;
-        let regions = beginning.marked.filter(|_| redundant).map(|marked| {
-            let own = |region: &u64| own(&(region * region_stripes));
+        let marks = beginning.marked.filter(|_| redundant).map(|marked| {
+            let own = |mark: &Mark| own(&mark.stripes(region_stripes, u64::MAX).start);
             let marked = marked.into_iter().filter(own).collect();
-            Regions::new(region_stripes, stripes, marked)
+            Marks::new(region_stripes, stripes, marked)
         });
         Ok(Worker {
             shared,
@@ -207,7 +208,7 @@ impl Worker {
             waiting: Slab::new(),
             withheld: Vec::new(),
             unrecorded: 0,
-            regions,
+            marks,
             doubts_told,
             was_unsettled: false,
             next_upkeep: 0,
@@ -293,10 +294,12 @@ impl Worker {
                     }
                 }
             }
-            Message::Marked(region) => {
-                let regions = self.regions.as_mut().expect("it was asked for");
-                for operation in regions.mark(region) {
-                    self.start(operation);
+            Message::Marked(marked) => {
+                for mark in marked {
+                    let marks = self.marks.as_mut().expect("it was asked for");
+                    for operation in marks.mark(mark) {
+                        self.start(operation);
+                    }
                 }
             }
             Message::Inspect(look) => look(&self.shard),
@@ -306,8 +309,8 @@ impl Worker {
     }
 
     fn chore(&mut self, now: Nanos, chore: Chore, stripe: u64, answer: Answer) {
-        let due = self.regions.as_mut().is_some_and(|regions| {
-            let due = regions.take_unsynced(stripe..stripe + 1);
+        let due = self.marks.as_mut().is_some_and(|marks| {
+            let due = marks.take_unsynced(stripe..stripe + 1);
             !due.is_empty()
         });
         match (chore, due) {
@@ -344,12 +347,12 @@ impl Worker {
             Request::Write { start, data, .. } => (*start, data.len() as u64),
             Request::Flush => return,
         };
-        let Some(regions) = &mut self.regions else {
+        let Some(marks) = &mut self.marks else {
             return;
         };
         let size = u64::from(self.shared.geometry.stripe_blocks());
         let stripes = start / size..(start + blocks).div_ceil(size);
-        for stripe in regions.take_unsynced(stripes) {
+        for stripe in marks.take_unsynced(stripes) {
             self.resync(now, stripe, None);
         }
     }
@@ -453,19 +456,18 @@ impl Worker {
         }
     }
 
-    /// Flushes writes that nobody has flushed, and clears the marks of regions that have been settled for a
-    /// while.
+    /// Flushes writes that nobody has flushed, and clears the marks of parts that have been settled for a while.
     fn settle(&mut self, now: Nanos) {
-        let Some(regions) = &mut self.regions else {
+        let Some(marks) = &mut self.marks else {
             return;
         };
-        let unsettled: BTreeSet<u64> = self.shard.unsettled_regions().collect();
+        let unsettled = self.shard.unsettled();
         let flush = !unsettled.is_empty() && self.was_unsettled;
         self.was_unsettled = !unsettled.is_empty() && !flush;
-        let cleared = regions.settle(&unsettled);
-        if !cleared.is_empty() {
+        let change = marks.settle(&unsettled);
+        if !change.is_empty() {
             // A coordinator that has ended leaves all marks in the record.
-            let _ = self.shared.keeper.send(Word::Clear(cleared));
+            let _ = self.shared.keeper.send(Word::Settle(change));
         }
         if flush {
             let answer = Answer::new(Box::new(drop));
@@ -474,12 +476,12 @@ impl Worker {
         }
     }
 
-    /// Returns the regions whose marks must remain after the end.
-    fn left(&self) -> BTreeSet<u64> {
-        let unsettled = self.shard.unsettled_regions().collect();
-        self.regions
+    /// Returns the marks that must remain after the end.
+    fn left(&self) -> BTreeSet<Mark> {
+        let unsettled = self.shard.unsettled();
+        self.marks
             .as_ref()
-            .map_or_else(BTreeSet::new, |regions| regions.left(&unsettled))
+            .map_or_else(BTreeSet::new, |marks| marks.left(&unsettled))
     }
 
     /// Reports doubtful stripes to the coordinator. Withholds answers until they are recorded.
@@ -515,16 +517,13 @@ impl Worker {
         for operation in output.operations {
             self.begin(operation);
         }
-        let wanted = self
-            .regions
-            .as_mut()
-            .map_or_else(Vec::new, Regions::take_wanted);
-        for region in wanted {
-            // A coordinator that has ended marks nothing, so the writes never start.
-            let _ = self.shared.keeper.send(Word::Mark {
-                shard: self.number,
-                region,
-            });
+        if let Some(marks) = &mut self.marks {
+            let change = marks.take_wanted(|| self.shard.unsettled());
+            if !change.is_empty() {
+                // A coordinator that has ended marks nothing, so the writes never start.
+                let shard = self.number;
+                let _ = self.shared.keeper.send(Word::Mark { shard, change });
+            }
         }
         self.let_go();
         self.tell_doubts();
@@ -556,8 +555,8 @@ impl Worker {
                 // A doubtful stripe counts as resynced: it cannot be improved, and it is recorded as doubtful.
                 let done = matches!(reply.result, Ok(_) | Err(Failure::Doubtful { .. }))
                     && !self.left_as_it_is();
-                let regions = self.regions.as_mut().expect("only they ask for it");
-                regions.resynced(stripe, done);
+                let marks = self.marks.as_mut().expect("only they ask for it");
+                marks.resynced(stripe, done);
                 if let Some(answer) = answer {
                     answer.give(reply.result);
                 }
@@ -565,16 +564,16 @@ impl Worker {
         }
     }
 
-    /// Starts an operation, or queues it until its region is marked in the record.
+    /// Starts an operation, or queues it until its mark is recorded.
     fn begin(&mut self, operation: Operation<Page>) {
         self.places[operation.member].busy += 1;
-        let operation = match (&mut self.regions, &operation.action) {
-            (Some(regions), Action::Write { start, .. } | Action::Discard { start, .. }) => {
+        let operation = match (&mut self.marks, &operation.action) {
+            (Some(marks), Action::Write { start, .. } | Action::Discard { start, .. }) => {
                 let stripe = start / u64::from(self.shared.geometry.rows());
-                match self.shard.is_unsettled(regions.of(stripe)) {
-                    true => regions.admit(stripe, operation),
+                match self.shard.mark(stripe) {
+                    Some(mark) => marks.admit(mark, operation),
                     // The write rebuilds a member and does not affect syndromes.
-                    false => Some(operation),
+                    None => Some(operation),
                 }
             }
             _ => Some(operation),

@@ -16,6 +16,10 @@
 //!   long as it may, filling ends, and is tried again after a pause that doubles. A stream fills only if it and the reads under way come to a stripe of blocks;
 //!   and if all it has is waiting, nothing is due and nothing is read, nobody else can come, and they go.
 //!
+//! Clients may pause. A stripe during which they did is not measured: its writes ended without others that could have
+//! filled it. A stream that begins with a stripe waits for each of its stripes until something is acknowledged, so that it does
+//! not get out of step: where holds are short it could not get back.
+//!
 //! A stripe is not waited for of which every block has come once already, nor by a stream that leaves holes.
 
 use super::view::{Area, Question, TOLD_FOR, View, micros};
@@ -112,10 +116,17 @@ struct Stream {
     /// When the present stripe was begun, and the mean time for one (F).
     begun: Option<Nanos>,
     period: Option<f64>,
+    /// Whether clients paused during the present stripe: then its time is none in which writes alone decide.
+    interrupted: bool,
+    /// Pauses of all clients that the stream has seen ([`Adaptive::pauses`]).
+    pauses: u64,
     pause: Nanos,
     not_before: Nanos,
     /// The stripe at whose begin the stream was opened, until its first write has gone; such a write waits for the next one.
     opening: Option<u64>,
+    /// Whether the stream was opened at the begin of a stripe and nothing of it has been acknowledged yet: then the stripes
+    /// that it goes on to are openings as well.
+    fresh: bool,
     /// Stripes that wait by our verdict.
     held: Vec<u64>,
     written: Vec<Written>,
@@ -143,6 +154,10 @@ pub struct Adaptive {
     /// Reads under way, and when the last one arrived or ended.
     reads: u32,
     last_read: Nanos,
+    /// Writes under way, the last event of any request, and times in which clients paused.
+    writes: u32,
+    last_event: Nanos,
+    pauses: u64,
 }
 
 impl Adaptive {
@@ -167,6 +182,9 @@ impl Adaptive {
             continued: 1.0,
             reads: 0,
             last_read: 0,
+            writes: 0,
+            last_event: 0,
+            pauses: 0,
         }
     }
 
@@ -230,6 +248,15 @@ impl Adaptive {
         self.partial
     }
 
+    /// Notes a request. If there was none for some time, all clients have paused.
+    fn begin_request(&mut self, now: Nanos) {
+        let idle = now.saturating_sub(self.last_event);
+        if self.reads == 0 && self.writes == 0 && idle > self.settings.longest_gap {
+            self.pauses += 1;
+        }
+        self.last_event = now;
+    }
+
     fn marked(&mut self, mark: Mark) -> Option<&mut Stream> {
         let stream = self.streams.get_mut((mark & 0xff) as usize)?;
         (stream.generation == mark >> 8).then_some(stream)
@@ -243,6 +270,7 @@ impl Adaptive {
         self.openings = self.openings.wrapping_add(1);
         if self.continued >= LEAST_CONTINUED || self.openings.is_multiple_of(EVERY_OPENING) {
             self.streams[at].opening = Some(arrival.stripe);
+            self.streams[at].fresh = true;
         }
     }
 
@@ -280,7 +308,8 @@ impl Adaptive {
         let pays = pays && supply >= self.stripe_blocks && stream.whole > 0.5;
         // A stripe that takes too long already ends the trial: the mean time could only confirm it. Time in
         // which nothing came or went does not count, because clients may pause.
-        let is_late = stream.begun.is_some_and(|begun| {
+        let begun = stream.begun.filter(|_| !stream.interrupted);
+        let is_late = begun.is_some_and(|begun| {
             let taken = stream.last_event.saturating_sub(begun);
             !self.filling_pays(taken as f64 / LATENESS)
         });
@@ -360,9 +389,12 @@ impl Stream {
             mode: Mode::Gather,
             begun: None,
             period: None,
+            interrupted: false,
+            pauses: 0,
             pause: settings.pauses.0,
             not_before: 0,
             opening: None,
+            fresh: false,
             held: Vec::new(),
             written: Vec::new(),
         }
@@ -378,16 +410,23 @@ impl Stream {
         self.followed / (self.acknowledged - self.pending).max(self.followed)
     }
 
-    /// Notes a write. Clients were busy with reads until `busy_until`.
-    fn arrive(&mut self, arrival: &Arrival, busy_until: Nanos, settings: &AdaptiveSettings) {
+    /// Notes a write. Clients were busy with reads until `busy_until`, and have all paused `pauses` times so far.
+    fn arrive(
+        &mut self,
+        arrival: &Arrival,
+        busy_until: Nanos,
+        pauses: u64,
+        settings: &AdaptiveSettings,
+    ) {
         if arrival.start == self.front {
             self.run = (self.run + 1).min(settings.least_run);
         }
         self.front = self.front.max(arrival.start + u64::from(arrival.blocks));
         let gap = arrival.now - self.last_event;
         let idle = arrival.now - self.last_event.max(busy_until);
-        if self.outstanding == 0 && idle > settings.longest_gap {
-            self.resume(idle);
+        let paused = std::mem::replace(&mut self.pauses, pauses) != pauses;
+        if self.outstanding == 0 && (paused || idle > settings.longest_gap) {
+            self.resume(if paused { gap } else { idle });
         }
         if self.due > 0.0 && gap <= settings.longest_gap {
             self.gap += WEIGHT * (gap as f64 - self.gap);
@@ -413,6 +452,7 @@ impl Stream {
     /// about how promptly writes follow acknowledgements. As many writes as it had outstanding before are due at once.
     fn resume(&mut self, idle: Nanos) {
         self.begun = self.begun.map(|begun| begun + idle);
+        self.interrupted = true;
         self.acknowledged = (self.acknowledged - self.pending).max(self.followed);
         self.pending = 0.0;
         self.due = f64::from(self.window());
@@ -420,6 +460,7 @@ impl Stream {
 
     fn acknowledge(&mut self, now: Nanos, blocks: u32) {
         self.outstanding -= blocks;
+        self.fresh = false;
         self.due += f64::from(blocks) * self.promptness();
         let fade = 0.5f64.powf(f64::from(blocks) / 64.0);
         self.acknowledged = self.acknowledged * fade + f64::from(blocks);
@@ -468,9 +509,15 @@ impl Stream {
 
     /// The stream begins a stripe.
     fn pass(&mut self, now: Nanos) {
+        let interrupted = std::mem::take(&mut self.interrupted);
         let Some(begun) = self.begun.replace(now) else {
             return;
         };
+        // The end of a burst takes its own time. It counts only where nothing else is known.
+        let filling = matches!(self.mode, Mode::Fill(_));
+        if interrupted && (filling || self.period.is_some()) {
+            return;
+        }
         let time = (now - begun) as f64;
         if let Mode::Fill(stripes) = &mut self.mode {
             *stripes += 1;
@@ -505,6 +552,8 @@ impl Written {
 impl Strategy for Adaptive {
     fn arrived(&mut self, arrival: &Arrival) -> Mark {
         self.arrivals += 1;
+        self.begin_request(arrival.now);
+        self.writes += 1;
         let at = match self.find(arrival) {
             Some(at) => {
                 self.note_opening(at, true);
@@ -519,11 +568,15 @@ impl Strategy for Adaptive {
         self.places.insert(arrival.stripe, at);
         let stream = &mut self.streams[at];
         stream.used = self.arrivals;
+        let begins = arrival.start.is_multiple_of(u64::from(self.stripe_blocks));
+        if stream.fresh && begins {
+            stream.opening = Some(arrival.stripe);
+        }
         let busy_until = match self.reads {
             0 => self.last_read,
             _ => arrival.now,
         };
-        stream.arrive(arrival, busy_until, &self.settings);
+        stream.arrive(arrival, busy_until, self.pauses, &self.settings);
         let forgotten = stream.note(arrival, self.stripe_blocks, self.followed);
         let others = stream
             .held
@@ -595,6 +648,8 @@ impl Strategy for Adaptive {
     }
 
     fn ended(&mut self, now: Nanos, mark: Mark, blocks: u32) {
+        self.writes -= 1;
+        self.last_event = now;
         if let Some(stream) = self.marked(mark) {
             stream.acknowledge(now, blocks);
             let held = std::mem::take(&mut stream.held);
@@ -603,6 +658,7 @@ impl Strategy for Adaptive {
     }
 
     fn read_began(&mut self, now: Nanos) {
+        self.begin_request(now);
         self.reads += 1;
         self.last_read = now;
     }
@@ -610,6 +666,7 @@ impl Strategy for Adaptive {
     fn read_ended(&mut self, now: Nanos, _blocks: u32) {
         self.reads = self.reads.saturating_sub(1);
         self.last_read = now;
+        self.last_event = now;
     }
 
     fn written(&mut self, now: Nanos, started: Nanos, full: bool) {

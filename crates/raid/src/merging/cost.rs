@@ -65,6 +65,8 @@ pub struct Tally {
     pub whole: u64,
     /// Nanoseconds that they took, summed.
     pub writing: f64,
+    /// Whether clients paused in between.
+    pub paused: bool,
 }
 
 /// By what a change of the load is recognised.
@@ -80,6 +82,9 @@ pub struct Signature {
     pub cost: f64,
     /// How often something was held, for each write that came.
     pub held: f64,
+    /// Whether clients paused in between: then the mean number outstanding and the cost depend on how much of a burst is in the
+    /// slice.
+    pub paused: bool,
 }
 
 impl Record {
@@ -122,8 +127,21 @@ impl Record {
 
     /// How much the mean of the last few slices differs by chance, squared.
     pub fn recent_variance(&self) -> f64 {
-        let slices = f64::from(self.slices.max(1));
-        self.variance * (RECENT / (2.0 - RECENT)).max(1.0 / slices)
+        self.variance * self.recent_share()
+    }
+
+    /// Returns the variance of [`Record::recent_time`], ns² (see [`Record::recent_variance`]).
+    pub fn recent_time_variance(&self) -> f64 {
+        self.time_variance * self.recent_share()
+    }
+
+    /// Returns the variance of the mean time, ns².
+    pub fn mean_time_variance(&self) -> f64 {
+        self.time_variance / f64::from(self.slices.max(1))
+    }
+
+    fn recent_share(&self) -> f64 {
+        (RECENT / (2.0 - RECENT)).max(1.0 / f64::from(self.slices.max(1)))
     }
 }
 
@@ -168,6 +186,7 @@ impl Tally {
             outstanding: self.outstanding / (now - self.began).max(1) as f64,
             cost: self.cost(),
             held: share(self.held, self.arrivals),
+            paused: self.paused,
         }
     }
 }
@@ -176,8 +195,12 @@ impl Signature {
     /// Whether the load is another one. A cost that differs tells so only if as much was held: else it may be our own doing.
     pub fn differs(&self, other: &Signature) -> bool {
         let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
-        (self.continued - other.continued).abs() > 0.25
-            || (self.reads - other.reads).abs() > 0.2
+        let differs = (self.continued - other.continued).abs() > 0.25
+            || (self.reads - other.reads).abs() > 0.2;
+        if self.paused || other.paused {
+            return differs;
+        }
+        differs
             || ratio(self.outstanding, other.outstanding) > 1.5
             || (ratio(self.cost, other.cost) > 1.4 && (self.held - other.held).abs() < ALIKE_HELD)
     }
@@ -190,5 +213,6 @@ impl Signature {
         step(&mut self.outstanding, other.outstanding);
         step(&mut self.cost, other.cost);
         step(&mut self.held, other.held);
+        self.paused = other.paused;
     }
 }

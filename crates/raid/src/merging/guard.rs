@@ -16,9 +16,10 @@
 //!   where nothing is sequential, no plain batching where nothing was held.
 //! - What seems to be no better is visited the less often the longer that is not clear; what seems to be better has half of
 //!   the time until it is.
-//! - A way takes over if its cost is less by more than chance explains, and goes back if in the long run it does worse, by
-//!   more than chance explains, than what was used before. Plain batching takes over if it makes no difference: then nothing need be held.
-//! - If what arrives changes, all that was learned is forgotten.
+//! - A way takes over if its cost is less by more than chance explains, and goes back if in the long run it does worse, in
+//!   time or in cost, by more than chance explains, than what was used before. Plain batching takes over if it makes no difference: then nothing need be held.
+//! - If what arrives changes, all that was learned is forgotten. Of a slice in which clients paused, only the kinds of requests
+//!   are compared: how many are outstanding depends on how much of a burst is in the slice.
 
 use super::adaptive::Adaptive;
 use super::cost::{Record, Signature, Tally};
@@ -67,6 +68,8 @@ const STUCK: (f64, f64) = (2.0, 2.0);
 /// Differences that are too small to matter, and those that one slice is enough for.
 const SMALL: f64 = 0.01;
 const CLEAR: f64 = 0.2;
+/// Time without a request after which clients have paused, ns. Shorter times are those that clients need between requests.
+const PAUSE: Nanos = 100_000;
 
 /// Returns by which share a visitor's mean is below the usual one, and how much of that may be chance.
 fn advantage(usual: &Record, visitor: &Record, of: impl Fn(&Record) -> (f64, f64)) -> (f64, f64) {
@@ -106,7 +109,7 @@ pub struct Guard {
     tried: Way,
     outstanding: u32,
     last: Nanos,
-    /// Time in which anything was outstanding: the clock of everything that is measured, so that idle time counts for nothing.
+    /// Time in which clients did not pause: the clock of everything that is measured, so that idle time counts for nothing.
     busy: Nanos,
     settling: bool,
     /// Answers until the slice ends.
@@ -166,8 +169,11 @@ impl Guard {
 
     fn advance(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.last);
-        if self.outstanding > 0 {
+        // Clients that need time of their own between requests are not idle.
+        if self.outstanding > 0 || passed <= PAUSE {
             self.busy += passed;
+        } else {
+            self.slice.paused = true;
         }
         let time = passed as f64 * f64::from(self.outstanding);
         self.slice.outstanding += time;
@@ -273,9 +279,14 @@ impl Guard {
     fn goes_back(&mut self) -> bool {
         let used = self.records[self.used as usize];
         let noise = 2.0 * used.recent_variance().sqrt();
+        let is_slower = |known: &Record| {
+            let noise = 2.0 * (used.recent_time_variance() + known.mean_time_variance()).sqrt();
+            used.recent_time > known.time + noise.max(SMALL * known.time)
+        };
         let is_worse = |known: &Record| {
-            used.recent > known.cost + noise.max(SMALL * known.cost)
-                && used.recent_time > known.time * (1.0 - SMALL)
+            is_slower(known)
+                || used.recent > known.cost + noise.max(SMALL * known.cost)
+                    && used.recent_time > known.time * (1.0 - SMALL)
         };
         match self.before {
             Some((before, known)) if is_worse(&known) => {

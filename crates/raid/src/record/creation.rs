@@ -7,6 +7,7 @@ use super::{
 use crate::array::Filling;
 use crate::checksum::blocks_for;
 use crate::geometry::{BLOCK_BYTES, Geometry, GeometryError, Level};
+use crate::mark::Mark;
 use crate::member::Member;
 use std::io;
 use std::sync::Arc;
@@ -179,7 +180,7 @@ fn first_intents(superblock: &Superblock, geometry: &Geometry, zeroed: bool) -> 
     let mut intent = Intent::new(superblock.region_stripes);
     if !zeroed && geometry.syndromes() > 0 {
         let regions = superblock.stripes.div_ceil(superblock.region_stripes);
-        (0..regions).for_each(|region| intent.mark(region));
+        (0..regions).for_each(|region| intent.mark(Mark::Region(region)));
     }
     let first = intent.clone();
     intent.sequence = 1;

@@ -1,92 +1,107 @@
-//! The intent record: regions that are being written, so that syndromes there may not fit after a crash, and stripes of
-//! which lost data cannot be computed for certain. See `docs/format/raid.md`.
+//! The intent record: parts of the array that are being written, so that syndromes there may not match after a crash, and
+//! stripes of which lost data cannot be computed for certain. See `docs/format/raid.md`.
 
 use super::Uuid;
 use crate::geometry::BLOCK_BYTES;
+use crate::mark::Mark;
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 const MAGIC: &[u8; 8] = b"SEININTN";
-/// Where the bits of regions are.
+/// Offset of the bits of regions.
 const BITS: usize = 64;
-/// Where ranges of doubtful stripes are, and how many there can be.
-const DOUBTS: usize = BITS + REGIONS as usize / 8;
-const MOST_DOUBTS: usize = (CHECKSUM - DOUBTS) / 16;
+/// Offset of the ranges of stripes, and their maximum number.
+const RANGES: usize = BITS + REGIONS as usize / 8;
+const MOST_RANGES: usize = (CHECKSUM - RANGES) / 16;
 const CHECKSUM: usize = BLOCK_BYTES - 8;
 
-/// The most regions that an array has.
+/// Maximum number of regions of an array.
 pub const REGIONS: u64 = 16384;
 
 /// An intent record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intent {
-    /// The later of two records has the higher one.
+    /// Number of the record. The later of two records has the higher one.
     pub sequence: u64,
-    /// Stripes of a region.
+    /// Number of stripes of a region.
     region_stripes: u64,
-    marked: BTreeSet<u64>,
+    marks: BTreeSet<Mark>,
     doubts: BTreeSet<u64>,
 }
 
 impl Intent {
-    /// Nothing is being written.
+    /// Creates the record of an array in which nothing is being written.
     pub fn new(region_stripes: u64) -> Intent {
         Intent {
             sequence: 0,
             region_stripes,
-            marked: BTreeSet::new(),
+            marks: BTreeSet::new(),
             doubts: BTreeSet::new(),
         }
     }
 
-    /// A region is being written.
-    pub fn mark(&mut self, region: u64) {
-        self.marked.insert(region);
+    /// Notes that a part is being written.
+    pub fn mark(&mut self, mark: Mark) {
+        self.marks.insert(mark);
     }
 
-    /// A region is no longer being written, and all there is durable.
-    pub fn clear(&mut self, region: u64) {
-        self.marked.remove(&region);
+    /// Notes that a part is no longer being written, and all there is durable.
+    pub fn clear(&mut self, mark: Mark) {
+        self.marks.remove(&mark);
     }
 
-    /// Regions that are being written.
-    pub fn marked(&self) -> &BTreeSet<u64> {
-        &self.marked
+    /// Returns the parts that are being written.
+    pub fn marks(&self) -> &BTreeSet<Mark> {
+        &self.marks
     }
 
-    /// Stripes of which lost data cannot be computed for certain.
+    /// Replaces the parts that are being written.
+    pub fn set_marks(&mut self, marks: BTreeSet<Mark>) {
+        self.marks = marks;
+    }
+
+    /// Returns the stripes of which lost data cannot be computed for certain.
     pub fn doubts(&self) -> &BTreeSet<u64> {
         &self.doubts
     }
 
-    /// The doubtful stripes among some are these.
+    /// Replaces the doubtful stripes among some.
     pub fn set_doubts(&mut self, among: impl Fn(u64) -> bool, doubts: BTreeSet<u64>) {
         self.doubts.retain(|&stripe| !among(stripe));
         self.doubts.extend(doubts);
     }
 
-    /// Takes over what another member knows.
+    /// Takes over what another member's record has.
     pub fn join(&mut self, other: &Intent) {
         self.sequence = self.sequence.max(other.sequence);
-        self.marked.extend(&other.marked);
+        self.marks.extend(&other.marks);
         self.doubts.extend(&other.doubts);
     }
 
-    /// As it is written. Doubtful stripes for which there is no room have their regions marked: then they are looked at
-    /// again.
+    /// Returns the bytes of the record. The region of every marked stripe is marked as well; if stripes of a marked region
+    /// are listed, the others are not being written. Doubtful stripes without a place have their regions marked as a
+    /// whole, and so have marked stripes: then the next start looks at all stripes there.
     pub fn encode(&self, array: Uuid) -> [u8; BLOCK_BYTES] {
         let mut bytes = [0; BLOCK_BYTES];
-        let ranges = ranges(&self.doubts);
-        let (kept, rest) = ranges.split_at(ranges.len().min(MOST_DOUBTS));
-        let regions_of = |range: &Range<u64>| {
-            range.start / self.region_stripes..=(range.end - 1) / self.region_stripes
-        };
-        let marked = self
-            .marked
+        let doubts = ranges(self.doubts.iter().copied());
+        let (kept, rest) = doubts.split_at(doubts.len().min(MOST_RANGES));
+        let region_of = |stripe: u64| stripe / self.region_stripes;
+        let whole = self.marks.iter().filter_map(|mark| match mark {
+            Mark::Region(region) => Some(*region),
+            Mark::Stripe(_) => None,
+        });
+        let without_place = rest
             .iter()
-            .copied()
-            .chain(rest.iter().flat_map(regions_of));
+            .flat_map(|range| region_of(range.start)..=region_of(range.end - 1));
+        let mut marked: BTreeSet<u64> = whole.chain(without_place).collect();
+        let mut listed = Vec::new();
+        for (region, stripes) in self.stripes_by_region() {
+            let stripes = ranges(stripes);
+            if marked.insert(region) && kept.len() + listed.len() + stripes.len() <= MOST_RANGES {
+                listed.extend(stripes);
+            }
+        }
         for region in marked {
             bytes[BITS + (region / 8) as usize] |= 1 << (region % 8);
         }
@@ -96,16 +111,31 @@ impl Intent {
         put(24, &self.sequence.to_le_bytes());
         put(32, &self.region_stripes.to_le_bytes());
         put(40, &(kept.len() as u64).to_le_bytes());
-        for (at, range) in kept.iter().enumerate() {
-            put(DOUBTS + 16 * at, &range.start.to_le_bytes());
-            put(DOUBTS + 16 * at + 8, &range.end.to_le_bytes());
+        put(48, &(listed.len() as u64).to_le_bytes());
+        for (at, range) in kept.iter().chain(&listed).enumerate() {
+            put(RANGES + 16 * at, &range.start.to_le_bytes());
+            put(RANGES + 16 * at + 8, &range.end.to_le_bytes());
         }
         let checksum = crc_fast::checksum(Crc32Iscsi, &bytes[..CHECKSUM]) as u32;
         bytes[CHECKSUM..CHECKSUM + 4].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
-    /// Understands what was written; none if it is no record of this array, or damaged.
+    /// Returns the stripes that are marked one by one, by their regions.
+    fn stripes_by_region(&self) -> BTreeMap<u64, Vec<u64>> {
+        let mut stripes: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        for &mark in &self.marks {
+            if let Mark::Stripe(stripe) = mark {
+                stripes
+                    .entry(mark.region(self.region_stripes))
+                    .or_default()
+                    .push(stripe);
+            }
+        }
+        stripes
+    }
+
+    /// Decodes a record. Returns `None` if the bytes are no record of this array, or damaged.
     pub fn decode(bytes: &[u8; BLOCK_BYTES], array: Uuid) -> Option<Intent> {
         let u64_at =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
@@ -114,21 +144,38 @@ impl Intent {
         if !bytes.starts_with(MAGIC) || !whole || bytes[8..24] != array.0 {
             return None;
         }
+        let region_stripes = u64_at(32);
+        let stripes = region_stripes
+            .checked_mul(REGIONS)
+            .filter(|&stripes| stripes > 0)?;
+        let range = |at: usize| u64_at(RANGES + 16 * at)..u64_at(RANGES + 16 * at + 8).min(stripes);
+        let first_listed = (u64_at(40) as usize).min(MOST_RANGES);
+        let end = (u64_at(48) as usize).min(MOST_RANGES - first_listed) + first_listed;
+        let listed: BTreeSet<u64> = (first_listed..end).flat_map(range).collect();
+        let in_part: BTreeSet<u64> = listed
+            .iter()
+            .map(|stripe| stripe / region_stripes)
+            .collect();
         let bit = |region: &u64| bytes[BITS + (region / 8) as usize] >> (region % 8) & 1 == 1;
-        let doubts = (0..(u64_at(40) as usize).min(MOST_DOUBTS)).map(|at| DOUBTS + 16 * at);
+        let regions = (0..REGIONS)
+            .filter(bit)
+            .filter(|region| !in_part.contains(region));
+        let marks = regions
+            .map(Mark::Region)
+            .chain(listed.iter().copied().map(Mark::Stripe));
         Some(Intent {
             sequence: u64_at(24),
-            region_stripes: u64_at(32),
-            marked: (0..REGIONS).filter(bit).collect(),
-            doubts: doubts.flat_map(|at| u64_at(at)..u64_at(at + 8)).collect(),
+            region_stripes,
+            marks: marks.collect(),
+            doubts: (0..first_listed).flat_map(range).collect(),
         })
     }
 }
 
-/// Numbers as ranges.
-fn ranges(numbers: &BTreeSet<u64>) -> Vec<Range<u64>> {
+/// Returns ascending numbers as ranges.
+fn ranges(numbers: impl IntoIterator<Item = u64>) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    for &number in numbers {
+    for number in numbers {
         match ranges.last_mut() {
             Some(last) if last.end == number => last.end += 1,
             _ => ranges.push(number..number + 1),
@@ -148,10 +195,13 @@ mod tests {
         let mut intent = Intent::new(10);
         intent.sequence = 5;
         for region in [0, 7, 8, REGIONS - 1] {
-            intent.mark(region);
+            intent.mark(Mark::Region(region));
         }
-        intent.mark(9);
-        intent.clear(9);
+        for stripe in [99, 100, 101, 110] {
+            intent.mark(Mark::Stripe(stripe));
+        }
+        intent.mark(Mark::Region(9));
+        intent.clear(Mark::Region(9));
         intent.set_doubts(|_| true, [1, 2, 3, 70].into());
         intent.set_doubts(|stripe| stripe > 50, [90].into());
         let bytes = intent.encode(ARRAY);
@@ -168,12 +218,35 @@ mod tests {
     fn doubts_without_room_have_their_regions_marked() {
         let mut intent = Intent::new(10);
         intent.set_doubts(|_| true, (0..1000).map(|at| 2 * at).collect());
+        // The whole region of the stripe must be looked at, because of its doubtful stripes.
+        intent.mark(Mark::Stripe(1991));
         let read = Intent::decode(&intent.encode(ARRAY), ARRAY).unwrap();
-        assert_eq!(read.doubts().len(), MOST_DOUBTS);
+        assert_eq!(read.doubts().len(), MOST_RANGES);
         for stripe in intent.doubts() {
+            let region = Mark::Region(stripe / 10);
             assert!(
-                read.doubts().contains(stripe) || read.marked().contains(&(stripe / 10)),
+                read.doubts().contains(stripe) || read.marks().contains(&region),
                 "{stripe}"
+            );
+        }
+    }
+
+    #[test]
+    fn stripes_without_room_have_their_regions_marked() {
+        let mut intent = Intent::new(10);
+        intent.set_doubts(|_| true, (0..100).map(|at| 2 * at).collect());
+        (500..600).for_each(|at| intent.mark(Mark::Stripe(2 * at)));
+        intent.mark(Mark::Stripe(2000));
+        intent.mark(Mark::Region(100));
+        let read = Intent::decode(&intent.encode(ARRAY), ARRAY).unwrap();
+        assert_eq!(read.doubts(), intent.doubts());
+        let listed = |mark: &&Mark| matches!(mark, Mark::Stripe(_));
+        assert_eq!(read.marks().iter().filter(listed).count(), 21);
+        for mark in intent.marks() {
+            let region = Mark::Region(mark.region(10));
+            assert!(
+                read.marks().contains(mark) || read.marks().contains(&region),
+                "{mark:?}"
             );
         }
     }

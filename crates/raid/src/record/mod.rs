@@ -160,6 +160,7 @@ const MARKS: [(&str, usize, &[u8]); 14] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mark::Mark;
     use crate::member::Ram;
 
     fn some_superblock(generation: u64) -> Superblock {
@@ -179,10 +180,21 @@ mod tests {
         let mut intent = Intent::new(64);
         intent.sequence = 5;
         for region in [0, 7, 8, REGIONS - 1] {
-            intent.mark(region);
+            intent.mark(Mark::Region(region));
         }
         intent.set_doubts(|_| true, [1, 2, 3, 70].into());
         assert_eq!(intent.encode(superblock.array).to_vec(), file("intent"));
+        let mut intent = Intent::new(64);
+        intent.sequence = 6;
+        intent.mark(Mark::Region(0));
+        for stripe in [200, 201, 202, 255] {
+            intent.mark(Mark::Stripe(stripe));
+        }
+        intent.set_doubts(|_| true, [70].into());
+        assert_eq!(
+            intent.encode(superblock.array).to_vec(),
+            file("intent-stripes")
+        );
     }
 
     #[test]
@@ -216,7 +228,7 @@ mod tests {
         for sequence in 1..5 {
             let mut record = Intent::new(100);
             record.sequence = sequence;
-            record.mark(sequence);
+            record.mark(Mark::Region(sequence));
             let (place, page) = intent_page(&record, array);
             ram.write(place, &[page], true).unwrap();
             assert_eq!(intent(&ram, array).unwrap(), Some(record));

@@ -63,6 +63,8 @@ impl<B: Block> Shard<B> {
             grid,
             outstanding: 0,
             writing: false,
+            durable: false,
+            noted: false,
             full,
             partly_lost: false,
             rebuilds: false,
@@ -245,12 +247,17 @@ impl<B: Block> Shard<B> {
             // Rebuilt or repaired blocks count as present from now on, so they must survive a power cut.
             Purpose::Job(_) => true,
         };
+        execution.durable = durable;
+        // Until the member is complete, the blocks of a rebuild are not read and need not match the others.
+        let rebuild = matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. }));
         let writes = execution.grid.writes(|column| live[column]);
         execution.outstanding = writes.len() as u32;
         if writes.is_empty() {
             return self.finish(now, number, None);
         }
-        self.note_execution(number);
+        if !rebuild {
+            self.note_begin(number);
+        }
         for (range, data) in writes {
             let member = self.geometry.member(number, range.column);
             let ticket = Ticket::Cells {
@@ -271,19 +278,10 @@ impl<B: Block> Shard<B> {
         }
     }
 
-    /// Records that a stripe is being or was written. A rebuild does not count: until the member is complete,
-    /// its blocks are not read and need not match the others.
-    fn note_execution(&mut self, number: u64) {
-        let execution = self.running(number);
-        if !matches!(execution.purpose, Purpose::Job(Job::Rebuild { .. })) {
-            self.note_written(number);
-        }
-    }
-
-    /// Marks the region of a stripe as unsettled until the next flush of the members.
-    pub(super) fn note_written(&mut self, number: u64) {
-        self.written
-            .insert(number / self.settings.region_stripes, self.member_flushes);
+    /// Notes that the syndromes of a stripe may not match until its writes are durable.
+    fn note_begin(&mut self, number: u64) {
+        self.running(number).noted = true;
+        self.unsettled.begin(number, self.marks_alone());
     }
 
     /// Handles the end of an operation on cells.
@@ -333,14 +331,15 @@ impl<B: Block> Shard<B> {
 
     /// Ends the work on a stripe and releases the stripe.
     pub(super) fn finish(&mut self, now: Nanos, number: u64, failure: Option<Failure>) {
-        if self.running(number).writing {
-            self.note_execution(number);
-        }
         let unwritten = self.writable(number).iter().filter(|&&live| !live).count();
         let lost = unwritten > self.geometry.syndromes() || self.running(number).partly_lost;
         let failure = failure.or(lost.then_some(Failure::Lost { stripe: number }));
         let stripe = self.stripes.get_mut(&number).expect("the caller has it");
         let execution = stripe.running.take().expect("the caller has it");
+        if execution.noted {
+            let durable = execution.durable && failure.is_none();
+            self.unsettled.end(number, durable);
+        }
         match execution.purpose {
             Purpose::Write(parts) => {
                 if execution.full && failure.is_none() {

@@ -13,11 +13,13 @@ mod execute;
 mod latency;
 mod reads;
 mod trims;
+mod unsettled;
 mod writes;
 
 use crate::block::Block;
-use crate::geometry::Geometry;
+use crate::geometry::{Geometry, Level};
 use crate::grid::Range;
+use crate::mark::Mark;
 use crate::merging::{Merging, Question, Strategy, View};
 use crate::request::{
     Action, Failure, Nanos, OpId, Operation, Outcome, Output, Reply, Request, Token,
@@ -27,6 +29,7 @@ use crate::slab::Slab;
 use crate::stripe::{Job, Purpose, Stripe};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use trims::Trim;
+use unsettled::Unsettled;
 
 pub use latency::{CLASSES, Latencies, Latency};
 
@@ -164,8 +167,8 @@ struct Pending<B> {
     is_read: bool,
     /// For a write: the epoch, by which flushes wait for it.
     epoch: Option<u64>,
-    /// For a flush: the number of member flushes before it.
-    member_flushes: Option<u64>,
+    /// For a flush: the number of the member flush.
+    member_flush: Option<u64>,
 }
 
 /// Purpose of a member operation.
@@ -217,9 +220,8 @@ pub struct Shard<B> {
     flushes: Vec<(u64, usize)>,
     /// Number of reads without an answer.
     reads: u32,
-    /// Regions that were written, with the number of member flushes started before the write.
-    written: BTreeMap<u64, u64>,
-    member_flushes: u64,
+    /// Writes since the last flush of the members.
+    unsettled: Unsettled,
     /// Stripes with lost data whose syndromes may not match.
     doubtful: BTreeSet<u64>,
     /// Number of changes of the set of doubtful stripes.
@@ -267,8 +269,7 @@ impl<B: Block> Shard<B> {
             epoch: 0,
             flushes: Vec::new(),
             reads: 0,
-            written: BTreeMap::new(),
-            member_flushes: 0,
+            unsettled: Unsettled::new(settings.region_stripes, sharding.shards),
             doubtful: BTreeSet::new(),
             doubt_changes: 0,
             turn: 0,
@@ -483,16 +484,30 @@ impl<B: Block> Shard<B> {
         self.settle(now);
     }
 
-    /// Iterates over the regions whose syndromes a power cut now could leave inconsistent: they were written
-    /// since the last flush of the members. After a power cut, every stripe of these regions must be given to
-    /// [`Shard::resync`].
-    pub fn unsettled_regions(&self) -> impl Iterator<Item = u64> + '_ {
-        self.written.keys().copied()
+    /// Returns the number of stripes of a region.
+    pub fn region_stripes(&self) -> u64 {
+        self.settings.region_stripes
     }
 
-    /// Returns whether a region is one of [`Shard::unsettled_regions`].
-    pub fn is_unsettled(&self, region: u64) -> bool {
-        self.written.contains_key(&region)
+    /// Returns the marks of all stripes whose syndromes a power cut now could leave inconsistent: they were written
+    /// since the last flush of the members. After a power cut, every stripe of these marks must be given to
+    /// [`Shard::resync`].
+    pub fn unsettled(&self) -> BTreeSet<Mark> {
+        self.unsettled.marks()
+    }
+
+    /// Returns the mark that must be on record before members are written in a stripe. `None` if the writes there
+    /// rebuild a member, which does not affect syndromes.
+    pub fn mark(&self, stripe: u64) -> Option<Mark> {
+        self.unsettled.mark(stripe)
+    }
+
+    /// Returns whether writes mark their stripes alone: a member is missing, so that a crash would leave the lost data of
+    /// every marked stripe in doubt. There are no such doubts in a mirror, nor below a store that has checksums.
+    fn marks_alone(&self) -> bool {
+        let parity = matches!(self.geometry.level(), Level::Raid5 | Level::Raid6);
+        let doubts = parity && !self.settings.checked_above;
+        doubts && self.members.iter().any(|state| *state != MemberState::Up)
     }
 
     /// Iterates over the doubtful stripes: data are lost and the syndromes may not match. Only their remaining
@@ -521,7 +536,7 @@ impl<B: Block> Shard<B> {
             failure: None,
             is_read: false,
             epoch: None,
-            member_flushes: None,
+            member_flush: None,
         })
     }
 

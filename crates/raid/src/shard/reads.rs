@@ -28,7 +28,7 @@ impl<B: Block> Shard<B> {
             failure: None,
             is_read: true,
             epoch: None,
-            member_flushes: None,
+            member_flush: None,
         });
         self.reads += 1;
         self.strategy.read_began(now);

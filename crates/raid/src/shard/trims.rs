@@ -57,8 +57,9 @@ impl<B: Block> Shard<B> {
         }
         let stripes = found.stripes.clone();
         for stripe in stripes.clone() {
-            self.running(stripe).writing = true;
-            self.note_written(stripe);
+            let execution = self.running(stripe);
+            (execution.writing, execution.noted) = (true, true);
+            self.unsettled.begin_trim(stripe);
         }
         let rows = u64::from(self.geometry.rows());
         let action = Action::Discard {

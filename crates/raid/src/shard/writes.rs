@@ -28,7 +28,7 @@ impl<B: Block> Shard<B> {
             failure: None,
             is_read: false,
             epoch: Some(epoch),
-            member_flushes: None,
+            member_flush: None,
         };
         let request = self.requests.insert(pending);
         let (mut data, mut next) = (data.into_iter(), start);
@@ -106,8 +106,7 @@ impl<B: Block> Shard<B> {
             .map(|(_, request)| request)
             .collect();
         for request in ready {
-            self.member_flushes += 1;
-            self.pending(request).member_flushes = Some(self.member_flushes);
+            self.pending(request).member_flush = Some(self.unsettled.flush());
             if self.is_broken() {
                 self.fail(request, Failure::Broken);
             }
@@ -136,22 +135,16 @@ impl<B: Block> Shard<B> {
             self.fail(request, Failure::Broken);
         }
         let pending = self.pending(request);
-        if let (1, None, Some(flushes)) = (pending.left, pending.failure, pending.member_flushes) {
-            self.written.retain(|_, before| *before >= flushes);
+        if let (1, None, Some(flush)) = (pending.left, pending.failure, pending.member_flush) {
             let writing = |stripe: &Stripe<B>| {
                 stripe
                     .running
                     .as_ref()
                     .is_some_and(|running| running.writing)
             };
-            let busy: Vec<u64> = self
-                .stripes
-                .iter()
-                .filter(|(_, stripe)| writing(stripe))
-                .map(|(&at, _)| at)
-                .collect();
-            busy.into_iter()
-                .for_each(|number| self.note_written(number));
+            let stripes = self.stripes.iter();
+            let busy = stripes.filter(|(_, stripe)| writing(stripe));
+            self.unsettled.flushed(flush, busy.map(|(&at, _)| at));
         }
         self.answer_part(now, request);
     }

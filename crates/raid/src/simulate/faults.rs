@@ -8,6 +8,7 @@ use super::record::Recorder;
 use crate::block::Block;
 use crate::galois;
 use crate::geometry::{Geometry, Level};
+use crate::mark::Mark;
 use crate::merging::Merging;
 use crate::request::{Action, Failure, Nanos, Operation, Outcome, Reply, Request, Token};
 use crate::shard::{MemberState, Settings, Shard};
@@ -80,6 +81,61 @@ pub enum Canary {
     EarlyWrites,
     /// A region leaves the intent record before its writes are durable.
     EarlyClears,
+    /// While a member is missing, writes begin before the intent record has their stripe.
+    EarlyStripes,
+    /// While a member is missing, stripes leave the intent record before their writes are durable.
+    EarlyStripeClears,
+}
+
+impl Canary {
+    /// Every deliberate fault with its name, the severity of runs that show it, and the number of seeds among which
+    /// several do. An error of the record shows only if power is cut, and a member is then lost or missing, before the
+    /// stripe is written again.
+    pub const ALL: [(Canary, &str, Severity, u64); 8] = [
+        (
+            Canary::ForgottenWrites,
+            "forgotten writes",
+            Severity::Borne,
+            500,
+        ),
+        (Canary::NoResync, "no resync", Severity::Borne, 500),
+        (
+            Canary::UncheckedReads,
+            "unchecked reads",
+            Severity::Borne,
+            500,
+        ),
+        (
+            Canary::NoAdoption,
+            "no adoption of checksums",
+            Severity::Borne,
+            500,
+        ),
+        (
+            Canary::EarlyWrites,
+            "writes before their region is on record",
+            Severity::Borne,
+            2000,
+        ),
+        (
+            Canary::EarlyClears,
+            "regions off the record too early",
+            Severity::Borne,
+            2000,
+        ),
+        (
+            Canary::EarlyStripes,
+            "writes before their stripe is on record",
+            Severity::Beyond,
+            2000,
+        ),
+        (
+            Canary::EarlyStripeClears,
+            "stripes off the record too early",
+            Severity::Beyond,
+            6000,
+        ),
+    ];
 }
 
 /// What happened in a run.
@@ -107,8 +163,10 @@ pub struct Summary {
     pub vouched: u64,
     /// Members that were filled in the end although some stripes could not be at first.
     pub resumed: u64,
-    /// Regions that left the intent record while the array ran.
+    /// Marks that left the intent record while the array ran.
     pub cleared: u64,
+    /// Power cuts with single stripes on record.
+    pub cuts_with_stripes: u64,
 }
 
 /// A member with a cache that forgets.
@@ -186,6 +244,8 @@ struct World {
     /// Intent record; none if the level has no syndromes.
     recorder: Option<Recorder<Word>>,
     flights: BTreeMap<Token, Flight>,
+    /// Answers that wait until doubtful stripes are on record.
+    withheld: Vec<Reply<Word>>,
     /// Writes of every block.
     versions: Vec<Vec<Version>>,
     /// Of every block, the first version that a power cut can bring back.
@@ -286,6 +346,7 @@ impl Summary {
         self.vouched += other.vouched;
         self.resumed += other.resumed;
         self.cleared += other.cleared;
+        self.cuts_with_stripes += other.cuts_with_stripes;
     }
 }
 
@@ -346,6 +407,7 @@ impl World {
             recorder: (geometry.syndromes() > 0)
                 .then(|| Recorder::new(settings.region_stripes, geometry.stripes())),
             flights: BTreeMap::new(),
+            withheld: Vec::new(),
             versions: vec![vec![blank]; blocks],
             durable: vec![0; blocks],
             next_token: 1,
@@ -624,19 +686,33 @@ impl World {
             let started = match (&mut self.recorder, &operation.action) {
                 (Some(recorder), Action::Write { start, .. } | Action::Discard { start, .. }) => {
                     let stripe = start / u64::from(self.geometry.rows());
-                    let early = self.canary == Some(Canary::EarlyWrites);
-                    match self.shard.is_unsettled(recorder.region(stripe)) {
-                        true => match recorder.admit(stripe, operation) {
-                            None if early => recorder.admit_early(stripe),
-                            admitted => admitted.into_iter().collect(),
-                        },
+                    match self.shard.mark(stripe) {
+                        Some(mark) => {
+                            let early = match self.canary {
+                                Some(Canary::EarlyWrites) => true,
+                                Some(Canary::EarlyStripes) => matches!(mark, Mark::Stripe(_)),
+                                _ => false,
+                            };
+                            match recorder.admit(mark, operation) {
+                                None if early => recorder.admit_early(mark),
+                                admitted => admitted.into_iter().collect(),
+                            }
+                        }
                         // It fills a member, which leaves syndromes as they are.
-                        false => vec![operation],
+                        None => vec![operation],
                     }
                 }
                 _ => vec![operation],
             };
             self.running.extend(started);
+        }
+        let (recorder, shard) = (&mut self.recorder, &self.shard);
+        if let Some(recorder) = recorder {
+            let early = self.canary == Some(Canary::EarlyStripeClears);
+            recorder.request(|| match early {
+                true => BTreeSet::new(),
+                false => shard.unsettled(),
+            });
         }
     }
 
@@ -645,15 +721,15 @@ impl World {
         let Some(recorder) = &mut self.recorder else {
             return;
         };
-        let before = recorder.marked().len();
+        let before = recorder.marks().len();
         let flush = match self.canary {
             Some(Canary::EarlyClears) => {
                 let none = BTreeSet::new();
                 recorder.settle(&none) | recorder.settle(&none)
             }
-            _ => recorder.settle(&self.shard.unsettled_regions().collect()),
+            _ => recorder.settle(&self.shard.unsettled()),
         };
-        self.summary.cleared += (before - recorder.marked().len()) as u64;
+        self.summary.cleared += before.saturating_sub(recorder.marks().len()) as u64;
         if flush {
             self.submit(Flight::Internal, Request::Flush);
         }
@@ -673,7 +749,16 @@ impl World {
     fn take_output(&mut self) -> Vec<Reply<Word>> {
         let output = std::mem::take(self.shard.output());
         self.begin(output.operations);
-        output.replies
+        let shard = &self.shard;
+        if let Some(recorder) = &mut self.recorder {
+            let doubts = || shard.doubtful_stripes().collect();
+            recorder.note_doubts(shard.doubt_changes(), doubts);
+        }
+        self.withheld.extend(output.replies);
+        match self.recorder.as_ref().is_none_or(Recorder::has_doubts) {
+            true => std::mem::take(&mut self.withheld),
+            false => Vec::new(),
+        }
     }
 
     /// Takes what the array wants, and checks its answers.
@@ -763,20 +848,29 @@ impl World {
         self.busy.fill(0);
         let recorder = self.recorder.take();
         self.recorder = recorder.map(|recorder| recorder.after_cut(&mut self.rng));
-        let marked = self.recorder.as_ref().map(|recorder| recorder.marked());
-        let regions = marked.cloned().unwrap_or_default();
+        let marks = self.recorder.as_ref().map(|recorder| recorder.marks());
+        let marks = marks.cloned().unwrap_or_default();
+        let (size, stripes) = (self.settings.region_stripes, self.geometry.stripes());
+        let marked: BTreeSet<u64> = marks
+            .iter()
+            .flat_map(|mark| mark.stripes(size, stripes))
+            .collect();
+        let alone = marks.iter().any(|mark| matches!(mark, Mark::Stripe(_)));
+        self.summary.cuts_with_stripes += u64::from(alone);
         self.summary.found += self.shard.counters().corrupt;
         self.summary.trimmed += self.shard.counters().trimmed;
         // Where something was being written, what is there is taken for true: what rots just there is not found.
-        let rows = u64::from(self.geometry.rows()) * self.settings.region_stripes;
+        let rows = u64::from(self.geometry.rows());
         for disk in &mut self.disks {
-            disk.restore(|sector| regions.contains(&(sector / rows)));
+            disk.restore(|sector| marked.contains(&(sector / rows)));
         }
         let gone: Vec<MemberState> = (0..self.disks.len())
             .map(|member| self.shard.member(member).clone())
             .collect();
-        let doubtful: Vec<u64> = self.shard.doubtful_stripes().collect();
+        let doubtful = self.recorder.as_ref().map(|recorder| recorder.doubts());
+        let doubtful = doubtful.cloned().unwrap_or_default();
         self.flights.clear();
+        self.withheld.clear();
         self.shard = Shard::new(self.geometry, self.settings);
         // What was not yet rebuilt counts as gone; who was gone or in doubt before is so still.
         let lost = gone
@@ -790,12 +884,12 @@ impl World {
         self.shard.doubt(doubtful);
         self.resuming.clear();
         self.resync()?;
-        self.count_vouched(&regions);
+        self.count_vouched(&marked);
         self.learn()
     }
 
     /// Counts stripes that lost data, were being written, and are not in doubt.
-    fn count_vouched(&mut self, regions: &BTreeSet<u64>) {
+    fn count_vouched(&mut self, marked: &BTreeSet<u64>) {
         if self.canary.is_some() || self.missing() > self.geometry.syndromes() {
             return;
         }
@@ -809,7 +903,7 @@ impl World {
         };
         let vouched = (0..self.geometry.stripes()).filter(|&stripe| {
             self.geometry.level() == Level::Raid6
-                && regions.contains(&(stripe / self.settings.region_stripes))
+                && marked.contains(&stripe)
                 && lost_data(stripe)
                 && !doubtful.contains(&stripe)
         });

@@ -3,8 +3,9 @@
 //! A record write has two steps, so that a power cut can come before, between and after them. Members that a power cut
 //! left with different records are joined at the start, as an assembly does.
 
-use crate::array::regions::Regions;
+use crate::array::marks::{Change, Marks};
 use crate::geometry::BLOCK_BYTES;
+use crate::mark::Mark;
 use crate::record::{Intent, Uuid};
 use crate::request::Operation;
 use seiner_platform::sim::SimRng;
@@ -19,20 +20,25 @@ type Bytes = Box<[u8; BLOCK_BYTES]>;
 /// A record write that has not ended.
 struct Writing {
     bytes: Bytes,
-    /// Regions whose operations may begin when this record is durable.
-    marks: Vec<u64>,
+    /// Marks whose operations may begin when this record is durable.
+    marks: Vec<Mark>,
+    /// Number of changes of the doubtful stripes that this record has.
+    doubt_changes: u64,
 }
 
 /// Intent record of an array, and the operations that wait for it.
 pub struct Recorder<B> {
     region_stripes: u64,
     stripes: u64,
-    regions: Regions<B>,
+    marks: Marks<B>,
     /// Content of the next record.
     intent: Intent,
     changed: bool,
-    /// Regions that the next record marks for the first time.
-    marks: Vec<u64>,
+    /// Marks that the next record has for the first time.
+    new_marks: Vec<Mark>,
+    /// Number of changes of the doubtful stripes that were noted, and that are on record.
+    doubt_changes: u64,
+    recorded_doubt_changes: u64,
     writing: Option<Writing>,
     /// Records on the members: several if a power cut left different ones.
     stored: Vec<Bytes>,
@@ -56,10 +62,12 @@ impl<B> Recorder<B> {
         Recorder {
             region_stripes,
             stripes,
-            regions: Regions::new(region_stripes, stripes, intent.marked().clone()),
+            marks: Marks::new(region_stripes, stripes, intent.marks().clone()),
             intent,
             changed: false,
-            marks: Vec::new(),
+            new_marks: Vec::new(),
+            doubt_changes: 0,
+            recorded_doubt_changes: 0,
             writing: None,
             stored,
             was_unsettled: false,
@@ -80,30 +88,53 @@ impl<B> Recorder<B> {
         Recorder::read(self.region_stripes, self.stripes, stored)
     }
 
-    /// Regions that are marked, those of the next record included.
-    pub fn marked(&self) -> &BTreeSet<u64> {
-        self.intent.marked()
+    /// Returns the marks of the next record.
+    pub fn marks(&self) -> &BTreeSet<Mark> {
+        self.intent.marks()
     }
 
-    /// Region of a stripe.
-    pub fn region(&self, stripe: u64) -> u64 {
-        self.regions.of(stripe)
+    /// Returns the doubtful stripes of the next record.
+    pub fn doubts(&self) -> &BTreeSet<u64> {
+        self.intent.doubts()
     }
 
-    /// Returns the operation if its region is on record, and else keeps it until then.
-    pub fn admit(&mut self, stripe: u64, operation: Operation<B>) -> Option<Operation<B>> {
-        let admitted = self.regions.admit(stripe, operation);
-        for region in self.regions.take_wanted() {
-            self.intent.mark(region);
-            self.marks.push(region);
+    /// Returns the operation if its mark is on record, and else keeps it until then.
+    pub fn admit(&mut self, mark: Mark, operation: Operation<B>) -> Option<Operation<B>> {
+        self.marks.admit(mark, operation)
+    }
+
+    /// Puts the marks that operations wait for into the next record, without stripes that are no longer unsettled.
+    pub fn request(&mut self, unsettled: impl FnOnce() -> BTreeSet<Mark>) {
+        let change = self.marks.take_wanted(unsettled);
+        self.new_marks.extend(&change.marked);
+        self.change(&change);
+    }
+
+    /// Returns all operations that wait for a mark, before it is on record: a fault on purpose.
+    pub fn admit_early(&mut self, mark: Mark) -> Vec<Operation<B>> {
+        self.marks.mark(mark)
+    }
+
+    fn change(&mut self, change: &Change) {
+        let marked = change.marked.iter();
+        marked.for_each(|&mark| self.intent.mark(mark));
+        let cleared = change.cleared.iter();
+        cleared.for_each(|&mark| self.intent.clear(mark));
+        self.changed |= !change.is_empty();
+    }
+
+    /// Puts the doubtful stripes into the next record. `changes` is the number of their changes so far.
+    pub fn note_doubts(&mut self, changes: u64, doubts: impl FnOnce() -> BTreeSet<u64>) {
+        if changes != self.doubt_changes {
+            self.doubt_changes = changes;
+            self.intent.set_doubts(|_| true, doubts());
             self.changed = true;
         }
-        admitted
     }
 
-    /// Returns all operations that wait for a region, before it is on record: a fault on purpose.
-    pub fn admit_early(&mut self, stripe: u64) -> Vec<Operation<B>> {
-        self.regions.mark(self.regions.of(stripe))
+    /// Returns whether all changes of the doubtful stripes are on record: before that, nothing is answered.
+    pub fn has_doubts(&self) -> bool {
+        self.recorded_doubt_changes == self.doubt_changes
     }
 
     /// Tells whether [`Recorder::advance`] has something to do.
@@ -115,38 +146,38 @@ impl<B> Recorder<B> {
     pub fn advance(&mut self) -> Vec<Operation<B>> {
         if let Some(writing) = self.writing.take() {
             self.stored = vec![writing.bytes];
-            let regions = &mut self.regions;
-            let marks = writing.marks.into_iter();
-            return marks.flat_map(|region| regions.mark(region)).collect();
+            self.recorded_doubt_changes = writing.doubt_changes;
+            let marks = &mut self.marks;
+            let new = writing.marks.into_iter();
+            return new.flat_map(|mark| marks.mark(mark)).collect();
         }
         if std::mem::take(&mut self.changed) {
             self.intent.sequence += 1;
             self.writing = Some(Writing {
                 bytes: Box::new(self.intent.encode(ARRAY)),
-                marks: std::mem::take(&mut self.marks),
+                marks: std::mem::take(&mut self.new_marks),
+                doubt_changes: self.doubt_changes,
             });
         }
         Vec::new()
     }
 
-    /// Does the upkeep: removes settled regions from the next record. Tells whether members are to be flushed.
-    pub fn settle(&mut self, unsettled: &BTreeSet<u64>) -> bool {
+    /// Does the upkeep: removes settled marks from the next record. Tells whether members are to be flushed.
+    pub fn settle(&mut self, unsettled: &BTreeSet<Mark>) -> bool {
         let flush = !unsettled.is_empty() && self.was_unsettled;
         self.was_unsettled = !unsettled.is_empty() && !flush;
-        for region in self.regions.settle(unsettled) {
-            self.intent.clear(region);
-            self.changed = true;
-        }
+        let change = self.marks.settle(unsettled);
+        self.change(&change);
         flush
     }
 
     /// Stripes of the range that must be resynced, each returned once.
     pub fn take_unsynced(&mut self, stripes: Range<u64>) -> Vec<u64> {
-        self.regions.take_unsynced(stripes)
+        self.marks.take_unsynced(stripes)
     }
 
-    /// Notes the end of a resync. The region of a stripe that was not `done` stays on record.
+    /// Notes the end of a resync. The mark of a stripe that was not `done` stays on record.
     pub fn resynced(&mut self, stripe: u64, done: bool) {
-        self.regions.resynced(stripe, done);
+        self.marks.resynced(stripe, done);
     }
 }

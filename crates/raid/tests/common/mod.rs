@@ -220,6 +220,17 @@ impl Plain {
         }
     }
 
+    /// Writes a block durably.
+    pub fn write(&mut self, array: &Array, block: u64, page: Page) {
+        array.write(block, vec![page.clone()], true).unwrap();
+        self.pages[block as usize] = page;
+    }
+
+    /// Returns the expected contents of a block.
+    pub fn page(&self, block: u64) -> &Page {
+        &self.pages[block as usize]
+    }
+
     fn check(&self, array: &Array, start: u64, blocks: u64) {
         let read = array.read(start, blocks).unwrap();
         for (block, found) in (start..).zip(read) {

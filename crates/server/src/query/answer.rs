@@ -25,7 +25,7 @@ pub const LEVELS: HeaderName = HeaderName::from_static("seiner-levels");
 /// Number of losses that may concern an answer.
 pub const LOSSES: HeaderName = HeaderName::from_static("seiner-losses");
 
-/// Says that the limit of a query left series out, where the answer's notation has no place for it.
+/// Says that a limit left series, values or sources out; for a list of values there is no other place.
 pub const TRUNCATED: HeaderName = HeaderName::from_static("seiner-truncated");
 
 /// Sentences for the reader, a JSON list in ASCII, where the answer's notation has no place for them.

@@ -66,12 +66,16 @@ pub async fn values(
     .await?;
     let truncated = values.len() > limit;
     values.truncate(limit);
-    let mut response = Json(values).into_response();
+    Ok(marked(Json(values).into_response(), truncated))
+}
+
+/// Adds the header of a list that the limit cut, if it did.
+fn marked(mut response: Response, truncated: bool) -> Response {
     if truncated {
         let headers = response.headers_mut();
         headers.insert(TRUNCATED, HeaderValue::from_static("true"));
     }
-    Ok(response)
+    response
 }
 
 /// `[{"name":"usage","type":"f64"}]`
@@ -124,18 +128,28 @@ impl<'a> Source<'a> {
     }
 }
 
-/// `{"total":2,"sources":[{"measurement":"cpu","tags":{"host":"a"}}, …]}`
+/// `{"total":2,"sources":[{"measurement":"cpu","tags":{"host":"a"}}, …],"truncated":false}`; a header says as well if
+/// there are more than the limit.
 pub async fn sources(
     State(station): State<Arc<Station>>,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Refusal> {
     let selector = parameters.selector()?;
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
-    let place = station.queries.enter()?;
+    // Shared: whichever of the two threads is the last to work keeps the place.
+    let place = Arc::new(station.queries.enter()?);
     let engine = station.engine.clone();
+    let found = tokio::task::spawn_blocking({
+        let (engine, place) = (engine.clone(), place.clone());
+        move || {
+            let _place = place;
+            engine.sources(&selector)
+        }
+    });
+    let ids = found.await?;
+    let truncated = ids.len() > limit;
     let body = outflow::body(move |out| {
         let _place = place;
-        let ids = engine.sources(&selector);
         write!(out, "{{\"total\":{},\"sources\":[", ids.len())?;
         for (index, id) in ids.iter().take(limit).enumerate() {
             let Some(key) = engine.source_key(*id) else {
@@ -146,8 +160,12 @@ pub async fn sources(
             }
             serde_json::to_writer(&mut *out, &Source::of(&key))?;
         }
-        out.write_all(b"]}")?;
+        write!(out, "],\"truncated\":{truncated}}}")?;
         Ok(())
     });
-    Ok(([(header::CONTENT_TYPE, "application/json")], body.await?).into_response())
+    let content_type = [(header::CONTENT_TYPE, "application/json")];
+    Ok(marked(
+        (content_type, body.await?).into_response(),
+        truncated,
+    ))
 }

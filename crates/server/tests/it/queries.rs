@@ -51,8 +51,32 @@ fn what_there_is() {
     let sources = site.get("/api/v1/sources?select=cpu&limit=1").json();
     assert_eq!(
         sources,
-        json!({ "total": 2, "sources": [{ "measurement": "cpu", "tags": { "core": "0", "host": "a" } }] })
+        json!({
+            "total": 2,
+            "sources": [{ "measurement": "cpu", "tags": { "core": "0", "host": "a" } }],
+            "truncated": true
+        })
     );
+}
+
+#[test]
+fn a_list_that_a_limit_cut_says_so() {
+    let site = filled();
+    for list in ["sources?select=cpu", "values?select=cpu&tag=host"] {
+        for (limit, is_cut) in [(0, true), (1, true), (2, false), (3, false)] {
+            let listed = site.get(&format!("/api/v1/{list}&limit={limit}"));
+            let marked = listed.headers.contains_key("seiner-truncated");
+            assert_eq!(marked, is_cut, "{list}, limit {limit}");
+            let json = listed.json();
+            if list.starts_with("sources") {
+                assert_eq!(json["truncated"], is_cut, "limit {limit}");
+                assert_eq!(json["total"], 2);
+                assert_eq!(json["sources"].as_array().unwrap().len(), limit.min(2));
+            } else {
+                assert_eq!(json.as_array().unwrap().len(), limit.min(2));
+            }
+        }
+    }
 }
 
 #[test]
@@ -494,4 +518,21 @@ fn bare_numbers_are_read_by_their_size_with_a_note() {
         .json();
     assert_eq!(deleted["from"], "1795408381000000000");
     assert!(deleted["hints"][0].as_str().unwrap().contains("seconds"));
+}
+
+#[test]
+fn a_bare_year_is_refused_with_the_remedies() {
+    let site = filled();
+    for refused in [
+        site.query(&[("select", "cpu"), ("from", "2026")]),
+        site.query(&[("select", "cpu"), ("to", " 2026 ")]),
+        site.post("/api/v1/delete?select=cpu&from=2026", &[], b""),
+    ] {
+        assert_eq!(refused.status, 400, "{}", refused.text);
+        for remedy in ["2026-01-01", "1970-01-01T00:33:46Z", "2026ns"] {
+            assert!(refused.text.contains(remedy), "{}", refused.text);
+        }
+    }
+    let answer = site.query(&[("select", "cpu"), ("from", "2026ns"), ("to", "2027ns")]);
+    assert_eq!(answer.json()["from"], "2026");
 }

@@ -1,6 +1,7 @@
 //! End of an array: background tasks, then a flush, then the shards, then the records.
 
 use super::{Keeper, Word};
+use crate::mark::Mark;
 use crate::request::Failure;
 use std::collections::BTreeSet;
 use std::sync::mpsc::Sender;
@@ -16,23 +17,15 @@ pub enum Ending {
         Sender<Result<(), Failure>>,
         Result<(), Failure>,
         usize,
-        BTreeSet<u64>,
+        BTreeSet<Mark>,
     ),
 }
 
 impl Keeper {
-    /// Records a clean stop, and the regions that still need a resync.
-    fn close_books(&mut self, marked: BTreeSet<u64>, is_durable: bool) {
+    /// Records a clean stop, and the marks of stripes that still need a resync.
+    fn close_books(&mut self, marks: BTreeSet<Mark>, is_durable: bool) {
         if let Some(books) = self.books.as_mut().filter(|_| is_durable) {
-            let cleared: Vec<u64> = books
-                .intent()
-                .marked()
-                .difference(&marked)
-                .copied()
-                .collect();
-            cleared
-                .into_iter()
-                .for_each(|region| books.intent().clear(region));
+            books.intent().set_marks(marks);
             books.superblock().clean = true;
             self.intent_changed = true;
             self.put_on_record();
@@ -51,8 +44,8 @@ impl Keeper {
                 }));
                 self.ending = Some(Ending::Flush(answer));
             }
-            Some(Ending::Shards(answer, result, 0, marked)) => {
-                self.close_books(marked, result.is_ok());
+            Some(Ending::Shards(answer, result, 0, marks)) => {
+                self.close_books(marks, result.is_ok());
                 let _ = answer.send(result);
                 return true;
             }

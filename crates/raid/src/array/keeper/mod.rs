@@ -14,6 +14,7 @@ pub use word::{Order, Word};
 use super::Shared;
 use super::assemble::with_checksums;
 use super::books::{Books, Placed};
+use super::marks::Change;
 use super::status::{Condition, Filling, Kept, Loss, MemberStatus};
 use super::sweep::Undone;
 use super::worker::{Chore, Message};
@@ -53,7 +54,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Creates the coordinator of an array with these members. Starts a resync of the regions that are recorded
+    /// Creates the coordinator of an array with these members. Starts a resync of the stripes that are recorded
     /// as being written.
     ///
     /// # Errors
@@ -90,7 +91,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Starts a resync of all regions whose syndromes may not match.
+    /// Starts a resync of all stripes whose syndromes may not match.
     fn resync(&mut self) {
         let geometry = &self.shared.geometry;
         let (stripes, redundant) = (geometry.stripes(), geometry.syndromes() > 0);
@@ -98,10 +99,8 @@ impl Keeper {
             return;
         };
         let size = self.shared.running.settings.region_stripes;
-        let regions = books.intent().marked().iter();
-        let ranges =
-            regions.map(|region| (region * size).min(stripes)..((region + 1) * size).min(stripes));
-        let ranges: Vec<_> = ranges.collect();
+        let marks = books.intent().marks().iter();
+        let ranges: Vec<_> = marks.map(|mark| mark.stripes(size, stripes)).collect();
         if !ranges.is_empty() {
             self.begin_task(Chore::Resync, ranges);
         }
@@ -211,21 +210,11 @@ impl Keeper {
                 };
                 self.to_tell.push((shard, message));
             }
-            Word::Mark { shard, region } => {
-                if let Some(books) = &mut self.books {
-                    books.intent().mark(region);
-                    self.intent_changed = true;
-                }
-                self.to_tell.push((shard, Message::Marked(region)));
+            Word::Mark { shard, change } => {
+                self.change_marks(&change);
+                self.to_tell.push((shard, Message::Marked(change.marked)));
             }
-            Word::Clear(regions) => {
-                if let Some(books) = &mut self.books {
-                    regions
-                        .into_iter()
-                        .for_each(|region| books.intent().clear(region));
-                    self.intent_changed = true;
-                }
-            }
+            Word::Settle(change) => self.change_marks(&change),
             Word::Doubts { shard, doubts } => {
                 let sharding = self.shared.sharding;
                 if let Some(books) = &mut self.books {
@@ -274,13 +263,23 @@ impl Keeper {
                     self.ending = Some(Ending::Shards(answer, result, shards, BTreeSet::new()));
                 }
             }
-            Word::Finished(regions) => {
-                if let Some(Ending::Shards(_, _, left, marked)) = &mut self.ending {
+            Word::Finished(marks) => {
+                if let Some(Ending::Shards(_, _, left, all)) = &mut self.ending {
                     *left -= 1;
-                    marked.extend(regions);
+                    all.extend(marks);
                 }
             }
             Word::Halt => {}
+        }
+    }
+
+    /// Changes the marks of the next record.
+    fn change_marks(&mut self, change: &Change) {
+        if let Some(books) = &mut self.books {
+            let intent = books.intent();
+            change.marked.iter().for_each(|&mark| intent.mark(mark));
+            change.cleared.iter().for_each(|&mark| intent.clear(mark));
+            self.intent_changed = true;
         }
     }
 

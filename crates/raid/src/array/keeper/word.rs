@@ -1,7 +1,9 @@
 //! Messages to the coordinator.
 
 use super::Refusal;
+use crate::array::marks::Change;
 use crate::array::worker::Incarnation;
+use crate::mark::Mark;
 use crate::member::Member;
 use crate::request::Failure;
 use std::collections::BTreeSet;
@@ -35,15 +37,15 @@ pub enum Word {
         /// Whether the device exceeded the time limit.
         silent: bool,
     },
-    /// A shard needs to write in a region that is not marked in the record.
+    /// A shard needs to write where the record has no mark.
     Mark {
-        /// Shard to notify after the mark is recorded.
+        /// Shard to notify after the marks are recorded.
         shard: usize,
-        /// Number of the region.
-        region: u64,
+        /// Marks that the shard needs, and marks that it no longer needs.
+        change: Change,
     },
-    /// All writes in these regions are durable.
-    Clear(Vec<u64>),
+    /// The marks of a shard change, for which no write waits.
+    Settle(Change),
     /// The set of doubtful stripes of a shard has changed.
     Doubts {
         /// Shard to notify after the set is recorded.
@@ -68,8 +70,8 @@ pub enum Word {
     Stop(Sender<Result<(), Failure>>),
     /// Result of the last flush.
     Flushed(Result<(), Failure>),
-    /// A shard has ended. These regions must stay marked.
-    Finished(BTreeSet<u64>),
+    /// A shard has ended. These marks must stay in the record.
+    Finished(BTreeSet<Mark>),
     /// Ends the thread at once.
     Halt,
 }

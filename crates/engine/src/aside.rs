@@ -1,0 +1,32 @@
+//! Copies of damaged files, under names that no start reads.
+//!
+//! A damaged file is copied where a crash before the next change must find it again under its own name.
+
+use crate::error::{Error, io_error, sync_error};
+use crate::journal::DAMAGED;
+use seiner_platform::Disk;
+
+/// Bytes copied at once.
+const PIECE: u64 = 1 << 20;
+
+/// Copies a file to its name with the suffix of files that were set aside. The bytes are durable on return, the
+/// name after [`Disk::sync_names`].
+///
+/// # Errors
+/// When the disk fails, or has no room for the copy.
+pub fn copy_aside(disk: &dyn Disk, name: &str) -> Result<(), Error> {
+    let aside = format!("{name}{DAMAGED}");
+    let context = || format!("copying {name} to {aside}");
+    let from = disk.open(name).map_err(io_error(context))?;
+    let len = from.len().map_err(io_error(context))?;
+    let to = disk.create(&aside).map_err(io_error(context))?;
+    let mut piece = vec![0; len.min(PIECE) as usize];
+    let mut at = 0;
+    while at < len {
+        piece.truncate((len - at).min(PIECE) as usize);
+        from.read_at(at, &mut piece).map_err(io_error(context))?;
+        to.write_at(at, &piece).map_err(io_error(context))?;
+        at += piece.len() as u64;
+    }
+    to.sync().map_err(sync_error(context))
+}

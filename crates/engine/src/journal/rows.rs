@@ -1,0 +1,189 @@
+//! The rows of a journal record, one by one, as they lie in its streams: for a start, a check and a view alike.
+
+use super::record::Record;
+use crate::buffer::{row, slab};
+use crate::bytes::{COUNT_LIMIT, Cursor, Short};
+
+/// Maximum bytes of the rows of a block: the largest slot, less the room that a replay needs behind a row.
+const BLOCK_LIMIT: usize = slab::LARGEST - 8;
+/// Maximum number of rows in a block.
+const BLOCK_ROWS: u64 = u16::MAX as u64;
+
+/// Returns whether no buffer takes a block with so many bytes of rows, and so many rows.
+pub fn is_too_large(bytes: usize, rows: u64) -> bool {
+    bytes > BLOCK_LIMIT || rows > BLOCK_ROWS
+}
+
+/// The source of a row, and its number of columns.
+#[derive(Clone, Copy)]
+pub struct Head {
+    /// Its source.
+    pub source: u32,
+    /// Number of columns.
+    pub columns: usize,
+}
+
+/// The block that a row begins.
+#[derive(Clone, Copy)]
+pub struct BlockStart {
+    /// Number of the block.
+    pub block: u64,
+    /// Its layout. The number may be unknown.
+    pub layout: u32,
+    /// Rows that the source had before the block.
+    pub before: u64,
+}
+
+/// A row in a record.
+pub struct RecordRow<'a> {
+    /// Its source.
+    pub source: u32,
+    /// The block that it begins, if it begins one.
+    pub start: Option<BlockStart>,
+    /// Columns.
+    pub columns: usize,
+    /// Its codes.
+    pub codes: &'a [u8],
+    /// What they announce.
+    pub payload: &'a [u8],
+}
+
+/// Reads the rows of a record.
+pub struct Rows<'a> {
+    widths: Cursor<'a>,
+    sources: Cursor<'a>,
+    starts: Cursor<'a>,
+    codes: Cursor<'a>,
+    payload: Cursor<'a>,
+    rows: u64,
+    width: usize,
+    width_rows: u64,
+    next_source: i64,
+    next_block: u64,
+}
+
+impl<'a> Rows<'a> {
+    /// The rows of a record.
+    pub fn new(record: &'a Record) -> Rows<'a> {
+        let [_, _, widths, sources, starts, codes, payload] =
+            record.streams.each_ref().map(|stream| Cursor(stream));
+        let rows = record.rows;
+        Rows {
+            widths,
+            sources,
+            starts,
+            codes,
+            payload,
+            rows,
+            width: 0,
+            width_rows: 0,
+            next_source: 0,
+            next_block: 0,
+        }
+    }
+
+    /// Whether the streams are used up, as they must be after the last row.
+    pub fn is_at_end(&self) -> bool {
+        let streams = [
+            &self.widths,
+            &self.sources,
+            &self.starts,
+            &self.codes,
+            &self.payload,
+        ];
+        self.width_rows == 0 && streams.iter().all(|stream| stream.is_empty())
+    }
+
+    /// Begins the next row; `None` behind the last. [`Rows::number`] or [`Rows::rest`] ends the row.
+    ///
+    /// # Errors
+    /// [`Short`] if the streams are malformed.
+    #[inline]
+    pub fn head(&mut self) -> Result<Option<Head>, Short> {
+        let Some(rows) = self.rows.checked_sub(1) else {
+            return Ok(None);
+        };
+        self.rows = rows;
+        if self.width_rows == 0 {
+            self.width = self.widths.count(crate::MAX_FIELDS)?;
+            self.width_rows = self.widths.varint()?;
+        }
+        self.width_rows = self.width_rows.checked_sub(1).ok_or(Short)?;
+        let source = self
+            .next_source
+            .checked_add(self.sources.signed()?)
+            .ok_or(Short)?;
+        let source = u32::try_from(source).map_err(|_| Short)?;
+        self.next_source = i64::from(source) + 1;
+        let columns = self.width;
+        Ok(Some(Head { source, columns }))
+    }
+
+    /// Ends a row of one column if `take` accepts its codes, with all payload from there on, and returns the
+    /// length of the row's payload.
+    ///
+    /// # Errors
+    /// [`Short`] if the payload is shorter.
+    #[inline]
+    pub fn number(&mut self, take: impl FnOnce(u8, &[u8]) -> Option<usize>) -> Result<bool, Short> {
+        let Some(&codes) = self.codes.0.first() else {
+            return Ok(false);
+        };
+        let Some(len) = take(codes, self.payload.0) else {
+            return Ok(false);
+        };
+        self.codes.take(1)?;
+        self.payload.take(len)?;
+        Ok(true)
+    }
+
+    /// Ends a row.
+    ///
+    /// # Errors
+    /// [`Short`] if the streams are malformed.
+    pub fn rest(&mut self, head: Head) -> Result<RecordRow<'a>, Short> {
+        let Head { source, columns } = head;
+        let codes = self.codes.take(row::codes_bytes(columns))?;
+        let len = row::payload_bytes(codes, columns, self.payload.0).map_err(|_| Short)?;
+        let payload = self.payload.take(len)?;
+        let start = row::is_start(codes).then(|| self.start()).transpose()?;
+        Ok(RecordRow {
+            source,
+            start,
+            columns,
+            codes,
+            payload,
+        })
+    }
+
+    fn start(&mut self) -> Result<BlockStart, Short> {
+        let block = self.next_block.wrapping_add(self.starts.signed()? as u64);
+        self.next_block = block.wrapping_add(1);
+        let layout = self.starts.count(u32::MAX as usize)? as u32;
+        let before = self.starts.varint()?;
+        if block > COUNT_LIMIT || before > COUNT_LIMIT {
+            return Err(Short);
+        }
+        Ok(BlockStart {
+            block,
+            layout,
+            before,
+        })
+    }
+}
+
+impl<'a> Iterator for Rows<'a> {
+    type Item = Result<RecordRow<'a>, Short>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let row = match self.head() {
+            Ok(Some(head)) => self.rest(head),
+            Ok(None) => return None,
+            Err(Short) => Err(Short),
+        };
+        if row.is_err() {
+            self.rows = 0;
+        }
+        Some(row)
+    }
+}

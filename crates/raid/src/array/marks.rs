@@ -1,0 +1,376 @@
+//! Parts of the array in which a shard writes, and whether they are on record: no member is written in a stripe before the
+//! intent record has its mark. And stripes whose syndromes may not match after a crash: nothing is done with such a stripe
+//! before it has been resynced.
+//!
+//! Pure: the worker and the simulator carry out the answers.
+
+use crate::mark::Mark;
+use crate::request::Operation;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// The marks of a shard.
+pub struct Marks<B> {
+    region_stripes: u64,
+    stripes: u64,
+    /// Marks on record.
+    marked: BTreeSet<Mark>,
+    /// Operations that wait until their mark is on record.
+    held: BTreeMap<Mark, Vec<Operation<B>>>,
+    /// Marks that must be put on record and were not asked for yet.
+    wanted: Vec<Mark>,
+    /// Regions of which some stripes were not given to resync yet.
+    unsynced: BTreeMap<u64, Unsynced>,
+    /// Number of resyncs that have not ended.
+    resyncing: usize,
+    /// Stripes that could not be resynced.
+    stuck: BTreeSet<u64>,
+    /// Marks that were settled when last looked at.
+    calm: BTreeSet<Mark>,
+}
+
+/// A region with stripes that were not given to resync.
+struct Unsynced {
+    left: u64,
+    /// A bit for each stripe that was given to resync, or need not be. Empty if that is none.
+    done: Vec<u64>,
+}
+
+/// A change of the record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Marks that are put on record.
+    pub marked: Vec<Mark>,
+    /// Marks that leave the record.
+    pub cleared: Vec<Mark>,
+}
+
+impl Change {
+    /// Returns whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        self.marked.is_empty() && self.cleared.is_empty()
+    }
+}
+
+impl<B> Marks<B> {
+    /// Creates the marks of a shard of an array of `stripes` stripes. `marked` are on record from before a crash, so that
+    /// syndromes there may not match.
+    pub fn new(region_stripes: u64, stripes: u64, marked: BTreeSet<Mark>) -> Marks<B> {
+        let mut marks = Marks {
+            region_stripes,
+            stripes,
+            marked,
+            held: BTreeMap::new(),
+            wanted: Vec::new(),
+            unsynced: BTreeMap::new(),
+            resyncing: 0,
+            stuck: BTreeSet::new(),
+            calm: BTreeSet::new(),
+        };
+        for mark in marks.marked.clone() {
+            marks.unsync(mark);
+        }
+        marks
+    }
+
+    /// Notes that the stripes of a mark must be resynced. Regions come before single stripes.
+    fn unsync(&mut self, mark: Mark) {
+        let region = mark.region(self.region_stripes);
+        let whole = self.range(Mark::Region(region));
+        let own = self.range(mark);
+        match mark {
+            Mark::Region(_) if !own.is_empty() => {
+                let (left, done) = (own.end - own.start, Vec::new());
+                self.unsynced.insert(region, Unsynced { left, done });
+            }
+            Mark::Stripe(stripe) if !own.is_empty() => {
+                let words = (whole.end - whole.start).div_ceil(64) as usize;
+                let unsynced = self.unsynced.entry(region).or_insert_with(|| Unsynced {
+                    left: 0,
+                    done: vec![u64::MAX; words],
+                });
+                // No bits: the whole region is unsynced, this stripe included.
+                let at = stripe - whole.start;
+                if let Some(word) = unsynced.done.get_mut((at / 64) as usize) {
+                    *word &= !(1 << (at % 64));
+                    unsynced.left += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the region of a stripe.
+    fn region(&self, stripe: u64) -> u64 {
+        stripe / self.region_stripes
+    }
+
+    /// Returns the stripes of a mark.
+    fn range(&self, mark: Mark) -> Range<u64> {
+        mark.stripes(self.region_stripes, self.stripes)
+    }
+
+    /// Returns the operation if its mark is on record, and else keeps it until then. A region that is on record covers its
+    /// stripes.
+    pub fn admit(&mut self, mark: Mark, operation: Operation<B>) -> Option<Operation<B>> {
+        self.calm.remove(&mark);
+        let region = Mark::Region(mark.region(self.region_stripes));
+        if self.marked.contains(&mark) || self.marked.contains(&region) {
+            return Some(operation);
+        }
+        let held = self.held.entry(mark).or_default();
+        if held.is_empty() {
+            self.wanted.push(mark);
+        }
+        held.push(operation);
+        None
+    }
+
+    /// Returns the change of the record that operations wait for, each mark once. Stripes that are no longer `unsettled`
+    /// leave the record on this occasion.
+    pub fn take_wanted(&mut self, unsettled: impl FnOnce() -> BTreeSet<Mark>) -> Change {
+        if self.wanted.is_empty() {
+            return Change::default();
+        }
+        let marked = std::mem::take(&mut self.wanted);
+        let unsettled = unsettled();
+        let is_stripe = |mark: &Mark| matches!(mark, Mark::Stripe(_));
+        let mut cleared = self.settled(&unsettled);
+        cleared.retain(is_stripe);
+        for mark in &cleared {
+            self.marked.remove(mark);
+            self.calm.remove(mark);
+        }
+        let cleared = cleared.into_iter().collect();
+        Change { marked, cleared }
+    }
+
+    /// Notes that a mark is on record. Returns the operations that waited for it.
+    pub fn mark(&mut self, mark: Mark) -> Vec<Operation<B>> {
+        self.marked.insert(mark);
+        self.held.remove(&mark).unwrap_or_default()
+    }
+
+    /// Returns those of some stripes that must be resynced before anything else is done with them. They count as given to
+    /// resync.
+    pub fn take_unsynced(&mut self, stripes: Range<u64>) -> Vec<u64> {
+        if self.unsynced.is_empty() {
+            return Vec::new();
+        }
+        stripes.filter(|&stripe| self.take_one(stripe)).collect()
+    }
+
+    fn take_one(&mut self, stripe: u64) -> bool {
+        let region = self.region(stripe);
+        let range = self.range(Mark::Region(region));
+        let Some(unsynced) = self.unsynced.get_mut(&region) else {
+            return false;
+        };
+        if unsynced.done.is_empty() {
+            unsynced.done = vec![0; (range.end - range.start).div_ceil(64) as usize];
+        }
+        let at = stripe - range.start;
+        let (word, bit) = (&mut unsynced.done[(at / 64) as usize], 1 << (at % 64));
+        if *word & bit != 0 {
+            return false;
+        }
+        *word |= bit;
+        unsynced.left -= 1;
+        if unsynced.left == 0 {
+            self.unsynced.remove(&region);
+        }
+        self.resyncing += 1;
+        true
+    }
+
+    /// Notes the end of a resync. The mark of a stripe that was not `done` stays on record until the next start.
+    pub fn resynced(&mut self, stripe: u64, done: bool) {
+        self.resyncing -= 1;
+        if !done {
+            self.stuck.insert(stripe);
+        }
+    }
+
+    /// Returns whether stripes of a mark were not given to resync, or could not be resynced.
+    fn is_unsynced(&self, mark: Mark) -> bool {
+        let range = self.range(mark);
+        if self.stuck.range(range.clone()).next().is_some() {
+            return true;
+        }
+        let region = mark.region(self.region_stripes);
+        let Some(unsynced) = self.unsynced.get(&region) else {
+            return false;
+        };
+        let Mark::Stripe(stripe) = mark else {
+            return true;
+        };
+        let at = stripe - self.range(Mark::Region(region)).start;
+        let word = unsynced.done.get((at / 64) as usize);
+        word.is_none_or(|word| word >> (at % 64) & 1 == 0)
+    }
+
+    /// Returns the marks on record that could leave it.
+    fn settled(&self, unsettled: &BTreeSet<Mark>) -> BTreeSet<Mark> {
+        let settled = |mark: &Mark| {
+            self.resyncing == 0 && !unsettled.contains(mark) && !self.is_unsynced(*mark)
+        };
+        self.marked.iter().copied().filter(settled).collect()
+    }
+
+    /// Returns the change of the record for marks that need no longer be there: they were settled when last looked at and
+    /// are so still. `unsettled` are the marks of everything that may not be durable. Stripes that were written under the
+    /// mark of a region that leaves are marked on their own.
+    pub fn settle(&mut self, unsettled: &BTreeSet<Mark>) -> Change {
+        let now = self.settled(unsettled);
+        let cleared: BTreeSet<Mark> = now.intersection(&self.calm).copied().collect();
+        self.calm = now;
+        let covered = |mark: &Mark| {
+            let region = Mark::Region(mark.region(self.region_stripes));
+            *mark != region && cleared.contains(&region) && !self.marked.contains(mark)
+        };
+        let marked: Vec<Mark> = unsettled.iter().copied().filter(covered).collect();
+        for mark in &cleared {
+            self.marked.remove(mark);
+            self.calm.remove(mark);
+        }
+        self.marked.extend(&marked);
+        let cleared = cleared.into_iter().collect();
+        Change { marked, cleared }
+    }
+
+    /// Returns the marks that must stay on record when the array is stopped and everything is durable that could be.
+    pub fn left(&self, unsettled: &BTreeSet<Mark>) -> BTreeSet<Mark> {
+        let unsynced = |mark: &Mark| self.is_unsynced(*mark);
+        let marked = self.marked.iter().copied().filter(unsynced);
+        marked.chain(unsettled.iter().copied()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::block::Weightless;
+    use crate::request::Action;
+
+    fn operation() -> Operation<Weightless> {
+        Operation {
+            id: 0,
+            member: 0,
+            action: Action::Flush,
+        }
+    }
+
+    fn cleared(marks: &[Mark]) -> Change {
+        Change {
+            marked: Vec::new(),
+            cleared: marks.to_vec(),
+        }
+    }
+
+    const REGION: Mark = Mark::Region(2);
+    const STRIPE: Mark = Mark::Stripe(25);
+
+    #[test]
+    fn nothing_is_written_before_it_is_on_record_and_calm_regions_leave_it() {
+        let none = BTreeSet::new();
+        let mut marks = Marks::new(10, 95, none.clone());
+        assert!(marks.admit(REGION, operation()).is_none());
+        assert!(marks.admit(REGION, operation()).is_none());
+        assert_eq!(marks.take_wanted(BTreeSet::new).marked, [REGION]);
+        assert!(marks.take_wanted(BTreeSet::new).is_empty());
+        assert_eq!(marks.mark(REGION).len(), 2);
+        assert!(marks.admit(REGION, operation()).is_some());
+        assert!(marks.settle(&BTreeSet::from([REGION])).is_empty());
+        assert!(marks.settle(&none).is_empty(), "seen calm once");
+        assert!(
+            marks.admit(REGION, operation()).is_some(),
+            "and written again"
+        );
+        assert!(marks.settle(&none).is_empty());
+        assert_eq!(marks.settle(&none), cleared(&[REGION]));
+        assert!(marks.admit(REGION, operation()).is_none());
+    }
+
+    #[test]
+    fn a_stripe_leaves_the_record_with_the_next_one() {
+        let mut marks = Marks::new(10, 95, BTreeSet::new());
+        let unsettled = |stripes: &[u64]| stripes.iter().copied().map(Mark::Stripe).collect();
+        for stripe in [25, 26] {
+            assert!(marks.admit(Mark::Stripe(stripe), operation()).is_none());
+            marks.take_wanted(|| unsettled(&[25, 26]));
+            assert_eq!(marks.mark(Mark::Stripe(stripe)).len(), 1);
+        }
+        assert!(
+            marks.take_wanted(|| unsettled(&[])).is_empty(),
+            "there is no next one"
+        );
+        assert!(marks.admit(Mark::Stripe(27), operation()).is_none());
+        let change = marks.take_wanted(|| unsettled(&[26, 27]));
+        assert_eq!(
+            (change.marked, change.cleared),
+            (vec![Mark::Stripe(27)], vec![STRIPE])
+        );
+        assert!(marks.admit(STRIPE, operation()).is_none());
+    }
+
+    #[test]
+    fn stripes_take_the_place_of_a_region_that_is_no_longer_written_as_a_whole() {
+        let mut marks = Marks::new(10, 95, BTreeSet::new());
+        marks.mark(REGION);
+        assert!(
+            marks.admit(STRIPE, operation()).is_some(),
+            "the region covers it"
+        );
+        let unsettled = BTreeSet::from([STRIPE]);
+        assert!(marks.settle(&unsettled).is_empty());
+        let change = marks.settle(&unsettled);
+        assert_eq!(
+            (change.marked, change.cleared),
+            (vec![STRIPE], vec![REGION])
+        );
+        assert!(marks.admit(STRIPE, operation()).is_some());
+        assert!(marks.admit(Mark::Stripe(26), operation()).is_none());
+    }
+
+    #[test]
+    fn stripes_are_given_to_resync_once_and_their_region_stays_until_all_are_done() {
+        let on_record = BTreeSet::from([Mark::Region(1), Mark::Region(9)]);
+        let mut marks = Marks::<Weightless>::new(10, 95, on_record);
+        assert_eq!(marks.take_unsynced(8..12), [10, 11]);
+        assert_eq!(marks.take_unsynced(10..12), []);
+        let last = marks.take_unsynced(90..95);
+        assert_eq!(last.len(), 5, "the last region is shorter");
+        for stripe in [10, 11, 90, 91, 92, 93, 94] {
+            marks.resynced(stripe, stripe != 93);
+        }
+        let none = BTreeSet::new();
+        for _ in 0..3 {
+            let change = marks.settle(&none);
+            assert!(change.is_empty(), "one is unsynced, the other stuck");
+        }
+        assert_eq!(marks.take_unsynced(0..95), (12..20).collect::<Vec<u64>>());
+        assert_eq!(
+            marks.left(&BTreeSet::from([Mark::Region(4)])),
+            BTreeSet::from([Mark::Region(4), Mark::Region(9)])
+        );
+        (12..20).for_each(|stripe| marks.resynced(stripe, true));
+        assert!(marks.settle(&none).is_empty());
+        assert_eq!(marks.settle(&none), cleared(&[Mark::Region(1)]));
+    }
+
+    #[test]
+    fn only_the_stripes_on_record_are_resynced() {
+        let on_record = [Mark::Region(1), Mark::Stripe(15), STRIPE, Mark::Stripe(29)];
+        let mut marks = Marks::<Weightless>::new(10, 95, on_record.into());
+        assert_eq!(marks.take_unsynced(0..12), [10, 11]);
+        assert_eq!(marks.take_unsynced(15..95), [15, 16, 17, 18, 19, 25, 29]);
+        assert_eq!(marks.take_unsynced(0..95), [12, 13, 14]);
+        for stripe in (10..20).chain([25, 29]) {
+            marks.resynced(stripe, stripe != 29);
+        }
+        assert_eq!(
+            marks.left(&BTreeSet::new()),
+            BTreeSet::from([Mark::Stripe(29)])
+        );
+    }
+}
