@@ -2,7 +2,6 @@
 //! `/api/v1/log` and `/metrics` take theirs.
 
 use crate::figures::{ProcessFigures, Volume};
-use crate::station::Station;
 use seiner_engine::{ClassStatus, Loss, Status};
 use seiner_model::duration_text;
 use serde::{Deserialize, Serialize};
@@ -37,16 +36,11 @@ impl Trouble {
     }
 }
 
-/// Troubles of the store and of what surrounds it, the worst first. Asks the file system for its room.
-pub fn troubles(station: &Station, status: &Status, classes: &[ClassStatus]) -> Vec<Trouble> {
-    let mut found = of_store(status, classes, &station.engine.losses());
-    let around = match &station.ground {
-        Some(ground) => ground.warnings(),
-        None => surroundings(&station.volume(), &ProcessFigures::now()),
-    };
+/// Returns the troubles of the store and those around it, the worst first.
+pub fn with_surroundings(mut store: Vec<Trouble>, around: Vec<String>) -> Vec<Trouble> {
     let notice = |text| Trouble::new(Severity::Notice, text);
-    found.extend(around.into_iter().map(notice));
-    found
+    store.extend(around.into_iter().map(notice));
+    store
 }
 
 /// Troubles of the store itself, the worst first.

@@ -1,6 +1,6 @@
 //! The addresses of the HTTP port, and what answers at each.
 
-use crate::health::{Severity, troubles};
+use crate::health::Severity;
 use crate::hosts::{self, Hosts};
 use crate::refusal::{self, Refusal};
 use crate::station::Station;
@@ -80,7 +80,7 @@ async fn ping() -> Response {
 /// balancers go on sending.
 async fn health(State(station): State<Arc<Station>>) -> Response {
     let classes = station.engine.classes();
-    let troubles = troubles(&station, &station.engine.status(), &classes);
+    let troubles = station.troubles(&station.engine.status(), &classes);
     let texts: Vec<&str> = troubles.iter().map(|trouble| &*trouble.text).collect();
     let texts = texts.join("; ");
     let serves = "ready for queries and writes";

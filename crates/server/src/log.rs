@@ -2,7 +2,7 @@
 //!
 //! The answers are types that the command line reads as well.
 
-use crate::health::{Trouble, troubles};
+use crate::health::Trouble;
 use crate::history::Written;
 use crate::refusal::Refusal;
 use crate::station::Station;
@@ -252,7 +252,7 @@ pub fn report(station: &Station) -> LogReport {
     let status = station.engine.status();
     let written = station.history.written(&status);
     let room = Room::of(&log);
-    let troubles = troubles(station, &status, &log.classes);
+    let troubles = station.troubles(&status, &log.classes);
     LogReport {
         now: log.now,
         room,

@@ -1,14 +1,15 @@
 //! What all ports of one server share.
 
 use crate::device::Device;
-use crate::figures::Volume;
+use crate::figures::{ProcessFigures, Volume};
 use crate::gate::Gate;
 use crate::ground::{self, Ground};
+use crate::health::{self, Trouble};
 use crate::history::History;
 use crate::meters::Meters;
 use crate::settings::Settings;
 use prometheus_client::registry::Registry;
-use seiner_engine::Engine;
+use seiner_engine::{ClassStatus, Engine, Status};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -108,6 +109,16 @@ impl Station {
             Some(ground) => ground::volume(&**ground),
             None => Volume::of(&self.settings.data),
         }
+    }
+
+    /// Returns the troubles of the store and of what surrounds it, the worst first. Asks the file system for its space.
+    pub fn troubles(&self, status: &Status, classes: &[ClassStatus]) -> Vec<Trouble> {
+        let store = health::of_store(status, classes, &self.engine.losses());
+        let around = match &self.ground {
+            Some(ground) => ground.warnings(),
+            None => health::surroundings(&self.volume(), &ProcessFigures::now()),
+        };
+        health::with_surroundings(store, around)
     }
 
     /// Does what may have to wait for room in the store. Where that is likely, other tasks of this

@@ -2,7 +2,6 @@
 
 use crate::device::Device;
 use crate::figures::{FIGURES, ProcessFigures};
-use crate::health::troubles;
 use crate::station::Station;
 use seiner_engine::{Durability, Loss};
 use serde_json::{Map, Value, json};
@@ -19,7 +18,7 @@ pub fn status(station: &Station) -> Value {
     let (rows_per_s, samples_per_s) = station.meters.rates();
     let (process, volume) = (ProcessFigures::now(), station.volume());
     let ground = station.ground.as_ref();
-    let troubles = troubles(station, &status, &station.engine.classes());
+    let troubles = station.troubles(&status, &station.engine.classes());
     let warnings: Vec<&String> = troubles.iter().map(|trouble| &trouble.text).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
