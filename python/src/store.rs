@@ -295,15 +295,21 @@ impl Store {
         Ok(py.detach(|| engine.tag_names(&selector)))
     }
 
+    /// Answers values, and whether the limit left some out.
     fn values(
         &self,
         py: Python<'_>,
         tag: &str,
         select: &str,
         limit: usize,
-    ) -> PyResult<Vec<String>> {
+    ) -> PyResult<(Vec<String>, bool)> {
         let (engine, selector) = self.select(select)?;
-        Ok(py.detach(|| engine.tag_values(&selector, tag, limit)))
+        // One more tells whether the limit left some out.
+        let most = limit.saturating_add(1);
+        let mut values = py.detach(|| engine.tag_values(&selector, tag, most));
+        let truncated = values.len() > limit;
+        values.truncate(limit);
+        Ok((values, truncated))
     }
 
     fn fields(&self, py: Python<'_>, select: &str) -> PyResult<Vec<(String, &'static str)>> {
@@ -319,19 +325,23 @@ impl Store {
         clippy::type_complexity,
         reason = "number, measurement and tags of a source, once"
     )]
+    /// Answers sources, and whether the limit left some out.
     fn sources(
         &self,
         py: Python<'_>,
         select: &str,
         limit: usize,
-    ) -> PyResult<Vec<(u32, String, Vec<(String, String)>)>> {
+    ) -> PyResult<(Vec<(u32, String, Vec<(String, String)>)>, bool)> {
         let (engine, selector) = self.select(select)?;
         Ok(py.detach(|| {
-            let sources = engine.sources(&selector).into_iter().take(limit);
-            sources
+            let found = engine.sources(&selector);
+            let truncated = found.len() > limit;
+            let sources = found.into_iter().take(limit);
+            let sources = sources
                 .filter_map(|source| engine.source_key(source).map(|key| (source, key)))
                 .map(|(source, key)| (source.0, key.measurement().to_string(), key.tags().to_vec()))
-                .collect()
+                .collect();
+            (sources, truncated)
         }))
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -185,9 +186,28 @@ def test_fields_and_names(filled: seiner.Store) -> None:
     assert [series.field for series in filled.query("mem", fields=["used"])] == ["used"]
     assert filled.sources("mem")[0][1:] == ("mem", {"host": "h001"})
     assert len(filled.sources(limit=5)) == 5
+    assert not filled.values("rack").truncated and not filled.sources().truncated
     status = filled.status()
     assert (status["sources"], status["samples_accepted"], status["durability"]) == (103, 21_002, "interval")
     assert status["poisoned"] is None
+
+
+def test_listings_that_a_limit_cut_say_so(filled: seiner.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def listed(limit: int | None) -> tuple[seiner.Listing[str], seiner.Listing[seiner.Source]]:
+        return filled.values("host", limit=limit), filled.sources(limit=limit)
+
+    hosts, sources = listed(None)
+    count = len(sources)
+    assert len(hosts) <= count and not hosts.truncated and not sources.truncated
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for limit in (0, 1, count - 1):
+            assert [(len(cut), cut.truncated) for cut in listed(limit)] == [(limit, True)] * 2
+        assert [(cut.truncated, isinstance(cut, list)) for cut in listed(count)] == [(False, True)] * 2
+    monkeypatch.setattr("seiner._listing.DEFAULT_LIMIT", 3)
+    with pytest.warns(UserWarning, match="only the first 3 are listed") as told:
+        assert all(cut.truncated for cut in listed(None))
+    assert [warning.filename for warning in told] == [__file__] * 2
 
 
 def test_tags_are_escaped_in_text(store: seiner.Store) -> None:

@@ -11,6 +11,7 @@ See `open`, `Store` and `Result`; everything that goes wrong is a `SeinerError`.
 
 from __future__ import annotations
 
+from ._listing import Listing
 from ._moments import Duration, Moment
 from ._receipt import Receipt
 from ._result import Result, Series, SeriesKey
@@ -27,6 +28,7 @@ __all__ = [
     "Duration",
     "InUse",
     "Invalid",
+    "Listing",
     "Moment",
     "Poisoned",
     "Receipt",

@@ -10,8 +10,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from . import _seiner
+from . import _listing, _seiner
 from ._intake import numbers, record_batches
+from ._listing import Listing, listing
 from ._moments import Duration, Moment, duration, moment
 from ._receipt import Receipt
 from ._result import Result
@@ -317,17 +318,32 @@ class Store:
         """The names of the tags that the selected sources have, sorted."""
         return self._native.tags(select)
 
-    def values(self, tag: str, select: str = "{}", *, limit: int = 1_000_000) -> list[str]:
-        """The values of a tag among the selected sources, sorted; at most `limit`."""
-        return self._native.values(tag, select, limit)
+    def values(self, tag: str, select: str = "{}", *, limit: int | None = None) -> Listing[str]:
+        """The values of a tag among the selected sources, sorted.
+
+        Args:
+            tag: The tag.
+            select: The sources, as for `query`.
+            limit: At most so many; the attribute `truncated` of the list says whether there are more. By default a
+                million; if there are more, there is a warning, too.
+        """
+        most = _listing.DEFAULT_LIMIT if limit is None else limit
+        return listing(*self._native.values(tag, select, most), limit)
 
     def fields(self, select: str = "{}") -> list[tuple[str, str]]:
         """The fields of the selected sources with their types, sorted."""
         return self._native.fields(select)
 
-    def sources(self, select: str = "{}", *, limit: int = 1_000_000) -> list[Source]:
-        """The selected sources in the order of their numbers; at most `limit`."""
-        return [Source(number, name, dict(tags)) for number, name, tags in self._native.sources(select, limit)]
+    def sources(self, select: str = "{}", *, limit: int | None = None) -> Listing[Source]:
+        """The selected sources in the order of their numbers.
+
+        Args:
+            select: The sources, as for `query`.
+            limit: As for `values`.
+        """
+        most = _listing.DEFAULT_LIMIT if limit is None else limit
+        found, truncated = self._native.sources(select, most)
+        return listing((Source(number, name, dict(tags)) for number, name, tags in found), truncated, limit)
 
     def status(self) -> dict[str, Any]:
         """Counts, memory, what a crash now would lose, journal and segments, by name."""
