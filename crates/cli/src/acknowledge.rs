@@ -1,4 +1,4 @@
-//! `seiner acknowledge`: losses that an operator has seen are no longer shown.
+//! `seiner acknowledge`: marks losses as seen, so that they are no longer listed.
 
 use crate::failure::Failure;
 use crate::remote::Remote;
@@ -31,7 +31,7 @@ pub struct Acknowledge {
 }
 
 impl Acknowledge {
-    /// Lists and acknowledges.
+    /// Lists the losses and acknowledges them.
     pub fn run(self) -> Result<(), Failure> {
         let count = match &self.data {
             Some(directory) => {

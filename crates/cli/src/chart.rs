@@ -1,4 +1,4 @@
-//! Curves as a page with SVG inside and nothing outside.
+//! Line charts in a self-contained HTML page with SVG.
 
 use std::fmt::Write as _;
 
@@ -9,42 +9,42 @@ const RIGHT: f64 = 100.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
 
-/// A curve.
+/// A curve of a chart.
 pub struct Curve {
-    /// Whose.
+    /// Name of the curve.
     pub name: String,
-    /// As CSS has it.
+    /// Colour in CSS notation.
     pub color: &'static str,
-    /// Its points, by x.
+    /// Points in ascending order of x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// An axis: its name and its ends.
+/// An axis of a chart.
 #[derive(Clone, Copy)]
 pub struct Axis {
-    /// What it is.
+    /// Name of the axis.
     pub name: &'static str,
-    /// The ends.
+    /// Lowest and highest value.
     pub ends: (f64, f64),
-    /// Whether it is drawn by the logarithm.
+    /// Whether the scale is logarithmic.
     pub log: bool,
 }
 
 /// A chart with its axes.
 pub struct Chart {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
-    /// How to read it.
+    /// Sentence on how to read the chart.
     pub about: &'static str,
-    /// Across.
+    /// Horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// Vertical axis.
     pub y: Axis,
-    /// What is drawn.
+    /// Curves to draw.
     pub curves: Vec<Curve>,
 }
 
-/// A page with all charts that have something to show.
+/// Returns a page with all charts that contain points.
 pub fn page(title: &str, charts: &[Chart]) -> String {
     let charts: String = charts
         .iter()
@@ -57,7 +57,7 @@ pub fn page(title: &str, charts: &[Chart]) -> String {
     )
 }
 
-/// The least and the most of something of all points.
+/// Returns the minimum and the maximum of `of` over all points.
 pub fn bounds(curves: &[Curve], of: impl Fn(&(f64, f64)) -> f64) -> (f64, f64) {
     let values = curves.iter().flat_map(|curve| &curve.points).map(of);
     values.fold((f64::MAX, f64::MIN), |(low, high), value| {
@@ -72,7 +72,7 @@ const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:24px auto;ma
     .curve{fill:none;stroke-width:2;stroke-linejoin:round}.name{font-weight:600}";
 
 impl Axis {
-    /// How far along a value lies, from 0 to 1.
+    /// Returns the position of a value along the axis, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         let scale = |value: f64| {
             if self.log {
@@ -164,7 +164,7 @@ impl Chart {
         );
     }
 
-    /// Names at the ends of curves, moved apart where they would lie on each other.
+    /// Writes the names at the ends of their curves. Moves names apart if they would overlap.
     fn names(&self, svg: &mut String, mut names: Vec<(f64, &Curve)>) {
         names.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let mut free = TOP;
@@ -184,7 +184,8 @@ impl Chart {
     }
 }
 
-/// Round values from `low` to `high`: about five, or 1, 2, 5 … if logarithmic.
+/// Returns round values from `low` to `high`: about five on a linear scale; 1, 2 and 5 times powers of ten on a
+/// logarithmic one.
 fn ticks(low: f64, high: f64, log: bool) -> Vec<f64> {
     if log {
         let decades = (0..6).flat_map(|power| [1.0, 2.0, 5.0].map(|one| one * 10f64.powi(power)));

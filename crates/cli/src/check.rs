@@ -1,4 +1,4 @@
-//! `seiner check`: proof that everything in a directory can be read.
+//! `seiner check`: verifies that everything in a directory is readable.
 
 use crate::failure::Failure;
 use crate::progress;
@@ -24,7 +24,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// Checks and reports.
+    /// Checks the directory and prints the report.
     pub fn run(self) -> Result<(), Failure> {
         let bar = progress::bytes(Some(0), "checking");
         let checked = check_directory(&self.directory, &mut |done, total| {

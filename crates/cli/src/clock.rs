@@ -1,4 +1,4 @@
-//! `seiner clock`: the time by which a store lets data go.
+//! `seiner clock`: the persisted clock by which a store expires data.
 
 use crate::failure::Failure;
 use crate::log::instant;
@@ -42,7 +42,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Shows or confirms.
+    /// Shows or confirms the time.
     pub fn run(self) -> Result<(), Failure> {
         match &self.data {
             Some(data) => self.of_directory(data),
@@ -83,7 +83,7 @@ impl Clock {
         let shown = match stored {
             Ok(Some(stored)) => instant(stored),
             Ok(None) => "none, as no retention class has an age".to_string(),
-            // A damaged one is replaced.
+            // A damaged record of the time is replaced.
             Err(error) if self.accept => error.to_string(),
             Err(error) => return Err(Failure::Failed(error.into())),
         };
@@ -93,7 +93,7 @@ impl Clock {
             instant(now)
         )?;
         if self.accept {
-            // Nothing may be made where there is no store.
+            // A directory without a store must not become one.
             let disk = Directory::open_existing(data).map_err(|error| anyhow!(error))?;
             set_stored_time(Arc::new(disk), now)?;
             writeln!(stdout(), "the time of the store is {} now", instant(now))?;

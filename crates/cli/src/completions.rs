@@ -1,4 +1,4 @@
-//! `seiner completions`: a script for a shell.
+//! `seiner completions`: prints a completion script for a shell.
 
 use crate::failure::Failure;
 use clap::{Args, Command};

@@ -1,4 +1,4 @@
-//! `seiner config`: the settings that hold.
+//! `seiner config`: prints the effective settings.
 
 use crate::failure::Failure;
 use crate::flags::SettingFlags;
@@ -19,7 +19,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Prints them.
+    /// Prints the settings.
     pub fn run(self) -> Result<(), Failure> {
         let layers = self.settings.layers()?;
         let settings = layers
@@ -59,7 +59,7 @@ impl Config {
     }
 }
 
-/// A text as TOML writes it.
+/// Formats a text as a quoted TOML string.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from('"');
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! `seiner delete`: let sources go, or what they measured in an interval.
+//! `seiner delete`: deletes sources, or their samples in an interval.
 
 use crate::failure::Failure;
 use crate::remote::Remote;
@@ -38,7 +38,7 @@ pub struct Delete {
 }
 
 impl Delete {
-    /// Counts, asks, deletes.
+    /// Counts the sources, asks for confirmation, and deletes.
     pub fn run(self) -> Result<(), Failure> {
         Selector::parse(&self.selector).map_err(|error| Failure::Usage(error.to_string()))?;
         let remote = Remote::new(&self.server);

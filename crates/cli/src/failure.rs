@@ -1,21 +1,21 @@
-//! How a subcommand fails, and what it leaves as exit status.
+//! Failures of a subcommand and their exit status.
 
 use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
-/// Why a subcommand ends early.
+/// Reasons for a subcommand to end early.
 #[derive(Debug)]
 pub enum Failure {
-    /// The command line or the settings make no sense: status 2.
+    /// The command line or the settings are not valid: status 2.
     Usage(String),
-    /// It did not work: status 1.
+    /// An operation failed: status 1.
     Failed(anyhow::Error),
-    /// It worked, but something that was already reported was refused: status 1.
+    /// The command ran, but something was rejected and has already been reported: status 1.
     Refused,
 }
 
 impl Failure {
-    /// Tells why, and answers the status.
+    /// Prints the reason to standard error and returns the exit status.
     pub fn report(self) -> ExitCode {
         match self {
             Failure::Usage(reason) => {
@@ -32,7 +32,7 @@ impl Failure {
     }
 }
 
-/// `seiner query … | head` is no failure.
+/// Returns whether the reader of a pipe has closed it. `seiner query … | head` is not a failure.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()

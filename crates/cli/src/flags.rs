@@ -1,4 +1,4 @@
-//! The flags of the settings, made from their table.
+//! Command-line flags of the settings, generated from the table of settings.
 
 use crate::failure::Failure;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
@@ -8,7 +8,7 @@ use seiner_server::settings::{Setting, TABLE};
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-/// What of the settings the command line gives.
+/// Settings given on the command line.
 pub struct SettingFlags {
     config: Option<PathBuf>,
     given: HashMap<&'static str, String>,
@@ -16,7 +16,7 @@ pub struct SettingFlags {
 }
 
 impl SettingFlags {
-    /// The settings with the layers beneath the flags: environment, file, defaults.
+    /// Merges the settings of all layers: flags, environment, file, defaults.
     pub fn layers(&self) -> Result<Layers, Failure> {
         let flag = |setting: &Setting| self.given.get(setting.name).cloned();
         Layers::gather(self.config.as_deref(), flag, &self.classes)
@@ -58,7 +58,7 @@ impl Args for SettingFlags {
                 .long(setting.flag())
                 .value_name(setting.form)
                 .num_args(match setting.name {
-                    // So that a shell can name them all: --array /dev/sd?
+                    // A shell pattern can then name all members: `--array /dev/sd?`.
                     "array" => 1..=usize::MAX,
                     _ => 1..=1,
                 })

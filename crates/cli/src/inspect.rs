@@ -1,4 +1,4 @@
-//! `seiner inspect`: what is in the files of a directory.
+//! `seiner inspect`: prints the contents of the files in a directory.
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
@@ -63,7 +63,7 @@ enum Part {
     },
 }
 
-/// Rows of a table: each has the same names, in the same order.
+/// Rows of a table. All rows have the same names in the same order.
 type Rows = Vec<Vec<(&'static str, Value)>>;
 
 impl Inspect {
@@ -323,7 +323,8 @@ fn fields(fields: &[(String, FieldType)]) -> Value {
         .collect()
 }
 
-/// Nanoseconds in JSON would be rounded by many a reader, and say little to people.
+/// Formats a time as RFC 3339. Many JSON readers would round a number of nanoseconds, and people cannot read
+/// it.
 fn time(time: i64) -> Value {
     let time = jiff::Timestamp::from_nanosecond(i128::from(time));
     json!(
@@ -347,7 +348,7 @@ fn write_json(rows: Rows, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{:#}", Value::Array(rows))
 }
 
-/// Numbers to the right, texts to the left; columns without anything are left out.
+/// Prints a table: numbers right-aligned, texts left-aligned. Omits empty columns.
 fn write_table(rows: &Rows, out: &mut impl Write) -> io::Result<()> {
     let Some(first) = rows.first() else {
         return Ok(());
@@ -393,7 +394,7 @@ fn in_words(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(in_words).collect::<Vec<_>>().join(", "),
-        // A column of a block, or a field.
+        // The object is a column of a block, or a field.
         Value::Object(column) => {
             let part = |name: &str| column.get(name).map(in_words).unwrap_or_default();
             let mut text = format!("{}:{}", part("field"), part("type"));

@@ -1,4 +1,4 @@
-//! `seiner log`: how full a server's log is, what is in it, and why it was tidied as it was.
+//! `seiner log`: fill level and contents of a server's log, and the reasons for drops and merges.
 
 use crate::failure::Failure;
 use crate::remote::Remote;
@@ -15,11 +15,11 @@ use seiner_server::{Period, Written};
 use std::io::{self, Read, Write, stdout};
 use std::path::{Path, PathBuf};
 
-/// Segments in a line of a lane.
+/// Number of segments in one line of a lane.
 const SEGMENTS_A_LINE: usize = 64;
-/// Letters of a bar.
+/// Number of characters of a bar.
 const BAR: usize = 40;
-/// A segment by the eighths of it that are live.
+/// Characters for a segment, by the eighths of it that are live.
 const LIVE: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Show how full a server's log is, what is in it, and why it was tidied as it was.
@@ -65,7 +65,7 @@ enum Part {
 }
 
 impl Log {
-    /// Asks and prints.
+    /// Requests the part from the server and prints it.
     pub fn run(self) -> Result<(), Failure> {
         let remote = Remote::new(&self.server);
         let mut out = stdout().lock();
@@ -105,7 +105,7 @@ impl Log {
     }
 }
 
-/// The trace of a store in a directory, which stays as it is.
+/// Returns the trace of the store in a directory. The directory does not change.
 fn of_directory(data: &Path) -> Result<Vec<Arrival>, Failure> {
     let context = || format!("the directory {} was not read", data.display());
     let read = read_directory(data, |disk| seiner_engine::trace(&*disk).map(Reading::Done));
@@ -193,7 +193,8 @@ fn room(report: &LogReport, out: &mut impl Write) -> io::Result<()> {
     )
 }
 
-/// Bytes written for each byte stored, over hour, day and ever.
+/// Prints write amplification (bytes written per byte stored) over the last hour, the last day and since the
+/// start.
 fn written(written: &Written, out: &mut impl Write) -> io::Result<()> {
     let periods = [
         ("hour", &written.hour),
@@ -220,7 +221,7 @@ fn written(written: &Written, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What merges did beside making room.
+/// Prints the work of merges besides freeing space.
 fn rewritten(rewritten: &Rewritten, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
@@ -288,7 +289,7 @@ fn tell_lane(
     Ok(())
 }
 
-/// A segment as a letter, as high as the share of it that is live.
+/// Returns the character of a segment: its height is the share of live bytes.
 fn letter(segment: &SegmentReport) -> String {
     if segment.open {
         return "[]".to_string();
@@ -350,7 +351,7 @@ fn classes(classes: &[ClassReport], out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What a class keeps of which sources, in words.
+/// Returns the retention of a class and its sources in words.
 fn keeps(class: &ClassReport) -> String {
     let rules = [
         class.age_ns.map(|ns| duration(ns as f64)),
@@ -413,7 +414,7 @@ fn why(decisions: &[DecisionReport], out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Shares of live and dead as a bar.
+/// Returns a bar for the shares of live and dead bytes.
 fn bar(live: f64, dead: f64) -> String {
     let letters = |share: f64| (share.clamp(0.0, 1.0) * BAR as f64).round() as usize;
     let live = letters(live);
@@ -426,7 +427,7 @@ fn bar(live: f64, dead: f64) -> String {
     )
 }
 
-/// Bytes with three digits: `1.25 GiB`.
+/// Formats a number of bytes with three digits, such as `1.25 GiB`.
 pub fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;
@@ -443,7 +444,7 @@ pub fn size(bytes: u64) -> String {
     format!("{value:.digits$} {}", units[unit])
 }
 
-/// A duration of so many ns in its largest unit: `1.5 h`.
+/// Formats a duration in ns in its largest unit, such as `1.5 h`.
 fn duration(ns: f64) -> String {
     let units = [
         (365.25 * 86_400e9, "y"),
@@ -459,7 +460,7 @@ fn duration(ns: f64) -> String {
     format!("{} {name}", value.strip_suffix(".0").unwrap_or(&value))
 }
 
-/// A time for people, to the second.
+/// Formats a time in ns since 1970 to the second.
 pub fn instant(ns: i64) -> String {
     Timestamp::from_nanosecond(i128::from(ns))
         .map_or_else(|_| ns.to_string(), |at| format!("{at:.0}"))

@@ -1,8 +1,8 @@
-//! `seiner`: take, keep and show readings from very many sensors.
+//! `seiner`: stores, queries and manages readings from very many sensors.
 //!
-//! One file a subcommand. Answers go to standard output, everything else to standard error.
-//! The exit status is 0 when all went well, 1 when something failed or was refused, and 2 when
-//! the command line or the settings make no sense.
+//! Each subcommand has its own file. Answers are written to standard output, everything else to standard error.
+//! The exit status is 0 for success, 1 if something failed or was rejected, and 2 if the command line or the
+//! settings are not valid.
 
 mod acknowledge;
 mod chart;

@@ -1,4 +1,4 @@
-//! `seiner man`: manual pages.
+//! `seiner man`: prints or writes manual pages.
 
 use crate::failure::Failure;
 use clap::{Args, Command};
@@ -16,7 +16,7 @@ pub struct Man {
 }
 
 impl Man {
-    /// Prints or writes.
+    /// Prints the page, or writes all pages.
     pub fn run(self, command: Command) -> Result<(), Failure> {
         match self.into {
             Some(directory) => {

@@ -1,10 +1,10 @@
-//! How the results of a comparison are given: as a table, as JSON or as CSV, and drawn.
+//! Output of comparisons: a table, JSON or CSV, and optionally charts.
 
 use anyhow::{Context, Result};
 use clap::Args;
 use std::path::PathBuf;
 
-// What follows is shown with the flags of the command that has it.
+// Not a doc comment: the help of a command that flattens these flags would show it.
 #[derive(Args)]
 pub struct Output {
     /// Print JSON, with all that was measured.
@@ -18,19 +18,19 @@ pub struct Output {
     picture: Option<PathBuf>,
 }
 
-/// What is printed.
+/// Format of the printed results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A table for people.
     Table,
-    /// Everything, for programs.
+    /// JSON with all measurements.
     Json,
-    /// A line for each result.
+    /// CSV with one line per result.
     Csv,
 }
 
 impl Output {
-    /// What is to be printed.
+    /// Returns the format to print.
     pub fn form(&self) -> Form {
         match (self.json, self.csv) {
             (true, _) => Form::Json,
@@ -39,7 +39,7 @@ impl Output {
         }
     }
 
-    /// Writes the page with the curves, if it is wanted.
+    /// Writes the page with the charts, if a file for it was given.
     ///
     /// # Errors
     /// If the file cannot be written.

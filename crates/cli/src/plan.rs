@@ -1,4 +1,4 @@
-//! `seiner plan`: from sensors, rates and disks to a configuration and a forecast.
+//! `seiner plan`: computes a configuration and a forecast from sensors, rates and disks.
 
 use crate::failure::Failure;
 use anyhow::Context;
@@ -104,7 +104,7 @@ enum Kind {
 }
 
 impl Plan {
-    /// Plans, and proves it where that is asked for.
+    /// Computes the plan, and proves it if requested.
     pub fn run(self) -> Result<(), Failure> {
         let observed = self.from.as_deref().map(observe).transpose()?;
         let demand = self.demand(observed.as_ref())?;
@@ -231,7 +231,7 @@ fn take_measured(run: &Path, disk: &mut Disk) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A running server's own figures.
+/// Requests the figures of a running server.
 fn observe(url: &str) -> Result<Observed, Failure> {
     let address = format!("{}/status", url.trim_end_matches('/'));
     let failed = |what: String| Failure::Failed(anyhow::anyhow!("{address}: {what}"));
@@ -257,7 +257,7 @@ fn observe(url: &str) -> Result<Observed, Failure> {
     })
 }
 
-/// Feeds the engine in a directory that goes afterwards.
+/// Runs the engine in a directory that is removed afterwards, and compares it with the plan.
 fn prove(
     demand: &Demand,
     calibration: &Calibration,
@@ -303,7 +303,7 @@ fn write_soak(out: &mut impl Write, soak: &Soak) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Proves the planner with demands of many kinds, as CSV and as a page.
+/// Proves the planner with many kinds of demands. Prints CSV and writes a page.
 fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<(), Failure> {
     if !directory.is_dir() {
         return Err(Failure::Usage(format!(
@@ -350,9 +350,9 @@ fn prove_all(machine: &Demand, directory: &Path, page: Option<&Path>) -> Result<
     Ok(())
 }
 
-/// What a planner of capacity promises: so far off, %, and no farther.
+/// Target accuracy of a forecast, %.
 const AIM_PERCENT: f64 = 15.0;
-/// What is drawn of a proof; the table has all.
+/// Figures drawn on the page. The table contains all figures.
 const DRAWN: [&str; 4] = [
     "rows of a block",
     "bytes written a row",

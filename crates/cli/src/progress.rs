@@ -1,9 +1,9 @@
-//! Progress bars: on standard error, and only where somebody looks.
+//! Progress bars on standard error, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Read, stderr};
 
-/// A bar over so many bytes; `None` where nobody knows how many.
+/// Creates a bar over `total` bytes, or a spinner if the total is unknown.
 pub fn bytes(total: Option<u64>, what: &str) -> ProgressBar {
     let bar = match total {
         Some(total) => over(
@@ -18,7 +18,7 @@ pub fn bytes(total: Option<u64>, what: &str) -> ProgressBar {
     bar.with_message(what.to_string())
 }
 
-/// A bar over so many of something, as indicatif's templates say.
+/// Creates a bar over `total` items, with a template of indicatif.
 pub fn over(total: u64, template: &'static str) -> ProgressBar {
     drawn(ProgressBar::new(total), template)
 }
@@ -31,14 +31,14 @@ fn drawn(bar: ProgressBar, template: &'static str) -> ProgressBar {
     bar.with_style(style)
 }
 
-/// A reader that moves a bar.
+/// A reader that advances a progress bar.
 pub struct Watched<R> {
     reader: R,
     bar: ProgressBar,
 }
 
 impl<R: Read> Watched<R> {
-    /// Moves `bar` by what is read from `reader`.
+    /// Creates a reader that advances `bar` by the bytes read from `reader`.
     pub fn new(reader: R, bar: ProgressBar) -> Watched<R> {
         Watched { reader, bar }
     }

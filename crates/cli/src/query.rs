@@ -1,4 +1,4 @@
-//! `seiner query`: samples from a server or a directory.
+//! `seiner query`: reads samples from a server or a directory.
 
 use crate::failure::Failure;
 use crate::log::instant;
@@ -127,7 +127,8 @@ impl Query {
         Ok(())
     }
 
-    /// Says where there is less than samples, beside the answer. Others have a place for it inside.
+    /// Prints notes about intervals with roll-ups instead of samples. JSON and Arrow contain this information
+    /// in the answer.
     fn tell(&self, levels: &[Level]) {
         if matches!(self.format, Format::Json | Format::Arrow) {
             return;
@@ -165,12 +166,12 @@ impl Query {
             limit: self.limit.clone(),
             format: Some(self.notation().to_string()),
             times: None,
-            // The note is enough.
+            // The printed note replaces the marker line.
             marker: Some("false".to_string()),
         }
     }
 
-    /// A table is made from CSV.
+    /// Returns the format to request. A table is made from CSV.
     fn notation(&self) -> &'static str {
         match self.format {
             Format::Json => "json",
@@ -194,8 +195,8 @@ impl Query {
     }
 }
 
-/// Sets CSV in columns, with times as RFC 3339. Widths are those of the first rows, so that a long answer need not be
-/// held.
+/// Prints CSV as aligned columns, with times as RFC 3339. The first rows determine the widths, so a long answer
+/// is not held in memory.
 fn table(csv: impl Read, out: &mut impl Write) -> anyhow::Result<()> {
     const ROWS_FOR_WIDTHS: usize = 1000;
     let mut reader = csv::ReaderBuilder::new()

@@ -1,4 +1,4 @@
-//! A server, as its clients see it.
+//! Client of a server's HTTP interface.
 
 use anyhow::{Context, Result, bail};
 use seiner_wire::line::Precision;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use ureq::http::{HeaderName, Response, StatusCode};
 use ureq::{Agent, Body};
 
-/// How often a server that is too busy is asked again, a second apart or as it says.
+/// Maximum number of attempts while a server is too busy, one second apart or as the server requests.
 const ATTEMPTS: usize = 60;
 
 /// A server at an address.
@@ -16,23 +16,23 @@ pub struct Remote {
     address: String,
 }
 
-/// A line that the server refused: its number in the body that was sent, and why.
+/// A line that the server rejected: its number in the request body, and the reason.
 pub struct RefusedLine {
     pub line: u64,
     pub reason: String,
 }
 
-/// What the server did with a body.
+/// Result of writing one request body.
 #[derive(Default)]
 pub struct Written {
-    /// How many lines it refused.
+    /// Number of lines that the server rejected.
     pub rejected: u64,
-    /// The first of them.
+    /// The first of the rejected lines, with reasons.
     pub refused: Vec<RefusedLine>,
 }
 
 impl Remote {
-    /// The server at `address`, which begins with `http://`.
+    /// Creates a client for the server at `address`, which begins with `http://`.
     pub fn new(address: &str) -> Remote {
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -44,10 +44,11 @@ impl Remote {
         }
     }
 
-    /// Writes line protocol, of 1970 too if `allow_1970`; comes again as long as the server is too busy.
+    /// Writes line protocol. Repeats the request while the server is too busy. `allow_1970` permits times in
+    /// 1970.
     ///
     /// # Errors
-    /// If the server cannot be reached, or takes none of it.
+    /// If the server cannot be reached, stays too busy, or rejects the whole body.
     pub fn write(&self, lines: &[u8], precision: Precision, allow_1970: bool) -> Result<Written> {
         let mut url = format!("{}/write?precision={precision}", self.address);
         if allow_1970 {
@@ -72,10 +73,10 @@ impl Remote {
         )
     }
 
-    /// Asks for what `path` names.
+    /// Sends a GET request for `path` and returns the body.
     ///
     /// # Errors
-    /// If the server cannot be reached, or refuses.
+    /// If the server cannot be reached or returns an error.
     pub fn get(&self, path: &str, parameters: &[(&str, String)]) -> Result<impl Read + use<>> {
         Ok(self
             .get_response(path, parameters)?
@@ -83,10 +84,11 @@ impl Remote {
             .into_reader())
     }
 
-    /// Asks for what `path` names; answers with the texts of some headers, too, where they are there.
+    /// Sends a GET request for `path`. Returns the body and the texts of some headers, `None` for a header that
+    /// is missing.
     ///
     /// # Errors
-    /// If the server cannot be reached, or refuses.
+    /// If the server cannot be reached or returns an error.
     pub fn get_with<const N: usize>(
         &self,
         path: &str,
@@ -107,10 +109,10 @@ impl Remote {
         self.answered(request.query_pairs(parameters).call())
     }
 
-    /// Tells it to do what `path` names.
+    /// Sends a POST request without a body to `path` and returns the answer.
     ///
     /// # Errors
-    /// If the server cannot be reached, or refuses.
+    /// If the server cannot be reached or returns an error.
     pub fn post(&self, path: &str, parameters: &[(&str, String)]) -> Result<impl Read + use<>> {
         let request = self.agent.post(format!("{}{path}", self.address));
         let parameters = parameters.iter().map(|(name, text)| (*name, text.as_str()));
@@ -154,7 +156,10 @@ fn retry_after(response: &Response<Body>) -> Duration {
     Duration::from_secs(seconds.unwrap_or(1).clamp(1, 60))
 }
 
-/// Tells a body of which lines were refused from one that was refused as a whole.
+/// Parses the answer to a rejected request body.
+///
+/// # Errors
+/// If the answer lists no rejected lines: the server rejected the body as a whole.
 fn refusal(status: StatusCode, message: &str) -> Result<Written> {
     let answer: serde_json::Value = serde_json::from_str(message).unwrap_or_default();
     if let (Some(rejected), Some(lines)) = (answer["rejected"].as_u64(), answer["lines"].as_array())

@@ -1,4 +1,4 @@
-//! `seiner serve`: run the server.
+//! `seiner serve`: runs the server.
 
 use crate::failure::Failure;
 use crate::flags::SettingFlags;
@@ -27,7 +27,7 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Runs until a signal comes.
+    /// Runs the server until a signal arrives.
     pub fn run(self) -> Result<(), Failure> {
         let mut settings = self
             .settings
@@ -50,7 +50,7 @@ impl Serve {
         }
         let store = ArrayStore::start(&settings)?;
         let served = seiner_server::run(Some(store.ground()), settings, announce);
-        // Whatever became of the server, the array is put in order.
+        // The array is stopped cleanly even if the server failed.
         let stopped = store.stop();
         served?;
         stopped

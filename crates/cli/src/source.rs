@@ -1,4 +1,4 @@
-//! Files to read from: standard input or named ones, packed by gzip or not.
+//! Input files: standard input or named files, optionally compressed by gzip.
 
 use crate::progress::{self, Watched};
 use anyhow::{Context, Result};
@@ -9,19 +9,23 @@ use std::io::{BufRead, BufReader, Read, stdin};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// An open file: its name for messages, its contents, the bar that shows how far it is read.
+/// An open input: its name, its contents and its progress bar.
 pub struct Source {
-    /// The name; `standard input` for `-`.
+    /// Name for messages; `standard input` for `-`.
     pub name: String,
-    /// The contents, unpacked.
+    /// Decompressed contents.
     pub reader: Box<dyn Read>,
-    /// Whether the contents end where they were meant to: a pipe ends as well when its writer dies.
+    /// Whether the end of the contents is certain to be the intended end. A pipe also ends when its writer
+    /// dies.
     pub is_whole: bool,
-    /// The bar.
+    /// Progress bar over the bytes read.
     pub bar: ProgressBar,
 }
 
-/// Opens a file; `-` is standard input. Packed contents are known by their first bytes.
+/// Opens a file; `-` is standard input. Compressed contents are recognised by their first bytes.
+///
+/// # Errors
+/// If the file cannot be opened or read.
 pub fn open(path: &Path) -> Result<Source> {
     type Opened = (String, Option<u64>, bool, Box<dyn Read>);
     let (name, total, is_file, reader): Opened = if path == Path::new("-") {
@@ -56,13 +60,13 @@ pub fn open(path: &Path) -> Result<Source> {
     Ok(Source {
         name,
         reader,
-        // The end of packed contents is checked when they are unpacked.
+        // The decompressor checks the end of compressed contents.
         is_whole: is_file || packed,
         bar,
     })
 }
 
-/// The files named, or standard input where none is.
+/// Returns the named files, or `-` (standard input) if none is named.
 pub fn or_standard_input(files: Vec<PathBuf>) -> Vec<PathBuf> {
     if files.is_empty() {
         vec![PathBuf::from("-")]

@@ -1,13 +1,13 @@
-//! Values of a list that stand where paths do.
+//! Detection of list values that were taken for paths.
 
 use crate::failure::Failure;
 use crate::lab::bytes;
 use std::path::PathBuf;
 
-/// Refuses numbers among paths, of which no file has the name: somebody separated the values of a list by blanks.
+/// Rejects paths that are numbers and name no file: the values of a list were probably separated by blanks.
 ///
 /// # Errors
-/// Names the numbers and the options that take lists.
+/// [`Failure::Usage`] with the numbers and the options that take lists.
 pub fn refuse<'a>(
     paths: impl IntoIterator<Item = &'a PathBuf>,
     options: &str,

@@ -1,4 +1,4 @@
-//! Where data go to: a server, or a directory that no server has open.
+//! Destination of written data: a server, or a directory that no server has open.
 
 use crate::failure::Failure;
 use crate::remote::Remote;
@@ -9,7 +9,7 @@ use seiner_server::Layers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a server listens that was started without arguments.
+/// Address of a server that was started without arguments.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7670";
 
 /// Where data go to.
@@ -25,7 +25,7 @@ pub struct Target {
     data: Option<PathBuf>,
 }
 
-/// A target that is ready.
+/// An opened destination.
 pub enum Open {
     /// A store in this process.
     Store(Arc<Engine>),
@@ -34,7 +34,7 @@ pub enum Open {
 }
 
 impl Target {
-    /// Gets it ready.
+    /// Opens the destination.
     pub fn open(&self) -> Result<Open, Failure> {
         Ok(match &self.data {
             Some(directory) => Open::Store(open_directory(directory)?),
@@ -43,13 +43,13 @@ impl Target {
     }
 }
 
-/// Opens the store in a directory under the rules that are stored there; a new one has the defaults.
+/// Opens the store in a directory, under the rules stored there. A new store gets the default rules.
 pub fn open_directory(directory: &Path) -> anyhow::Result<Arc<Engine>> {
     Engine::open_directory(directory, process_options()?)
         .with_context(|| format!("the directory {} was not opened", directory.display()))
 }
 
-/// Opens the store in a directory for reading: nothing in it changes, and a server may have it.
+/// Opens the store in a directory for reading. Nothing in the directory changes, and a server may have it open.
 pub fn read_directory(directory: &Path) -> anyhow::Result<Engine> {
     let engine = Engine::open_to_read(directory, process_options()?)
         .with_context(|| format!("the directory {} was not opened", directory.display()))?;
@@ -59,7 +59,7 @@ pub fn read_directory(directory: &Path) -> anyhow::Result<Engine> {
     Ok(engine)
 }
 
-/// Settings of this process, as far as the environment has them. None of them is a rule.
+/// Returns the settings of this process that the environment sets. None of them is a stored rule.
 fn process_options() -> anyhow::Result<Options> {
     let mut layers = Layers::default();
     layers.environment(|variable| std::env::var(variable).ok())?;

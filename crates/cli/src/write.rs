@@ -1,4 +1,4 @@
-//! `seiner write`: line protocol from files.
+//! `seiner write`: writes line protocol from files.
 
 use crate::failure::Failure;
 use crate::remote::Remote;
@@ -13,11 +13,11 @@ use seiner_wire::line::{Arena, LineParser, LineReason, Precision};
 use std::io::{IsTerminal, Read, stderr};
 use std::path::PathBuf;
 
-/// Bytes of a request: large enough that what a request costs does not count, small enough to
-/// be sent again when the server is too busy.
+/// Bytes of one request: large enough that the overhead of a request is negligible, small enough to repeat it
+/// when the server is too busy.
 const REQUEST_BYTES: usize = 4 << 20;
 
-/// Bytes read at once.
+/// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 
 /// Write line protocol to a server or into a directory.
@@ -64,7 +64,7 @@ impl Write {
             eprintln!("seiner: {rejected} lines were refused, the rest is stored");
             return Err(Failure::Refused);
         }
-        // In a script, success is silent.
+        // A successful command in a script prints nothing.
         if stderr().is_terminal() {
             eprintln!("{stored} lines stored");
         }
@@ -72,7 +72,7 @@ impl Write {
     }
 }
 
-/// Answers how many lines were accepted and refused.
+/// Writes a source into a store. Returns the numbers of accepted and rejected lines.
 fn into_store(
     engine: &Engine,
     source: &mut Source,
@@ -104,7 +104,7 @@ fn into_store(
     Ok((outcome.accepted, outcome.rejected))
 }
 
-/// Answers how many lines were accepted and refused.
+/// Writes a source to a server. Returns the numbers of accepted and rejected lines.
 fn to_server(
     remote: &Remote,
     source: &mut Source,
@@ -154,14 +154,14 @@ fn tell_more(source: &Source, rejected: u64, listed: usize) {
     }
 }
 
-/// Whether what is left of a text is no line: space, or a comment.
+/// Returns whether the rest of a text contains no line: only white space, or a comment.
 fn is_nothing(rest: &[u8]) -> bool {
     let rest = rest.trim_ascii_start();
     rest.is_empty() || rest.starts_with(b"#")
 }
 
-/// Where the last whole line ends, and the number of lines that are not empty. Texts may hold newlines, so only the
-/// parser knows.
+/// Returns the end of the last whole line and the number of non-empty lines. Quoted texts may contain newlines,
+/// so the parser must find the ends of lines.
 fn whole_lines(lines: &[u8], last: bool) -> (usize, u64) {
     let (arena, mut batch, mut errors) = (Arena::new(), Batch::new(), Vec::new());
     let end = LineParser::new(Precision::Ns).parse(

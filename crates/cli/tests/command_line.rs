@@ -1,4 +1,4 @@
-//! The program as people run it.
+//! Tests that run the program.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -21,7 +21,7 @@ fn seiner(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end; answers status, standard output, standard error.
+/// Runs the program to the end. Returns the exit status, standard output and standard error.
 fn run(directory: &Path, arguments: &[&str]) -> (i32, String, String) {
     told(seiner(directory, arguments).output().unwrap())
 }
@@ -95,7 +95,7 @@ fn config_tells_what_holds_and_why() {
     );
     assert!(line("listen").ends_with("# default"));
 
-    // What it prints is a file that it reads.
+    // The printed settings are a valid settings file.
     fs::write(directory.path().join("again.toml"), &out).unwrap();
     let (status, again, _) = run(directory.path(), &["config", "--config", "again.toml"]);
     assert_eq!(status, 0);
@@ -268,7 +268,7 @@ fn a_directory_is_opened_with_the_rules_that_are_stored_there() {
     fs::write(path.join("seiner.toml"), classes).unwrap();
     fs::write(path.join("a.lp"), "m x=1 1000\nother x=1 1000\n").unwrap();
     let (status, _, err) = run(path, &["write", "--data", "d", "a.lp"]);
-    // No rule of the configuration holds: the row of 1970 stays.
+    // The configuration in the folder has no effect: the row of 1970 stays.
     assert_eq!(status, 0, "{err}");
     let (status, found, err) = run(
         path,
@@ -345,7 +345,7 @@ fn a_trace_of_a_store_is_simulated() {
     assert!(status == 1 && err.contains("nowhere"), "{err}");
 }
 
-/// Rows of two sensors whose tag column is easily forgotten; one row has no value.
+/// Rows of two sensors with a tag column that users easily forget. One row has no value.
 const FORGOTTEN: &str =
     "sensor,Time,temp\na,1700000000,1.5\nb,1700000000,2.5\na,1700000001,1.5\nb,1700000001,\n";
 

@@ -1,4 +1,4 @@
-//! `seiner check` and `seiner inspect` as people run them.
+//! Tests that run `seiner check` and `seiner inspect`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -21,7 +21,7 @@ fn seiner(arguments: &[&str]) -> (i32, String, String) {
     )
 }
 
-/// A copy of the store that version 1 left, with a lock to take.
+/// Copies the store that version 1 wrote, with a lock file.
 fn copy(into: &Path) -> PathBuf {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/engine/v1/store");
     let copy = into.join("data");
@@ -57,7 +57,7 @@ fn a_check_tells_sound_from_damaged_from_unknown() {
     );
     assert_eq!(report["damage"][0]["file"], "segment-00000001.log");
 
-    // Beside a process that has the store open.
+    // Checks while another process has the store open.
     let engine = Engine::open_directory(&data, Options::default()).unwrap();
     let (status, out, err) = seiner(&["check", name]);
     assert_eq!((status, err.as_str()), (1, ""), "{out}");
@@ -104,7 +104,7 @@ fn every_part_is_shown_as_table_and_as_json() {
     assert_eq!(fs::read(data.join("catalog")).unwrap(), before);
 }
 
-/// Names, bytes and times of the files of a directory.
+/// Returns names, contents and times of the files of a directory.
 fn fingerprint(directory: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime)> {
     let mut files: Vec<_> = fs::read_dir(directory)
         .unwrap()
@@ -119,7 +119,7 @@ fn fingerprint(directory: &Path) -> Vec<(PathBuf, Vec<u8>, std::time::SystemTime
     files
 }
 
-/// A configuration in the current folder once emptied the store that was asked.
+/// Regression: a configuration in the current folder emptied a store that was only read.
 #[test]
 fn reading_commands_change_nothing_whatever_configuration_is_near() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,16 +1,16 @@
-//! Census of a column's cells, from which its type follows.
+//! Census of a column's cells, from which the column's type is derived.
 //!
-//! A column of numbers with single cells that are none stays one: those cells are refused, if they are fewer than
-//! one in a hundred. A column in which numbers are the minority is text. Between these bounds somebody has to
-//! decide, as the type of a field stays.
+//! 1. If more than 99 % of the cells are numbers, the column is numeric, and the other cells are rejected.
+//! 2. If fewer than half are numbers, the column is text.
+//! 3. Otherwise the user must decide, because the type of a field is permanent.
 
 use super::columns::boolean;
 use seiner_model::FieldType;
 
-/// Odd cells that are quoted in a sentence.
+/// Maximum number of non-numeric cells quoted in a message.
 const QUOTED: usize = 3;
 
-/// Counts of cells by what they can be read as.
+/// Counts of cells by the types that can represent them.
 #[derive(Default)]
 pub struct Census {
     present: u64,
@@ -18,21 +18,21 @@ pub struct Census {
     numbers: u64,
     signed: u64,
     unsigned: u64,
-    /// The first cells that are no numbers, with their lines.
+    /// First cells that are not numbers, with their line numbers.
     odd: Vec<(u64, String)>,
 }
 
-/// Type of a column, and what the user should know about it.
+/// Type of a column, with notes for the user.
 pub struct Verdict {
     pub field_type: FieldType,
-    /// Sentence about a column of texts.
+    /// Note about a column of texts.
     pub note: Option<String>,
-    /// Why the type cannot be decided, with the remedies.
+    /// Reason why the type cannot be decided, with remedies.
     pub doubt: Option<String>,
 }
 
 impl Census {
-    /// Counts a cell; `number` is its text as Rust reads numbers.
+    /// Counts a cell. `number` is the cell in Rust's notation of numbers.
     pub fn count(&mut self, text: &str, number: &str, line: u64) {
         self.present += 1;
         if number.parse::<i64>().is_ok() {
@@ -53,7 +53,7 @@ impl Census {
         }
     }
 
-    /// The narrowest type that holds all cells, or all but some odd ones.
+    /// Returns the narrowest type that represents all cells, apart from a few odd ones.
     pub fn verdict(&self, name: &str) -> Verdict {
         let of = |field_type| Verdict {
             field_type,
@@ -141,7 +141,7 @@ mod tests {
             "{doubt}"
         );
         assert!(verdict(&["1", "true"]).doubt.is_some());
-        // Names with some digits among them are texts.
+        // A column of names is text, even if some of the names are digits.
         let names = verdict(&["A1", "7", "B2", "C3"]);
         assert_eq!(names.field_type, FieldType::Str);
         assert!(names.doubt.is_none() && names.note.is_some());

@@ -1,4 +1,4 @@
-//! Columns of a CSV file: which is the time, which are tags, which are fields, of which types.
+//! Columns of a CSV file and their roles: time, tag or field, with the types of fields.
 
 use super::census::{Census, Verdict};
 use super::dialect::{Decimal, Dialect};
@@ -6,7 +6,7 @@ use csv::StringRecord;
 use seiner_model::{FieldType, Value, parse_date, parse_units, plausible_unit};
 use std::collections::HashMap;
 
-/// Names of time columns, in the order in which they are looked for, whatever their case.
+/// Usual names of time columns, in order of preference, compared without regard to case.
 const TIME_NAMES: [&str; 7] = [
     "ts",
     "timestamp",
@@ -17,31 +17,31 @@ const TIME_NAMES: [&str; 7] = [
     "date",
 ];
 
-/// The roles that the command line gives to columns.
+/// Roles of columns as given on the command line.
 pub struct Roles {
-    /// `None` is the first of the usual names.
+    /// Name of the time column; `None` selects the first of the usual names.
     pub time: Option<String>,
-    /// One unit of bare numbers in the time column: its name, and its length in ns.
+    /// Unit of bare numbers in the time column: its name and its length in ns.
     pub unit: (&'static str, i64),
     pub tags: Vec<String>,
-    /// `None` is all that are neither time nor tag.
+    /// Names of the fields; `None` selects all columns that are neither time nor tag.
     pub fields: Option<Vec<String>>,
     pub types: HashMap<String, FieldType>,
-    /// Texts that stand for no value, besides the empty one.
+    /// Texts that denote a missing value, besides the empty text.
     pub missing: Vec<String>,
 }
 
-/// Where the columns are in this file.
+/// Columns of one file.
 pub struct Columns {
-    /// Name and place.
+    /// Name and index of the time column.
     pub time: (String, usize),
     unit: (&'static str, i64),
     dialect: Dialect,
     missing: Vec<String>,
-    /// Name and place.
+    /// Names and indices of the tag columns.
     pub tags: Vec<(String, usize)>,
     pub fields: Vec<Field>,
-    /// Columns without a name: numbers from 1.
+    /// Numbers of the columns without a name, from 1.
     pub unnamed: Vec<usize>,
 }
 
@@ -49,14 +49,17 @@ pub struct Columns {
 pub struct Field {
     pub name: String,
     place: usize,
-    /// The type, known once all cells were seen unless it was given.
+    /// Type of the field. If it is not given, it is valid only after all cells were counted.
     pub field_type: FieldType,
     given: bool,
     census: Census,
 }
 
 impl Columns {
-    /// Finds the columns by the names in the first line.
+    /// Finds the columns by the names in the header line.
+    ///
+    /// # Errors
+    /// If a column is missing or ambiguous, `--types` names a column that is not a field, or there is no field.
     pub fn find(roles: &Roles, header: &StringRecord, dialect: Dialect) -> Result<Columns, String> {
         let place = |name: &str| {
             let mut found = (0..header.len()).filter(|place| &header[*place] == name);
@@ -128,7 +131,7 @@ impl Columns {
         })
     }
 
-    /// Counts the kinds of this record's cells, for the types that are not given.
+    /// Counts the cells of a record, for the fields whose types are not given.
     pub fn count(&mut self, record: &StringRecord) {
         let line = record.position().map_or(0, csv::Position::line);
         for field in self.fields.iter_mut().filter(|field| !field.given) {
@@ -138,8 +141,8 @@ impl Columns {
         }
     }
 
-    /// Decides the types from the counts; answers sentences about columns of texts, and why there can be no
-    /// decision about some columns.
+    /// Derives the types from the counts. Returns notes for the user, and the reasons why types of some columns
+    /// cannot be decided.
     pub fn settle(&mut self) -> (Vec<String>, Vec<String>) {
         let (mut notes, mut doubts) = (Vec::new(), Vec::new());
         for field in self.fields.iter_mut().filter(|field| !field.given) {
@@ -162,7 +165,7 @@ impl Columns {
         (notes, doubts)
     }
 
-    /// Fields that are probably tags: texts, and integers with the name of an identity.
+    /// Returns the fields that are probably tags: texts, otherwise integers whose names suggest an identity.
     pub fn likely_tags(&self) -> Vec<&str> {
         const IDENTITIES: [&str; 7] = [
             "id", "sensor", "device", "host", "station", "node", "channel",
@@ -183,7 +186,10 @@ impl Columns {
         integers.map(|field| field.name.as_str()).collect()
     }
 
-    /// A record's time in ns.
+    /// Returns the time of a record in ns since 1970.
+    ///
+    /// # Errors
+    /// If the text is not a time or does not fit in an i64 of nanoseconds.
     pub fn time(&self, record: &StringRecord) -> Result<i64, String> {
         let text = record.get(self.time.1).unwrap_or_default().trim();
         let number = match self.dialect.decimal {
@@ -211,13 +217,17 @@ impl Columns {
         }
     }
 
-    /// Name of the unit in which a time of this column would be one of today, if it lands in 1970 as it is.
+    /// Returns the name of the coarser unit in which a time is plausible (1990 to 2100), if it is not plausible
+    /// in the given unit.
     pub fn better_unit(&self, time: i64) -> Option<&'static str> {
         let (meant, unit) = plausible_unit(time / self.unit.1)?;
         (unit > self.unit.1).then_some(meant)
     }
 
-    /// The value of a field in a record, if it has one.
+    /// Returns the value of a field in a record; `None` if the value is missing.
+    ///
+    /// # Errors
+    /// If the text is not a value of the field's type.
     pub fn value<'r>(
         &self,
         field: &Field,
@@ -241,7 +251,7 @@ impl Columns {
         Ok(Some(value))
     }
 
-    /// The texts of a record's fields that have a value, with the fields' numbers.
+    /// Iterates over the fields that have a value in a record, as field indices and texts.
     pub fn present<'r>(&self, record: &'r StringRecord) -> impl Iterator<Item = (usize, &'r str)> {
         let fields = self.fields.iter().enumerate();
         fields.filter_map(|(number, field)| {
@@ -269,13 +279,13 @@ fn list(header: &StringRecord) -> String {
     header.iter().collect::<Vec<_>>().join(", ")
 }
 
-/// The text in a column, unless it is missing.
+/// Returns the text of a cell; `None` if the value is missing.
 fn present<'r>(record: &'r StringRecord, place: usize, missing: &[String]) -> Option<&'r str> {
     let text = record.get(place)?.trim();
     (!text.is_empty() && missing.iter().all(|missing| missing != text)).then_some(text)
 }
 
-/// A boolean as files write it.
+/// Parses a boolean in the usual spellings.
 pub fn boolean(text: &str) -> Option<bool> {
     match text {
         "true" | "True" | "TRUE" => Some(true),

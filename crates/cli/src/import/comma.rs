@@ -1,8 +1,8 @@
-//! `seiner import csv`: comma-separated values.
+//! `seiner import csv`: imports comma-separated values.
 //!
-//! A file is read at least twice: to find types and rows that would be lost ([`Survey`]), and to store. Nothing is
-//! stored if something would be lost that the command line does not allow. What is stored is exact: numbers are the
-//! nearest ones to the texts.
+//! The command reads each file at least twice: first to find the types and the rows that would be lost
+//! ([`Survey`]), then to store the rows. If the import would lose rows without permission on the command line,
+//! nothing is stored. Values are exact: each number is the nearest one to its text.
 
 use super::columns::{Columns, Roles};
 use super::dialect::{Decimal, Dialect, separator};
@@ -18,7 +18,7 @@ use seiner_model::{Batch, Cell, FieldType};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Records that go to the store at once.
+/// Number of records stored at once.
 pub const BATCH_ROWS: usize = 1024;
 
 /// Comma-separated values, with a first line that names the columns.
@@ -101,7 +101,7 @@ enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// Name and length in ns.
+    /// Returns the name and the length in ns.
     fn unit(self) -> (&'static str, i64) {
         match self {
             TimeUnit::S => ("s", 1_000_000_000),
@@ -169,7 +169,7 @@ impl Csv {
         }
     }
 
-    /// Reads all files for their types and for rows that would be lost.
+    /// Reads all files, to find types and rows that would be lost.
     fn survey(&self) -> Result<Surveyed, Failure> {
         let roles = Roles {
             time: self.time_column.clone(),
@@ -196,7 +196,7 @@ impl Csv {
             }
             input.bar.finish_and_clear();
         }
-        // Rows of a source that are in no order are compared part by part.
+        // If the rows of a source are unordered, the rows are compared in several parts.
         let mut survey = survey.end();
         while survey.next_part() {
             for number in 0..survey.surveyed.files.len() {
@@ -274,7 +274,7 @@ impl Csv {
                     batch.push(name, time, cells);
                     lines.push(line);
                 }
-                // A row of nothing but missing values says nothing, and was counted before.
+                // A row without any value stores nothing. The survey has counted it.
                 Ok(_) => {}
                 Err(reason) => sink.refuse(line, &reason, report),
             }
@@ -282,7 +282,7 @@ impl Csv {
         sink.take(&batch, &lines, report)
     }
 
-    /// The source of a record, as line protocol writes it.
+    /// Returns the source of a record, in the notation of line protocol.
     fn name(
         &self,
         measurement: &str,
@@ -312,7 +312,7 @@ impl Csv {
     }
 }
 
-/// Appends a measurement, or a tag's name or value, as line protocol writes it.
+/// Appends a measurement, or the name or value of a tag, in the notation of line protocol.
 fn put_name(name: &mut Vec<u8>, text: &str, escapable: &[u8]) -> Result<(), String> {
     if text.ends_with('\\') {
         return Err(format!(
@@ -323,7 +323,8 @@ fn put_name(name: &mut Vec<u8>, text: &str, escapable: &[u8]) -> Result<(), Stri
     Ok(())
 }
 
-/// A record's time and values; cells that cannot be read are left out and told to `refuse`.
+/// Returns the time and the values of a record. Calls `refuse` for each cell that is not valid, and omits the
+/// cell.
 fn row<'r>(
     columns: &'r Columns,
     record: &'r StringRecord,
@@ -372,7 +373,7 @@ impl Input {
         })
     }
 
-    /// Reads the next record; answers whether there was one.
+    /// Reads the next record. Returns false at the end of the file.
     fn next(&mut self) -> anyhow::Result<bool> {
         self.reader
             .read_record(&mut self.record)
@@ -385,7 +386,7 @@ fn standard_input() -> Failure {
         .into()
 }
 
-/// Reads the next records into the list; answers whether there may be more.
+/// Reads up to [`BATCH_ROWS`] records into the list. Returns false at the end of the file.
 fn read_records(
     reader: &mut Reader<Box<dyn Read>>,
     records: &mut Vec<StringRecord>,

@@ -1,4 +1,4 @@
-//! Dialect of a CSV file: what separates cells, and what begins the fraction of a number.
+//! Dialect of a CSV file: the separator of cells and the decimal mark.
 
 use crate::source;
 use anyhow::{Context, Result};
@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::io::Read;
 use std::path::Path;
 
-/// Bytes at the front of a file from which its dialect is detected.
+/// Number of bytes at the front of a file from which the dialect is detected.
 const SAMPLE_BYTES: u64 = 256 << 10;
 
-/// Separators that are detected; the first of several that are equally frequent counts.
+/// Separators that can be detected. Of several equally frequent ones, the first is taken.
 const SEPARATORS: [u8; 4] = *b",;\t|";
 
 /// What begins the fraction of a number.
@@ -20,18 +20,18 @@ pub enum Decimal {
     Comma,
 }
 
-/// How a file is written.
+/// Dialect of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dialect {
     /// Byte between cells.
     pub separator: u8,
-    /// Beginning of fractions.
+    /// Mark between the integer part and the fraction of a number.
     pub decimal: Decimal,
 }
 
 impl Dialect {
-    /// Detects what is not given from the front of a file: the separator from its first line, the decimal
-    /// comma from its cells.
+    /// Detects from the front of a file what is not given: the separator from the first line, the decimal mark
+    /// from the cells.
     pub fn detect(path: &Path, separator: Option<u8>, decimal: Option<Decimal>) -> Result<Dialect> {
         let source = source::open(path)?;
         let mut front = Vec::new();
@@ -46,17 +46,17 @@ impl Dialect {
         Ok(Dialect { separator, decimal })
     }
 
-    /// A text as Rust reads numbers; a text that is no number in this dialect stays none.
+    /// Converts a number to Rust's notation. A text that is not a number in this dialect does not become one.
     pub fn number<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.decimal {
             Decimal::Point => Cow::Borrowed(text),
-            // A point would separate thousands here, and is better refused than misread.
+            // The point separates thousands in this dialect. The cell is rejected rather than misread.
             Decimal::Comma if text.contains('.') => Cow::Borrowed(""),
             Decimal::Comma => Cow::Owned(text.replacen(',', ".", 1)),
         }
     }
 
-    /// The separator for people.
+    /// Returns the name of the separator for messages.
     pub fn separator_name(&self) -> String {
         match self.separator {
             b'\t' => "tab".to_string(),
@@ -109,7 +109,7 @@ fn decimal_of(front: &[u8], separator: u8) -> Decimal {
     }
 }
 
-/// Reads a separator as the command line gives it.
+/// Parses a separator from the command line.
 pub fn separator(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),

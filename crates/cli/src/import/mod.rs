@@ -1,4 +1,4 @@
-//! `seiner import`: data from files of other kinds.
+//! `seiner import`: imports data from files of other formats.
 
 mod census;
 mod columns;
@@ -26,7 +26,7 @@ enum Kind {
 }
 
 impl Import {
-    /// Imports.
+    /// Runs the import.
     pub fn run(self) -> Result<(), Failure> {
         match self.kind {
             Kind::Csv(csv) => csv.run(),

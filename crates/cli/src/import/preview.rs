@@ -1,14 +1,14 @@
-//! Preview of an import: what the columns are, and the first rows.
+//! Preview of an import: the columns and the first rows.
 
 use super::dialect::Decimal;
 use super::survey::File;
 use seiner_model::{Cell, Value, rfc3339};
 use std::io::{Result, Write, stdout};
 
-/// Rows that are shown.
+/// Number of rows shown.
 pub const ROWS: usize = 10;
 
-/// A row as it would be stored, or why not.
+/// Formats a row as it would be stored, or the reason for its rejection.
 pub fn row(name: &[u8], row: std::result::Result<(i64, Vec<Cell<'_>>), String>) -> String {
     let (time, cells) = match row {
         Ok(row) => row,
@@ -36,7 +36,7 @@ pub fn row(name: &[u8], row: std::result::Result<(i64, Vec<Cell<'_>>), String>) 
     )
 }
 
-/// Prints a file's columns and its first rows.
+/// Prints the columns and the first rows of a file.
 pub fn show(file: &File, rows: &[String]) -> Result<()> {
     let mut out = stdout().lock();
     let decimal = match file.dialect.decimal {

@@ -1,52 +1,53 @@
-//! Rows of one source and time: of several, the last one holds, so that the others would be lost.
+//! Detection of rows with the same source and time. Only the last of them would be kept, so the others would be
+//! lost.
 //!
-//! Memory is bounded. While the rows of each source come in ascending or descending order, the first and the last
-//! time of each source decide ([`Spans`]). Otherwise the files are read again, and each reading holds the
-//! fingerprints of one part of all rows ([`Part`]). Fingerprints have 64 bits: among a hundred million rows
-//! the chance of a single false alarm is 0.03 %.
+//! Memory is bounded. While the rows of each source arrive in ascending or descending order, the first and the
+//! last time per source are sufficient ([`Spans`]). Otherwise the files are read again several times, and each
+//! pass stores the fingerprints of one part of all rows ([`Part`]). Fingerprints have 64 bits: among a hundred
+//! million rows the probability of one false alarm is 0.03 %.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Sources whose spans are kept, some 100 MB.
+/// Maximum number of sources whose spans are stored, about 100 MB.
 const MOST_SOURCES: usize = 1 << 20;
 
-/// Rows of a part, some 100 MB.
+/// Number of rows per part, about 100 MB.
 const PART_ROWS: u64 = 1 << 21;
 
-/// Places that are kept for the report.
+/// Maximum number of places listed in the report.
 pub const LISTED: usize = 5;
 
-/// Row, by fingerprints.
+/// A row, represented by fingerprints.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// Fingerprint of the source.
     pub source: u64,
-    /// ns since 1970.
+    /// Time of the row, ns since 1970.
     pub time: i64,
     pub content: Content,
-    /// Number of the file, and line in it.
+    /// Index of the file, and line number in it.
     pub place: (usize, u64),
 }
 
-/// Fields and values of a row, by fingerprints.
+/// Fields and values of a row, represented by fingerprints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
-    /// A bit for each field that has a value; fields past the 64th share bits.
+    /// One bit for each field that has a value. Fields beyond the 64th share bits.
     pub fields: u64,
     /// Fingerprint of all values.
     pub values: u64,
 }
 
-/// Counts of rows whose source and time an earlier row had.
+/// Counts of rows that have the source and time of an earlier row.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Rows that replace a value of an earlier one.
+    /// Number of rows that replace a value of an earlier row.
     pub replaced: u64,
-    /// Rows that are equal to the one before; nothing is lost.
+    /// Number of rows equal to the earlier row. They lose nothing.
     pub repeated: u64,
-    /// The first places of rows that replace.
+    /// Places of the first rows that replace values.
     pub places: Vec<(usize, u64)>,
 }
 
@@ -63,7 +64,7 @@ impl Tally {
                 self.places.push(row.place);
             }
         }
-        // Rows of different fields become one.
+        // Rows with disjoint fields are combined into one.
         earlier.values = match disjoint {
             true => fingerprint((earlier.values, row.content.values)),
             false => row.content.values,
@@ -78,7 +79,7 @@ struct Span {
     latest: Content,
 }
 
-/// Spans of all sources: an exact answer as long as rows extend the span of their source.
+/// Time spans of all sources. Exact as long as each row lies outside the span of its source, or at its end.
 #[derive(Default)]
 pub struct Spans {
     sources: HashMap<u64, Span>,
@@ -88,7 +89,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Takes the next row.
+    /// Processes the next row.
     pub fn see(&mut self, row: &Row) {
         self.rows += 1;
         if self.unsure {
@@ -121,7 +122,7 @@ impl Spans {
         }
     }
 
-    /// The counts, or the number of parts in which all rows must be read again.
+    /// Returns the counts. `Err` contains the number of parts in which all rows must be read again.
     pub fn end(self) -> Result<Tally, u64> {
         match self.unsure {
             true => Err(self.rows.div_ceil(PART_ROWS).max(1)),
@@ -130,7 +131,7 @@ impl Spans {
     }
 }
 
-/// Those rows whose fingerprints fall into one of several parts.
+/// Rows whose fingerprints fall into one of several parts.
 pub struct Part {
     number: u64,
     of: u64,
@@ -138,7 +139,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Part `number` of `of`.
+    /// Creates part `number` of `of`.
     pub fn new(number: u64, of: u64) -> Part {
         Part {
             number,
@@ -147,7 +148,7 @@ impl Part {
         }
     }
 
-    /// Takes the next row; counts go to `tally`.
+    /// Processes the next row and adds its counts to `tally`.
     pub fn see(&mut self, row: &Row, tally: &mut Tally) {
         let key = fingerprint((row.source, row.time));
         if key % self.of != self.number {
@@ -162,7 +163,7 @@ impl Part {
     }
 }
 
-/// Fingerprint of anything, the same in each reading.
+/// Returns a fingerprint that is the same in each pass.
 pub fn fingerprint(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
@@ -206,7 +207,7 @@ mod tests {
         let rows = [
             row(1, 10, 0b01, 7, 2),
             row(2, 10, 0b01, 7, 3),
-            // The same again, another value, another field.
+            // The same row, another value, another field.
             row(1, 10, 0b01, 7, 4),
             row(1, 10, 0b01, 8, 5),
             row(1, 10, 0b10, 9, 6),

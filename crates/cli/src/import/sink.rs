@@ -1,4 +1,4 @@
-//! Where imported rows go: into a store as they are, to a server as line protocol.
+//! Destination of imported rows: a store directly, or a server through line protocol.
 
 use crate::failure::Failure;
 use crate::remote::Remote;
@@ -8,39 +8,39 @@ use seiner_model::{Batch, Cell, Interval, Row, Selector, Value};
 use seiner_wire::line::{LineNotation, Precision};
 use std::io::{Read, Write};
 
-/// Bytes of a request.
+/// Bytes of one request.
 const REQUEST_BYTES: usize = 4 << 20;
 
-/// Sources that are looked at for earlier samples.
+/// Maximum number of sources examined for earlier samples.
 const LOOKED_AT: usize = 16;
 
-/// Refused rows and cells that are reported one by one.
+/// Maximum number of rejected rows and cells that are reported individually.
 const MAX_REPORTED: u64 = 100;
 
-/// Takes rows, and counts them.
+/// Writes rows to a target and counts them.
 pub struct Sink {
     target: Open,
-    /// Line protocol that is not sent yet, and the file's lines that its lines come from.
+    /// Line protocol that is not sent yet. `lines` has the file's line number of each of its lines.
     text: Vec<u8>,
     lines: Vec<u64>,
     counts: Counts,
-    /// Rows and cells that were reported one by one.
+    /// Number of rejected rows and cells so far.
     reported: u64,
 }
 
 /// Counts of an import.
 #[derive(Default)]
 pub struct Counts {
-    /// Rows that are stored.
+    /// Rows stored.
     pub taken: u64,
-    /// Rows that are not.
+    /// Rows rejected.
     pub refused: u64,
-    /// Cells that are not, of rows that are.
+    /// Cells rejected, in rows that were stored.
     pub refused_cells: u64,
 }
 
 impl Sink {
-    /// A sink in front of a target.
+    /// Creates a sink for a target.
     pub fn new(target: Open) -> Sink {
         Sink {
             target,
@@ -51,13 +51,13 @@ impl Sink {
         }
     }
 
-    /// Counts a row that cannot be stored, and reports it.
+    /// Counts a rejected row and reports it.
     pub fn refuse(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
         self.counts.refused += 1;
         self.report(line, reason, report);
     }
 
-    /// Counts a cell that cannot be stored, and reports it.
+    /// Counts a rejected cell and reports it.
     pub fn refuse_cell(&mut self, line: u64, reason: &str, report: &mut dyn FnMut(u64, &str)) {
         self.counts.refused_cells += 1;
         self.report(line, reason, report);
@@ -70,8 +70,8 @@ impl Sink {
         }
     }
 
-    /// Whether the target has samples of a measurement from the first to the last time; `false` where that cannot
-    /// be found out.
+    /// Returns whether the target has samples of a measurement between two times, both included. Returns
+    /// `false` if the target cannot answer.
     pub fn has_samples(&self, measurement: &str, (first, last): (i64, i64)) -> bool {
         match &self.target {
             Open::Store(engine) => {
@@ -105,7 +105,7 @@ impl Sink {
         }
     }
 
-    /// Takes rows; `lines` are the lines of the file that they come from.
+    /// Writes rows. `lines` contains the line number of each row in its file.
     pub fn take(
         &mut self,
         batch: &Batch<'_>,
@@ -128,7 +128,8 @@ impl Sink {
                 Err(reason) => self.refuse(*line, reason, report),
             }
         }
-        // A file ends with its last batch; what is left over is reported with that file's name.
+        // A file ends with a short batch. The rest is sent then, so that rejections are reported under that
+        // file's name.
         if self.text.len() >= REQUEST_BYTES || batch.rows.len() < super::comma::BATCH_ROWS {
             self.send(report)?;
         }
@@ -159,7 +160,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Ends the import.
+    /// Ends the import and returns the counts.
     pub fn finish(self) -> Result<Counts, Failure> {
         if let Open::Store(engine) = &self.target {
             engine.close()?;
@@ -168,7 +169,7 @@ impl Sink {
     }
 }
 
-/// Writes a row as a line. Floats are written as the shortest decimals that read as the same.
+/// Appends a row as a line. Floats are written as the shortest decimals that parse to the same value.
 fn write_line(text: &mut Vec<u8>, row: &Row<'_>, cells: &[Cell<'_>]) -> Result<(), &'static str> {
     let start = text.len();
     let written = try_write_line(text, row, cells);
@@ -227,7 +228,7 @@ fn write_value(text: &mut Vec<u8>, value: Value<'_>) -> Result<(), &'static str>
     Ok(())
 }
 
-/// Puts backslashes before the bytes that line protocol would take for its own.
+/// Appends bytes with a backslash before each byte of `escapable`.
 pub fn escape(into: &mut Vec<u8>, bytes: &[u8], escapable: &[u8]) {
     for byte in bytes {
         if escapable.contains(byte) {

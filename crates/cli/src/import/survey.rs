@@ -1,4 +1,4 @@
-//! Survey of the files of an import before anything is stored: types, and rows that would be lost.
+//! Survey of the files before an import: types of columns, and rows that would be lost.
 
 use super::columns::Columns;
 use super::dialect::Dialect;
@@ -7,29 +7,29 @@ use super::sink::Counts;
 use csv::StringRecord;
 use std::path::{Path, PathBuf};
 
-/// A file that was surveyed.
+/// A surveyed file.
 pub struct File {
     pub name: String,
     pub path: PathBuf,
     pub measurement: String,
     pub dialect: Dialect,
     pub columns: Columns,
-    /// Rows, those that cannot be read included.
+    /// Number of rows, including rows that are not valid.
     pub rows: u64,
-    /// First and last time.
+    /// First and last time, ns since 1970.
     pub span: Option<(i64, i64)>,
-    /// Rows without a value, and the first of their lines.
+    /// Number of rows without a value, and the line numbers of the first of them.
     empty: (u64, Vec<u64>),
-    /// Rows whose time cannot be read, and the first reason.
+    /// Number of rows without a valid time, and the first reason.
     timeless: (u64, Option<String>),
-    /// Rows whose time lands in 1970 and would be one of today in this unit.
+    /// Number of rows whose time is not plausible in the given unit, and the coarser unit in which it is.
     in_1970: (u64, &'static str),
     notes: Vec<String>,
     doubts: Vec<String>,
 }
 
 impl File {
-    /// Fingerprints of a record; `None` if there is nothing to store.
+    /// Returns the fingerprints of a record; `None` if the record contains nothing to store.
     fn row(&self, number: usize, record: &StringRecord) -> Option<Row> {
         let time = self.columns.time(record).ok()?;
         let texts: Vec<(usize, &str)> = self.columns.present(record).collect();
@@ -54,7 +54,7 @@ impl File {
     }
 }
 
-/// A survey that reads files for the first time.
+/// First pass of a survey over the files.
 #[derive(Default)]
 pub struct Survey {
     files: Vec<File>,
@@ -87,7 +87,7 @@ impl Survey {
         });
     }
 
-    /// Takes the next record of the file.
+    /// Processes the next record of the file.
     pub fn take(&mut self, record: &StringRecord) {
         let number = self.files.len() - 1;
         let file = &mut self.files[number];
@@ -119,7 +119,7 @@ impl Survey {
         }
     }
 
-    /// Ends the first reading of all files.
+    /// Ends the first pass.
     pub fn end(mut self) -> Comparison {
         for file in &mut self.files {
             (file.notes, file.doubts) = file.columns.settle();
@@ -140,7 +140,7 @@ impl Survey {
     }
 }
 
-/// Further readings of all files, a part of their rows each.
+/// Further passes over all files, each of which compares a part of the rows.
 pub struct Comparison {
     pub surveyed: Surveyed,
     parts: u64,
@@ -149,7 +149,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Begins the next part; answers whether there is one.
+    /// Begins the next part. Returns false if there is none.
     pub fn next_part(&mut self) -> bool {
         let more = self.next < self.parts;
         self.part = more.then(|| Part::new(self.next, self.parts));
@@ -157,13 +157,13 @@ impl Comparison {
         more
     }
 
-    /// Path and dialect of a file.
+    /// Returns the path and the dialect of a file.
     pub fn file(&self, number: usize) -> (PathBuf, Dialect) {
         let file = &self.surveyed.files[number];
         (file.path.clone(), file.dialect)
     }
 
-    /// Takes a record of a file.
+    /// Processes a record of a file.
     pub fn compare(&mut self, number: usize, record: &StringRecord) {
         let Surveyed { files, tally } = &mut self.surveyed;
         if let (Some(part), Some(row)) = (&mut self.part, files[number].row(number, record)) {
@@ -171,7 +171,7 @@ impl Comparison {
         }
     }
 
-    /// The result.
+    /// Returns the result.
     pub fn surveyed(mut self) -> Surveyed {
         self.surveyed.tally.places.sort_unstable();
         self.surveyed
@@ -185,7 +185,7 @@ pub struct Surveyed {
 }
 
 impl Surveyed {
-    /// Prints what is worth a note and loses nothing.
+    /// Prints notes about findings that lose no data.
     pub fn report(&self) {
         for file in &self.files {
             for note in &file.notes {
@@ -207,7 +207,7 @@ impl Surveyed {
         }
     }
 
-    /// Reasons why nothing is imported, with the remedies.
+    /// Returns the reasons that prevent the import, with remedies.
     pub fn stops(&self, replace: bool, allow_empty: bool) -> Vec<String> {
         let mut stops = Vec::new();
         for file in &self.files {
@@ -235,7 +235,7 @@ impl Surveyed {
         stops
     }
 
-    /// Sentence about rows that would be lost, with the remedies.
+    /// Returns the sentence about rows that would be lost, with remedies.
     fn replaced(&self) -> String {
         let Tally {
             replaced, places, ..
@@ -267,7 +267,7 @@ impl Surveyed {
         )
     }
 
-    /// The last sentence of an import.
+    /// Returns the summary of an import.
     pub fn summary(&self, counts: &Counts) -> String {
         let mut text = format!("{} rows imported, {} refused", counts.taken, counts.refused);
         let empty = self.files.iter().map(|file| file.empty.0).sum();
@@ -284,7 +284,7 @@ impl Surveyed {
     }
 }
 
-/// `lines 3, 7 and more`.
+/// Formats line numbers, such as `lines 3, 7, …`.
 fn listed(lines: &[u64], of: u64) -> String {
     let texts: Vec<String> = lines.iter().map(u64::to_string).collect();
     let more = match of > lines.len() as u64 {

@@ -1,4 +1,4 @@
-//! `seiner lab align`.
+//! `seiner lab align`: measures the cost of an unaligned partition.
 
 use super::{Common, Means};
 use crate::failure::Failure;
@@ -37,7 +37,7 @@ pub struct Align {
 }
 
 impl Align {
-    /// Measures.
+    /// Runs the measurement.
     pub fn run(self) -> Result<(), Failure> {
         let mut settings = align::Align::new(self.directory, self.common.profile.profile());
         settings.device = self.device;

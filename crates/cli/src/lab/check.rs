@@ -1,4 +1,4 @@
-//! `seiner lab check`.
+//! `seiner lab check`: describes a disk and its use.
 
 use crate::failure::Failure;
 use clap::Args;
@@ -23,12 +23,12 @@ pub struct Check {
 }
 
 impl Check {
-    /// Looks at a path, for people.
+    /// Creates a check of a path with output for people.
     pub fn of(path: PathBuf) -> Check {
         Check { path, json: false }
     }
 
-    /// Looks and tells.
+    /// Examines the disk and prints the findings.
     pub fn run(self) -> Result<(), Failure> {
         let place =
             Place::find(&self.path).map_err(|error| Failure::Usage(format!("{error:#}")))?;

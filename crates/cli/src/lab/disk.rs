@@ -1,4 +1,4 @@
-//! `seiner lab disk`.
+//! `seiner lab disk`: measures a disk.
 
 use super::{Common, bytes};
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Measures.
+    /// Runs the measurement.
     pub fn run(self) -> Result<(), Failure> {
         let mut settings = disk::Disk::new(self.directory, self.common.profile.profile());
         settings.file_bytes = self.size.unwrap_or(settings.file_bytes);

@@ -1,4 +1,4 @@
-//! `seiner lab files`.
+//! `seiner lab files`: times file operations by file system.
 
 use super::{Common, Means};
 use crate::failure::Failure;
@@ -35,7 +35,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Measures.
+    /// Runs the measurement.
     pub fn run(self) -> Result<(), Failure> {
         let mut settings = files::Files::new(self.directory, self.common.profile.profile());
         if self.backend == Means::Guest {

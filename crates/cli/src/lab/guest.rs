@@ -1,4 +1,4 @@
-//! `seiner lab guest`.
+//! `seiner lab guest`: prepares the emulated machine.
 
 use super::failure;
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Prepares it.
+    /// Prepares the emulated machine.
     pub fn run(self) -> Result<(), Failure> {
         let directory = guest::directory().map_err(failure)?;
         let interrupt = Interrupt::listen().map_err(failure)?;

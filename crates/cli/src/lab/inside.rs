@@ -1,4 +1,4 @@
-//! `seiner lab inside`, hidden: the other end of the backend `guest`.
+//! `seiner lab inside` (hidden): the process inside the guest for the backend `guest`.
 
 use super::failure;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use clap::Args;
 pub struct Inside {}
 
 impl Inside {
-    /// Measures what the guest was ordered, and switches it off.
+    /// Runs the job of this guest and switches the guest off.
     pub fn run(self) -> Result<(), Failure> {
         seiner_lab::guest::inside::run().map_err(failure)
     }

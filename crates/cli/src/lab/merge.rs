@@ -1,4 +1,4 @@
-//! `seiner lab merge`.
+//! `seiner lab merge`: measures the writes of merging.
 
 use super::{Common, bytes};
 use crate::failure::Failure;
@@ -47,7 +47,7 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Measures.
+    /// Runs the measurement.
     pub fn run(self) -> Result<(), Failure> {
         stray::refuse([&self.directory], "--v, --policy, --segment and --block")?;
         let mut settings = merge::Merge::new(self.directory, self.common.profile.profile());

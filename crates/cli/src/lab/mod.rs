@@ -1,4 +1,4 @@
-//! `seiner lab`: the papers' experiments on the user's own disks. One file an experiment.
+//! `seiner lab`: the papers' experiments on the user's own disks. Each experiment has its own file.
 
 mod align;
 mod check;
@@ -166,13 +166,13 @@ impl Common {
     }
 }
 
-/// A directory for a run, named after the experiment and the time.
+/// Returns the directory of a run, named after the experiment and the time.
 fn named(job: &Job) -> PathBuf {
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S").to_string();
     PathBuf::from(format!("lab-{}-{now}", job.work.name()))
 }
 
-/// Runs a job and tells what came of it.
+/// Runs a job and prints its results.
 fn measure(
     job: &Job,
     directory: &std::path::Path,
@@ -204,7 +204,7 @@ fn measure(
     Ok(results)
 }
 
-/// A refusal of the lab is a matter of the command line.
+/// Converts an error of the lab: a refusal becomes a usage error.
 pub fn failure(error: Error) -> Failure {
     match error {
         Error::Refused(reason) => Failure::Usage(reason),

@@ -1,4 +1,4 @@
-//! `seiner lab report`.
+//! `seiner lab report`: writes the page of a run, or compares two runs.
 
 use crate::failure::Failure;
 use anyhow::Context;
@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Writes it.
+    /// Writes the page.
     pub fn run(self) -> Result<(), Failure> {
         let read = |path: &PathBuf| {
             Results::read(path).map_err(|error| Failure::Usage(format!("{error:#}")))

@@ -1,4 +1,4 @@
-//! `seiner lab run`.
+//! `seiner lab run`: runs a saved job, or continues a run.
 
 use super::{failure, measure, named};
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Runs it.
+    /// Runs the job.
     pub fn run(self) -> Result<(), Failure> {
         let is_run = self.job.is_dir();
         let file = if is_run {

@@ -1,4 +1,4 @@
-//! `seiner lab tidy`.
+//! `seiner lab tidy`: removes the remains of runs that were killed.
 
 use super::failure;
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use std::io::{Write, stdout};
 pub struct Tidy {}
 
 impl Tidy {
-    /// Removes it.
+    /// Removes the remains.
     pub fn run(self) -> Result<(), Failure> {
         let gone = tidy(&state_directory().map_err(failure)?).map_err(failure)?;
         for resource in &gone {

@@ -1,4 +1,4 @@
-//! `seiner lab tour`.
+//! `seiner lab tour`: runs a short version of several experiments.
 
 use super::{Amount, check, failure, measure};
 use crate::failure::Failure;
@@ -18,10 +18,10 @@ use std::io::{Write as _, stdout};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// The page of the tour itself, in its directory.
+/// Name of the tour's own page, in the tour's directory.
 const PAGE: &str = "report.html";
 
-/// A part of a tour may take so many times its estimate, and so many seconds in any case.
+/// Limit of a part: this factor times its estimate, but at least `LEAST_SECONDS`.
 const ALLOWANCE: f64 = 1.5;
 const LEAST_SECONDS: f64 = 20.0;
 
@@ -44,20 +44,20 @@ pub struct Tour {
     profile: Amount,
 }
 
-/// The time that a part of so many estimated seconds may take: a tour is about as long as was said, on a
-/// slower machine too. The shortest parts are allowed to be slow.
+/// Returns the time limit of a part from its estimate in seconds. Limits keep a tour near its announced length
+/// on slow machines too. Short parts get a generous minimum.
 fn limit(estimate: f64) -> Duration {
     Duration::from_secs_f64((estimate * ALLOWANCE).max(LEAST_SECONDS))
 }
 
-/// What is to be run, and what cannot be, with the reason.
+/// Jobs to run, and the experiments that cannot run, with reasons.
 struct Route {
     jobs: Vec<Job>,
     left_out: Vec<(&'static str, String)>,
 }
 
 impl Tour {
-    /// Walks.
+    /// Runs the tour.
     pub fn run(self) -> Result<(), Failure> {
         let machine = Machine::this();
         let place =
@@ -68,7 +68,7 @@ impl Tour {
         let findings = findings(&place, machine.is_virtual);
         let interrupt = Interrupt::listen().map_err(failure)?;
         let mut stops = Vec::new();
-        // What the parts before have left of their time.
+        // Time that the earlier parts did not use.
         let mut left = Duration::ZERO;
         for job in &route.jobs {
             let name = job.work.name();
@@ -81,7 +81,7 @@ impl Tour {
                 results,
                 page: format!("{name}/report.html"),
             });
-            // A tour that ends early has a page of what it saw.
+            // If the tour ends early, the page covers the parts that ran.
             self.write(&findings, &stops, &route.left_out)?;
         }
         writeln!(stdout(), "== the page of the tour")?;
@@ -101,7 +101,7 @@ impl Tour {
         Ok(())
     }
 
-    /// Looks at everything before anything is made.
+    /// Checks all jobs before anything is created.
     fn route(&self, is_root: bool) -> Result<Route, Failure> {
         let profile = self.profile.profile();
         let mut route = Route {
@@ -116,7 +116,7 @@ impl Tour {
             };
             match job.work.experiment().plan(&job) {
                 Ok(_) => route.jobs.push(job),
-                // A machine without programs that make file systems still has a disk to look at.
+                // A tour still runs on a machine without programs that create file systems.
                 Err(Error::Refused(why)) if matches!(job.work, Work::Align(_)) => {
                     route.left_out.push((job.work.name(), why));
                 }
@@ -138,7 +138,7 @@ impl Tour {
             write.room_bytes = 4 << 30;
             write.sensors = vec![1, 1000, 100_000];
             write.portions = vec![4 << 10];
-            // The last is what a slow machine has no time for.
+            // The last store is skipped when a slow machine runs out of time.
             write.stores = vec![Kind::Files, Kind::Log, Kind::Akumuli, Kind::InPlace];
             files.runs = 1;
         }
@@ -148,7 +148,7 @@ impl Tour {
                 write.memory_bytes = 256 << 20;
             }
         }
-        // An ordinary user is told what root would see besides.
+        // An ordinary user learns which further experiment root could run.
         let align = Align::new(directory(), profile);
         vec![
             Work::Disk(disk),

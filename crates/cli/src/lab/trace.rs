@@ -1,4 +1,4 @@
-//! `seiner lab trace`.
+//! `seiner lab trace`: counts block operations.
 
 use super::{Common, bytes};
 use crate::failure::Failure;
@@ -31,7 +31,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Counts.
+    /// Runs the measurement.
     pub fn run(self) -> Result<(), Failure> {
         let settings = trace::Trace {
             on: self.on,

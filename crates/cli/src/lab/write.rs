@@ -1,4 +1,4 @@
-//! `seiner lab write`.
+//! `seiner lab write`: writes many sensors by several stores.
 
 use super::{Common, Means, bytes, count};
 use crate::failure::Failure;
@@ -97,7 +97,7 @@ impl StoreName {
 }
 
 impl Write {
-    /// Measures.
+    /// Runs the measurement.
     pub fn run(self) -> Result<(), Failure> {
         stray::refuse(&self.directories, "--sensors and --portion")?;
         let mut settings = write::Write::new(PathBuf::new(), self.common.profile.profile());

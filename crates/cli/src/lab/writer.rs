@@ -1,4 +1,4 @@
-//! `seiner lab writer`, hidden: a process of `lab write --processes`.
+//! `seiner lab writer` (hidden): one process of `lab write --processes`.
 
 use super::failure;
 use crate::failure::Failure;
@@ -9,7 +9,7 @@ use clap::Args;
 pub struct Writer {}
 
 impl Writer {
-    /// Writes as it is told over standard input.
+    /// Writes as ordered over standard input.
     pub fn run(self) -> Result<(), Failure> {
         seiner_lab::write::work().map_err(failure)
     }

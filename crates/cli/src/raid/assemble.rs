@@ -1,4 +1,4 @@
-//! `seiner raid assemble`: put an array in order without serving it.
+//! `seiner raid assemble`: repairs an array without serving it.
 
 use super::report::{Report, text};
 use super::running::RunningFlags;
@@ -23,7 +23,7 @@ pub struct Assemble {
 }
 
 impl Assemble {
-    /// Runs until all is done.
+    /// Runs until all tasks are complete.
     pub fn run(self) -> Result<(), Failure> {
         let array = self.running.assemble()?;
         wait(&array);
@@ -44,7 +44,7 @@ impl Assemble {
 
 const BAR: &str = "{msg} {bar:30} {pos}/{len} stripes {eta} left";
 
-/// Waits until no task is left, with a bar for each where somebody looks.
+/// Waits until no task is left. Shows a bar per task on a terminal.
 fn wait(array: &Array) {
     let mut bars: BTreeMap<String, ProgressBar> = BTreeMap::new();
     while let Some(status) = array.status() {

@@ -1,4 +1,4 @@
-//! `seiner raid clear`: make a volume blank.
+//! `seiner raid clear`: makes a volume blank.
 
 use super::running::RunningFlags;
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub struct Clear {
 }
 
 impl Clear {
-    /// Clears it.
+    /// Clears the volume.
     pub fn run(self) -> Result<(), Failure> {
         if !self.yes {
             return Err(Failure::Usage(

@@ -1,4 +1,4 @@
-//! The control socket of a serving array: a line of JSON asks, a line of JSON answers.
+//! Control socket of a serving array: a request and its answer are one line of JSON each.
 
 use super::devices;
 use super::report::Report;
@@ -14,60 +14,60 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest line that is read.
+/// Maximum length of a request line in bytes.
 const LONGEST: u64 = 1 << 16;
-/// How long a client may take to say something.
+/// Time limit for reading from and writing to a client.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is asked.
+/// A request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
-    /// How are you?
+    /// Requests the status.
     Status,
-    /// This member is no longer to be used.
+    /// Takes a member out of use.
     Fail {
-        /// Which.
+        /// Number of the member.
         member: usize,
     },
-    /// This device takes the place of a lost member.
+    /// Puts a device in the place of a lost member.
     Replace {
-        /// Which.
+        /// Number of the member.
         member: usize,
-        /// The device, by its whole path.
+        /// Absolute path of the device.
         device: PathBuf,
-        /// What it holds may be lost.
+        /// Whether the data on the device may be lost.
         overwrite: bool,
     },
-    /// This device waits for a member to be lost.
+    /// Adds a spare device for the next member that is lost.
     Spare {
-        /// The device, by its whole path.
+        /// Absolute path of the device.
         device: PathBuf,
-        /// What it holds may be lost.
+        /// Whether the data on the device may be lost.
         overwrite: bool,
     },
-    /// Everything is to be read and compared; or no more of it.
+    /// Starts a scrub, or stops it.
     Scrub {
-        /// No more of it.
+        /// Stops the scrub instead of starting one.
         stop: bool,
     },
-    /// The process is to end.
+    /// Ends the process.
     Stop,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// It was done.
+    /// The request was carried out.
     Done,
-    /// How it is.
+    /// Status of the array.
     Status(Box<Report>),
-    /// It was not done.
+    /// The request was not carried out, for this reason.
     Refused(String),
 }
 
-/// Asks a serving array.
+/// Sends a request to a serving array and returns the answer.
 pub fn ask(socket: &Path, order: &Order) -> Result<Answer, Failure> {
     let asked = || -> Result<Answer> {
         let mut stream = UnixStream::connect(socket)?;
@@ -91,7 +91,7 @@ pub fn ask(socket: &Path, order: &Order) -> Result<Answer, Failure> {
     }
 }
 
-/// How a serving array is.
+/// Requests the status of a serving array.
 pub fn status(socket: &Path) -> Result<Report, Failure> {
     match ask(socket, &Order::Status)? {
         Answer::Status(report) => Ok(*report),
@@ -99,19 +99,19 @@ pub fn status(socket: &Path) -> Result<Report, Failure> {
     }
 }
 
-/// Whether this is a socket.
+/// Returns whether a path is a socket.
 pub fn is_socket(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
 
-/// The socket of this process, removed when it ends.
+/// Control socket of this process. It is removed at the end.
 pub struct Control {
     listener: UnixListener,
     path: PathBuf,
 }
 
 impl Control {
-    /// Listens. Only this user may connect.
+    /// Creates the socket and listens. Only the same user may connect.
     pub fn listen(path: &Path) -> Result<Control> {
         let listen = || -> Result<UnixListener> {
             if is_socket(path) {
@@ -133,7 +133,8 @@ impl Control {
         })
     }
 
-    /// Answers until it is told to stop, or `stop` is called for by a connection without a line.
+    /// Answers requests until one orders the end of the process, or until `is_over` returns true after a
+    /// connection.
     pub fn serve(&self, array: &Arc<Array>, exports: &[String], is_over: impl Fn() -> bool) {
         for stream in self.listener.incoming() {
             if is_over() {
@@ -153,12 +154,12 @@ impl Control {
 
 impl Drop for Control {
     fn drop(&mut self) {
-        // Nobody may hear of it any more.
+        // A failure to remove the socket cannot be reported to anyone.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Answers one client; whether the process is to end.
+/// Answers one client. Returns whether the process must end.
 fn answer(mut stream: UnixStream, array: &Arc<Array>, exports: &[String]) -> Result<bool> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -205,7 +206,7 @@ fn obey(order: &Order, array: &Array, exports: &[String]) -> Answer {
     }
 }
 
-/// A device that may be written over.
+/// Opens a device that may be overwritten.
 fn taken(path: &Path, overwrite: bool) -> Result<Arc<dyn seiner_raid::Member>> {
     let device = Arc::new(seiner_raid::Device::open(path)?);
     match devices::objection(&*device, overwrite, overwrite)? {

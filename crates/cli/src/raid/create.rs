@@ -1,4 +1,4 @@
-//! `seiner raid create`: make a new array.
+//! `seiner raid create`: creates a new array.
 
 use super::devices;
 use crate::failure::Failure;
@@ -74,7 +74,7 @@ pub enum AskedLevel {
 }
 
 impl AskedLevel {
-    /// The level.
+    /// Returns the level.
     pub fn level(self) -> Level {
         match self {
             AskedLevel::Raid0 => Level::Raid0,
@@ -86,7 +86,7 @@ impl AskedLevel {
 }
 
 impl Create {
-    /// Creates it.
+    /// Creates the array.
     pub fn run(self) -> Result<(), Failure> {
         let mut creation = Creation {
             level: self.level.level(),
@@ -96,7 +96,7 @@ impl Create {
             zeroed: self.zeroed,
             checksums: self.checksums,
         };
-        // Before a file is made.
+        // The check comes before any file is created.
         creation
             .check(self.devices.len())
             .map_err(|error| Failure::Usage(error.to_string()))?;
@@ -111,7 +111,7 @@ impl Create {
         });
         if created.is_err() {
             for path in made {
-                // It was not there before.
+                // The file did not exist before this command.
                 let _ = std::fs::remove_file(path);
             }
         }
@@ -127,7 +127,7 @@ impl Create {
         Ok(())
     }
 
-    /// Opens devices, and makes files that are not there; those are put in `made`.
+    /// Opens devices and creates missing files. Appends the paths of the created files to `made`.
     fn members(&self, made: &mut Vec<PathBuf>) -> Result<Vec<Arc<dyn Member>>, Failure> {
         let mut members: Vec<Arc<dyn Member>> = Vec::new();
         for path in &self.devices {

@@ -6,19 +6,20 @@ use seiner_raid::{Device, Member};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Opens a device for this process alone.
+/// Opens a device for exclusive use by this process.
 pub fn open(path: &Path) -> Result<Arc<dyn Member>, Failure> {
     Ok(Arc::new(
         Device::open(path).map_err(|error| anyhow!("{error}"))?,
     ))
 }
 
-/// Opens all of them.
+/// Opens all devices.
 pub fn open_all(paths: &[PathBuf]) -> Result<Vec<Arc<dyn Member>>, Failure> {
     paths.iter().map(|path| open(path)).collect()
 }
 
-/// Why a device that is to be written over must not be; none if it holds nothing, or somebody said twice that it may.
+/// Returns the reason why a device must not be overwritten. Returns `None` if the device holds no data, or if
+/// both `overwrite` and `yes` are set.
 pub fn objection(
     device: &dyn Member,
     overwrite: bool,

@@ -1,4 +1,4 @@
-//! `seiner raid`: one volume of several devices.
+//! `seiner raid`: one volume on several devices.
 
 mod assemble;
 mod bench;
@@ -54,7 +54,7 @@ enum What {
 }
 
 impl Raid {
-    /// Does what is asked.
+    /// Runs the subcommand.
     pub fn run(self) -> Result<(), Failure> {
         match self.what {
             What::Create(create) => create.run(),

@@ -1,4 +1,4 @@
-//! Orders for a serving array.
+//! Subcommands that send requests to a serving array.
 
 use super::control::{Order, ask, status};
 use super::report::{MemberReport, Report, TaskReport};
@@ -46,7 +46,7 @@ pub struct Spare {
     overwriting: Overwriting,
 }
 
-// Flattened: a doc comment would take the place of the command's.
+// Not a doc comment: it would replace the description of the command.
 #[derive(Args)]
 struct Overwriting {
     /// What the device holds may be lost. Wants --yes as well.
@@ -83,7 +83,7 @@ pub struct Stop {
 }
 
 impl Fail {
-    /// Orders it.
+    /// Sends the request.
     pub fn run(self) -> Result<(), Failure> {
         let member = self.member;
         ask(&self.socket, &Order::Fail { member }).map(drop)
@@ -91,7 +91,7 @@ impl Fail {
 }
 
 impl Replace {
-    /// Orders it.
+    /// Sends the request.
     pub fn run(self) -> Result<(), Failure> {
         let member = self.member;
         let order = Order::Replace {
@@ -110,7 +110,7 @@ impl Replace {
 }
 
 impl Spare {
-    /// Orders it.
+    /// Sends the request.
     pub fn run(self) -> Result<(), Failure> {
         let order = Order::Spare {
             device: std::path::absolute(&self.device)?,
@@ -132,7 +132,7 @@ impl Overwriting {
 }
 
 impl Scrub {
-    /// Orders it.
+    /// Sends the request.
     pub fn run(self) -> Result<(), Failure> {
         let before = match self.wait {
             true => status(&self.socket)?.members,
@@ -155,7 +155,7 @@ impl Scrub {
     }
 }
 
-/// Members of which blocks were repaired between two reports, a line each.
+/// Returns one line for each member with blocks repaired between two reports.
 fn repairs(before: &[MemberReport], after: &[MemberReport]) -> Vec<String> {
     let members = before.iter().zip(after).enumerate();
     let lines = members.filter_map(|(number, (before, after))| {
@@ -166,7 +166,7 @@ fn repairs(before: &[MemberReport], after: &[MemberReport]) -> Vec<String> {
     lines.collect()
 }
 
-/// A member that lacks stripes and is not being filled, with the remedy.
+/// Returns the remedy for a member that lacks stripes and is not being rebuilt, if there is one.
 fn unfilled(report: &Report) -> Option<String> {
     let number = report
         .members
@@ -185,7 +185,7 @@ fn unfilled(report: &Report) -> Option<String> {
 }
 
 impl Stop {
-    /// Orders it, and waits until the process has ended.
+    /// Sends the request and waits until the process has ended.
     pub fn run(self) -> Result<(), Failure> {
         ask(&self.socket, &Order::Stop)?;
         while self.socket.exists() {
@@ -195,7 +195,7 @@ impl Stop {
     }
 }
 
-/// Waits until tasks are over, and tells what failed.
+/// Waits until the tasks are complete and prints their failures.
 fn wait(socket: &Path, which: impl Fn(&TaskReport) -> bool) -> Result<(), Failure> {
     loop {
         let report = status(socket)?;

@@ -1,13 +1,13 @@
-//! How an array is, for people.
+//! Text of an array's status.
 
 use crate::log::size;
 pub use seiner_server::array::{MemberReport, Report, TaskReport, filling, level};
 use std::fmt::Write;
 
-/// Areas that are told of.
+/// Maximum number of areas listed.
 const AREAS: usize = 12;
 
-/// A time for people.
+/// Formats a duration in seconds or minutes.
 fn seconds(seconds: f64) -> String {
     match seconds {
         short if short < 120.0 => format!("{short:.1} s"),
@@ -15,7 +15,7 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
-/// For people.
+/// Formats the status of an array.
 pub fn text(report: &Report) -> String {
     let mut text = String::new();
     let mut line = |words: String| writeln!(text, "{words}").expect("memory takes everything");
@@ -96,7 +96,7 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-/// For people.
+/// Formats the status of a member.
 pub fn member_text(member: &MemberReport, number: usize, stripes: u64) -> String {
     let device = member.device.as_deref().unwrap_or("no device");
     let filled = match member.state.as_str() {
@@ -123,7 +123,7 @@ pub fn member_text(member: &MemberReport, number: usize, stripes: u64) -> String
     )
 }
 
-/// For people.
+/// Formats the status of a task.
 fn task_text(task: &TaskReport) -> String {
     let of = task
         .member

@@ -1,4 +1,4 @@
-//! How an array is to be run: flags that `serve` and `assemble` share.
+//! Flags for running an array, shared by `serve` and `assemble`.
 
 use super::devices;
 use crate::failure::Failure;
@@ -8,7 +8,7 @@ use seiner_raid::{Array, AssembleError, Merging, Method, Running, Settings};
 use std::path::PathBuf;
 use std::time::Duration;
 
-// Flattened: a doc comment would take the place of the command's.
+// Not a doc comment: it would replace the description of the command.
 #[derive(Args)]
 pub struct RunningFlags {
     /// Go on without members that are missing, as far as the level bears it.
@@ -77,7 +77,7 @@ pub fn merging(text: &str) -> Result<Merging, String> {
 }
 
 impl RunningFlags {
-    /// Runs the array.
+    /// Opens the members and starts the array.
     pub fn assemble(&self) -> Result<Array, Failure> {
         let defaults = Running::default();
         let running = Running {

@@ -1,4 +1,4 @@
-//! `seiner raid serve`: run an array.
+//! `seiner raid serve`: runs an array and exports it.
 
 use super::control::Control;
 use super::running::RunningFlags;
@@ -43,7 +43,7 @@ pub struct Serve {
 }
 
 impl Serve {
-    /// Runs until it is told to stop.
+    /// Runs until a request or a signal orders the end.
     pub fn run(self) -> Result<(), Failure> {
         let addresses = self.nbd.iter().map(|text| text.parse::<Address>());
         let addresses = addresses.collect::<Result<Vec<Address>, _>>();
@@ -63,7 +63,7 @@ impl Serve {
         let panel = self.panel(&array, &exports)?;
         eprintln!("Orders are taken at {}", self.control.display());
         control.serve(&array, &exports, || over.load(Ordering::SeqCst));
-        // Clients first: what they have under way is answered.
+        // Clients are closed first, after their requests in flight are answered.
         drop(server);
         drop(panel);
         let stopped = array.stop();
@@ -73,7 +73,7 @@ impl Serve {
 }
 
 impl Serve {
-    /// The page, if it is wanted.
+    /// Starts the status page if an address was given.
     fn panel(&self, array: &Arc<Array>, exports: &[String]) -> Result<Option<Panel>, Failure> {
         let Some(address) = self.http else {
             return Ok(None);
@@ -86,7 +86,7 @@ impl Serve {
     }
 }
 
-/// Exports the array; nothing if no address is given.
+/// Exports the array; returns `None` if no address is given.
 fn export(
     array: &Arc<Array>,
     name: &str,
@@ -106,7 +106,7 @@ fn export(
     )?))
 }
 
-/// An address as clients want it.
+/// Returns the URI of an export for clients.
 fn uri(address: &Address, name: &str) -> String {
     match address {
         Address::Unix(path) => format!("nbd+unix:///{name}?socket={}", path.display()),
@@ -114,7 +114,7 @@ fn uri(address: &Address, name: &str) -> String {
     }
 }
 
-/// From now on, a signal sets a flag and knocks at the control socket.
+/// Starts a thread that, on a signal, sets the returned flag and connects to the control socket to wake it.
 fn watch_signals(control: &Path) -> Result<Arc<AtomicBool>, Failure> {
     let over = Arc::new(AtomicBool::new(false));
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -122,7 +122,7 @@ fn watch_signals(control: &Path) -> Result<Arc<AtomicBool>, Failure> {
     let watch = move || {
         for (count, signal) in signals.forever().enumerate() {
             if count > 0 {
-                // Whoever asks twice does not want to wait.
+                // A second signal ends the process at once.
                 let _ = signal_hook::low_level::emulate_default_handler(signal);
             }
             flag.store(true, Ordering::SeqCst);

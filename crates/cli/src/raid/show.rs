@@ -1,4 +1,4 @@
-//! `seiner raid status`: how an array is.
+//! `seiner raid status`: prints the status of an array.
 
 use super::control;
 use super::report::{filling, level, text};
@@ -22,7 +22,7 @@ pub struct Show {
 }
 
 impl Show {
-    /// Asks or looks, and prints.
+    /// Requests the status from the serving process, or reads it from the devices, and prints it.
     pub fn run(self) -> Result<(), Failure> {
         if let [socket] = &self.places[..]
             && control::is_socket(socket)

@@ -1,4 +1,4 @@
-//! An array under a store: `seiner serve --array`.
+//! An array that carries a store: `seiner serve --array`.
 
 use super::control::Control;
 use super::devices;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-/// An array with the files of a store, and the thread that takes orders for it.
+/// An array with the files of a store, and the thread that serves the array's control socket.
 pub struct ArrayStore {
     ground: Arc<ArrayGround>,
     control: PathBuf,
@@ -32,12 +32,12 @@ struct ArrayGround {
 }
 
 impl ArrayStore {
-    /// Runs the array of the settings, opens its files, and takes orders at its control socket.
+    /// Starts the array of the settings, opens the files on it, and serves its control socket.
     pub fn start(settings: &Settings) -> Result<ArrayStore, Failure> {
         let control = Control::listen(&settings.array_control)?;
         let devices = devices::open_all(&settings.array)?;
         let mut running = of_settings(settings);
-        // Everything that counts in a store is under a checksum, and its files are written as this wants it.
+        // All data of a store have checksums, and files are written as this setting requires.
         running.settings.checked_above = true;
         let assembled = Array::assemble(devices, settings.array_degraded, running);
         let array = Arc::new(assembled.map_err(refusal)?);
@@ -46,7 +46,7 @@ impl ArrayStore {
         let disk = match opened {
             Ok(disk) => Arc::new(disk),
             Err(error) => {
-                // Nothing was written to it: it need not be put in order at the next start.
+                // Nothing was written to the array, so a stop suffices.
                 let _ = array.stop();
                 return Err(unusable(error));
             }
@@ -57,10 +57,10 @@ impl ArrayStore {
             let take = move || {
                 control.serve(&array, &[], || over.load(Ordering::SeqCst));
                 if !over.load(Ordering::SeqCst) {
-                    // `seiner raid stop`: the server ends as it does when it is told to in any other way.
+                    // `seiner raid stop` ends the server in the same way as a signal.
                     let _ = signal_hook::low_level::raise(SIGTERM);
                 }
-                // The socket stays until the array has stopped, so that whoever asked can wait for that.
+                // The socket stays until the array has stopped, so that the client can wait for the stop.
                 while !over.load(Ordering::SeqCst) {
                     std::thread::park();
                 }
@@ -77,19 +77,19 @@ impl ArrayStore {
         })
     }
 
-    /// What the server puts its store on.
+    /// Returns the storage for the server's store.
     pub fn ground(&self) -> Arc<dyn Ground> {
         self.ground.clone()
     }
 
-    /// Makes everything durable and puts on record that nothing is left to put in order.
+    /// Flushes everything and records that the array is clean.
     pub fn stop(self) -> Result<(), Failure> {
         let stopped = self.ground.array.stop();
         self.over.store(true, Ordering::SeqCst);
         self.orders.thread().unpark();
-        // It may wait for an order.
+        // The thread may be blocked in `accept`.
         let _ = UnixStream::connect(&self.control);
-        // It has told on standard error why it panicked.
+        // A panic of the thread has already been printed to standard error.
         let _ = self.orders.join();
         Ok(stopped.map_err(|failure| anyhow!("the last flush of the array failed: {failure}"))?)
     }

@@ -1,4 +1,4 @@
-//! `seiner sim merge`: every policy over the same stream of blocks.
+//! `seiner sim merge`: runs every policy on the same stream of blocks.
 
 use super::picture;
 use crate::failure::Failure;
@@ -100,28 +100,28 @@ enum Arrivals {
     Random,
 }
 
-/// One simulation, and what came of it.
+/// One simulation and its result.
 pub struct Run {
-    /// The policy.
+    /// Policy of the simulation.
     pub policy: Kind,
-    /// Live share that was asked for, or the one that a trace ended with.
+    /// Requested live share; with a trace, the live share at its end.
     pub v: f64,
-    /// How large the store was.
+    /// Capacity of the store in bytes.
     pub budget: u64,
-    /// Lanes; 1 for a single log.
+    /// Number of lanes; 1 for a single log.
     pub lanes: u32,
-    /// What came of it.
+    /// Result of the simulation.
     pub outcome: Outcome,
 }
 
-/// The stream to simulate.
+/// Stream of blocks to simulate.
 enum Load {
     Made(Workload),
     Recorded(Vec<Arrival>),
 }
 
 impl Merge {
-    /// Simulates and prints.
+    /// Runs the simulations and prints the results.
     pub fn run(self) -> Result<(), Failure> {
         self.validate()?;
         let load = self.load()?;
@@ -204,7 +204,7 @@ impl Merge {
         Ok(Load::Made(workload))
     }
 
-    /// What to simulate, in the order of the table.
+    /// Returns the settings to simulate with their live shares, in the order of the table.
     fn settings(&self, load: &Load) -> Vec<(f64, Settings)> {
         let (sizes, segment_bytes): (Vec<(f64, u64)>, u64) = match load {
             Load::Recorded(_) => {
@@ -247,7 +247,7 @@ impl Merge {
         sizes.into_iter().flat_map(of_size).collect()
     }
 
-    /// All of them, as many at a time as there are processors.
+    /// Runs all simulations, as many at a time as there are processors.
     fn simulate(&self, load: &Load) -> Vec<Run> {
         let settings = self.settings(load);
         let total = match load {
@@ -303,7 +303,7 @@ impl Merge {
     }
 }
 
-/// The columns of the table: name and text.
+/// Returns the columns of the table: name and text.
 fn columns(run: &Run) -> [(&'static str, String); 11] {
     let Outcome { counts, .. } = &run.outcome;
     let merged = match counts.merges {
@@ -368,7 +368,7 @@ fn write_csv(runs: &[Run], out: &mut impl Write) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Everything about a run.
+/// Returns all data of a run as JSON.
 fn whole(run: &Run) -> Value {
     let outcome = &run.outcome;
     let counts = &outcome.counts;

@@ -1,4 +1,4 @@
-//! `seiner sim`: try settings on a simulated store, before a real one has them.
+//! `seiner sim`: tries settings on a simulated store.
 
 mod merge;
 mod picture;
@@ -21,7 +21,7 @@ enum What {
 }
 
 impl Sim {
-    /// Simulates and prints.
+    /// Runs the simulations and prints the results.
     pub fn run(self) -> Result<(), Failure> {
         match self.what {
             What::Merge(merge) => merge.run(),

@@ -1,13 +1,13 @@
-//! The curves of simulations.
+//! Charts of simulations.
 
 use super::merge::Run;
 use crate::chart::{Axis, Chart, Curve, bounds};
 use seiner_merge::{Kind, SegmentStat};
 
-/// Points of one curve at most.
+/// Maximum number of points of a curve.
 const POINTS: usize = 400;
 
-/// The page.
+/// Returns the page with the charts.
 pub fn page(runs: &[Run], um: f64) -> String {
     let fullest = runs.iter().map(|run| run.v).fold(0.0, f64::max);
     let of_fullest = |run: &&Run| run.v == fullest;
@@ -21,7 +21,7 @@ pub fn page(runs: &[Run], um: f64) -> String {
     crate::chart::page("Merge policies, simulated", &charts)
 }
 
-/// Live shares of segments, smallest first.
+/// Returns the live shares of segments in ascending order.
 pub fn live_shares(segments: &[SegmentStat]) -> Vec<f64> {
     let mut shares: Vec<f64> = segments.iter().map(|one| 1.0 - one.dead_share()).collect();
     shares.sort_by(f64::total_cmp);
@@ -54,7 +54,7 @@ fn axis(name: &'static str, ends: (f64, f64)) -> Axis {
     }
 }
 
-/// One curve a policy, over V.
+/// Returns one curve per policy, over V.
 fn over_v(runs: &[Run], y: impl Fn(&Run) -> Option<f64>) -> Vec<Curve> {
     let points = |kind: Kind| {
         let of_kind = runs.iter().filter(|run| run.policy == kind);

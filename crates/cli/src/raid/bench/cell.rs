@@ -1,4 +1,4 @@
-//! What is measured, and what came of it.
+//! Combinations that the benchmark measures, and their results.
 
 use seiner_raid::{BLOCK_BYTES, Counters, Merging, Nanos};
 use std::fmt;
@@ -17,7 +17,7 @@ impl Pattern {
     /// All of them.
     pub const ALL: [Pattern; 2] = [Pattern::Random, Pattern::Sequential];
 
-    /// Its name.
+    /// Returns the name of the pattern.
     pub fn name(self) -> &'static str {
         match self {
             Pattern::Random => "random",
@@ -32,59 +32,59 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A load under a strategy.
+/// A load under one strategy.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
-    /// Where writes go.
+    /// Pattern of block addresses.
     pub pattern: Pattern,
-    /// How many are outstanding.
+    /// Number of outstanding writes.
     pub depth: usize,
-    /// When they are held.
+    /// Strategy of merging.
     pub merging: Merging,
-    /// Blocks of a write.
+    /// Number of blocks per write.
     pub blocks: u64,
-    /// How long a write is held at the most.
+    /// Maximum time for which a write is held, ns.
     pub longest_hold: Nanos,
-    /// For how long it is measured.
+    /// Duration of the measurement.
     pub time: Duration,
 }
 
 impl Cell {
-    /// Time that is not counted, at the beginning.
+    /// Returns the duration at the beginning that is not counted.
     pub fn warm_up(&self) -> Duration {
         self.time / 5
     }
 }
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// Seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Writes answered.
+    /// Number of writes answered.
     pub writes: u64,
-    /// Blocks that they had.
+    /// Number of blocks in those writes.
     pub blocks: u64,
-    /// What the array did for them.
+    /// Work of the array for those writes.
     pub counters: Counters,
-    /// Half of them took no longer.
+    /// Median latency, ns.
     pub p50: Nanos,
-    /// Of 100, 99 took no longer.
+    /// 99th percentile of latency, ns.
     pub p99: Nanos,
 }
 
 impl Outcome {
-    /// Megabytes a second that clients wrote.
+    /// Returns the rate at which clients wrote, MB/s.
     pub fn rate(&self) -> f64 {
         self.blocks as f64 * BLOCK_BYTES as f64 / 1e6 / self.seconds.max(1e-9)
     }
 
-    /// Member operations for each write of a client.
+    /// Returns the number of member operations per client write.
     pub fn operations(&self) -> f64 {
         (self.counters.reads + self.counters.writes) as f64 / self.writes.max(1) as f64
     }
 
-    /// Bytes that members read and wrote for each byte that a client wrote.
+    /// Returns the number of bytes that members read and wrote per byte written by clients.
     pub fn bytes(&self) -> f64 {
         let blocks = self.counters.blocks_read + self.counters.blocks_written;
         blocks as f64 / self.blocks.max(1) as f64

@@ -1,4 +1,4 @@
-//! A client of a real array: keeps so many writes outstanding, and counts what is answered.
+//! A client of a real array: keeps a fixed number of writes outstanding and counts the answers.
 
 use super::cell::{Cell, Outcome, Pattern};
 use anyhow::{Result, anyhow};
@@ -7,10 +7,10 @@ use seiner_raid::{Array, BLOCK_BYTES, Block, Command, Counters, Page};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
-/// A write that was answered: how long it took, and what went wrong.
+/// An answered write: its latency in ns, and its result.
 type Answered = (u64, Result<(), seiner_raid::Failure>);
 
-/// Where the next write goes, and what it has.
+/// Generator of writes.
 struct Source {
     pattern: Pattern,
     rng: SimRng,
@@ -23,7 +23,7 @@ impl Source {
     fn new(array: &Array, cell: &Cell) -> Source {
         let mut rng = SimRng::new(1);
         let mut page = Page::zero();
-        // What compresses or repeats may be written faster than anything real.
+        // Random bytes: some devices write compressible or repeated data faster than real data.
         for word in page.bytes_mut().chunks_exact_mut(8) {
             word.copy_from_slice(&rng.next_u64().to_le_bytes());
         }
@@ -57,14 +57,14 @@ impl Source {
         let (begin, tell) = (Instant::now(), tell.clone());
         let then = move |result: Result<Vec<Page>, _>| {
             let took = begin.elapsed().as_nanos() as u64;
-            // A client that has given up wants to hear no more.
+            // The receiver is gone if the client has given up.
             let _ = tell.send((took, result.map(drop)));
         };
         array.submit(command, Box::new(then));
     }
 }
 
-/// Measures one.
+/// Measures one combination.
 pub fn measure(array: &Array, cell: &Cell) -> Result<Outcome> {
     let mut source = Source::new(array, cell);
     if cell.blocks > source.size {

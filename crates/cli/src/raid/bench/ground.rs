@@ -1,4 +1,4 @@
-//! What is measured on: modelled members, memory, or devices.
+//! Members for the benchmark: modelled, in memory, or devices.
 
 use super::cell::{Cell, Outcome};
 use super::{client, modelled};
@@ -12,16 +12,16 @@ use seiner_raid::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Bytes of a modelled member.
+/// Size of a modelled member in bytes.
 const MODELLED: u64 = 16 << 30;
-/// What is taken away of a device afterwards at either end, in blocks: superblocks and records.
+/// Number of blocks to clear at both ends of a device afterwards: superblocks and records.
 const RECORDS: usize = 3;
 
-/// What is measured on.
+/// Members for the benchmark.
 pub struct Ground {
     name: String,
     kind: Kind,
-    /// Files that were made for this, and are taken away.
+    /// Files created for the benchmark, to be removed.
     made: Vec<PathBuf>,
 }
 
@@ -30,14 +30,14 @@ enum Kind {
     Real(Vec<Arc<dyn Member>>),
 }
 
-/// What the array is like.
+/// Shape of the array.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// Its level.
+    /// RAID level.
     pub level: Level,
-    /// Bytes of a strip.
+    /// Size of a strip in bytes.
     pub strip: u64,
-    /// Members have checksums.
+    /// Whether members have checksums.
     pub checksums: bool,
 }
 
@@ -50,7 +50,7 @@ impl Shape {
 }
 
 impl Ground {
-    /// Modelled members.
+    /// Creates modelled members.
     pub fn modelled(members: usize, shape: Shape) -> Result<Ground, Failure> {
         let geometry = Geometry::new(shape.level, members, shape.strip, MODELLED)?;
         Ok(Ground {
@@ -60,7 +60,7 @@ impl Ground {
         })
     }
 
-    /// Members in memory.
+    /// Creates members in memory, each of `bytes` bytes.
     pub fn in_memory(members: usize, bytes: u64, shape: Shape) -> Result<Ground, Failure> {
         let rams = (0..members).map(|_| Arc::new(Ram::new(bytes)) as Arc<dyn Member>);
         let ground = Ground {
@@ -71,7 +71,8 @@ impl Ground {
         ground.create(shape, false)
     }
 
-    /// Devices. What they hold is lost; those that hold anything are refused unless `overwrite`.
+    /// Opens devices and creates missing files of `bytes` bytes. The contents of devices are lost. Devices that
+    /// contain data are rejected unless `overwrite` is set.
     pub fn on_devices(
         paths: &[PathBuf],
         bytes: u64,
@@ -105,7 +106,7 @@ impl Ground {
                 strip_bytes: shape.strip,
                 smallest: true,
                 overwrite,
-                // Nobody reads what is there, so that syndromes need not fit.
+                // Old contents are never read, so the syndromes need not match.
                 zeroed: true,
                 checksums: shape.checksums,
             };
@@ -117,12 +118,12 @@ impl Ground {
         Ok(self)
     }
 
-    /// What it is, for people.
+    /// Returns a description for people.
     pub fn name(&self) -> String {
         self.name.clone()
     }
 
-    /// Measures one.
+    /// Measures one combination.
     pub fn measure(&mut self, cell: &Cell) -> Result<Outcome, Failure> {
         let members = match &self.kind {
             Kind::Modelled(geometry) => return Ok(modelled::measure(*geometry, cell)),
@@ -145,7 +146,7 @@ impl Ground {
         Ok(outcome)
     }
 
-    /// Takes away what makes devices members of an array, and files that were made.
+    /// Removes the marks of an array from devices, and the created files.
     pub fn clear(&mut self) -> Result<(), Failure> {
         if let Kind::Real(members) = &self.kind {
             let zeroes = vec![Page::zero(); RECORDS];
@@ -164,7 +165,7 @@ impl Ground {
 impl Drop for Ground {
     fn drop(&mut self) {
         for path in &self.made {
-            // It was not there before.
+            // The file did not exist before the benchmark.
             let _ = std::fs::remove_file(path);
         }
     }

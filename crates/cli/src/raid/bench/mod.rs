@@ -1,4 +1,4 @@
-//! `seiner raid bench`: small writes under every strategy.
+//! `seiner raid bench`: measures small writes under every strategy of merging.
 
 mod cell;
 mod client;
@@ -83,7 +83,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Measures and prints.
+    /// Measures all combinations and prints the results.
     pub fn run(self) -> Result<(), Failure> {
         self.validate()?;
         let cells = self.cells();
@@ -146,7 +146,7 @@ impl Bench {
             .map_err(|error| Failure::Usage(error.to_string()))
     }
 
-    /// What is measured, in the order of the table.
+    /// Returns the combinations to measure, in the order of the table.
     fn cells(&self) -> Vec<Cell> {
         let mut cells = Vec::new();
         for &pattern in &self.pattern {

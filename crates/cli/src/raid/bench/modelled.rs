@@ -4,15 +4,15 @@ use super::cell::{Cell, Outcome, Pattern};
 use seiner_raid::simulate::{Address, Job, Load, Mix, Model, Phase, Run, run};
 use seiner_raid::{Geometry, Nanos};
 
-/// Processor time that a client needs for a request.
+/// Processor time of a client per request, ns.
 const SUBMIT: Nanos = 1500;
-/// Requests after which the figures no longer change much, for each that is outstanding, and at the least.
+/// Number of requests per outstanding request after which the results hardly change, and the minimum total.
 const ROUNDS: u64 = 50;
 const LEAST_REQUESTS: u64 = 8000;
-/// And the least time.
+/// Minimum duration, ns.
 const LEAST_TIME: Nanos = 50_000_000;
 
-/// Measures one.
+/// Measures one combination.
 pub fn measure(geometry: Geometry, cell: &Cell) -> Outcome {
     let time = cell.time.as_nanos() as Nanos;
     let warm_up = cell.warm_up().as_nanos() as Nanos;

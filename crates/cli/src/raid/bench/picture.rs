@@ -1,11 +1,11 @@
-//! What was measured, as curves over the depth.
+//! Charts of the results, over the depth.
 
 use super::cell::Pattern;
 use super::report::Line;
 use crate::chart::{self, Axis, Chart, Curve, bounds};
 use seiner_raid::Merging;
 
-/// Something that is drawn: its name, how to read it, whether by its logarithm, and its value.
+/// A quantity to draw: its name, how to read it, whether the scale is logarithmic, and its value.
 type Figure = (&'static str, &'static str, bool, fn(&Line) -> f64);
 
 const FIGURES: [Figure; 3] = [
@@ -26,7 +26,7 @@ const FIGURES: [Figure; 3] = [
     ),
 ];
 
-/// The page.
+/// Returns the page with the charts.
 pub fn page(ground: &str, lines: &[Line]) -> String {
     let charts: Vec<Chart> = Pattern::ALL
         .into_iter()

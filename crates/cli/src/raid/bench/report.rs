@@ -1,4 +1,4 @@
-//! What was measured, for people and programs.
+//! Results of the benchmark as JSON, CSV and a table.
 
 use super::cell::{Cell, Outcome};
 use anyhow::Result;
@@ -6,39 +6,39 @@ use seiner_raid::BLOCK_BYTES;
 use serde::Serialize;
 use std::io::Write;
 
-/// One combination and what came of it.
+/// One combination and its result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// `random` or `sequential`.
+    /// Pattern: `random` or `sequential`.
     pub pattern: &'static str,
-    /// Bytes of a write.
+    /// Bytes per write.
     pub block_bytes: u64,
-    /// Writes outstanding.
+    /// Number of outstanding writes.
     pub depth: usize,
-    /// The strategy.
+    /// Name of the strategy.
     pub merging: &'static str,
-    /// Seconds that were measured.
+    /// Duration of the measurement in seconds.
     pub seconds: f64,
-    /// Writes that were answered.
+    /// Number of writes answered.
     pub writes: u64,
-    /// Megabytes a second.
+    /// Rate of client writes, MB/s.
     pub mb_per_s: f64,
-    /// Member operations for each write.
+    /// Number of member operations per write.
     pub member_operations_per_write: f64,
-    /// Bytes that members read and wrote for each byte written.
+    /// Number of bytes that members read and wrote per byte written.
     pub member_bytes_per_byte: f64,
-    /// Whole stripes written.
+    /// Number of whole stripes written.
     pub whole_stripes: u64,
-    /// Times that a part of a stripe was written.
+    /// Number of writes of a part of a stripe.
     pub partial_stripes: u64,
-    /// Half of the writes took no longer, in microseconds.
+    /// Median latency, µs.
     pub p50_us: f64,
-    /// Of 100 writes, 99 took no longer, in microseconds.
+    /// 99th percentile of latency, µs.
     pub p99_us: f64,
 }
 
 impl Line {
-    /// Of a measurement.
+    /// Creates the line of a measurement.
     pub fn new(cell: Cell, outcome: Outcome) -> Line {
         Line {
             pattern: cell.pattern.name(),
@@ -58,13 +58,13 @@ impl Line {
     }
 }
 
-/// As JSON.
+/// Writes the results as JSON.
 pub fn json(ground: &str, lines: &[Line], out: &mut impl Write) -> Result<()> {
     let all = serde_json::json!({"members": ground, "results": lines});
     Ok(writeln!(out, "{all:#}")?)
 }
 
-/// As CSV.
+/// Writes the results as CSV.
 pub fn csv(lines: &[Line], out: &mut impl Write) -> Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     for line in lines {
@@ -73,7 +73,7 @@ pub fn csv(lines: &[Line], out: &mut impl Write) -> Result<()> {
     Ok(writer.flush()?)
 }
 
-/// As a table.
+/// Writes the results as a table.
 pub fn table(ground: &str, lines: &[Line], out: &mut impl Write) -> Result<()> {
     writeln!(out, "{ground}")?;
     writeln!(
