@@ -1,7 +1,7 @@
-"""Rates of the package: 10 million float samples in and out, the best of three runs.
+"""Measures the rates of the package: 10 million float samples in and out, the best of three runs.
 
-Build with `PROFILE=release ./run-tests.sh` first, or the figures are those of a debug build.
-CPU is that of the whole process, the engine's own threads included.
+Build with `PROFILE=release ./run-tests.sh` first; otherwise the figures are those of a debug build.
+CPU time is that of the whole process, including the engine's threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCES = 4000
 
 
 def measured(call: Callable[[], object]) -> tuple[float, float]:
-    """Wall and CPU seconds."""
+    """Returns wall time and CPU time of a call in seconds."""
     wall, cpu = time.perf_counter(), time.process_time()
     call()
     return time.perf_counter() - wall, time.process_time() - cpu

@@ -1,4 +1,4 @@
-//! An answer: the series of a query, in memory that Arrow and NumPy share.
+//! Answers: the series of a query, in memory shared with Arrow and NumPy.
 
 use crate::failure::{Failure, invalid};
 use crate::labels::{Label, labels};
@@ -15,18 +15,18 @@ use seiner_engine::{SeriesData, SeriesSummary};
 use seiner_model::FieldType;
 use std::sync::Arc;
 
-/// What `Store.query` answers.
+/// Answer of `Store.query`.
 #[pyclass(frozen, module = "seiner._seiner")]
 pub struct Answer {
     labels: Vec<Label>,
-    /// The names of the value columns, with their types where there is no series to tell.
+    /// Names of the value columns, with their types for an answer without series.
     columns: Vec<(String, DataType)>,
     aggregates: Vec<Aggregate>,
     series: Vec<Series>,
 }
 
 impl Answer {
-    /// An answer of samples, still empty.
+    /// Creates an empty answer of samples.
     pub fn samples(tag_columns: Option<Vec<String>>) -> Result<Answer, Failure> {
         Answer::of(
             vec![("value".to_string(), DataType::Float64)],
@@ -35,7 +35,7 @@ impl Answer {
         )
     }
 
-    /// An answer of aggregates, still empty.
+    /// Creates an empty answer of aggregates.
     pub fn aggregates(
         names: Vec<String>,
         tag_columns: Option<Vec<String>>,
@@ -132,10 +132,10 @@ impl Answer {
         ))
     }
 
-    /// The label columns of the long form, a text a series.
+    /// Returns the label columns of the long form, one text per series.
     ///
     /// # Errors
-    /// Where there is no long form, because the values have several types.
+    /// If there is no long form, because the values have several types.
     fn labels(&self) -> PyResult<Vec<(String, Vec<Option<String>>)>> {
         self.schema()?;
         let texts = |label: &Label| self.series.iter().map(|one| label.text(one)).collect();
@@ -146,12 +146,12 @@ impl Answer {
             .collect())
     }
 
-    /// The times of a series in ns: a buffer of int64.
+    /// Returns the times of a series in ns since 1970, as a buffer of int64.
     fn times(&self, at: usize) -> PyResult<PyArrowBuffer> {
         Ok(PyArrowBuffer::new(self.at(at)?.times.inner().clone()))
     }
 
-    /// A value column of a series: a NumPy type and a buffer of it; for texts, none and a list.
+    /// Returns a value column of a series: a NumPy type and a buffer, or `None` and a list of texts.
     fn values<'py>(
         &self,
         py: Python<'py>,
@@ -187,7 +187,7 @@ impl Answer {
         ))
     }
 
-    /// The long form, by the Arrow PyCapsule interface.
+    /// Returns the long form through the Arrow PyCapsule interface.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

@@ -1,4 +1,4 @@
-//! NumPy arrays and lists as Arrow, where a program has no Arrow library.
+//! Conversion of NumPy arrays and lists to Arrow, for programs without an Arrow library.
 
 use crate::failure::{Failure, invalid};
 use arrow_array::cast::AsArray;
@@ -17,8 +17,8 @@ use pyo3_arrow::buffer::AnyBufferProtocol;
 use pyo3_arrow::input::AnyArray;
 use std::sync::Arc;
 
-/// A column as the Python side hands it over: its name, its values, which of them are missing,
-/// and what they stand for, where that is more than numbers.
+/// A column from Python: name, values, mask of missing values, and the kind of the values if they are not plain
+/// numbers.
 type Given<'py> = (
     String,
     Bound<'py, PyAny>,
@@ -26,10 +26,11 @@ type Given<'py> = (
     Option<String>,
 );
 
-/// A record batch of columns.
+/// Creates a record batch from columns.
 ///
-/// Values are a list of texts and `None`, Arrow data, or an object with a contiguous buffer of
-/// numbers, which is not copied. Bytes of the kind `bool` become booleans, integers of a unit's kind timestamps.
+/// The values of a column are a list of texts and `None`, Arrow data, or an object with a contiguous buffer of
+/// numbers, which is not copied. Bytes of the kind `bool` become booleans. Integers with a unit of time as
+/// their kind become timestamps.
 #[pyfunction]
 pub fn record_batch(columns: Vec<Given<'_>>) -> PyResult<PyRecordBatch> {
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
@@ -66,7 +67,7 @@ fn values_of(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     array(values)
 }
 
-/// An Arrow array or a stream of them, in one piece.
+/// Converts an Arrow array, or a stream of arrays, to one array.
 fn arrow_array(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let (arrays, field) = values
         .extract::<AnyArray>()?
@@ -82,7 +83,7 @@ fn arrow_array(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     }
 }
 
-/// An Arrow array over the memory of an object with a buffer.
+/// Creates an Arrow array on the memory of an object with a buffer.
 pub fn array(values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     Ok(values.extract::<AnyBufferProtocol>()?.into_arrow_array()?)
 }
@@ -107,7 +108,7 @@ fn with_missing(array: ArrayRef, missing: Option<Bound<'_, PyAny>>) -> PyResult<
     ))
 }
 
-/// Booleans of a byte each, as NumPy has them.
+/// Converts booleans of one byte each, as in NumPy.
 fn bits(bytes: &ArrayRef) -> Result<BooleanBuffer, Failure> {
     let Some(bytes) = bytes.as_primitive_opt::<UInt8Type>() else {
         return invalid(format!("booleans are bytes, not {}", bytes.data_type()));
@@ -117,7 +118,7 @@ fn bits(bytes: &ArrayRef) -> Result<BooleanBuffer, Failure> {
     }))
 }
 
-/// What the plain values stand for: booleans, or times in a unit.
+/// Converts plain values to their kind: booleans, or times in a unit.
 fn of_kind(array: ArrayRef, kind: Option<&str>) -> Result<ArrayRef, Failure> {
     let unit = match kind {
         None => return Ok(array),

@@ -1,4 +1,4 @@
-//! What goes wrong, as the exceptions of `seiner.errors`.
+//! Errors, as the exceptions of `seiner.errors`.
 
 use pyo3::PyErr;
 use seiner_engine::Error;
@@ -19,18 +19,18 @@ mod python {
     pyo3::import_exception!(seiner.errors, SeinerError);
 }
 
-/// What a function of this crate answers when it fails without Python's lock.
+/// Error of a function that runs without Python's lock.
 #[derive(Debug)]
 pub enum Failure {
-    /// The engine says no.
+    /// Error of the engine.
     Engine(Error),
-    /// The store was closed, by this thread or another.
+    /// This thread or another one has closed the store.
     Closed,
-    /// What was passed in makes no sense; the text names the place and the remedy.
+    /// Invalid argument. The text names the place and the remedy.
     Invalid(String),
 }
 
-/// Bad input, told in a text.
+/// Returns an error for an invalid argument.
 pub fn invalid<T>(text: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Invalid(text.into()))
 }

@@ -1,7 +1,7 @@
-//! Arrow in: record batches become rows of one source, or of as many as their tags name.
+//! Conversion of Arrow record batches to rows of one source, or of all sources that the tag columns name.
 //!
-//! A null is a missing value; NaN is a value. Types are widened where that is exact (`int16` to
-//! `i64`, `float16` to `f32`) and refused otherwise. Nothing here knows Python.
+//! A null is a missing value; NaN is a value. Types are widened if that is exact (`int16` to `i64`, `float16`
+//! to `f32`) and rejected otherwise. This module does not depend on Python.
 
 use crate::failure::{Failure, invalid};
 use crate::rows::{FieldValues, TableRows};
@@ -16,26 +16,26 @@ use arrow_schema::{DataType, TimeUnit};
 use seiner_engine::{Engine, Receipt};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId, Strings};
 
-/// Rows converted at a time: what is copied on the way stays small, and signals are heard.
+/// Number of rows converted at a time. It bounds the copied memory and the delay of signals.
 pub const ROWS_AT_ONCE: usize = 1 << 15;
 
-/// What became of the rows.
+/// Outcome of an append.
 #[derive(Default)]
 pub struct Outcome {
-    /// Rows accepted.
+    /// Number of rows accepted.
     pub rows: usize,
-    /// Values accepted.
+    /// Number of values accepted.
     pub samples: usize,
-    /// The first refused rows: their place in the input, and why.
+    /// First rejected rows: their index in the input, and the reason.
     pub refused: Vec<(u64, String)>,
-    /// How many rows were refused altogether.
+    /// Number of rows rejected in total.
     pub refused_total: usize,
-    /// What [`Engine::wait_durable`] wants to know.
+    /// Position for [`Engine::wait_durable`].
     pub position: u64,
 }
 
 impl Outcome {
-    /// Adds what became of some more rows; `place` turns a row of theirs into one of the input.
+    /// Adds the outcome of more rows. `place` converts an index among them to an index in the input.
     pub fn add(&mut self, receipt: &Receipt, place: impl Fn(usize) -> u64) {
         self.rows += receipt.rows;
         self.samples += receipt.samples;
@@ -46,7 +46,7 @@ impl Outcome {
         }
     }
 
-    /// Lists a refused row that is counted already, as long as there is room.
+    /// Lists a rejected row that is already counted, up to the maximum length of the list.
     pub fn refuse(&mut self, place: u64, reason: String) {
         if self.refused.len() < Receipt::MAX_REJECTED {
             self.refused.push((place, reason));
@@ -54,23 +54,23 @@ impl Outcome {
     }
 }
 
-/// Which columns of the input are what.
+/// Roles of the input's columns.
 pub struct Roles {
-    /// The name of the time column.
+    /// Name of the time column.
     pub time: String,
-    /// The tag columns, sorted; empty for rows of one source.
+    /// Names of the tag columns, sorted; empty for rows of one source.
     pub tags: Vec<String>,
-    /// The field columns; `None` is all that are neither time nor tag.
+    /// Names of the field columns; `None` for all columns that are neither time nor tag.
     pub fields: Option<Vec<String>>,
 }
 
-/// A piece of the input, read.
+/// A converted piece of the input.
 struct Piece {
     times: Vec<i64>,
     names: Vec<String>,
     fields: Vec<FieldColumn>,
     tags: Vec<ArrayRef>,
-    /// Where its rows lie in the batch, if some of the batch are left out.
+    /// Indices of its rows in the batch, if some rows of the batch are omitted.
     places: Option<Vec<usize>>,
 }
 
@@ -80,7 +80,7 @@ impl Piece {
     }
 }
 
-/// Appends rows of one source. `first` is the place of the batch's first row in the input.
+/// Appends rows of one source. `first` is the index of the batch's first row in the input.
 pub fn append_rows(
     engine: &Engine,
     source: SourceId,
@@ -100,7 +100,7 @@ pub fn append_rows(
     Ok(())
 }
 
-/// Appends rows whose sources stand in the tag columns.
+/// Appends rows whose sources are given by the tag columns.
 pub fn append_table(
     engine: &Engine,
     measurement: &str,
@@ -207,7 +207,7 @@ fn column_names(batch: &RecordBatch) -> String {
     names.join(", ")
 }
 
-/// The rows that have a value in any field, and their places if that is not all rows.
+/// Returns the rows that have a value in any field, and their indices if some rows are omitted.
 fn with_values(
     batch: &RecordBatch,
     fields: &[usize],
@@ -233,7 +233,7 @@ fn with_values(
     Ok((kept, Some(places)))
 }
 
-/// The times in ns. `place` tells errors where a row lies in the input.
+/// Converts the times to ns since 1970. `place` converts a row's index to its index in the input, for errors.
 pub fn times(
     name: &str,
     column: &ArrayRef,
@@ -283,7 +283,7 @@ pub fn times(
     })
 }
 
-/// Source numbers, as `Store.source` gave them out.
+/// Converts source numbers that `Store.source` returned.
 pub fn sources(column: &ArrayRef) -> Result<Vec<SourceId>, Failure> {
     let strict = CastOptions {
         safe: false,
@@ -309,7 +309,7 @@ pub fn sources(column: &ArrayRef) -> Result<Vec<SourceId>, Failure> {
         .collect())
 }
 
-/// A tag column as texts; nulls stay.
+/// Converts a tag column to texts. Nulls are kept.
 fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
     let refuse = |what: &DataType| {
         invalid(format!(
@@ -324,7 +324,7 @@ fn texts(name: &str, column: &ArrayRef) -> Result<ArrayRef, Failure> {
     cast(column, &DataType::Utf8View).or_else(|_| refuse(column.data_type()))
 }
 
-/// A field's values, without the nulls.
+/// Converts the values of a field. Nulls are omitted.
 fn field(name: &str, column: &ArrayRef) -> Result<FieldColumn, Failure> {
     let Some(wide) = wide_type(column.data_type()) else {
         return invalid(format!(
@@ -365,7 +365,7 @@ fn field(name: &str, column: &ArrayRef) -> Result<FieldColumn, Failure> {
     Ok(FieldColumn { present, values })
 }
 
-/// The type in which a field of this type is stored; all of them hold the narrower ones exactly.
+/// Returns the type in which a field is stored. It represents all values of the given type exactly.
 fn wide_type(data_type: &DataType) -> Option<DataType> {
     Some(match data_type {
         DataType::Float64 => DataType::Float64,

@@ -1,4 +1,4 @@
-//! Labels: the columns of the long form that say which series a row belongs to.
+//! Labels: the columns of the long form that identify the series of a row.
 
 use crate::failure::{Failure, invalid};
 use crate::series::Series;
@@ -10,20 +10,20 @@ use seiner_model::SourceKey;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// One of the columns.
+/// A label column.
 pub enum Label {
-    /// The measurement.
+    /// Measurement of the series.
     Measurement,
-    /// All tags as one text.
+    /// All tags in one text.
     Tags,
-    /// The value of one tag.
+    /// Value of one tag.
     Tag(String),
-    /// The field.
+    /// Name of the field.
     Field,
 }
 
-/// The labels of an answer, with a column for each of these tags instead of one for all; `columns`
-/// are those that stand beside them.
+/// Returns the label columns of an answer. `tag_columns` selects one column per tag instead of one for all
+/// tags. `columns` are the names of the other columns, which must differ.
 pub fn labels(tag_columns: Option<Vec<String>>, columns: &[String]) -> Result<Vec<Label>, Failure> {
     let tags = match tag_columns {
         None => vec![Label::Tags],
@@ -50,7 +50,7 @@ pub fn labels(tag_columns: Option<Vec<String>>, columns: &[String]) -> Result<Ve
 }
 
 impl Label {
-    /// The column's name.
+    /// Returns the name of the column.
     pub fn name(&self) -> &str {
         match self {
             Label::Measurement => "measurement",
@@ -60,12 +60,12 @@ impl Label {
         }
     }
 
-    /// Whether a series may lack it.
+    /// Returns whether a series may have no such label.
     pub fn may_lack(&self) -> bool {
         matches!(self, Label::Tag(_))
     }
 
-    /// The label of a series.
+    /// Returns the label of a series.
     pub fn text(&self, series: &Series) -> Option<String> {
         match self {
             Label::Measurement => Some(series.key.measurement().to_string()),
@@ -77,8 +77,8 @@ impl Label {
         }
     }
 
-    /// The label of each row. A single series has the same key in every row: one of `zeros`, of
-    /// which there are as many as the longest series has rows.
+    /// Returns the label of each row. A single series has the same dictionary key in every row: a slice of
+    /// `zeros`, which has as many elements as the longest series has rows.
     pub fn column(
         &self,
         run: &[Series],
@@ -111,7 +111,7 @@ impl Label {
     }
 }
 
-/// All tags as line protocol writes them: `core=0,host=a`.
+/// Returns all tags in the notation of line protocol: `core=0,host=a`.
 fn tags_text(key: &SourceKey) -> String {
     let mut text = String::new();
     for (name, value) in key.tags() {

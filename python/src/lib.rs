@@ -1,8 +1,8 @@
 //! `_seiner`: the embedded engine for the Python package `seiner`.
 //!
-//! Thin on purpose: it converts between Arrow and the engine's columns, lets go of Python's lock
-//! while the engine works, and turns errors into the classes of `seiner.errors`. What a Python
-//! user sees is in `python/seiner`, in Python.
+//! This crate is a thin layer. It converts between Arrow and the engine's columns, releases Python's lock while
+//! the engine works, and converts errors into the classes of `seiner.errors`. The public API is in
+//! `python/seiner`, in Python.
 
 mod answer;
 mod arrays;
@@ -16,7 +16,7 @@ mod rows;
 mod series;
 mod store;
 
-/// The native half of the package `seiner`. Use that; this may change without notice.
+/// The native half of the package `seiner`. Use that package; this module may change without notice.
 #[pyo3::pymodule]
 mod _seiner {
     #[pymodule_export]

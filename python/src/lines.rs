@@ -1,4 +1,4 @@
-//! Line protocol into the store.
+//! Writes of line protocol.
 
 use crate::failure::Failure;
 use crate::intake::{Outcome, ROWS_AT_ONCE};
@@ -6,7 +6,7 @@ use seiner_engine::Engine;
 use seiner_model::Batch;
 use seiner_wire::line::{Arena, LineNotation, LineParser, Precision};
 
-/// Appends the lines of a text. What is refused is told by the number of its line, from 1.
+/// Appends the lines of a text. Rejected lines are listed by their numbers, from 1.
 pub fn write(
     engine: &Engine,
     text: &[u8],

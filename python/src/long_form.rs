@@ -1,8 +1,7 @@
-//! The long form: a row a sample, with labels, as Arrow record batches.
+//! The long form: one row per sample, with labels, as Arrow record batches.
 //!
-//! A long series is a record batch of its own over the memory of the answer, with labels that cost
-//! four shared bytes a row; short series are copied together, so that a million of them are not a
-//! million batches.
+//! A long series is a record batch on the answer's own memory, with labels that cost four shared bytes per row.
+//! Short series are copied into common batches, to avoid a batch for each of them.
 
 use crate::failure::{Failure, invalid};
 use crate::labels::Label;
@@ -14,18 +13,18 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow_select::concat::concat;
 use std::sync::Arc;
 
-/// Rows from which a series is a record batch of its own.
+/// Number of rows from which a series is a record batch of its own.
 const LONG_ROWS: usize = 4096;
-/// Rows of a batch of short series, about.
+/// Approximate number of rows in a batch of short series.
 const BATCH_ROWS: usize = 64 << 10;
 
-/// The columns of the long form: labels, `time`, and values, whose names come with the types
-/// that they have where there is no series to tell.
+/// Returns the schema of the long form: labels, `time`, and value columns. Each value column is given with its
+/// type for an answer without series.
 ///
 /// Aggregates of several types share a column of floats.
 ///
 /// # Errors
-/// Where a column of samples would need several types.
+/// If a column of samples would need several types.
 pub fn schema(
     series: &[Series],
     labels: &[Label],
@@ -63,7 +62,7 @@ pub fn schema(
     Ok(Arc::new(Schema::new(fields)))
 }
 
-/// The rows of all series, under a schema from [`schema`] for the same series and labels.
+/// Returns the rows of all series, under a schema that [`schema`] returned for the same series and labels.
 pub fn batches(
     series: &[Series],
     labels: &[Label],
@@ -86,7 +85,7 @@ pub fn batches(
     runs(series).into_iter().map(batch).collect()
 }
 
-/// Long series alone, short ones together.
+/// Groups the series: long ones alone, short ones together.
 fn runs(series: &[Series]) -> Vec<&[Series]> {
     let mut runs = Vec::new();
     let (mut start, mut rows) = (0, 0);

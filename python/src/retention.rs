@@ -1,4 +1,4 @@
-//! What is kept how long, and what the log says of it.
+//! Retention classes, and the state of the log.
 
 use crate::failure::{Failure, invalid};
 use pyo3::prelude::*;
@@ -8,15 +8,15 @@ use seiner_engine::{Class, Classes, Keep, LogStatus, Record, WhenFull, parse_lev
 use seiner_model::parse_duration;
 use std::time::Duration;
 
-/// A duration as it was asked for: in ns, or in a notation.
+/// A duration: in ns, or as a text.
 #[derive(FromPyObject)]
 pub enum Span {
     Ns(i64),
     Text(String),
 }
 
-/// A class as the Python side hands it over: name, sources, age, rows, bytes, priority, and what
-/// happens when the store is full, and what samples become that are too old.
+/// A class from Python: name, sources, age, rows, bytes, priority, behaviour when the store is full, and
+/// coarser steps for older samples.
 pub type Given = (
     String,
     String,
@@ -28,7 +28,7 @@ pub type Given = (
     Option<String>,
 );
 
-/// Reads classes.
+/// Parses classes.
 pub fn classes(given: Vec<Given>) -> Result<Classes, Failure> {
     let list = given.into_iter().map(class).collect::<Result<_, _>>()?;
     Ok(Classes::new(list)?)
@@ -80,7 +80,7 @@ macro_rules! dict {
     }};
 }
 
-/// The log: room, lanes, segments, classes.
+/// Returns the state of the log: space, lanes, segments, classes.
 pub fn log_dict<'py>(py: Python<'py>, log: &LogStatus) -> PyResult<Bound<'py, PyDict>> {
     let fill = &log.fill;
     let segments = log.segments.iter().map(|segment| {
@@ -124,7 +124,7 @@ pub fn log_dict<'py>(py: Python<'py>, log: &LogStatus) -> PyResult<Bound<'py, Py
     ))
 }
 
-/// A decision, with what it was made from.
+/// Returns a decision of the merge policy with its inputs.
 pub fn decision_dict<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyDict>> {
     let (decision, why) = (&record.decision, &record.decision.why);
     let merge = decision.merge.iter().map(|victim| {

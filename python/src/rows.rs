@@ -1,12 +1,12 @@
-//! Rows of many sources: tag columns become names, in a notation of their own.
+//! Rows of many sources, whose tag columns become names in a notation of their own.
 
 use arrow_array::{Array, StringViewArray};
 use seiner_model::{Batch, Cell, FieldColumn, KeyError, Notation, Row, SourceKey};
 
-/// The number of this notation among all that write to a store.
+/// Number of this notation, unique among all notations that write to a store.
 const NOTATION: u32 = 0x7079;
 
-/// A measurement and tags, each text behind its length in four bytes, low byte first.
+/// Notation of a measurement and tags in which a length of four bytes, little-endian, precedes each text.
 pub struct Lengths;
 
 impl Notation for Lengths {
@@ -42,21 +42,21 @@ fn push_text(name: &mut Vec<u8>, text: &str) {
 
 /// One field of the rows.
 pub struct FieldValues<'a> {
-    /// Its name.
+    /// Name of the field.
     pub name: &'a [u8],
-    /// Its values.
+    /// Values of the field.
     pub column: &'a FieldColumn,
 }
 
-/// The names of rows, end to end.
+/// Names of rows, stored end to end.
 pub struct TableRows {
     bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl TableRows {
-    /// The names of as many rows as the tag columns have. Tags come in the order of their names,
-    /// so that a source has one name; absent and empty ones are left out.
+    /// Creates a name for each row of the tag columns. Tags are in the order of their names, so that each
+    /// source has one name. Absent and empty tags are omitted.
     pub fn new(measurement: &str, tags: &[(&str, &StringViewArray)], rows: usize) -> TableRows {
         let mut names = TableRows {
             bytes: Vec::new(),
@@ -75,12 +75,12 @@ impl TableRows {
         names
     }
 
-    /// How the names are written.
+    /// Returns the notation of the names.
     pub fn notation(&self) -> Lengths {
         Lengths
     }
 
-    /// The rows with their cells.
+    /// Returns the rows with their cells.
     pub fn batch<'a>(&'a self, times: &[i64], fields: &[FieldValues<'a>]) -> Batch<'a> {
         let mut batch = Batch::new();
         let mut next = vec![0; fields.len()];

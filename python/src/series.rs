@@ -1,4 +1,4 @@
-//! One series of an answer: times and values where the engine put them, for Arrow and for NumPy.
+//! A series of an answer: times and values in the engine's memory, for Arrow and NumPy.
 
 use crate::failure::{Failure, invalid};
 use arrow_array::{
@@ -11,32 +11,32 @@ use seiner_engine::{Bucket, Exact, SeriesData, SeriesSummary};
 use seiner_model::{Column, FieldType, SourceId, SourceKey, Strings};
 use std::sync::Arc;
 
-/// One series, or its aggregates.
+/// A series with its samples or its aggregates.
 pub struct Series {
-    /// The source.
+    /// Number of the source.
     pub source: SourceId,
-    /// Its measurement and tags.
+    /// Measurement and tags.
     pub key: Arc<SourceKey>,
-    /// The field.
+    /// Name of the field.
     pub field: Arc<str>,
-    /// The field's type.
+    /// Type of the field.
     pub field_type: FieldType,
-    /// The times in ns, ascending.
+    /// Times in ns since 1970, ascending.
     pub times: ScalarBuffer<i64>,
-    /// The values, or a column an aggregate; each as long as `times`.
+    /// Values, or one column per aggregate. Each is as long as `times`.
     pub columns: Vec<Values>,
 }
 
-/// Values in memory that can be handed out.
+/// Values in shared memory.
 pub enum Values {
-    /// As they are.
+    /// An Arrow array.
     Array(ArrayRef),
-    /// A byte each, as NumPy has them; Arrow wants a bit each.
+    /// Booleans of one byte each, as in NumPy. Arrow needs one bit each.
     Bools(Buffer),
 }
 
 impl Series {
-    /// The samples of a series; their memory is taken over.
+    /// Creates a series of samples. Takes over their memory.
     pub fn of_samples(series: SeriesData) -> Series {
         Series {
             source: series.source,
@@ -48,7 +48,7 @@ impl Series {
         }
     }
 
-    /// Some aggregates of a series.
+    /// Creates a series of aggregates.
     pub fn of_aggregates(series: SeriesSummary, aggregates: &[Aggregate]) -> Series {
         let buckets = &series.buckets;
         Series {
@@ -86,7 +86,7 @@ impl From<Column> for Values {
     }
 }
 
-/// The bytes of the texts stay where they are; offsets are widened.
+/// Converts texts to Arrow. Their bytes are not copied; the offsets are widened.
 fn text_array(texts: Strings) -> LargeStringArray {
     let offsets = OffsetBuffer::from_lengths((0..texts.len()).map(|at| {
         let start = if at == 0 { 0 } else { texts.ends[at - 1] };
@@ -95,13 +95,13 @@ fn text_array(texts: Strings) -> LargeStringArray {
     LargeStringArray::new(offsets, Buffer::from_vec(texts.bytes), None)
 }
 
-/// Times as Arrow has them.
+/// Converts times to Arrow.
 pub fn times_array(times: ScalarBuffer<i64>) -> TimestampNanosecondArray {
     TimestampNanosecondArray::new(times, None).with_timezone("UTC")
 }
 
 impl Values {
-    /// As Arrow has them.
+    /// Returns the values as an Arrow array.
     pub fn array(&self) -> ArrayRef {
         match self {
             Values::Array(array) => array.clone(),
@@ -112,7 +112,7 @@ impl Values {
         }
     }
 
-    /// The type that Arrow gives them.
+    /// Returns the type of the Arrow array.
     pub fn data_type(&self) -> DataType {
         match self {
             Values::Array(array) => array.data_type().clone(),
@@ -126,13 +126,13 @@ impl Values {
 /// A column of aggregates.
 #[derive(Clone, Copy)]
 pub enum Aggregate {
-    /// How many samples.
+    /// Number of samples.
     Count,
-    /// A number about them: of integers exactly, by the second function.
+    /// A number derived from the samples. The second function computes it exactly for integers.
     Number(fn(&Bucket) -> f64, fn(&Exact) -> i128),
-    /// Their mean.
+    /// Mean of the samples.
     Mean,
-    /// The time of one of them.
+    /// Time of one of the samples.
     Time(fn(&Bucket) -> i64),
 }
 
@@ -164,7 +164,7 @@ const AGGREGATES: [(&str, Aggregate); 9] = [
 ];
 
 impl Aggregate {
-    /// The aggregate of a name.
+    /// Returns the aggregate of a name.
     pub fn named(name: &str) -> Result<Aggregate, Failure> {
         match AGGREGATES.iter().find(|(known, _)| *known == name) {
             Some((_, aggregate)) => Ok(*aggregate),
@@ -178,8 +178,8 @@ impl Aggregate {
         }
     }
 
-    /// The aggregate of each bucket of a field of a type. Integers of fields of integers, and floats if one
-    /// of them, such as a sum, is beyond the range of the type.
+    /// Returns the aggregate of each bucket. Fields of integers give integers, or floats if one of the values
+    /// (such as a sum) exceeds the range of the type.
     pub fn of(self, field_type: FieldType, buckets: &[Bucket]) -> Values {
         Values::Array(match self {
             Aggregate::Count => Arc::new(UInt64Array::from_iter_values(
@@ -199,7 +199,7 @@ fn floats(values: impl Iterator<Item = f64>) -> ArrayRef {
     Arc::new(Float64Array::from_iter_values(values))
 }
 
-/// Exact figures of integers in their type, if they have one and all fit.
+/// Returns exact figures of integers in the field's type, if the field has integers and all figures fit.
 fn integers(
     field_type: FieldType,
     buckets: &[Bucket],

@@ -1,6 +1,6 @@
-//! A store, as the Python half of the package sees it.
+//! The store of the Python package.
 //!
-//! Python's lock is let go of whenever the engine works. Long work comes back for signals.
+//! Python's lock is released while the engine works. Long operations check for signals regularly.
 
 use crate::answer::Answer;
 use crate::arrays::array;
@@ -24,26 +24,26 @@ use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How long work goes on before signals are looked at.
+/// Interval between checks for signals.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
 /// A store in a directory, until it is closed.
 #[pyclass(frozen, module = "seiner._seiner")]
 pub struct Store {
     engine: RwLock<Option<Arc<Engine>>>,
-    /// The process that has the directory. A forked child has no threads to write with, and must
-    /// not touch the files of its parent.
+    /// Process that opened the directory. A forked child has no background threads, and must not touch the
+    /// files of its parent.
     process: u32,
 }
 
-/// A time as it was asked for: in ns, or in a notation.
+/// A time: in ns since 1970, or as a text.
 #[derive(FromPyObject)]
 pub enum Moment {
     Ns(i64),
     Text(String),
 }
 
-/// What became of rows: rows, samples, the first refused ones by place, and how many were refused.
+/// Outcome of an append: rows, samples, the first rejected rows with reasons, and the number of rejected rows.
 type Counts = (usize, usize, Vec<(u64, String)>, usize);
 
 #[pymethods]
@@ -119,7 +119,7 @@ impl Store {
         })
     }
 
-    /// Makes everything durable and lets go of the directory. Once more does nothing.
+    /// Makes everything durable and closes the directory. A second call has no effect.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         if self.process != std::process::id() {
             return Ok(());
@@ -351,7 +351,7 @@ impl Store {
         status_dict(py, &status, engine.durability())
     }
 
-    /// Answers how many sources were meant.
+    /// Deletes samples. Returns the number of sources that the selector matched.
     fn delete(
         &self,
         py: Python<'_>,
@@ -406,7 +406,7 @@ impl Store {
         Ok((self.engine()?, Selector::parse(select)?))
     }
 
-    /// Feeds record batches to `append`, some rows at a time.
+    /// Passes record batches to `append`, some rows at a time.
     fn take<F>(
         &self,
         py: Python<'_>,
@@ -442,9 +442,9 @@ impl Drop for Store {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         match engine {
-            // The parent's files are not ours to write.
+            // A forked child must not write to its parent's files.
             Some(engine) if self.process != std::process::id() => std::mem::forget(engine),
-            // Nobody is left to tell of an error.
+            // An error cannot be reported to anyone here.
             Some(engine) => drop(engine.close()),
             None => {}
         }
@@ -462,7 +462,7 @@ fn register(
         .or_else(|reason| invalid(reason.to_string()))
 }
 
-/// Waits for the disk where that was promised, and answers the counts.
+/// Waits for the disk if the durability requires it, and returns the counts.
 fn finish(py: Python<'_>, engine: &Engine, outcome: Outcome) -> PyResult<Counts> {
     if engine.durability() == Durability::Sync {
         py.detach(|| engine.wait_durable(outcome.position))
@@ -476,7 +476,7 @@ fn finish(py: Python<'_>, engine: &Engine, outcome: Outcome) -> PyResult<Counts>
     ))
 }
 
-/// Takes all series of an answer, coming back for signals.
+/// Collects all series of an answer. Checks for signals regularly.
 fn drain<T: Send>(
     py: Python<'_>,
     series: &mut (impl Iterator<Item = Result<T, Error>> + Send),

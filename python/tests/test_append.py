@@ -1,4 +1,4 @@
-"""What goes in, in every form that it can have."""
+"""Tests of appends in every supported form of data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIMES = np.arange(5) * 1_000_000_000 + 1_700_000_000_000_000_000
 
 
 def read(store: seiner.Store, select: str) -> dict[str, tuple[list[int], list[object]]]:
-    """Field to times in ns and values."""
+    """Returns times in ns and values by field."""
     return {
         series.field: (series.times.view(np.int64).tolist(), series.values.tolist())
         for series in store.query(select).by_series()
@@ -130,7 +130,7 @@ def test_missing_is_missing_and_nan_is_a_value(store: seiner.Store) -> None:
             data = data.with_columns(time=pl.Series(TIMES))
         else:
             data = data.append_column("time", pa.array(TIMES))
-        # A second field, so that the row with the gap is a row.
+        # The second field keeps the row with the gap, which would otherwise be empty.
         receipt = store.append("gap", {"in": where}, data)
         assert (receipt.rows, receipt.samples) == (4, 4), where
         assert read(store, f"gap{{in={where}}}")["v"][1] == [0.0, 2.0, 3.0, 4.0]

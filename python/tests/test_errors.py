@@ -1,4 +1,4 @@
-"""Bad input gets an error that names the place and the remedy."""
+"""Tests that invalid input raises errors with the place and the remedy."""
 
 from __future__ import annotations
 

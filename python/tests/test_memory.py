@@ -1,4 +1,4 @@
-"""Where it says that nothing is copied, the addresses are the same."""
+"""Tests that data documented as not copied keep their addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The README's example runs, and the stubs say what there is."""
+"""Tests of the README's example and of the stubs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_example_of_the_readme_runs(tmp_path: Path) -> None:
 
 
 def stubbed() -> dict[str, set[str]]:
-    """Names in the stubs: of the module, and of each class."""
+    """Returns the names in the stubs: of the module, and of each class."""
     names: dict[str, set[str]] = {"": set()}
     for node in ast.parse((PYTHON / "python/seiner/_seiner.pyi").read_text()).body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):

@@ -1,4 +1,4 @@
-"""Threads, forks, and the ends of programs."""
+"""Tests with threads, forks, and ends of programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import seiner
 
 
 def longest_standstill(call: Callable[[], object]) -> float:
-    """For which share of a call another thread stood still, at the longest."""
+    """Returns the longest pause of another thread, as a share of a call's time."""
     stop, longest = threading.Event(), 0.0
 
     def count() -> None:
@@ -50,7 +50,7 @@ def test_other_threads_run_while_the_engine_works(store: seiner.Store) -> None:
         "lines": lambda: store.write_lines(b"l v=1.5\n" * rows),
     }
     for name, call in calls.items():
-        # A machine with other work to do may stop any thread for a while.
+        # A busy machine may pause any thread for a while.
         shares = [longest_standstill(call) for _ in range(3)]
         assert min(shares) < 0.5, (name, shares)
 
@@ -72,7 +72,7 @@ def test_writers_and_readers_at_the_same_time(store: seiner.Store) -> None:
     def read() -> None:
         for _ in range(30):
             for series in store.query("m"):
-                # A row is there with all rows before it.
+                # If a row is present, all earlier rows are too.
                 assert np.array_equal(series.values, np.arange(len(series)))
 
     jobs = [lambda name=name: write(name) for name in "abcd"] + [read, read]

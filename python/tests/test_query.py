@@ -1,4 +1,4 @@
-"""What comes out, in every form."""
+"""Tests of query results in every form."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START = 1_700_000_000 * SECOND
 
 @pytest.fixture
 def filled(store: seiner.Store) -> seiner.Store:
-    """Long and short series: two hosts with 10,000 rows, a hundred with ten."""
+    """Creates long and short series: two hosts with 10,000 rows, a hundred with ten."""
     for host in range(102):
         rows = 10_000 if host in (50, 51) else 10
         values = np.arange(rows) * 0.25 + host
@@ -161,7 +161,7 @@ def test_aggregates_of_integers_are_exact(store: seiner.Store) -> None:
     figures = {one.field: [array.tolist() for array in one.columns.values()] for one in store.query("m", aggregates=names)}
     assert figures["i"] == [[2**53 + 1], [2**53 + 1], [2**53 + 1], [2**53 + 1], [2**54 + 2]]
     assert figures["u"] == [[1], [2**64 - 1], [2**64 - 1], [1], [2.0**64]]
-    # The long form has one type a column.
+    # The long form has one type per column.
     frame = store.query("m", fields=["i"], aggregates=names).pandas()
     assert str(frame["last"].dtype) == "int64" and frame["last"].tolist() == [2**53 + 1]
     mixed = store.query("m", aggregates="last")

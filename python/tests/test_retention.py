@@ -1,4 +1,4 @@
-"""What is kept, what goes, and the room that all of it takes."""
+"""Tests of retention and of disk usage."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_rules_are_stored_with_the_data(tmp_path: Path) -> None:
     ring = [seiner.Class(name="ring", sources="a", rows=500)]
     with seiner.open(tmp_path, classes=ring, block_bytes=512) as store:
         noise(store, "b", 2000)
-    # A program that says nothing of rules changes none.
+    # A program that gives no rules changes none.
     with seiner.open(tmp_path) as store:
         noise(store, "a", 5000)
         assert 500 <= rows(store, "a") < 700

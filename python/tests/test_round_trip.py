@@ -1,4 +1,4 @@
-"""Random frames come back bit for bit, before and after they are sealed and reopened."""
+"""Tests that random frames are returned bit by bit, before and after a seal and a reopen."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import seiner
 
 I64 = st.integers(-(2**63), 2**63 - 1)
 VALUES = {
-    # Bits, so that every NaN comes.
+    # Values are drawn as bits, so that every NaN occurs.
     "f64": (np.uint64, st.integers(0, 2**64 - 1)),
     "f32": (np.uint32, st.integers(0, 2**32 - 1)),
     "i64": (np.int64, I64),
@@ -41,7 +41,7 @@ def arrow_array(kind: str, cells: list[object]) -> pa.Array:
 
 @st.composite
 def frames(draw: st.DrawFn) -> dict[str, list[object]]:
-    """Columns by kind, with times that repeat, and gaps."""
+    """Draws columns by kind, with repeated times and gaps."""
     rows = draw(st.integers(1, 60))
     kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, unique=True))
     times = st.one_of(I64, st.integers(0, 20))
@@ -57,7 +57,7 @@ Samples = dict[tuple[str, str], dict[int, object]]
 
 
 def model(frame: dict[str, list[object]]) -> Samples:
-    """The obvious store: of cells at the same time, the last counts."""
+    """Reference store: of cells at the same time, the last one counts."""
     samples: Samples = {}
     for row, time in enumerate(frame["time"]):
         for kind in frame.keys() - {"time", "tag"}:

@@ -6,7 +6,7 @@
         store.append("cpu", {"host": "a"}, {"time": times, "usage": values})
         frame = store.query('cpu{host="a"}', "-1h", step="1m").pandas()
 
-See `open`, `Store` and `Result`; everything that goes wrong is a `SeinerError`.
+See `open`, `Store` and `Result`. Every error is a `SeinerError`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whatever holds columns, as an object with the Arrow PyCapsule interface.
+"""Conversion of columns to objects with the Arrow PyCapsule interface.
 
-Arrow data passes through untouched. NumPy arrays and pandas columns are wrapped, not copied,
-where they are contiguous numbers. A missing value is a null in Arrow, a masked element in NumPy,
+Arrow data are passed through. NumPy arrays and pandas columns of contiguous numbers are wrapped, not
+copied. A missing value is a null in Arrow, a masked element in NumPy,
 a missing value of a nullable type in pandas, and ``None`` among texts; NaN is a value.
 """
 
@@ -18,12 +18,12 @@ from . import _seiner
 from ._moments import moment
 from .errors import Invalid
 
-# Name, values, mask, and 'bool' or the unit of times: what `_seiner.record_batch` takes.
+# A column for `_seiner.record_batch`: name, values, mask, and 'bool' or the unit of times.
 _Given = tuple[str, Any, Any, "str | None"]
 
 
 def record_batches(data: Any, time: str) -> Any:
-    """`data` as an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``."""
+    """Returns `data` as an object with ``__arrow_c_stream__`` or ``__arrow_c_array__``."""
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(data, pandas.DataFrame):
         return _seiner.record_batch(list(_pandas_columns(data, time)))
@@ -38,7 +38,7 @@ def record_batches(data: Any, time: str) -> Any:
 
 
 def numbers(name: str, values: Any) -> np.ndarray:
-    """One contiguous column of numbers, or of times as int64 ns, without missing values."""
+    """Returns a contiguous column of numbers, or of times in ns (int64), without missing values."""
     _, given, missing, unit = _column(name, values)
     if not isinstance(given, np.ndarray) or unit == "bool" or (missing is not None and missing.any()):
         raise Invalid(f"{name} must be an array of numbers without missing values")
@@ -65,7 +65,7 @@ def _column(name: str, values: Any) -> _Given:
         return _numpy_column(name, np.asarray(values.data), np.ma.getmaskarray(values))
     array = np.asarray(values)
     if array is not values and array.dtype.kind in "US":
-        # NumPy makes texts of everything beside a text.
+        # NumPy converts all elements to texts if one is a text.
         return _objects(name, list(values), None)
     return _numpy_column(name, array, None)
 
@@ -93,7 +93,7 @@ def _numpy_column(name: str, values: np.ndarray, missing: np.ndarray | None) -> 
 
 
 def _plain(values: np.ndarray) -> np.ndarray:
-    """Contiguous, aligned, and in the machine's byte order: the same memory where it is."""
+    """Returns a contiguous, aligned array in native byte order, without a copy if it is one already."""
     return np.require(values, dtype=values.dtype.newbyteorder("="), requirements=["C", "A"])
 
 
@@ -115,12 +115,12 @@ def _is_missing(item: Any) -> bool:
 
 
 def _objects(name: str, items: list[Any], missing: np.ndarray | None) -> _Given:
-    """Python objects of one kind: texts, booleans, integers, floats or datetimes."""
+    """Converts Python objects of one kind: texts, booleans, integers, floats or datetimes."""
     if missing is not None:
         items = [None if absent else item for item, absent in zip(items, missing)]
     kinds = {type(item) for item in items if not _is_missing(item)}
     if str in kinds:
-        # Beside texts, NaN is what pandas puts where one is missing.
+        # pandas represents a missing text as NaN.
         items = [None if isinstance(item, float) and item != item else item for item in items]
         kinds = {type(item) for item in items if not _is_missing(item)}
     if all(issubclass(kind, str) for kind in kinds):

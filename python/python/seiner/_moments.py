@@ -1,4 +1,4 @@
-"""Times and durations as Python knows them, in the form that the engine takes."""
+"""Conversion of Python's times and durations for the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import Invalid
 
 Moment: TypeAlias = "int | str | dt.datetime | dt.date | np.datetime64 | np.integer"
 """A time: ns since 1970, a text such as ``"-1h"`` or ``"2026-11-21T08:00:00Z"``, a ``datetime``
-or ``date`` (UTC where it has no zone), a ``pandas.Timestamp``, or a ``numpy.datetime64``."""
+or ``date`` (UTC if it has no zone), a ``pandas.Timestamp``, or a ``numpy.datetime64``."""
 
 Duration: TypeAlias = "int | str | dt.timedelta | np.timedelta64 | np.integer"
 """A duration: ns, a text such as ``"10s"`` or ``"1h30m"``, a ``timedelta``, a
@@ -28,12 +28,12 @@ def _in_range(ns: int, given: object) -> int:
 
 
 def _timedelta_ns(delta: dt.timedelta) -> int:
-    # pandas counts ns below the microseconds.
+    # pandas adds the nanoseconds below the microseconds.
     return (delta // dt.timedelta(microseconds=1)) * 1000 + getattr(delta, "nanoseconds", 0)
 
 
 def moment(given: Moment | None) -> int | str | None:
-    """ns since 1970, or a text for the engine to read."""
+    """Returns ns since 1970, or a text that the engine parses."""
     if given is None or isinstance(given, str):
         return given
     if isinstance(given, np.datetime64):
@@ -52,10 +52,10 @@ def moment(given: Moment | None) -> int | str | None:
 
 
 def duration(given: Duration | None) -> int | str | None:
-    """ns, or a text for the engine to read."""
+    """Returns a duration in ns, or a text that the engine parses."""
     if given is None or isinstance(given, str):
         return given
-    # numpy.timedelta64 is an integer to NumPy, and must come first.
+    # NumPy treats numpy.timedelta64 as an integer, so this check comes first.
     if isinstance(given, np.timedelta64):
         return _scaled(given, "m8")
     if isinstance(given, dt.timedelta):
@@ -71,7 +71,7 @@ def _integer(given: object, wanted: str) -> int:
 
 def _scaled(given: np.datetime64 | np.timedelta64, kind: str) -> int:
     ns = given.astype(f"{kind}[ns]")
-    # NumPy wraps around silently.
+    # NumPy overflows without an error.
     if ns.astype(given.dtype) != given:
         raise Invalid(f"{given!r} lies outside what 64-bit ns can tell")
     return int(ns.astype(np.int64))

@@ -1,4 +1,4 @@
-"""What became of rows."""
+"""Receipts of appended rows."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 
 class Receipt(NamedTuple):
-    """What became of the rows of a call."""
+    """Outcome of a call that appends rows."""
 
     rows: int
-    """Rows accepted."""
+    """Number of rows accepted."""
     samples: int
-    """Values accepted: a row with three fields has three."""
+    """Number of values accepted: a row with three fields has three."""
     refused: list[tuple[int, str]]
-    """The first 100 refused rows: their place in the input (lines count from 1), and why."""
+    """The first 100 rejected rows: index in the input (lines count from 1) and reason."""
     refused_total: int
-    """How many rows were refused altogether."""
+    """Number of rows rejected in total."""

@@ -1,4 +1,4 @@
-"""Answers: the same memory as Arrow, NumPy, pandas or polars."""
+"""Results of queries, as Arrow, NumPy, pandas or polars on the same memory."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class SeriesKey(NamedTuple):
-    """What tells a series from all others."""
+    """Identity of a series."""
 
     measurement: str
     tags: tuple[tuple[str, str], ...]
-    """Sorted by name."""
+    """Tags, sorted by name."""
     field: str
 
     def __str__(self) -> str:
@@ -35,11 +35,11 @@ class Series:
 
     key: SeriesKey
     type: str
-    """The field's type: ``f64``, ``f32``, ``i64``, ``u64``, ``bool`` or ``string``."""
+    """Type of the field: ``f64``, ``f32``, ``i64``, ``u64``, ``bool`` or ``string``."""
     times: np.ndarray
-    """``datetime64[ns]``, ascending: the samples' times, or the starts of the steps. Read-only."""
+    """Times of the samples, or starts of the steps: ``datetime64[ns]``, ascending, read-only."""
     columns: dict[str, np.ndarray]
-    """As long as `times`: ``value``, or one array an aggregate. Read-only."""
+    """Arrays as long as `times`: ``value``, or one array per aggregate. Read-only."""
 
     @property
     def measurement(self) -> str:
@@ -58,7 +58,7 @@ class Series:
 
     @property
     def values(self) -> np.ndarray:
-        """The values, or the first of the aggregates."""
+        """Values of the samples, or of the first aggregate."""
         return next(iter(self.columns.values()))
 
     def __len__(self) -> int:
@@ -66,24 +66,24 @@ class Series:
 
 
 class Result:
-    """What `Store.query` answers: series with their samples or aggregates, in memory as a whole.
+    """Result of `Store.query`: series with their samples or aggregates, completely in memory.
 
-    The long form has a row a sample and the columns ``measurement``, ``tags`` (a text such as
-    ``core=0,host=a``; or a column a tag, by `tag_columns`), ``field``, ``time`` and ``value``; in
-    place of ``value``, a column an aggregate. It needs all values to have one type. The object
-    has the Arrow PyCapsule interface, so that ``pyarrow.table(result)``,
-    ``polars.DataFrame(result)`` and DuckDB take it as it is.
+    The long form has one row per sample and the columns ``measurement``, ``tags`` (a text such as
+    ``core=0,host=a``, or one column per tag with `tag_columns`), ``field``, ``time`` and ``value``.
+    Aggregates have one column each in place of ``value``. The long form requires that all values have
+    one type. The object has the Arrow PyCapsule interface, so ``pyarrow.table(result)``,
+    ``polars.DataFrame(result)`` and DuckDB accept it directly.
 
-    NumPy and Arrow share the memory that the engine filled: nothing is copied for `numpy`,
-    `by_series`, or series of 4,096 samples and more in the long form, booleans excepted (a byte in
-    NumPy, a bit in Arrow). Shorter series are put together.
+    NumPy and Arrow share the memory that the engine filled. `numpy`, `by_series`, and series of 4,096
+    samples and more in the long form are not copied, except for booleans (a byte in NumPy, a bit in
+    Arrow). Shorter series are copied into common batches.
     """
 
     def __init__(self, answer: _seiner.Answer) -> None:
         self._answer = answer
 
     def __len__(self) -> int:
-        """How many series there are."""
+        """Returns the number of series."""
         return len(self._answer)
 
     def __iter__(self) -> Iterator[Series]:
@@ -94,39 +94,39 @@ class Result:
 
     @property
     def rows(self) -> int:
-        """The rows of all series."""
+        """Number of rows of all series."""
         return self._answer.rows
 
     @property
     def columns(self) -> list[str]:
-        """``["value"]``, or the aggregates."""
+        """Names of the value columns: ``["value"]``, or the aggregates."""
         return self._answer.names
 
     def by_series(self) -> list[Series]:
-        """The series, each with its own arrays and its own type."""
+        """Returns the series, each with its own arrays and its own type."""
         return list(self)
 
     def numpy(self) -> dict[SeriesKey, tuple[np.ndarray, ...]]:
-        """Times and values of each series; where several aggregates were asked for, an array each.
+        """Returns times and values of each series; with several aggregates, one array for each.
 
-        The arrays are read-only views of the answer's memory; texts are arrays of objects.
+        The arrays are read-only views of the result's memory. Texts are arrays of objects.
         """
         return {series.key: (series.times, *series.columns.values()) for series in self}
 
     def arrow(self) -> pyarrow.Table:
-        """The long form as a pyarrow table. Needs pyarrow."""
+        """Returns the long form as a pyarrow table. Requires pyarrow."""
         import pyarrow
 
         return pyarrow.table(self)
 
     def polars(self) -> polars.DataFrame:
-        """The long form as a polars data frame. Needs polars."""
+        """Returns the long form as a polars data frame. Requires polars."""
         import polars
 
         return polars.DataFrame(self)
 
     def pandas(self) -> pandas.DataFrame:
-        """The long form as a pandas data frame; labels are categories. Needs pandas alone."""
+        """Returns the long form as a pandas data frame, with labels as categories. Requires only pandas."""
         import pandas
 
         labels = self._answer.labels()
@@ -145,7 +145,7 @@ class Result:
         return pandas.DataFrame(frame, copy=False)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The long form, by the Arrow PyCapsule interface."""
+        """Returns the long form through the Arrow PyCapsule interface."""
         return self._answer.__arrow_c_stream__(requested_schema)
 
     def _series(self, at: int) -> Series:

@@ -1,4 +1,4 @@
-"""Which sources are kept how long."""
+"""Retention classes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ Policy: TypeAlias = Literal["fifo", "greedy", "cost-benefit", "fisherman", "pati
 
 @dataclass(frozen=True, kw_only=True)
 class Class:
-    """A retention class: which sources are kept how long, and what happens when the disk budget is used up.
+    """A retention class: the sources it covers, how long they are kept, and the behaviour when the disk is full.
 
-    All rules that are set hold together; without any, samples are kept for ever.
+    All rules that are set apply together. Without a rule, samples are kept for ever.
     """
 
     name: str
-    """What it is called in reports; ``default`` is the class of all sources that no other means."""
+    """Name in reports. ``default`` is the class of all sources that no other class covers."""
     sources: str = ""
-    """A selector such as ``accel{axis="x"}``; empty for all sources that no class before it has."""
+    """A selector such as ``accel{axis="x"}``; empty for all sources that no earlier class covers."""
     age: Duration | None = None
-    """Samples older than this go."""
+    """Age at which samples expire."""
     coarser: str | None = None
-    """What samples older than ``age`` become instead of going: ``"1m for 365d then 1h for ever"``."""
+    """Steps for samples older than ``age``, instead of expiry: ``"1m for 365d then 1h for ever"``."""
     rows: int | None = None
-    """The latest rows of each source that are kept, at least (a ring)."""
+    """Minimum number of latest rows kept per source (a ring)."""
     bytes: Size | None = None
-    """The latest bytes of all sources together that are kept, about."""
+    """Approximate number of latest bytes kept, for all sources together."""
     priority: int = 100
-    """Where several classes may be shed, lower ones go first: 0 to 255."""
+    """Priority, 0 to 255. If several classes may be shed, lower priorities are shed first."""
     when_full: Literal["refuse", "shed"] = "refuse"
-    """Whether new samples are refused, or the oldest of the class are let go."""
+    """Behaviour when the disk is full: reject new samples, or shed the oldest of the class."""
 
     def _native(self) -> tuple[str, str, int | str | None, int | None, int | None, int, str, str | None]:
         if not 0 <= self.priority <= 255:
@@ -46,7 +46,7 @@ class Class:
 
 
 def share_of_disk(disk: int | None, share: int, least: int, most: int) -> int:
-    """A power of two that is about a share of the budget, within bounds."""
+    """Returns a power of two near a share of the budget, within bounds."""
     if disk is None or disk // share >= most:
         return most
     return max(least, 1 << (max(1, disk // share).bit_length() - 1))

@@ -1,4 +1,4 @@
-"""The native half of the package `seiner`. Use that; this may change without notice."""
+"""The native half of the package `seiner`. Use that package; this module may change without notice."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias, final
@@ -7,9 +7,9 @@ import numpy as np
 
 _Counts: TypeAlias = tuple[int, int, list[tuple[int, str]], int]
 _Tags: TypeAlias = list[tuple[str, str]]
-# Name, sources, age in ns or in a notation, rows, bytes, priority, what happens when full.
+# Name, sources, age in ns or as a text, rows, bytes, priority, behaviour when the store is full.
 _Class: TypeAlias = tuple[str, str, int | str | None, int | None, int | None, int, str]
-# An object with the buffer protocol, which the typing of Python 3.11 cannot say.
+# An object with the buffer protocol. Python 3.11 has no type for it.
 _Buffer: TypeAlias = Any
 
 @final

@@ -1,4 +1,4 @@
-"""Numbers of bytes as people write them."""
+"""Sizes in bytes, in readable notation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNITS |= {unit + "ib": 1024**power for power, unit in enumerate("kmgt", 1)}
 
 
 def byte_count(name: str, size: Size) -> int:
-    """How many bytes a size is."""
+    """Returns the number of bytes of a size."""
     if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
         return size
     if isinstance(size, str) and (match := re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", size)):

@@ -50,44 +50,43 @@ def open(
     classes: Sequence[Class] | None = None,
     apply_retention: bool = False,
 ) -> Store:
-    """Opens the store in a directory, which is created where it is missing.
+    """Opens the store in a directory, and creates the directory if it is missing.
 
-    One store at a time can have a directory; a server is one, too.
+    Only one store can have a directory open at a time. A server counts as a store.
 
-    All settings but `memory`, `durability`, `interval_ms` and `idle_seal` are rules, which are stored with the
-    data: a rule that is ``None`` is as it is stored, and has its default in a new store. A rule that is given
-    takes the place of the stored one, unless data would go sooner for it: then nothing is opened.
+    All settings except `memory`, `durability`, `interval_ms` and `idle_seal` are rules, which are stored with
+    the data. A rule of ``None`` keeps its stored value, or gets its default in a new store. A given rule replaces
+    the stored one. If data would expire sooner under the given rules, the store is not opened.
 
     Args:
         path: The directory.
-        memory: The memory that the store may take: buffers, dictionary, index and caches.
-        durability: When rows survive what. ``"sync"``: when an append returns, they survive a
-            power cut. ``"interval"``: a crash loses at most the last `interval_ms`, and what came
-            during the flush that it interrupted. ``"memory"``: no journal; a crash loses all that
-            is not in a sealed segment.
-        interval_ms: How often the journal is synced, in ms.
-        block_bytes: What a source's buffer holds before it is compressed: more compresses better,
-            less needs less memory a source. By default 4 KiB.
-        segment_bytes: The size of a segment file; by default 64 MiB, or a 512th of `disk` if that
+        memory: Maximum memory of the store: buffers, dictionary, index and caches.
+        durability: Rows that survive a crash or a power cut. ``"sync"``: all rows of appends that have returned.
+            ``"interval"``: all but those of the last `interval_ms`, and of the flush that the
+            crash interrupted. ``"memory"``: only rows in sealed segments; there is no journal.
+        interval_ms: Interval between syncs of the journal, in ms.
+        block_bytes: Size of a source's buffer before compression. Larger buffers compress better,
+            smaller ones need less memory per source. By default 4 KiB.
+        segment_bytes: Size of a segment file. By default 64 MiB, or a 512th of `disk` if that
             is less.
-        journal_bytes: The journal kept at most; it bounds how long a start after a crash takes.
+        journal_bytes: Maximum size of the journal. It bounds the time of a start after a crash.
             By default 128 MiB, or a 32nd of `disk` if that is less.
-        idle_seal: A source that was silent for so many seconds is written out.
-        disk: What the directory may take, everything in it included; ``"all"``, the default, is as much as there
-            is. Near it the store merges, slows appends, and then sheds or refuses as `classes` say.
-        leave_free: What is left free on the file system, whoever else fills it.
-        merge_from: The share of `disk` at which merging begins.
-        policy: Which segments are merged.
-        extra_writes: Bytes that may be written for each byte stored, over what merging for room
-            writes anyway, to gather small blocks: later reads are faster, and the device wears.
-        lanes: Logs written side by side, each with data that go at about the same time.
-        classes: Which sources are kept how long; the first that means a source has it. ``[]`` keeps everything.
-        apply_retention: Whether rules may take the place of the stored ones that let data go sooner.
+        idle_seal: Idle time in seconds after which the buffer of a source is written to a segment.
+        disk: Maximum size of the directory, all files included; ``"all"`` (the default) for no limit. Near the
+            limit the store merges, slows appends, and then sheds data or rejects rows, as `classes` specify.
+        leave_free: Space to leave free on the file system, whatever other programs use.
+        merge_from: Share of `disk` at which merging begins.
+        policy: Policy that chooses the segments to merge.
+        extra_writes: Bytes that may be written per byte stored to gather small blocks, in addition to
+            the merges that free space. More makes later reads faster and wears the device.
+        lanes: Number of logs written in parallel, each for data that expire at about the same time.
+        classes: Retention classes. The first class that matches a source applies. ``[]`` keeps everything.
+        apply_retention: Whether the given rules may expire data sooner than the stored ones.
 
     Raises:
         InUse: The directory is open elsewhere.
-        Invalid: A setting makes no sense, or would let data go sooner than the stored rules; the text lists
-            what would go.
+        Invalid: A setting is not valid, or would expire data sooner than the stored rules; the text lists
+            these data.
         Damaged, DiskError: The directory cannot be read.
     """
     budget = None if disk is None or disk == "all" else byte_count("disk", disk)
@@ -99,7 +98,7 @@ def open(
         "extra_writes": extra_writes,
         "lanes": lanes,
         "block_bytes": block_bytes,
-        # These follow from the budget, and come with it.
+        # The defaults of these depend on the budget.
         "segment_bytes": disk if segment_bytes is None else segment_bytes,
         "journal_bytes": disk if journal_bytes is None else journal_bytes,
         "class": classes,
@@ -133,11 +132,11 @@ def open(
 
 
 class Store:
-    """A store, open for reading and writing; made by `open`.
+    """A store, open for reading and writing. Created by `open`.
 
-    Any number of threads may use it at the same time: Python's lock is let go of while the engine
-    works. A context manager: leaving it closes the store, which commits everything. So does the
-    end of the program.
+    Any number of threads may use a store at the same time. Python's lock is released while the engine
+    works. A store is a context manager: leaving it closes the store, which commits everything. So does
+    the end of the program.
     """
 
     def __init__(self, native: _seiner.Store, path: str) -> None:
@@ -157,13 +156,13 @@ class Store:
         return f"<seiner.Store in {self._path!r}{', closed' if self.closed else ''}>"
 
     def close(self) -> None:
-        """Makes everything durable and lets go of the directory. Once more does nothing."""
+        """Makes everything durable and closes the directory. A second call has no effect."""
         self._finalizer.detach()
         self._native.close()
 
     @property
     def closed(self) -> bool:
-        """Whether the store was closed."""
+        """Whether the store is closed."""
         return self._native.closed
 
     # ---- appending
@@ -182,24 +181,24 @@ class Store:
 
         Args:
             measurement: The measurement.
-            tags: The tags; empty values count as absent.
+            tags: The tags. Empty values count as absent.
             data: A dict of arrays, a pandas data frame (times in a column, or as index), a polars
                 data frame, a pyarrow table or record batch, or anything with the Arrow PyCapsule
-                interface. A stream is read piece by piece. Arrays of a dict may be NumPy's, masked
-                or not, lists, Arrow arrays or pandas series.
-            time: The column of times: ``datetime64``, an Arrow timestamp or date, or int64 ns
-                since 1970. Times without a zone are UTC.
-            fields: The columns that are fields; all others but `time` by default.
+                interface. A stream is read in pieces. Arrays of a dict may be NumPy arrays (masked
+                or not), lists, Arrow arrays or pandas series.
+            time: Name of the time column. Its type is ``datetime64``, an Arrow timestamp or date, or int64
+                in ns since 1970. Times without a zone are UTC.
+            fields: Names of the field columns; by default all except `time`.
             strict: Whether refused rows raise `Refused`, or only stand in the receipt.
 
-        Floats keep their 32 or 64 bits, and every bit of them; smaller integers become 64 bits
-        wide, signed or unsigned. The first value decides a field's type in a source, and rows with
-        another one are refused. Missing values (see the README) make no samples; a row without any
-        value is left out. Of rows at the same time, each field keeps the last value.
+        Floats of 32 or 64 bits are stored bit by bit. Smaller integers are widened to 64 bits, signed or
+        unsigned. The first value fixes the type of a field in a source, and rows with another type are
+        rejected. Missing values (see the README) create no samples, and a row without values is omitted.
+        Of several rows at the same time, each field keeps the last value.
 
         Raises:
-            Refused: Some rows were not accepted; the others are stored.
-            Invalid: The columns make no sense.
+            Refused: Some rows were rejected; the others are stored.
+            Invalid: The columns are not valid.
         """
         batches = record_batches(data, time)
         counts = self._native.append(measurement, _pairs(tags), batches, time, _names(fields))
@@ -215,15 +214,15 @@ class Store:
         fields: Sequence[str] | None = None,
         strict: bool = True,
     ) -> Receipt:
-        """Appends rows of many sources, whose tags stand in columns.
+        """Appends rows of many sources, whose tags are in columns.
 
         Args:
             measurement: The measurement of all rows.
             data: As for `append`.
-            time: The column of times.
-            tags: The columns that are tags: texts. Where one is missing or empty, the row's source
-                does not have it.
-            fields: The columns that are fields; all others by default.
+            time: Name of the time column.
+            tags: Names of the tag columns, which contain texts. A missing or empty value means that the
+                row's source does not have the tag.
+            fields: Names of the field columns; by default all others.
             strict: Whether refused rows raise `Refused`, or only stand in the receipt.
 
         Raises:
@@ -234,17 +233,17 @@ class Store:
         return _receipt(counts, strict)
 
     def source(self, measurement: str, tags: Mapping[str, str] | None = None) -> int:
-        """The number of a source, for `samples`; it is registered where it is new."""
+        """Returns the number of a source, for `samples`. Registers the source if it is new."""
         return self._native.source(measurement, _pairs(tags))
 
     def samples(self, field: str, sources: Any, times: Any, values: Any, *, strict: bool = True) -> Receipt:
-        """Appends one float each to many sources: the fastest way for one field.
+        """Appends one float each to many sources. This is the fastest method for a single field.
 
         Args:
-            field: The field.
-            sources: Numbers from `source`, an array of integers; or one number, for all values.
-            times: As many times: ``datetime64``, or int64 ns since 1970.
-            values: As many float64.
+            field: Name of the field.
+            sources: Numbers from `source`: an array of integers, or one number for all values.
+            times: An array of equal length: ``datetime64``, or int64 in ns since 1970.
+            values: An array of float64 of equal length.
             strict: Whether refused rows raise `Refused`, or only stand in the receipt.
         """
         times, values = numbers("times", times), numbers("values", values)
@@ -256,15 +255,15 @@ class Store:
         """Appends line protocol: ``cpu,host=a usage=12.5 1700000000000000000``.
 
         Args:
-            lines: The lines. One without a time gets the time of the call.
-            precision: The unit of the times: ns, us, ms, s, m or h.
+            lines: The lines. A line without a time gets the time of the call.
+            precision: Unit of the times: ns, us, ms, s, m or h.
 
-        Lines that cannot be accepted stand in the receipt, with their numbers from 1; none raise.
+        Rejected lines are listed in the receipt by their numbers, from 1. They raise no exception.
         """
         text = lines.encode() if isinstance(lines, str) else bytes(lines)
         return Receipt(*self._native.write_lines(text, precision))
 
-    # ---- asking
+    # ---- querying
 
     def query(
         self,
@@ -277,23 +276,23 @@ class Store:
         aggregates: str | Sequence[str] | None = None,
         tag_columns: bool | Sequence[str] = False,
     ) -> Result:
-        """Samples, or aggregates, of the series that a selector means.
+        """Returns samples, or aggregates, of the series that a selector matches.
 
         Args:
-            select: Such as ``cpu{host="a"}``; beside ``=`` there are ``!=``, ``=~`` and ``!~``
-                (regular expressions over whole values) and ``^=`` (prefix). ``{}`` is everything.
-            start: The first time, included; open by default.
-            end: The last time, included; open by default.
-            fields: The fields; all by default.
-            step: Cut the time into steps of this length, aligned to 1970, and answer aggregates
-                of each that holds samples.
-            aggregates: Of count, sum, mean, min, max, first, last, first_time, last_time; mean by
-                default where there is a step. Without a step, they are those of the whole interval.
-                All are float64 but the count (uint64), the times, and min, max, first, last and sum of
-                integers, which are exact: int64 or uint64, float64 for a series of which a sum is
-                beyond that. Of texts there are only the count and the times.
-            tag_columns: In the long form, a column for each of these tags, instead of all tags as
-                one text; True is every tag of the selected sources.
+            select: A selector such as ``cpu{host="a"}``. Besides ``=`` there are ``!=``, ``=~`` and ``!~``
+                (regular expressions over whole values) and ``^=`` (prefix). ``{}`` matches everything.
+            start: First time, included; unbounded by default.
+            end: Last time, included; unbounded by default.
+            fields: Names of the fields; all by default.
+            step: Length of the steps, aligned to 1970, for which aggregates are returned. Steps
+                without samples are omitted.
+            aggregates: Any of count, sum, mean, min, max, first, last, first_time, last_time. With a step,
+                the default is mean. Without a step, aggregates cover the whole interval. All are
+                float64, except the count (uint64), the times, and min, max, first, last and sum of
+                integers. These are exact (int64 or uint64); a series with a sum beyond that range
+                gets float64. Texts have only the count and the times.
+            tag_columns: Tags that get a column each in the long form, instead of one text with all
+                tags; True for every tag of the selected sources.
         """
         if aggregates is None and step is not None:
             aggregates = ("mean",)
@@ -311,31 +310,31 @@ class Store:
         return Result(answer)
 
     def measurements(self) -> list[str]:
-        """All measurements, sorted."""
+        """Returns all measurements, sorted."""
         return self._native.measurements()
 
     def tags(self, select: str = "{}") -> list[str]:
-        """The names of the tags that the selected sources have, sorted."""
+        """Returns the names of the tags of the selected sources, sorted."""
         return self._native.tags(select)
 
     def values(self, tag: str, select: str = "{}", *, limit: int | None = None) -> Listing[str]:
-        """The values of a tag among the selected sources, sorted.
+        """Returns the values of a tag among the selected sources, sorted.
 
         Args:
             tag: The tag.
             select: The sources, as for `query`.
-            limit: At most so many; the attribute `truncated` of the list says whether there are more. By default a
-                million; if there are more, there is a warning, too.
+            limit: Maximum number of values. The attribute `truncated` of the list says whether there are more. The default
+                is a million; if there are more, there is a warning as well.
         """
         most = _listing.DEFAULT_LIMIT if limit is None else limit
         return listing(*self._native.values(tag, select, most), limit)
 
     def fields(self, select: str = "{}") -> list[tuple[str, str]]:
-        """The fields of the selected sources with their types, sorted."""
+        """Returns the fields of the selected sources with their types, sorted."""
         return self._native.fields(select)
 
     def sources(self, select: str = "{}", *, limit: int | None = None) -> Listing[Source]:
-        """The selected sources in the order of their numbers.
+        """Returns the selected sources in the order of their numbers.
 
         Args:
             select: The sources, as for `query`.
@@ -346,36 +345,36 @@ class Store:
         return listing((Source(number, name, dict(tags)) for number, name, tags in found), truncated, limit)
 
     def status(self) -> dict[str, Any]:
-        """Counts, memory, what a crash now would lose, journal and segments, by name."""
+        """Returns counts, memory, rows that a crash now would lose, journal and segments, by name."""
         return self._native.status()
 
     def delete(self, select: str, start: Moment | None = None, end: Moment | None = None) -> int:
-        """Deletes what sources measured in an interval; answers how many sources were meant.
+        """Deletes the samples of sources in an interval. Returns the number of sources matched.
 
         Args:
-            select: The sources, as for `query`; ``{}`` is all.
-            start: The first time, included; open by default.
-            end: The last time, included; open by default.
+            select: A selector, as for `query`; ``{}`` matches all sources.
+            start: First time, included; unbounded by default.
+            end: Last time, included; unbounded by default.
 
-        Nobody sees the samples any more from then on, after any crash; those of the same times that
-        are appended later are new, and stay. The room comes back as segments are dropped and merged.
+        The samples are hidden from then on, also after a crash. Samples of the same times that are appended
+        later are new and not affected. The space is freed when segments are dropped and merged.
         """
         return self._native.delete(select, moment(start), moment(end))
 
     def log(self) -> dict[str, Any]:
-        """How full the store is, in bytes and shares, and its lanes, segments and classes."""
+        """Returns the fill level of the store in bytes and shares, and its lanes, segments and classes."""
         return self._native.log()
 
     def decisions(self) -> list[dict[str, Any]]:
-        """What was dropped and merged lately and why, the latest last."""
+        """Returns the latest drops and merges with their reasons, in order of time."""
         return self._native.decisions()
 
     def commit(self) -> None:
-        """Returns when everything accepted so far is on disk."""
+        """Waits until everything accepted so far is on disk."""
         self._native.commit()
 
     def settle(self) -> None:
-        """Seals everything into segments and lets the journal go: as small as it gets."""
+        """Seals all buffers into segments and empties the journal, to minimise disk usage."""
         self._native.settle()
 
 

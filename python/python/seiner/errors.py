@@ -1,4 +1,4 @@
-"""What can go wrong. Everything that this package raises on purpose is a `SeinerError`."""
+"""Errors of the package. All of them are subclasses of `SeinerError`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SeinerError(Exception):
 
 
 class InUse(SeinerError):
-    """Another store, in this process or another one, has the directory open."""
+    """The directory is open in another store, in this process or another one."""
 
 
 class Closed(SeinerError):
@@ -30,7 +30,7 @@ class Closed(SeinerError):
 
 
 class Damaged(SeinerError):
-    """Bytes on disk are not what was written; the text names the file and the offset."""
+    """Bytes on disk differ from what was written. The text names the file and the offset."""
 
 
 class DiskError(SeinerError, OSError):
@@ -38,22 +38,22 @@ class DiskError(SeinerError, OSError):
 
 
 class DiskFull(SeinerError):
-    """The disk budget is used up and no class may be shed; rows of the call may have been accepted before.
+    """The disk budget is used up and no class may be shed. Some rows of the call may have been accepted.
 
-    The next append is taken as soon as there is room again.
+    Appends are accepted again as soon as there is space.
     """
 
 
 class Poisoned(SeinerError):
-    """A write to disk failed earlier. The store refuses writes until it is opened again."""
+    """A write to disk failed earlier. The store rejects writes until it is opened again."""
 
 
 class Invalid(SeinerError, ValueError):
-    """What was passed in makes no sense; the text names the place and the remedy."""
+    """An argument is not valid. The text names the place and the remedy."""
 
 
 class Refused(SeinerError, ValueError):
-    """Some rows could not be accepted; the others were, and stay.
+    """Some rows were rejected. The others are stored.
 
     Raised by the append methods unless they are called with `strict=False`.
     """
@@ -65,4 +65,4 @@ class Refused(SeinerError, ValueError):
             f"{receipt.refused_total} rows were refused, {receipt.rows} are stored: {first}{more}"
         )
         self.receipt = receipt
-        """How many rows were accepted, and which ones were not."""
+        """Receipt of the call, with the rejected rows."""
