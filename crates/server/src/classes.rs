@@ -1,6 +1,6 @@
-//! Retention classes as people write them: a table in the file, `name=raw,sources=cpu,age=30d`
-//! as a flag. Both are keys with texts, read by one table, so that a value means the same and is
-//! refused with the same words in both.
+//! Retention classes as users write them: a table in the file, or `name=raw,sources=cpu,age=30d`
+//! as a flag. Both are keys with texts, parsed by one table, so that a value has the same meaning and
+//! the same error messages in both.
 
 use crate::settings::parse_size;
 use seiner_engine::{Class, WhenFull, parse_levels};
@@ -8,22 +8,22 @@ use seiner_model::parse_duration;
 use std::fmt;
 use std::time::Duration;
 
-/// The key in the file: `[[class]]`. The flag is `--class`, given once a class.
+/// Key in the file: `[[class]]`. The flag is `--class`, once per class.
 pub const KEY: &str = "class";
-/// The environment variable: classes as flags write them, separated by semicolons.
+/// Environment variable: classes in the form of flags, separated by semicolons.
 pub const VARIABLE: &str = "SEINER_CLASS";
-/// Classes that say nothing are shed after those that say less than this, before those that say more.
+/// Default priority: classes without one are shed after those with a lower one, and before those with a higher one.
 const PRIORITY: u8 = 100;
 
-/// A key of a class.
+/// Key of a class.
 pub struct ClassKey {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// What kind of text is expected.
+    /// Kind of the expected text.
     pub form: &'static str,
-    /// What it does.
+    /// Effect of the key.
     pub help: &'static str,
-    /// Reads a text into the class. The error ends in the remedy.
+    /// Parses a text into the class. The error contains the remedy.
     assign: fn(&mut Class, &str) -> Result<(), String>,
 }
 
@@ -124,14 +124,14 @@ pub static KEYS: [ClassKey; 8] = [
     },
 ];
 
-/// A class as it was written: texts by key, unread.
+/// Class as it was written: texts by key, not parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassText {
     texts: Vec<(&'static str, String)>,
 }
 
 impl ClassText {
-    /// Reads what a flag says: `name=raw,sources=accel{axis="x"},age=30d`.
+    /// Parses the value of a flag: `name=raw,sources=accel{axis="x"},age=30d`.
     ///
     /// # Errors
     /// A sentence with the remedy.
@@ -146,10 +146,10 @@ impl ClassText {
         Ok(class)
     }
 
-    /// Reads several, separated by semicolons.
+    /// Parses several classes, separated by semicolons.
     ///
     /// # Errors
-    /// As [`ClassText::parse`].
+    /// The errors of [`ClassText::parse`].
     pub fn parse_list(text: &str) -> Result<Vec<ClassText>, String> {
         let texts = split(text, ';').into_iter().map(str::trim);
         let texts = texts.filter(|text| !text.is_empty());
@@ -159,7 +159,7 @@ impl ClassText {
     /// Adds a key.
     ///
     /// # Errors
-    /// When there is no such key, or it is there already.
+    /// If there is no such key, or it is present already.
     pub fn put(&mut self, key: &str, text: String) -> Result<(), String> {
         let Some(known) = KEYS.iter().find(|known| known.name == key) else {
             let names: Vec<&str> = KEYS.iter().map(|known| known.name).collect();
@@ -175,15 +175,15 @@ impl ClassText {
         Ok(())
     }
 
-    /// Keys and texts, in the order in which they were given.
+    /// Returns keys and texts, in their order.
     pub fn texts(&self) -> &[(&'static str, String)] {
         &self.texts
     }
 
-    /// The class, as far as its own texts tell.
+    /// Parses the texts into a class.
     ///
     /// # Errors
-    /// The first text that cannot be read, with its key and the remedy.
+    /// The first text that cannot be parsed, with its key and the remedy.
     pub fn class(&self) -> Result<Class, String> {
         let mut class = Class {
             name: String::new(),
@@ -199,7 +199,7 @@ impl ClassText {
     }
 }
 
-/// As a flag writes it.
+/// Writes the class in the form of a flag.
 impl fmt::Display for ClassText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pairs: Vec<String> = self
@@ -211,7 +211,7 @@ impl fmt::Display for ClassText {
     }
 }
 
-/// The parts of a text between separators that stand in no braces and no quotes.
+/// Returns the parts of a text between separators outside braces and quotes.
 fn split(text: &str, separator: char) -> Vec<&str> {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     text.split(|letter: char| {

@@ -1,5 +1,5 @@
-//! The connections of a port: bounded in number. When a new one finds no place, the one that has
-//! been idle the longest gives way, so that those who keep connections open block nobody.
+//! Connections of a port: limited in number. A new connection without a place takes the place of the connection
+//! that has been idle longest, so that clients with open connections do not block others.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,38 +8,39 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
-/// How long a new connection waits for the place of one that is to leave.
+/// Maximum time that a new connection waits for a place.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The connections of a port.
+/// Connections of a port.
 pub struct Crowd {
     places: Arc<Semaphore>,
     size: usize,
-    /// Shorter pauses are part of a conversation.
+    /// Minimum idle time before a connection may be closed for another. Shorter pauses are part of a conversation.
     least_idle: Duration,
     began: Instant,
     next: AtomicU64,
     members: Mutex<HashMap<u64, Weak<Member>>>,
 }
 
-/// A connection; its place is given back when it is dropped.
+/// Connection. Its place becomes free when it is dropped.
 pub struct Member {
     number: u64,
     crowd: Arc<Crowd>,
-    /// Requests that are being answered.
+    /// Number of requests that are being answered.
     busy: AtomicUsize,
-    /// When bytes last went through, in ms since the crowd began.
+    /// Time of the last transfer, in ms since the start of the port.
     moved_ms: AtomicU64,
     leaving: AtomicBool,
     leave: Notify,
     _place: OwnedSemaphorePermit,
 }
 
-/// A request of a connection that is being answered until this is dropped.
+/// Request that is being answered, until it is dropped.
 pub struct Serving(Arc<Member>);
 
 impl Crowd {
-    /// A crowd of `size` at the most. A member gives way when it has been idle for `least_idle`.
+    /// Creates a port for at most `size` connections. A connection may be closed for another after an idle time of
+    /// `least_idle`.
     pub fn new(size: usize, least_idle: Duration) -> Arc<Crowd> {
         Arc::new(Crowd {
             places: Arc::new(Semaphore::new(size)),
@@ -51,13 +52,13 @@ impl Crowd {
         })
     }
 
-    /// A place, if one is free.
+    /// Returns a place if one is free.
     pub fn enter(self: &Arc<Self>) -> Option<Arc<Member>> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         Some(self.admit(place))
     }
 
-    /// The place of the member that has been idle the longest; `None` if nobody gives way.
+    /// Returns the place of the connection that has been idle longest; `None` if all are busy.
     pub async fn supplant(self: &Arc<Self>) -> Option<Arc<Member>> {
         self.longest_idle()?.leave.notify_one();
         let place = self.places.clone().acquire_owned();
@@ -83,7 +84,7 @@ impl Crowd {
         member
     }
 
-    /// Waits until nobody is left.
+    /// Waits until all connections are closed.
     pub async fn emptied(&self) {
         let _ = self.places.acquire_many(self.size as u32).await;
     }
@@ -92,7 +93,7 @@ impl Crowd {
         let latest = self
             .now_ms()
             .checked_sub(self.least_idle.as_millis() as u64)?;
-        // Upgraded members are dropped after the lock: a last one takes the lock itself.
+        // Upgraded members are dropped after the lock, because dropping the last reference takes the lock.
         let members: Vec<Arc<Member>> = self.members().values().filter_map(Weak::upgrade).collect();
         let idle = members.into_iter().filter(|member| {
             !member.is_busy()
@@ -115,7 +116,7 @@ impl Crowd {
 }
 
 impl Member {
-    /// Notes that bytes went through.
+    /// Notes a transfer of bytes.
     pub fn moved(&self) {
         self.moved_ms.store(self.crowd.now_ms(), Relaxed);
     }
@@ -131,7 +132,7 @@ impl Member {
         self.busy.load(Relaxed) > 0
     }
 
-    /// Waits until this connection is to give way to another.
+    /// Waits until this connection must close for another.
     pub async fn asked_to_leave(&self) {
         self.leave.notified().await;
     }

@@ -1,4 +1,4 @@
-//! Deletes: of whole sources, and of what they measured in an interval.
+//! Deletes of whole sources, and of their samples in an interval.
 
 use crate::inflow::Inflow;
 use crate::ingest::now;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What the address may say.
+/// Parameters of the address.
 #[derive(Deserialize)]
 pub struct Parameters {
     select: Option<String>,
@@ -46,8 +46,8 @@ pub async fn delete(
     Ok(Json(answer))
 }
 
-/// A delete as clients of InfluxDB 2 write it. Without a predicate all sources are meant: a misspelt one must not
-/// pass for none.
+/// Delete in the form of InfluxDB 2 clients. A delete without a predicate matches all sources, so that a misspelt
+/// predicate must be an error.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Influx {
@@ -71,13 +71,13 @@ pub async fn influx(
     })?;
     let selector = predicate::parse(&wanted.predicate).map_err(Refusal::invalid)?;
     let (start, stop) = (Some(wanted.start.as_str()), Some(wanted.stop.as_str()));
-    // The answer has no body that a note could be in.
+    // The answer has no body that could contain a note.
     let interval = interval(("start", start), ("stop", stop), &mut Vec::new())?;
     carry_out(&station, selector, interval).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Both ends included; those that are left out are the ends of time.
+/// Returns the interval with both ends included. An omitted end is the end of time.
 fn interval(
     from: (&str, Option<&str>),
     to: (&str, Option<&str>),
@@ -99,7 +99,7 @@ fn interval(
     }
 }
 
-/// Answers how many sources were meant.
+/// Deletes, and returns the number of matching sources.
 async fn carry_out(
     station: &Arc<Station>,
     selector: Selector,

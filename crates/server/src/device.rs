@@ -1,30 +1,30 @@
-//! The device under the data directory, and what is written to it: flash wears by bytes.
+//! Device under the data directory, and the bytes written to it, which wear flash.
 
 use rustix::fs::{major, minor, stat};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The unit of sectors in the kernel's counters, whatever the device's own.
+/// Unit of sectors in the kernel's counters, bytes, independent of the device's own.
 const SECTOR: u64 = 512;
-/// Where sectors written stand among the counters.
+/// Index of the written sectors among the counters.
 const SECTORS_WRITTEN: usize = 6;
 
-/// A device.
+/// Block device.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Its name: `nvme0n1`.
+    /// Name: `nvme0n1`.
     pub name: String,
-    /// Where the kernel shows it.
+    /// Path of the kernel's figures.
     path: PathBuf,
 }
 
 impl Device {
-    /// The whole device that holds a path: not the partition, and beneath volumes that lie on one
-    /// device. None where the kernel does not tell, as for files in memory or on other hosts.
+    /// Returns the whole device that holds a path: not the partition, and below volumes that lie on one
+    /// device. `None` if the kernel does not report it, as for files in memory or on other hosts.
     pub fn of(path: &Path) -> Option<Device> {
         let number = stat(path).ok()?.st_dev;
         let (major, minor) = match major(number) {
-            // A file system over several devices, or one that is not on a device at all.
+            // The file system lies on several devices, or on none.
             0 => mounted(number)?,
             major => (major, minor(number)),
         };
@@ -39,7 +39,7 @@ impl Device {
         Some(Device { name, path })
     }
 
-    /// Bytes written to it since the host was started, by everybody.
+    /// Returns the bytes that all processes have written since the start of the host.
     pub fn written(&self) -> Option<u64> {
         let counters = fs::read_to_string(self.path.join("stat")).ok()?;
         let sectors: u64 = counters
@@ -51,7 +51,7 @@ impl Device {
     }
 }
 
-/// The device that the mount of a nameless one names as its source.
+/// Returns the device that the mount of an unnamed device has as its source.
 fn mounted(number: u64) -> Option<(u32, u32)> {
     let wanted = format!("{}:{}", major(number), minor(number));
     let mounts = procfs::process::Process::myself().ok()?.mountinfo().ok()?;
@@ -77,7 +77,7 @@ mod tests {
     fn memory_is_no_device_and_devices_count() {
         assert!(Device::of(Path::new("/proc")).is_none());
         assert!(Device::of(Path::new("/nowhere")).is_none());
-        // Wherever this runs: if there is a device, it counts and is no partition.
+        // On any host: if there is a device, it counts and is not a partition.
         if let Some(device) = Device::of(Path::new(env!("CARGO_MANIFEST_DIR"))) {
             assert!(device.written().is_some(), "{device:?}");
             assert!(!device.path.join("partition").exists());

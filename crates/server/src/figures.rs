@@ -1,27 +1,27 @@
-//! The figures that a store and its process tell about themselves, as one table that
+//! Figures of a store and its process, as one table that
 //! `/status`, `/metrics` and the measurement `seiner` share.
 
 use rustix::process::{Resource, getrlimit};
 use seiner_engine::Status;
 
-/// Whether a figure only grows.
+/// Kind of a figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows while the server runs.
+    /// Counter: the value only grows while the server runs.
     Counter,
-    /// It goes up and down.
+    /// Gauge: the value goes up and down.
     Gauge,
 }
 
-/// One figure of a store.
+/// Figure of a store.
 pub struct Figure {
-    /// Its name, as in [`Status`].
+    /// Name, as in [`Status`].
     pub name: &'static str,
-    /// Whether it only grows.
+    /// Counter or gauge.
     pub kind: Kind,
-    /// What it says, for `/metrics`.
+    /// Description for `/metrics`.
     pub help: &'static str,
-    /// Where it stands.
+    /// Function that reads the value.
     pub of: fn(&Status) -> u64,
 }
 
@@ -31,7 +31,7 @@ macro_rules! figures {
     };
 }
 
-/// Every number in [`Status`].
+/// Table of every number in [`Status`].
 pub const FIGURES: &[Figure] = figures! {
     sources Gauge "Sources registered";
     series Gauge "Series (source, field) registered";
@@ -86,23 +86,23 @@ pub const FIGURES: &[Figure] = figures! {
     clock_behind_ns Gauge "How far the time that the store has seen is ahead of the host's clock";
 };
 
-/// What the operating system counts for this process.
+/// Figures of this process, as the operating system counts them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessFigures {
-    /// Memory resident, bytes.
+    /// Resident memory, bytes.
     pub rss_bytes: u64,
-    /// Processor time taken, user and system, seconds.
+    /// Processor time, user and system, seconds.
     pub cpu_s: f64,
-    /// Bytes that the kernel wrote to devices for it.
+    /// Bytes that the kernel wrote to devices for this process.
     pub written_bytes: u64,
-    /// Files, sockets included, that it has open.
+    /// Number of open files, including sockets.
     pub open_files: u64,
-    /// And how many it may have; 0 if nobody knows.
+    /// Maximum number of open files; 0 if unknown.
     pub open_files_limit: u64,
 }
 
 impl ProcessFigures {
-    /// As they are now; zeros where `/proc` cannot be read.
+    /// Returns the present figures; zeros where `/proc` cannot be read.
     pub fn now() -> ProcessFigures {
         let Ok(process) = procfs::process::Process::myself() else {
             return ProcessFigures::default();
@@ -119,23 +119,23 @@ impl ProcessFigures {
     }
 }
 
-/// The file system that holds a path.
+/// File system that holds a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Volume {
-    /// Its size, bytes.
+    /// Size, bytes.
     pub total_bytes: u64,
-    /// What an ordinary user may still write, bytes.
+    /// Space that an ordinary user may still write, bytes.
     pub free_bytes: u64,
-    /// How many files it may hold; 0 where it has no such bound.
+    /// Maximum number of files; 0 without a limit.
     pub files: u64,
-    /// How many more an ordinary user may make.
+    /// Number of files that an ordinary user may still create.
     pub free_files: u64,
-    /// Whether it can only be read.
+    /// Whether the file system is read-only.
     pub read_only: bool,
 }
 
 impl Volume {
-    /// The file system that holds `path` now; zeros where it cannot be asked.
+    /// Returns the file system that holds `path`; zeros if the system call fails.
     pub fn of(path: &std::path::Path) -> Volume {
         rustix::fs::statvfs(path).map_or_else(
             |_| Volume::default(),

@@ -1,6 +1,6 @@
-//! Back-pressure: a bounded number of places, and no queue in front of them.
+//! Limiter: a fixed number of places without a queue.
 //!
-//! Who finds no place is told to come again, at once. A queue would only hide the overload
+//! A client without a place is refused at once, with the advice to retry. A queue would only hide the overload
 //! until memory runs out.
 
 use crate::meters::Meters;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// So many places.
+/// Limiter with a fixed number of places.
 pub struct Gate {
     places: Arc<Semaphore>,
     count: usize,
@@ -18,11 +18,11 @@ pub struct Gate {
     meters: Arc<Meters>,
 }
 
-/// A place that is taken until this is dropped.
+/// Place that is taken until it is dropped.
 pub type Place = OwnedSemaphorePermit;
 
 impl Gate {
-    /// A gate with `count` places for `what`, a plural; `setting` is where the count comes from.
+    /// Creates a limiter with `count` places for `what`, a plural; `setting` is the setting of the count.
     pub fn new(
         count: usize,
         what: &'static str,
@@ -38,7 +38,7 @@ impl Gate {
         }
     }
 
-    /// A gate whose places no setting counts.
+    /// Creates a limiter whose count is not a setting.
     pub fn fixed(count: usize, what: &'static str, meters: Arc<Meters>) -> Gate {
         Gate {
             remedy: "come again in a second".to_string(),
@@ -46,10 +46,10 @@ impl Gate {
         }
     }
 
-    /// A place, if one is free.
+    /// Returns a place, if one is free.
     ///
     /// # Errors
-    /// 503 with Retry-After if there is none.
+    /// 503 with Retry-After if all places are taken.
     pub fn enter(&self) -> Result<Place, Refusal> {
         self.places.clone().try_acquire_owned().map_err(|_| {
             self.meters.turned_away.fetch_add(1, Relaxed);
@@ -60,7 +60,7 @@ impl Gate {
         })
     }
 
-    /// How many places are taken.
+    /// Returns the number of places taken.
     pub fn taken(&self) -> usize {
         self.count - self.places.available_permits()
     }

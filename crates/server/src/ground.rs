@@ -1,34 +1,34 @@
-//! What a store lies on: a directory, or something that whoever starts the server keeps, such as an array.
+//! Storage target of a store: a directory, or something that the caller of the server provides, such as an array.
 
 use crate::figures::Volume;
 use seiner_platform::Disk;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Something other than a directory that holds a store.
+/// Storage target other than a directory.
 pub trait Ground: Send + Sync {
-    /// What it is, for people: `array 01234567-…`.
+    /// Name for people: `array 01234567-…`.
     fn name(&self) -> String;
 
-    /// Its files.
+    /// Files of the target.
     fn disk(&self) -> Arc<dyn Disk>;
 
-    /// Bytes that files can take together.
+    /// Bytes that files can occupy together.
     fn capacity(&self) -> u64;
 
-    /// How it is, for `/status`.
+    /// Status, for `/status`.
     fn status(&self) -> Value;
 
-    /// Its figures in OpenMetrics text, for `/metrics`.
+    /// Metrics in OpenMetrics text, for `/metrics`.
     fn metrics(&self) -> String {
         String::new()
     }
 
-    /// What somebody should look at, with the remedy.
+    /// Warnings, each with its remedy.
     fn warnings(&self) -> Vec<String>;
 }
 
-/// Its room, as that of a file system.
+/// Returns the space of a target, in the form of a file system.
 pub fn volume(ground: &dyn Ground) -> Volume {
     Volume {
         total_bytes: ground.capacity(),

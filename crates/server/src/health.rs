@@ -1,32 +1,32 @@
-//! Health: the one list of troubles, each with its severity and its remedy, from which `/health`, `/status`,
-//! `/api/v1/log` and `/metrics` take theirs.
+//! Health: the one list of troubles, each with its severity and its remedy. `/health`, `/status`,
+//! `/api/v1/log` and `/metrics` use this list.
 
 use crate::figures::{ProcessFigures, Volume};
 use seiner_engine::{ClassStatus, Loss, Status};
 use seiner_model::duration_text;
 use serde::{Deserialize, Serialize};
 
-/// The share of the files that a process may have open from which it is worth a word.
+/// Share of the permitted open files from which a notice is given.
 const MANY_FILES: f64 = 0.9;
 
 /// Severity of a trouble, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Writes are refused, or what was accepted is not made durable. `/health` fails.
+    /// Writes are refused, or accepted data are not made durable. `/health` fails.
     Refusal,
-    /// Data was lost, or the clock by which data goes is in doubt. `/health` warns.
+    /// Data were lost, or the clock of the retention is in doubt. `/health` warns.
     Warning,
-    /// Something to look at. `/health` passes, and mentions it.
+    /// A notice. `/health` passes, and mentions it.
     Notice,
 }
 
-/// Something that somebody should look at.
+/// Trouble that an operator should look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
-    /// Severity.
+    /// Severity of the trouble.
     pub severity: Severity,
-    /// What it is, and the remedy.
+    /// Description and remedy.
     pub text: String,
 }
 
@@ -43,7 +43,7 @@ pub fn with_surroundings(mut store: Vec<Trouble>, around: Vec<String>) -> Vec<Tr
     store
 }
 
-/// Troubles of the store itself, the worst first.
+/// Returns the troubles of the store itself, the worst first.
 pub fn of_store(status: &Status, classes: &[ClassStatus], losses: &[Loss]) -> Vec<Trouble> {
     let mut found = of_writing(status);
     let mut add = |severity, text| found.push(Trouble::new(severity, text));
@@ -71,7 +71,7 @@ pub fn of_store(status: &Status, classes: &[ClassStatus], losses: &[Loss]) -> Ve
     found
 }
 
-/// Troubles of writing.
+/// Returns the troubles of writing.
 fn of_writing(status: &Status) -> Vec<Trouble> {
     let mut found = Vec::new();
     let mut add = |severity, text| found.push(Trouble::new(severity, text));
@@ -139,7 +139,7 @@ fn of_writing(status: &Status) -> Vec<Trouble> {
     found
 }
 
-/// What is in the way outside the store: the file system, and what the process may have.
+/// Returns the obstacles outside the store: those of the file system and of the process limits.
 pub fn surroundings(volume: &Volume, process: &ProcessFigures) -> Vec<String> {
     let mut found = Vec::new();
     if volume.read_only {
@@ -164,7 +164,7 @@ pub fn surroundings(volume: &Volume, process: &ProcessFigures) -> Vec<String> {
     found
 }
 
-/// What to say of losses that nobody acknowledged, if there are any.
+/// Returns the warning about losses that nobody has acknowledged, if there are any.
 fn loss_warning(losses: &[Loss]) -> Option<String> {
     let first = losses.first()?;
     let count = match losses.len() {
@@ -176,10 +176,10 @@ fn loss_warning(losses: &[Loss]) -> Option<String> {
     ))
 }
 
-/// Differences between the clock and the time that the store has seen that are told, ns.
+/// Minimum difference between the host's clock and the stored time that is reported, ns.
 const CLOCK_BEHIND: u64 = 300_000_000_000;
 
-/// Whether the host's clock is not what the store goes by, and what to do.
+/// Returns the warning if the store does not use the host's clock, with the remedy.
 pub fn clock_warning(status: &Status) -> Option<String> {
     let whole = |ns: u64| duration_text(ns / 1_000_000_000 * 1_000_000_000);
     if status.clock_held_ns > 0 {
@@ -200,10 +200,10 @@ pub fn clock_warning(status: &Status) -> Option<String> {
     })
 }
 
-/// The classes that have no source, although the store has some.
+/// Returns notices about classes without sources, if the store has sources.
 pub fn idle_classes(classes: &[ClassStatus]) -> Vec<String> {
     let sources: u64 = classes.iter().map(|class| class.sources).sum();
-    // The last class has the rest, which may be nothing.
+    // The last class has all other sources, which may be none.
     let rules = classes.iter().filter(|class| class.step_ns.is_none());
     let rules: Vec<&ClassStatus> = rules.collect();
     let idle = rules
@@ -316,7 +316,7 @@ mod tests {
             ..ProcessFigures::default()
         };
         assert_eq!(surroundings(&volume, &process).len(), 3);
-        // What cannot be asked is no trouble.
+        // Unknown figures are not a trouble.
         let nothing = surroundings(&Volume::default(), &ProcessFigures::default());
         assert_eq!(nothing, [""; 0]);
     }

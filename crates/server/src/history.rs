@@ -1,4 +1,4 @@
-//! What was written over the last hour and day: a mark a minute, of counters that only grow.
+//! Bytes written in the last hour and day, from a mark per minute of counters that only grow.
 
 use crate::device::Device;
 use crate::figures::ProcessFigures;
@@ -8,17 +8,17 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How often a mark is made.
+/// Interval of marks.
 const EVERY: Duration = Duration::from_secs(60);
-/// An hour, and a day.
+/// Periods: an hour and a day.
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
-/// Marks of a day.
+/// Number of marks of a day.
 const MARKS: usize = 1441;
-/// Over less than this nothing is said about a day.
+/// Minimum time before a figure per day is given.
 const LEAST_SECONDS: f64 = 30.0;
 
-/// The counters at one moment.
+/// Counters at one moment.
 #[derive(Clone, Copy)]
 struct Mark {
     at: Instant,
@@ -30,48 +30,48 @@ struct Mark {
     device: Option<u64>,
 }
 
-/// What was written in a period.
+/// Bytes written in a period.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Period {
-    /// How long it is, as far as the server ran.
+    /// Length of the period, as far as the server ran.
     pub seconds: f64,
-    /// Bytes of blocks stored.
+    /// Bytes of stored blocks.
     pub stored: u64,
     /// Bytes of blocks that merges wrote again.
     pub merged: u64,
     /// Bytes written to the journal.
     pub journal: u64,
-    /// Bytes written to segments: blocks, footers, fill.
+    /// Bytes written to segments: blocks, footers, padding.
     pub segments: u64,
     /// Bytes that the kernel wrote to devices for this process.
     pub process: u64,
-    /// Bytes written to the device, by everybody; none where the kernel does not tell.
+    /// Bytes that all processes wrote to the device; `None` if the kernel does not report them.
     pub device: Option<u64>,
-    /// Bytes of blocks written for each byte stored: 1 where nothing was merged; none where nothing
+    /// Bytes of blocks written per byte stored: 1 without merges; `None` if nothing
     /// was stored.
     pub per_byte: Option<f64>,
 }
 
 impl Period {
-    /// Bytes written to the device a day, at the pace of the period.
+    /// Returns the bytes written to the device per day, at the rate of the period.
     pub fn device_per_day(&self) -> Option<f64> {
         let device = self.device.filter(|_| self.seconds >= LEAST_SECONDS)?;
         Some(device as f64 / self.seconds * DAY.as_secs_f64())
     }
 }
 
-/// What was written lately.
+/// Bytes written lately.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Written {
-    /// In the last hour.
+    /// Figures of the last hour.
     pub hour: Period,
-    /// In the last day.
+    /// Figures of the last day.
     pub day: Period,
-    /// Since the server was started.
+    /// Figures since the start of the server.
     pub start: Period,
 }
 
-/// See the module.
+/// History of the write counters.
 pub struct History {
     device: Option<Device>,
     start: Mark,
@@ -79,7 +79,7 @@ pub struct History {
 }
 
 impl History {
-    /// Begins; `status` is that of the store now.
+    /// Starts the history with the present status of the store.
     pub fn new(device: Option<Device>, status: &Status) -> History {
         let start = Mark::now(device.as_ref(), status);
         History {
@@ -89,12 +89,12 @@ impl History {
         }
     }
 
-    /// The device of the data directory, if the kernel tells.
+    /// Returns the device of the data directory, if the kernel reports it.
     pub fn device(&self) -> Option<&Device> {
         self.device.as_ref()
     }
 
-    /// Makes a mark if it is time to. To be called about once a second.
+    /// Makes a mark if one is due. Must be called about once a second.
     pub fn note(&self, status: &Status) {
         let mut marks = self.marks.lock().expect("nothing panics with the marks");
         let due = marks.back().is_none_or(|last| last.at.elapsed() >= EVERY);
@@ -107,7 +107,7 @@ impl History {
         marks.push_back(Mark::now(self.device.as_ref(), status));
     }
 
-    /// What was written until now.
+    /// Returns the bytes written until now.
     pub fn written(&self, status: &Status) -> Written {
         let now = Mark::now(self.device.as_ref(), status);
         let marks = self.marks.lock().expect("nothing panics with the marks");

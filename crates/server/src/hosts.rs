@@ -1,9 +1,9 @@
-//! Requests that are for this server, and those that pages of others have a browser send.
+//! Requests for this server, and requests that browsers send for pages of other sites.
 //!
-//! A server on loopback is in reach of every page that its user opens. Two rules keep such pages out.
-//! A request names this server by an address or a name of its own: a foreign name that was made to
-//! lead here (DNS rebinding) is refused. And what a browser says of the page that asks must not
-//! contradict that the page is this server's; programs that are no browsers say nothing of it.
+//! Every page that a user opens can reach a server on loopback. Two rules keep such pages out.
+//! First, a request must name this server by one of its own addresses or names: a foreign name that was made
+//! to resolve to this address (DNS rebinding) is refused. Second, statements of a browser about the origin of a request must
+//! not contradict that the page is this server's. Programs other than browsers make no such statements.
 
 use crate::refusal::Refusal;
 use axum::extract::{ConnectInfo, Request, State};
@@ -18,7 +18,7 @@ const SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const DESTINATION: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// A host, and a port where one is given, as a Host header, an origin or a setting writes them.
+/// Host with an optional port, as a Host header, an origin or a setting contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostName {
     host: Host,
@@ -28,12 +28,12 @@ pub struct HostName {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Host {
     Address(IpAddr),
-    /// In lower case, without the dot at the end.
+    /// Name in lower case, without a final dot.
     Name(String),
 }
 
 impl HostName {
-    /// Reads `name`, `name:port`, `192.0.2.1:port` or `[::1]:port`.
+    /// Parses `name`, `name:port`, `192.0.2.1:port` or `[::1]:port`.
     pub fn parse(text: &str) -> Option<HostName> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
@@ -91,18 +91,18 @@ impl fmt::Display for HostName {
     }
 }
 
-/// The address at which a connection came in, an extension of its requests.
+/// Address at which a connection arrived, an extension of its requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Local(pub IpAddr);
 
 impl Local {
-    /// The extension for connections to `address`.
+    /// Creates the extension for connections to `address`.
     pub fn of(address: SocketAddr) -> ConnectInfo<Local> {
         ConnectInfo(Local(address.ip().to_canonical()))
     }
 }
 
-/// The addresses and names of a server.
+/// Addresses and names of a server.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     listen: IpAddr,
@@ -111,8 +111,8 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// The address that is listened on, and further names. `remedy` is advice for those whose name is
-    /// not among them.
+    /// Creates the set of a listening address and further names. `remedy` is the advice to clients whose name is
+    /// not in the set.
     pub fn new(listen: SocketAddr, names: Vec<HostName>, remedy: &'static str) -> Arc<Hosts> {
         Arc::new(Hosts {
             listen: listen.ip().to_canonical(),
@@ -127,7 +127,7 @@ impl Hosts {
         let headers = request.headers();
         let mut named = self.named(headers, request.version(), local)?;
         if let Some(target) = request.uri().authority() {
-            // A request for a proxy. Whoever it is for must be this server as well.
+            // A request for a proxy. Its target must be this server as well.
             named = Some(self.own(target.as_str(), local)?);
         }
         let origin = header_text(headers, header::ORIGIN)
@@ -139,7 +139,7 @@ impl Hosts {
         let mut sites = sites.map(HeaderValue::as_bytes);
         let is_told_foreign = sites.any(|site| match site {
             b"same-origin" | b"none" => false,
-            // Another port, or another name of the same owner: its origin must be ours.
+            // Another port, or another name of the same owner: the origin must be this server's.
             b"same-site" => origin != Some(true),
             _ => true,
         });
@@ -149,7 +149,7 @@ impl Hosts {
         }
     }
 
-    /// The name in the Host header. Only HTTP/1.0, which no browser speaks, goes without.
+    /// Returns the name in the Host header. Only HTTP/1.0, which browsers do not use, may omit it.
     fn named(
         &self,
         headers: &HeaderMap,
@@ -192,8 +192,8 @@ impl Hosts {
         )))
     }
 
-    /// Returns whether a page of `origin` is this server's: it has the name that it asks by, or one
-    /// that the settings list, for a proxy may ask by another.
+    /// Returns whether a page of `origin` is this server's: the origin is the name in the request, or one
+    /// of the settings, because a proxy may use another name.
     fn is_own_page(&self, origin: &str, named: Option<&HostName>) -> bool {
         let authority = origin.split_once("://").map(|(_, authority)| authority);
         let Some(page) = authority.and_then(HostName::parse) else {
@@ -203,7 +203,7 @@ impl Hosts {
     }
 }
 
-/// The one value of a header. Several are put together, which is no value of any.
+/// Returns the only value of a header. Several values are an error, because none of them is authoritative.
 fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values = headers.get_all(name).iter();
     let values: Vec<_> = values
@@ -229,7 +229,7 @@ fn foreign() -> Refusal {
     )
 }
 
-/// Refuses requests for other hosts, and those that pages of other hosts have a browser send.
+/// Refuses requests for other hosts, and requests that browsers send for pages of other hosts.
 pub async fn guard(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
     match hosts.check(&request) {
         Ok(()) => next.run(request).await,
@@ -332,7 +332,7 @@ mod tests {
         for (origin, status) in [
             ("http://localhost:7670", 200),
             ("http://LOCALHOST:7670", 200),
-            // By way of a proxy that asks by another name.
+            // A proxy that uses another name.
             ("https://nas.example", 200),
             ("https://lab.example:8443", 200),
             ("https://lab.example", 403),
@@ -361,7 +361,7 @@ mod tests {
         ] {
             assert_eq!(of("/api/v1/plan", headers), status, "{headers:?}");
         }
-        // A link of another page may open this one, and nothing else.
+        // A link of another page may open this page, and nothing else.
         let visit = [
             site("cross-site"),
             ("sec-fetch-mode", "navigate"),

@@ -1,4 +1,4 @@
-//! The addresses of the HTTP port, and what answers at each.
+//! Addresses of the HTTP port and their handlers.
 
 use crate::health::Severity;
 use crate::hosts::{self, Hosts};
@@ -14,14 +14,14 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The version that clients of InfluxDB are told: they look for one that takes `/write`.
+/// Version that InfluxDB clients see: they look for one that accepts `/write`.
 const INFLUX_VERSION: &str = "1.8.10";
 
-/// Advice for those who ask by a name that is not known.
+/// Advice to clients that use an unknown host name.
 const ALLOW: &str =
     "ask by the address that it listens on, or add the name to the setting allowed_hosts";
 
-/// All addresses.
+/// Returns all addresses.
 pub fn router(station: Arc<Station>) -> Router {
     let settings = &station.settings;
     let hosts = Hosts::new(settings.listen, settings.allowed_hosts.clone(), ALLOW);
@@ -57,7 +57,7 @@ pub fn router(station: Arc<Station>) -> Router {
         .layer(middleware::from_fn(parameters::known))
         .layer(middleware::from_fn(refusal::in_json))
         .layer(middleware::from_fn_with_state(hosts, hosts::guard))
-        // Bodies are streamed against a limit of their own.
+        // Bodies are streamed with a limit of their own.
         .layer(DefaultBodyLimit::disable())
         .with_state(station)
 }
@@ -76,8 +76,8 @@ async fn ping() -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Whether writes and queries are served. A store that has lost data, or does not believe its clock, serves: load
-/// balancers go on sending.
+/// Reports whether writes and queries are served. A store that has lost data, or does not accept its clock, serves: load
+/// balancers continue to send requests.
 async fn health(State(station): State<Arc<Station>>) -> Response {
     let classes = station.engine.classes();
     let troubles = station.troubles(&station.engine.status(), &classes);
@@ -112,7 +112,7 @@ async fn ready(station: State<Arc<Station>>) -> Response {
 
 async fn figures(State(station): State<Arc<Station>>) -> Result<Response, Refusal> {
     let place = station.reports.enter()?;
-    // The figures of the log wait for the merge at hand.
+    // The figures of the log wait for the present merge.
     let text = tokio::task::spawn_blocking(move || {
         let _place = place;
         let ground = station.ground.as_ref().map(|ground| ground.metrics());
@@ -130,7 +130,7 @@ async fn state(State(station): State<Arc<Station>>) -> Response {
     Json(status::status(&station)).into_response()
 }
 
-/// Acknowledges all losses: `{"acknowledged":2}`
+/// Acknowledges all losses. Answer: `{"acknowledged":2}`
 async fn acknowledge(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
     let engine = station.engine.clone();
     let losses = tokio::task::spawn_blocking(move || engine.acknowledge_losses())
@@ -139,9 +139,9 @@ async fn acknowledge(State(station): State<Arc<Station>>) -> Result<Json<Value>,
     Ok(Json(json!({ "acknowledged": losses })))
 }
 
-/// Seals everything that is in memory into segments.
+/// Flushes everything in memory into segments.
 async fn settle(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
-    // The place goes with the work, which goes on when whoever asked has gone.
+    // The place belongs to the work, which continues when the client has gone.
     let place = station.reports.enter()?;
     let engine = station.engine.clone();
     let settled = tokio::task::spawn_blocking(move || {
@@ -152,7 +152,7 @@ async fn settle(State(station): State<Arc<Station>>) -> Result<StatusCode, Refus
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Believes the host's clock after a jump.
+/// Accepts the host's clock after a jump.
 async fn accept_clock(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
     let engine = station.engine.clone();
     tokio::task::spawn_blocking(move || engine.accept_clock())

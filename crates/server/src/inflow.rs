@@ -1,4 +1,4 @@
-//! A body as it comes in, against the clock and a limit.
+//! Request bodies with limits of size and time.
 
 use crate::refusal::Refusal;
 use axum::body::Body;
@@ -6,20 +6,20 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use std::time::{Duration, Instant};
 
-/// How long the next bytes of a body may take.
+/// Maximum time until the next bytes of a body.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The slowest a body may come on the whole, after [`FRAME_TIMEOUT`]; else senders of a byte
-/// now and then could keep all places.
+/// Minimum mean rate of a body after [`FRAME_TIMEOUT`]. Without it, senders of single bytes
+/// could occupy all places.
 const LEAST_BYTES_PER_S: u64 = 1024;
 
-/// What a body that is refused may still send, so that the sender gets to read the answer.
+/// Maximum number of further bytes of a refused body, so that the sender can read the answer.
 const DRAIN_BYTES: u64 = 16 << 20;
 
-/// The longest statement: a form, or a delete in JSON.
+/// Maximum length of a statement: a form, or a delete in JSON.
 pub const STATEMENT_BYTES: usize = 64 << 10;
 
-/// A body as it comes in.
+/// Body that is being received.
 pub struct Inflow {
     body: Body,
     started: Instant,
@@ -28,7 +28,7 @@ pub struct Inflow {
 }
 
 impl Inflow {
-    /// The body of a request that begins to come in now.
+    /// Starts the reception of the body of a request.
     pub fn new(body: Body) -> Inflow {
         Inflow {
             body,
@@ -38,10 +38,10 @@ impl Inflow {
         }
     }
 
-    /// The next frame; `None` at the end.
+    /// Returns the next frame; `None` at the end.
     ///
     /// # Errors
-    /// If the body comes too slowly, or breaks off.
+    /// If the body is too slow, or breaks off.
     pub async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
             let frame = tokio::time::timeout(self.patience, self.body.frame()).await;
@@ -62,19 +62,19 @@ impl Inflow {
         }
     }
 
-    /// Lets what is left go by, within bounds.
+    /// Discards the rest of the body, within limits.
     pub async fn drain(mut self) {
         let until = self.bytes + DRAIN_BYTES;
         let drained =
             async { while self.bytes < until && matches!(self.next().await, Ok(Some(_))) {} };
-        // Past the time the connection is closed on the sender, whatever it still has to say.
+        // After the time limit the connection is closed, even if the sender continues.
         let _ = tokio::time::timeout(Duration::from_secs(5), drained).await;
     }
 
-    /// All of a body that is a statement, of [`STATEMENT_BYTES`] at most.
+    /// Returns the whole body of a statement, at most [`STATEMENT_BYTES`].
     ///
     /// # Errors
-    /// As [`Inflow::next`], and if the body is longer.
+    /// The errors of [`Inflow::next`], and a body that is too long.
     pub async fn statement(mut self) -> Result<Vec<u8>, Refusal> {
         let mut statement = Vec::new();
         let refusal = loop {
@@ -112,7 +112,7 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
-    /// A body of which nothing more comes after a byte.
+    /// Returns a body that stays open after one byte.
     struct Stalled(Option<Bytes>);
 
     impl http_body::Body for Stalled {

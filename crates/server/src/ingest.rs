@@ -1,8 +1,8 @@
 //! Line protocol from a port into the store: the hot path.
 //!
-//! Bytes come in frames as the socket gives them. Whole lines are read straight out of a
+//! Bytes arrive in frames from the socket. Whole lines are parsed directly in the
 //! frame; only a line that straddles two frames is copied. Rows go to the store in small
-//! batches that stay in the processor's cache. Nothing is allocated, counted or logged for a
+//! batches that stay in the processor's cache. No memory is allocated, and nothing is counted or logged, for a
 //! single line.
 
 use crate::meters::Meters;
@@ -14,58 +14,58 @@ use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Rows handed to the store at once: enough to overlap its cache misses, and few enough that
-/// rows and cells are still in the second-level cache when it reads them.
+/// Number of rows handed to the store at once: enough to overlap its cache misses, and few enough that
+/// rows and cells are still in the second-level cache.
 const BATCH_ROWS: usize = 512;
 
-/// Refused lines that are listed one by one.
+/// Maximum number of refused lines that are listed.
 const MAX_LISTED: usize = 100;
 
-/// A line that was refused.
+/// Line that was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedLine {
-    /// Its number in the text, from 1.
+    /// Number of the line in the text, from 1.
     pub line: u64,
-    /// Why, and what to do.
+    /// Reason, and the remedy.
     pub reason: String,
 }
 
-/// What became of a text.
+/// Result of a text.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Rows accepted.
+    /// Number of accepted rows.
     pub accepted: u64,
-    /// Samples accepted.
+    /// Number of accepted samples.
     pub samples: u64,
-    /// Lines refused.
+    /// Number of refused lines.
     pub rejected: u64,
-    /// The first of them, in order.
+    /// First refused lines, in order.
     pub refused: Vec<RefusedLine>,
-    /// For [`Engine::wait_durable`]: when this is durable, all accepted rows are.
+    /// Position for [`Engine::wait_durable`]: when it is durable, all accepted rows are.
     pub position: u64,
 }
 
-/// Takes one text, piece by piece, into a store.
+/// Intake of one text, piece by piece, into a store.
 pub struct Intake<'e> {
     engine: &'e Engine,
     meters: Option<&'e Meters>,
     parser: LineParser,
-    /// The beginning of a line whose end is yet to come.
+    /// Beginning of a line whose end has not arrived yet.
     carry: Vec<u8>,
-    /// How long the carry must be before it is read again: a text with newlines in it can make
-    /// one line of many, and reading it anew with each of them would take squared time.
+    /// Minimum length of the carry before it is parsed again. A text value with newlines can make
+    /// one line of many, and parsing it anew at each of them would take quadratic time.
     retry_at: usize,
     rows: Vec<Row<'static>>,
     cells: Vec<Cell<'static>>,
     arena: Arena,
     errors: Vec<LineError>,
     outcome: Outcome,
-    /// The rows, samples and refused lines that the meters know of.
+    /// Rows, samples and refused lines that the meters have counted.
     reported: (u64, u64, u64),
 }
 
 impl<'e> Intake<'e> {
-    /// An intake at line 1. Counts go to `meters`, if there are any.
+    /// Creates an intake at line 1. Counts go to `meters`, if given.
     pub fn new(engine: &'e Engine, meters: Option<&'e Meters>, precision: Precision) -> Intake<'e> {
         Intake {
             engine,
@@ -90,10 +90,10 @@ impl<'e> Intake<'e> {
         self
     }
 
-    /// Takes the next bytes of the text.
+    /// Parses the next bytes of the text.
     ///
     /// # Errors
-    /// If the store takes no more. Refused lines are no error, but part of the outcome.
+    /// If the store accepts no more. Refused lines are not an error, but part of the result.
     pub fn take(&mut self, frame: &[u8]) -> Result<(), Error> {
         let taken = self.take_frame(frame);
         self.report(frame.len());
@@ -117,10 +117,10 @@ impl<'e> Intake<'e> {
         Ok(())
     }
 
-    /// Takes the last line, if it had no newline, and answers what became of the text.
+    /// Parses the last line, if it had no newline, and returns the result of the text.
     ///
     /// # Errors
-    /// As [`Intake::take`].
+    /// The errors of [`Intake::take`].
     pub fn finish(mut self) -> Result<Outcome, Error> {
         self.retry_at = 0;
         let taken = if self.carry.is_empty() {
@@ -132,11 +132,11 @@ impl<'e> Intake<'e> {
         taken.map(|()| self.outcome)
     }
 
-    /// Ends a text that may have been cut off anywhere, and answers what became of it. Its last line is
-    /// refused if it has no newline: what is there may be the beginning of another value.
+    /// Ends a text that may have been cut off anywhere, and returns its result. The last line is
+    /// refused if it has no newline: it may be the beginning of another value.
     ///
     /// # Errors
-    /// As [`Intake::take`].
+    /// The errors of [`Intake::take`].
     pub fn finish_lines(mut self) -> Result<Outcome, Error> {
         self.retry_at = 0;
         let taken = self.read_carry(false);
@@ -152,12 +152,12 @@ impl<'e> Intake<'e> {
         taken.map(|()| self.outcome)
     }
 
-    /// What became of the text so far.
+    /// Returns the result of the text so far.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
 
-    /// Adds what is new to the meters.
+    /// Adds new counts to the meters.
     fn report(&mut self, bytes: usize) {
         let Some(meters) = self.meters else { return };
         let (rows, samples, rejected) = self.reported;
@@ -189,7 +189,7 @@ impl<'e> Intake<'e> {
         Ok(())
     }
 
-    /// Reads whole lines from the front of `text` into the store; answers how many bytes.
+    /// Parses whole lines from the front of `text` into the store. Returns the number of bytes parsed.
     fn read(&mut self, text: &[u8], last: bool) -> Result<usize, Error> {
         let now = now();
         let mut done = 0;
@@ -260,8 +260,8 @@ impl<'e> Intake<'e> {
     }
 }
 
-/// An empty list in the memory of another one whose items are of the same size: collecting
-/// in place keeps the allocation (a test holds the standard library to it).
+/// Returns an empty list in the memory of another one whose items have the same size: collecting
+/// in place keeps the allocation (a test checks the standard library).
 fn recycle<A, B>(list: &mut Vec<A>) -> Vec<B> {
     list.clear();
     std::mem::take(list)
@@ -270,7 +270,7 @@ fn recycle<A, B>(list: &mut Vec<A>) -> Vec<B> {
         .collect()
 }
 
-/// The wall time in ns since 1970.
+/// Returns the wall time in ns since 1970.
 pub fn now() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

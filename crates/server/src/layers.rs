@@ -1,7 +1,7 @@
-//! Where settings come from: flags before environment before file before defaults.
+//! Layers of settings: flags before environment before file before defaults.
 //!
-//! Every value keeps its origin, so that an error can name the place to mend and
-//! `seiner config` can tell why a value holds.
+//! Every value keeps its origin, so that an error can name the place of the mistake and
+//! `seiner config` can show why a value applies.
 
 use crate::classes::{self, ClassText};
 use crate::nearest::nearest;
@@ -11,19 +11,19 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
-/// The file that is read when none is named, if it exists.
+/// File that is read if none is named and it exists.
 pub const DEFAULT_FILE: &str = "./seiner.toml";
 
-/// Who gave a value.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody.
+    /// The default.
     Default,
-    /// A file, in this line.
+    /// A line of a file.
     File(PathBuf, usize),
-    /// This environment variable.
+    /// An environment variable.
     Environment(String),
-    /// This flag.
+    /// A flag.
     Flag(String),
 }
 
@@ -38,25 +38,25 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A setting, the text that holds for it, and who gave it.
+/// Setting with its effective text and the origin of the text.
 pub struct Effective {
     /// The setting.
     pub setting: &'static Setting,
     /// Its text.
     pub text: String,
-    /// Who gave it.
+    /// Origin of the text.
     pub origin: Origin,
 }
 
-/// A retention class as it was written, and who wrote it.
+/// Retention class as it was written, and its origin.
 pub struct GivenClass {
-    /// What was written.
+    /// Text of the class.
     pub text: ClassText,
-    /// Who gave it.
+    /// Origin of the class.
     pub origin: Origin,
 }
 
-/// Why settings cannot be used. Names the place and the remedy.
+/// Reason why settings cannot be used. The text names the place and the remedy.
 #[derive(Debug)]
 pub struct SettingsError(String);
 
@@ -68,7 +68,7 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// What was given, by whom. Later gifts go before earlier ones.
+/// Values with their origins. Later values replace earlier ones.
 pub struct Layers {
     effective: Vec<Effective>,
     classes: Vec<GivenClass>,
@@ -89,12 +89,12 @@ impl Default for Layers {
 }
 
 impl Layers {
-    /// All three layers over the defaults: the file (`config`, or [`DEFAULT_FILE`] if it exists),
-    /// the environment, and flags: `flag` tells those of the table, `classes` are the retention
-    /// classes among them.
+    /// Collects all three layers over the defaults: the file (`config`, or [`DEFAULT_FILE`] if it exists),
+    /// the environment, and the flags. `flag` returns the value of a flag; `classes` are the retention
+    /// classes among the flags.
     ///
     /// # Errors
-    /// If the file cannot be read, or holds keys that do not exist or values that are no texts,
+    /// If the file cannot be read, contains unknown keys, or values that are not texts,
     /// numbers or truth values.
     pub fn gather(
         config: Option<&Path>,
@@ -120,10 +120,10 @@ impl Layers {
         Ok(layers)
     }
 
-    /// Lays a TOML file over what there is.
+    /// Applies a TOML file over the present values.
     ///
     /// # Errors
-    /// As [`Layers::gather`].
+    /// The errors of [`Layers::gather`].
     pub fn file(&mut self, path: &Path) -> Result<(), SettingsError> {
         let text = std::fs::read_to_string(path).map_err(|error| {
             SettingsError(format!(
@@ -173,10 +173,10 @@ impl Layers {
         Ok(())
     }
 
-    /// Lays environment variables over what there is.
+    /// Applies environment variables over the present values.
     ///
     /// # Errors
-    /// If the classes among them are no keys with values.
+    /// If the classes among them are not keys with values.
     pub fn environment(
         &mut self,
         variable: impl Fn(&str) -> Option<String>,
@@ -194,7 +194,7 @@ impl Layers {
         Ok(())
     }
 
-    /// Classes of a higher layer replace all those beneath: their order counts.
+    /// Classes of a higher layer replace all those of lower layers, because their order counts.
     fn put_classes(
         &mut self,
         texts: Result<Vec<ClassText>, String>,
@@ -221,21 +221,21 @@ impl Layers {
         };
     }
 
-    /// The settings and who gave them, in the order of the table.
+    /// Returns the settings with their origins, in the order of the table.
     pub fn effective(&self) -> &[Effective] {
         &self.effective
     }
 
-    /// The retention classes and who gave them, in the order in which they are asked.
+    /// Returns the retention classes with their origins, in the order in which selectors are tried.
     pub fn classes(&self) -> &[GivenClass] {
         &self.classes
     }
 
-    /// Reads the texts.
+    /// Parses the texts.
     ///
     /// # Errors
-    /// The first value that cannot be read, with its place and the remedy; or why a store cannot
-    /// work with all of them together.
+    /// The first value that cannot be parsed, with its place and the remedy; or the reason why a store cannot
+    /// use all values together.
     pub fn settings(&self) -> Result<Settings, SettingsError> {
         let mut settings = Settings::default();
         for Effective {
@@ -256,7 +256,7 @@ impl Layers {
         Ok(settings)
     }
 
-    /// The rules that somebody gave. Sizes that are left to follow from the budget come with it.
+    /// Returns the rules that were given explicitly. Sizes that follow from the budget are included.
     fn given(&self, settings: &Settings) -> Given {
         let has_origin = |rule: Rule| {
             let named = |effective: &&Effective| effective.setting.name == rule.name();
@@ -281,14 +281,14 @@ impl Layers {
                 text.class()
                     .map_err(|error| refuse(format!("class: {error}")))?,
             );
-            // Class by class, so that an error names the place of the one that does not fit.
+            // Classes are tried one by one, so that an error names the place of the wrong one.
             classes = Classes::new(list.clone()).map_err(|error| refuse(error.to_string()))?;
         }
         Ok(classes)
     }
 }
 
-/// A text, number or truth value of a file, as it would be written on a command line.
+/// Returns a text, number or truth value of a file as it would be written on a command line.
 fn plain(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::String(text) => Some(text.to_string()),
@@ -299,7 +299,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
     }
 }
 
-/// The tables of an array, and where each begins.
+/// Returns the tables of an array with their positions.
 fn tables<'a, 'd>(value: &'a DeValue<'d>) -> Option<Vec<(usize, &'a DeTable<'d>)>> {
     let DeValue::Array(array) = value else {
         return None;
@@ -322,7 +322,7 @@ fn class(table: &DeTable<'_>) -> Result<ClassText, String> {
     Ok(text)
 }
 
-/// Says that a key does not exist, and which one was probably meant.
+/// Returns the error for an unknown key, with the nearest known key.
 fn unknown(key: &str) -> String {
     match nearest(key, TABLE.iter().map(|setting| setting.name)) {
         Some(name) => format!("there is no setting {key:?}; did you mean {name:?}?"),
@@ -397,7 +397,7 @@ mod tests {
             Given::NONE
         );
         assert_eq!(given("lanes = 32\n"), Given::these([Rule::Lanes]));
-        // The sizes that follow from the budget come with it.
+        // The sizes that follow from the budget are included.
         let sizes = [Rule::Disk, Rule::SegmentBytes, Rule::JournalBytes];
         assert_eq!(given("disk = \"all\"\n"), Given::these(sizes));
         let class = "[[class]]\nname = \"default\"\n";

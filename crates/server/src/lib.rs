@@ -1,8 +1,8 @@
-//! Sockets around a store: ports that take line protocol, queries over HTTP, metrics, the page,
+//! Server of a store: ports for line protocol, queries over HTTP, metrics, the page,
 //! and the host's own sensors.
 //!
-//! This is where async ends: a port reads its socket as a task, and calls the store as plain
-//! functions. Everything that waits here is bounded: connections, requests, bodies, time.
+//! Async code ends here: a port reads its socket in a task, and calls the store as plain
+//! functions. Everything that waits here is limited: connections, requests, bodies, time.
 
 pub mod array;
 pub mod classes;

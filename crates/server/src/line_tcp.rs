@@ -1,8 +1,8 @@
-//! Line protocol over plain TCP: a sender connects and writes lines, nothing is answered.
+//! Line protocol over plain TCP: a sender connects and writes lines, without answers.
 //!
-//! Where there is no answer there is no refusal either: back-pressure is that bytes are not
-//! read from the socket while the store is busy. A connection may end anywhere, as its sender may
-//! die: a line counts when its newline has come.
+//! Without answers there are no refusals: for back-pressure, bytes are not
+//! read from the socket while the store is busy. A connection may end anywhere, because its sender may
+//! die: a line counts only with its newline.
 
 use crate::crowd::{Crowd, Member};
 use crate::ingest::Intake;
@@ -17,14 +17,14 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What is read from a socket at once.
+/// Number of bytes read from a socket at once.
 const FRAME_BYTES: usize = 128 << 10;
 
-/// How long a sender is silent before it may have to give way to a new one. Lines that are on their
-/// way to a port that was closed are lost, and nobody says so.
+/// Idle time of a sender after which its connection may be closed for a new one. Lines on their
+/// way to a closed port are lost without notice.
 const LEAST_IDLE: Duration = Duration::from_secs(60);
 
-/// Methods of HTTP. A page that a browser shows can send requests to any port, lines in their body.
+/// Methods of HTTP. A page in a browser can send requests to any port, with lines in their body.
 const METHODS: [&[u8]; 10] = [
     b"GET ",
     b"POST ",
@@ -38,10 +38,10 @@ const METHODS: [&[u8]; 10] = [
     b"PRI ",
 ];
 
-/// The longest first line that may yet turn out to be that of a request.
+/// Maximum length of a first line that may be that of a request.
 const REQUEST_LINE_BYTES: usize = 64 << 10;
 
-/// Takes lines until the stop; what has arrived by then is kept.
+/// Receives lines until the stop. Lines that have arrived by then are stored.
 pub async fn serve(listener: TcpListener, station: Arc<Station>, mut stop: Stop) {
     let crowd = Crowd::new(station.settings.max_connections, LEAST_IDLE);
     loop {
@@ -57,7 +57,7 @@ pub async fn serve(listener: TcpListener, station: Arc<Station>, mut stop: Stop)
         };
         station.meters.connections.fetch_add(1, Relaxed);
         let (station, stop, crowd) = (station.clone(), stop.clone(), crowd.clone());
-        // Taken here, so that connections have places in the order in which they came.
+        // The place is taken here, so that connections get places in the order of their arrival.
         let place = crowd.enter();
         tokio::spawn(async move {
             let place = match place {
@@ -123,7 +123,7 @@ async fn take(
             tracing::warn!("line protocol from {peer} was cut off: {error}");
             return;
         }
-        // Once a connection: whoever sends one bad line sends many.
+        // Once per connection: a sender of one bad line usually sends many.
         if !told && let Some(first) = intake.outcome().refused.first() {
             told = true;
             tracing::warn!(
@@ -133,7 +133,7 @@ async fn take(
             );
         }
     }
-    // A line that begins as a request may, and has no newline.
+    // A line that begins like a request may be one, and has no newline yet.
     let first = opening.unwrap_or_default().bytes;
     let ended = station.with_patience(|| {
         intake.take(&first)?;
@@ -151,7 +151,7 @@ async fn take(
     }
 }
 
-/// Says to a client of HTTP that it is at the wrong port; nothing of its request is stored.
+/// Informs an HTTP client that the port is the wrong one. Nothing of its request is stored.
 async fn refuse_request(mut stream: TcpStream, station: &Station, peer: &str) {
     station.meters.rejected_lines.fetch_add(1, Relaxed);
     tracing::warn!("an HTTP request from {peer} came to the port of line protocol and was refused");
@@ -161,7 +161,7 @@ async fn refuse_request(mut stream: TcpStream, station: &Station, peer: &str) {
         "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    // Whoever does not read it is closed out all the same.
+    // A client that does not read the answer is disconnected as well.
     let _ = tokio::time::timeout(Duration::from_secs(1), async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await
@@ -169,14 +169,14 @@ async fn refuse_request(mut stream: TcpStream, station: &Station, peer: &str) {
     .await;
 }
 
-/// The beginning of a connection, until it is known what it is.
+/// Beginning of a connection, until its protocol is known.
 #[derive(Default)]
 struct Opening {
     bytes: Vec<u8>,
 }
 
 enum Verdict {
-    /// More must come.
+    /// More bytes must arrive.
     Open,
     Lines,
     Request,
@@ -203,7 +203,7 @@ impl Opening {
     }
 }
 
-/// Returns whether a line ends as the first line of a request does: ` HTTP/1.1`.
+/// Returns whether a line ends like the first line of a request: ` HTTP/1.1`.
 fn is_request_line(line: &[u8]) -> bool {
     let line = line.trim_ascii_end();
     let version = line.rsplit(|byte| *byte == b' ').next().unwrap_or_default();

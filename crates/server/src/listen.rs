@@ -1,4 +1,4 @@
-//! The HTTP port: accepts connections, bounded in number, size and patience.
+//! HTTP port: accepts connections, with limits of number, size and time.
 
 use crate::crowd::{Crowd, Member, Serving};
 use crate::hosts::Local;
@@ -25,21 +25,21 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// The largest frame. At 64 KiB what a frame costs shows as some 10 ns a line; beyond 128 KiB
-/// nothing more is gained, and each connection would hold the more memory.
+/// Maximum size of a frame. At 64 KiB the cost of a frame is about 10 ns a line; more than 128 KiB
+/// gains nothing, and each connection would hold more memory.
 const FRAME_BYTES: usize = 128 << 10;
 
-/// The longest request head.
+/// Maximum length of a request head.
 const HEAD_BYTES: usize = 32 << 10;
 
-/// What a connection may take its time for.
+/// Time limits of a connection.
 #[derive(Clone, Copy)]
 struct Patience {
-    /// To be silent between requests, and to send the head of one.
+    /// Maximum silence between requests, and maximum time for the head of a request.
     head: Duration,
-    /// To read nothing of an answer.
+    /// Maximum time without reading from an answer.
     read: Duration,
-    /// To be idle without giving way to a new connection that finds no place.
+    /// Idle time after which the connection may be closed for a new one without a place.
     idle: Duration,
 }
 
@@ -49,10 +49,10 @@ const PATIENCE: Patience = Patience {
     idle: Duration::from_secs(1),
 };
 
-/// How long an idle connection that is to leave may take to end by itself.
+/// Time for an idle connection to end by itself before it is closed.
 const LEAVE_TIME: Duration = Duration::from_millis(100);
 
-/// What a connection beyond the limit is told.
+/// Answer to a connection beyond the limit.
 const FULL: &str = "{\"error\":\"too many connections; come again, or raise max_connections\",\
     \"code\":\"unavailable\",\"message\":\"too many connections; come again, or raise max_connections\"}";
 
@@ -84,7 +84,7 @@ async fn accept(
         station.meters.connections.fetch_add(1, Relaxed);
         let (crowd, router) = (crowd.clone(), router.clone());
         let (station, stop) = (station.clone(), stop.clone());
-        // Taken here, so that connections have places in the order in which they came.
+        // The place is taken here, so that connections get places in the order of their arrival.
         let place = crowd.enter();
         tokio::spawn(async move {
             let place = match place {
@@ -104,7 +104,7 @@ async fn accept(
     crowd.emptied().await;
 }
 
-/// Too many open files is the likely reason why nothing can be accepted; it passes.
+/// The usual reason why a connection cannot be accepted is too many open files, which is temporary.
 pub async fn out_of_files(error: &std::io::Error) {
     tracing::warn!("a connection was not accepted: {error}");
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -119,10 +119,10 @@ async fn turn_away(mut stream: TcpStream) {
     let told = async {
         stream.write_all(answer.as_bytes()).await?;
         stream.shutdown().await?;
-        // A request that is thrown away unread would take the answer with it.
+        // Discarding an unread request would discard the answer as well.
         stream.read(&mut [0; 4096]).await
     };
-    // The answer fits the socket's buffer; where it does not, closing says enough.
+    // The answer fits the buffer of the socket; otherwise closing the connection is answer enough.
     let _ = tokio::time::timeout(Duration::from_millis(50), told).await;
 }
 
@@ -183,7 +183,7 @@ async fn connection(
     }
 }
 
-/// A body of an answer, with which its connection is busy until all of it has been taken.
+/// Body of an answer. Its connection counts as busy until the whole body has been taken.
 struct Answer {
     body: Body,
     _serving: Serving,
@@ -217,7 +217,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Instant;
 
-    /// A port with little patience and a router of one large answer.
+    /// Returns a port with short time limits and a router with one large answer.
     async fn port(head_ms: u64, read_ms: u64) -> (SocketAddr, tempfile::TempDir) {
         let data = tempfile::tempdir().unwrap();
         let settings = crate::Settings {
@@ -243,7 +243,7 @@ mod tests {
         (address, data)
     }
 
-    /// How long until the server closes the connection.
+    /// Returns the time until the server closes the connection.
     async fn closed_after(stream: &mut TcpStream) -> Duration {
         let began = Instant::now();
         let mut rest = Vec::new();

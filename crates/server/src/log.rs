@@ -1,6 +1,6 @@
-//! `/api/v1/log`: what is in the log, how full it is, and why it was tidied as it was.
+//! `/api/v1/log`: segments of the log, its fill, and the decisions about them.
 //!
-//! The answers are types that the command line reads as well.
+//! The types of the answers are also those that the command line reads.
 
 use crate::health::Trouble;
 use crate::history::Written;
@@ -14,71 +14,71 @@ use seiner_engine::{ClassStatus, LogStatus, Record, SegmentStatus, WhenFull};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// The log at one moment.
+/// State of the log at one moment.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LogReport {
     /// Wall time, ns.
     pub now: i64,
-    /// How full it is.
+    /// Fill of the log.
     pub room: Room,
-    /// Whether segments die whole: nothing has to be merged.
+    /// Whether segments expire as a whole, so that nothing must be merged.
     pub planing: bool,
-    /// R, the bytes of a segment.
+    /// R, the size of a segment, bytes.
     pub segment_bytes: u64,
-    /// C(Um − V): up to this R segments of one lifetime die whole. None without a budget.
+    /// C(Um − V): up to this R, segments of one lifetime expire as a whole. `None` without a budget.
     pub planing_segment_bytes: Option<u64>,
-    /// Which segments are merged.
+    /// Policy that chooses the segments to merge.
     pub policy: String,
-    /// Dm, the average dead share of what was merged; none if the policy does not ask for it.
+    /// Dm, the mean dead share of merged segments; `None` if the policy does not use it.
     pub average_dead_share: Option<f64>,
-    /// What was written lately.
+    /// Bytes written lately.
     pub written: Written,
-    /// What merges did beside making room, since the server was started.
+    /// Work of merges beside freeing space, since the start of the server.
     pub rewritten: Rewritten,
-    /// The device, if the kernel tells which it is.
+    /// Device, if the kernel reports it.
     pub device: Option<DeviceReport>,
-    /// Which data lie together.
+    /// Lanes of the log.
     pub lanes: Vec<LaneReport>,
-    /// The segments, by number.
+    /// Segments, by number.
     pub segments: Vec<SegmentReport>,
-    /// The retention classes, in the order in which they are asked.
+    /// Retention classes, in the order in which their selectors are tried.
     pub classes: Vec<ClassReport>,
-    /// What somebody should look at.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// The same with severities, the worst first.
+    /// The same warnings with severities, the worst first.
     #[serde(default)]
     pub troubles: Vec<Trouble>,
 }
 
-/// What merges did beside making room, since the server was started.
+/// Work of merges beside freeing space, since the start of the server.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Rewritten {
-    /// Bytes written for the sake of reads alone.
+    /// Bytes written only to speed up reads.
     pub extra: u64,
-    /// How many more may be, now.
+    /// Number of further bytes that may be written for this purpose now.
     pub extra_left: u64,
-    /// Blocks that were gathered in larger ones.
+    /// Blocks that were combined into larger ones.
     pub gathered_blocks: u64,
-    /// Rows that were left out, for later ones overwrite them.
+    /// Rows that were left out because later ones overwrite them.
     pub overwritten_rows: u64,
-    /// Bytes saved by compressing harder.
+    /// Bytes saved by harder compression.
     pub squeezed: u64,
 }
 
-/// How full the store is, in bytes and shares.
+/// Fill of the store, in bytes and shares.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Room {
-    /// C, what it may take; none if nobody knows.
+    /// C, the bytes that the store may use; `None` if unknown.
     pub budget: Option<u64>,
-    /// What it counts as taken: `files` and `allotted`.
+    /// Used bytes: `files` and `allotted`.
     pub used: u64,
-    /// Bytes of its files, with the room that the journal and open segments were given ahead.
+    /// Bytes of the files, including space that the journal and open segments reserved.
     pub files: u64,
-    /// Bytes allotted to files to come, mostly to the journal up to its bound.
+    /// Bytes allotted to future files, mostly to the journal up to its bound.
     pub allotted: u64,
-    /// What is live of it.
+    /// Live bytes.
     pub live: u64,
-    /// What writers leave to merging.
+    /// Bytes that writers leave to merging.
     pub reserved: u64,
     /// U, the used share of the budget.
     pub u: f64,
@@ -86,128 +86,128 @@ pub struct Room {
     pub um: f64,
     /// V, the live share of the budget.
     pub v: f64,
-    /// H, how much merging is wanted: nothing up to 0, everything at 1.
+    /// H, the hunger of merging: none up to 0, maximal at 1.
     pub hunger: f64,
 }
 
-/// The device of the data directory.
+/// Device of the data directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DeviceReport {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
-    /// Bytes written to it since the host was started, by everybody.
+    /// Bytes that all processes wrote since the start of the host.
     pub written: Option<u64>,
-    /// Bytes written to it a day at the pace of the last day, or as long as the server runs.
+    /// Bytes written per day, at the rate of the last day or since the start of the server.
     pub per_day: Option<f64>,
-    /// What may be written to it in its life, if the settings tell.
+    /// Bytes that may be written to the device in its lifetime, if the settings state it.
     pub tbw: Option<u64>,
-    /// How many days a new one lasts at this pace.
+    /// Life of a new device at this rate, days.
     pub life_days: Option<f64>,
 }
 
-/// A lane.
+/// Lane of the log.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LaneReport {
-    /// Its number.
+    /// Number of the lane.
     pub id: u32,
-    /// The shortest remaining life that it takes, ns; none: what never dies.
+    /// Minimum remaining life of its blocks, ns; `None` for blocks that never expire.
     pub from_ns: Option<i64>,
-    /// The first that is too long; none: no life is.
+    /// Remaining life that is too long for the lane, ns; `None` without a limit.
     pub to_ns: Option<i64>,
-    /// Its share of the bytes that arrive.
+    /// Share of the arriving bytes.
     pub flow_share: f64,
-    /// The bytes of its next segment.
+    /// Size of the next segment, bytes.
     pub segment_bytes: u64,
 }
 
-/// A segment.
+/// Segment of the log.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct SegmentReport {
-    /// Its number.
+    /// Number of the segment.
     pub number: u64,
     /// Its lane.
     pub lane: u32,
-    /// What it takes on the disk.
+    /// Space on the disk, bytes.
     pub bytes: u64,
     /// Bytes of live blocks.
     pub live: u64,
     /// Bytes of dead blocks.
     pub dead: u64,
-    /// Whether it is being written.
+    /// Whether the segment is being written.
     pub open: bool,
-    /// When it was sealed, ns.
+    /// Time of sealing, ns.
     pub born: i64,
-    /// When its last live block is expected to die, ns; none: never, or nobody knows.
+    /// Expected time of the end of its last live block, ns; `None` if it never ends or is unknown.
     pub dies: Option<i64>,
 }
 
-/// A retention class.
+/// Retention class.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClassReport {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
-    /// The selector of its sources; empty: all that no class before it has.
+    /// Selector of its sources; empty for all sources that no class before it has.
     pub select: String,
-    /// How long its samples are kept, ns.
+    /// Age up to which samples are kept, ns.
     pub age_ns: Option<u64>,
-    /// How many rows of each source are.
+    /// Number of rows of each source that are kept.
     pub rows: Option<u64>,
-    /// How many bytes of all are.
+    /// Number of bytes of all sources that are kept.
     pub bytes: Option<u64>,
-    /// Lower ones are shed first.
+    /// Priority; classes with lower ones are shed first.
     pub priority: u8,
-    /// `refuse` or `shed`.
+    /// Behaviour without space: `refuse` or `shed`.
     pub when_full: String,
-    /// The length of a step, ns, where it is a coarser level of the class that its name begins with.
+    /// Length of a step, ns, if this is a coarser level of the class with which its name begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_ns: Option<u64>,
-    /// How many sources are in it.
+    /// Number of sources.
     pub sources: u64,
     /// Bytes of its live blocks on the disk.
     pub live: u64,
-    /// Samples before this time are hidden, ns; none if none are.
+    /// Time before which samples are hidden, ns; `None` if no samples are.
     pub hidden_before: Option<i64>,
 }
 
-/// A decision, with what it was made from.
+/// Decision, with the figures on which it was based.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DecisionReport {
-    /// When, wall time in ns.
+    /// Wall time, ns.
     pub at: i64,
-    /// Which policy.
+    /// Name of the policy.
     pub policy: String,
-    /// The used share of the budget.
+    /// Used share of the budget.
     pub u: f64,
-    /// The share at which merging begins.
+    /// Share at which merging begins.
     pub um: f64,
-    /// The live share of the budget.
+    /// Live share of the budget.
     pub v: f64,
     /// Hunger after the drops.
     pub hunger: f64,
-    /// The least dead share that was taken.
+    /// Minimum dead share of a chosen segment.
     pub least_dead_share: Option<f64>,
-    /// The average that the bound came from.
+    /// Mean from which the minimum followed.
     pub average_dead_share: Option<f64>,
-    /// Segments to choose from.
+    /// Number of segments to choose from.
     pub candidates: usize,
-    /// Segments dropped unread.
+    /// Number of segments dropped without being read.
     pub drop: Vec<u64>,
-    /// Segments merged.
+    /// Segments that were merged.
     pub merge: Vec<VictimReport>,
 }
 
-/// A segment that was merged.
+/// Segment that was merged.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct VictimReport {
-    /// Its number.
+    /// Number of the segment.
     pub number: u64,
-    /// Its dead share, D.
+    /// D, its dead share.
     pub dead_share: f64,
     /// Bytes written again.
     pub live: u64,
-    /// Bytes that came back.
+    /// Bytes freed.
     pub gain: u64,
-    /// What it was ranked by.
+    /// Rank of the segment.
     pub score: f64,
 }
 
@@ -233,7 +233,7 @@ pub async fn log_trace(State(station): State<Arc<Station>>) -> Result<String, Re
     Ok(trace::text(&found?))
 }
 
-/// The log waits for the merge at hand, so it is asked where that may block.
+/// Calls `work` on a thread that may block, because the log waits for the present merge.
 async fn look<T: Send + 'static>(
     station: Arc<Station>,
     look: impl FnOnce(&Station) -> T + Send + 'static,
@@ -246,7 +246,7 @@ async fn look<T: Send + 'static>(
     Ok(Json(found.await?))
 }
 
-/// The log now.
+/// Returns the present state of the log.
 pub fn report(station: &Station) -> LogReport {
     let log = station.engine.log();
     let status = station.engine.status();

@@ -1,28 +1,28 @@
-//! Counts of what passes the ports, and the rates made from them.
+//! Counters of the traffic of all ports, and rates from them.
 //!
-//! Counted once a frame or request, never once a line.
+//! They are updated once per frame or request, never once per line.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-/// Counts since the server started.
+/// Counters since the start of the server.
 pub struct Meters {
-    /// Rows accepted.
+    /// Accepted rows.
     pub rows: AtomicU64,
-    /// Samples accepted.
+    /// Accepted samples.
     pub samples: AtomicU64,
-    /// Lines refused.
+    /// Refused lines.
     pub rejected_lines: AtomicU64,
     /// Bytes of line protocol, after decompression.
     pub bytes: AtomicU64,
-    /// Writes begun.
+    /// Started writes.
     pub writes: AtomicU64,
-    /// Writes and queries turned away because there were too many.
+    /// Writes and queries refused because all places were taken.
     pub turned_away: AtomicU64,
-    /// Queries begun.
+    /// Started queries.
     pub queries: AtomicU64,
-    /// Connections opened.
+    /// Opened connections.
     pub connections: AtomicU64,
     rates: Mutex<Rates>,
 }
@@ -36,7 +36,7 @@ struct Rates {
 }
 
 impl Meters {
-    /// All zero.
+    /// Creates counters of zero.
     pub fn new() -> Meters {
         Meters {
             rows: AtomicU64::new(0),
@@ -57,8 +57,8 @@ impl Meters {
         }
     }
 
-    /// Ends a period for the rates; called about once a second with what the store has accepted so
-    /// far, whatever door it came by.
+    /// Ends a period of the rates. Called about once a second with the number of rows and samples that the store has
+    /// accepted so far, from any port.
     pub fn tick(&self, rows: u64, samples: u64) {
         let mut rates = self
             .rates
@@ -70,7 +70,7 @@ impl Meters {
         (rates.rows, rates.samples, rates.at) = (rows, samples, Instant::now());
     }
 
-    /// Rows and samples a second in the last whole period.
+    /// Returns the rows and samples per second of the last complete period.
     pub fn rates(&self) -> (f64, f64) {
         let rates = self
             .rates

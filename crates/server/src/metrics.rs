@@ -16,15 +16,15 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The content type of [`text`].
+/// Content type of [`text`].
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Reads all figures when it is asked, so that nothing is counted twice.
+/// Collector that reads all figures on request, so that nothing is counted twice.
 struct Figures {
     engine: Arc<Engine>,
     meters: Arc<Meters>,
     history: Arc<History>,
-    /// What may be written to the device in its life, bytes.
+    /// Bytes that may be written to the device in its lifetime.
     device_tbw: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Figures {
     }
 }
 
-/// A registry with all figures.
+/// Creates a registry with all figures.
 pub fn registry(
     engine: Arc<Engine>,
     meters: Arc<Meters>,
@@ -51,7 +51,7 @@ pub fn registry(
     registry
 }
 
-/// The registry's figures now.
+/// Returns the present figures of the registry.
 ///
 /// # Errors
 /// If the text cannot be formatted.
@@ -61,7 +61,7 @@ pub fn text(registry: &Registry) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// Two texts as one.
+/// Joins two texts.
 pub fn joined(first: String, second: String) -> String {
     const END: &str = "# EOF\n";
     match second.is_empty() {
@@ -70,7 +70,7 @@ pub fn joined(first: String, second: String) -> String {
     }
 }
 
-/// The name of a figure, and its value, in base units: times in seconds.
+/// Returns the name and value of a figure, in base units: times in seconds.
 fn in_base_units(name: &str, value: u64) -> (String, f64) {
     match name.strip_suffix("_ns") {
         Some(name) => (format!("{name}_seconds"), value as f64 / 1e9),
@@ -137,7 +137,7 @@ impl Collector for Figures {
 }
 
 impl Figures {
-    /// What was written for what was stored, and what that means for the device.
+    /// Encodes the bytes written per stored byte, and the expected life of the device.
     fn written(&self, written: &Written, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Bytes of blocks written for each byte stored, merges included, over the last hour, day and since the \
                     start; 1 is the least";
@@ -217,7 +217,7 @@ impl Figures {
     }
 }
 
-/// What is in the way of writing, each 1 while it is.
+/// Encodes the obstacles to writing, each 1 while it exists.
 fn trouble(
     status: &Status,
     troubles: &[Trouble],
@@ -269,7 +269,7 @@ fn trouble(
     Ok(())
 }
 
-/// How full the log is, and what its classes have.
+/// Encodes the fill of the log, and the figures of its classes.
 fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let fill = &log.fill;
     for (name, help, value) in [
@@ -347,7 +347,7 @@ fn log(log: &LogStatus, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     classes(log, encoder, "class_live_bytes", help, |class| class.live)
 }
 
-/// A gauge with the label `class`.
+/// Encodes a gauge with the label `class`.
 fn classes(
     log: &LogStatus,
     encoder: &mut DescriptorEncoder<'_>,
@@ -363,7 +363,7 @@ fn classes(
     Ok(())
 }
 
-/// A figure that only grows.
+/// Encodes a counter.
 pub(crate) fn counter(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -379,7 +379,7 @@ pub(crate) fn counter(
     )
 }
 
-/// A figure that goes up and down.
+/// Encodes a gauge.
 pub(crate) fn gauge(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,
@@ -395,7 +395,7 @@ pub(crate) fn gauge(
     )
 }
 
-/// A gauge that is left without a value where nobody knows it.
+/// Encodes a gauge, without a value if it is unknown.
 fn known(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

@@ -1,9 +1,9 @@
-//! Nearest of some names, for "did you mean".
+//! Nearest of several names, for "did you mean".
 
-/// Letters that a name may differ in to be suggested.
+/// Maximum number of letters by which a suggested name may differ.
 const MOST: usize = 3;
 
-/// Name among `known` that differs least from `name`, without regard to case: by at most three letters, and by at
+/// Returns the name among `known` that differs least from `name`, ignoring case: by at most three letters, and by at
 /// most half of them.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = name.to_lowercase();
@@ -15,7 +15,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     (near.0 <= bound).then_some(near.1)
 }
 
-/// Number of letters that are changed, added or removed to make one text of the other.
+/// Returns the number of letters to change, add or remove to turn one text into the other.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,5 +1,5 @@
-//! Answers that are written by a thread while they are sent: never more than a few chunks of
-//! one are in memory, however long it is.
+//! Answers that a thread writes while they are sent. At most a few chunks of an answer are in memory,
+//! whatever its length.
 
 use crate::refusal::Refusal;
 use axum::body::Body;
@@ -14,24 +14,24 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-/// Bytes of a chunk.
+/// Size of a chunk, bytes.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Chunks that wait to be sent.
+/// Maximum number of chunks that wait to be sent.
 const CHUNKS: usize = 4;
 
-/// How long a reader may leave a chunk waiting. Then the answer is cut off, so that its thread
-/// and place serve others.
+/// Maximum time that a reader may leave a chunk waiting. After it the answer is cut off, so that the thread
+/// and the place become free for others.
 const READER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a writing thread sends: chunks, and at the end whether they are all.
+/// Message of a writing thread: a chunk, or the end with its completeness.
 enum Piece {
     Chunk(Bytes),
     End,
     Refused(Refusal),
 }
 
-/// Where an answer is written to, in a thread that may block.
+/// Destination of an answer, in a thread that may block.
 pub struct Outflow {
     pieces: Sender<Piece>,
     chunk: BytesMut,
@@ -39,9 +39,9 @@ pub struct Outflow {
 }
 
 impl Outflow {
-    /// The question whether the reader has gone.
+    /// Returns a function that reports whether the reader has gone.
     pub fn is_over(&self) -> IsOver {
-        // Weak, so that the channel ends with its writer.
+        // A weak reference: the channel ends with its writer.
         let pieces = self.pieces.downgrade();
         Arc::new(move || pieces.upgrade().is_none_or(|pieces| pieces.is_closed()))
     }
@@ -83,11 +83,11 @@ impl Write for Outflow {
     }
 }
 
-/// The body of an answer that `write` writes in a thread of its own. What `write` holds is
-/// dropped when the answer is complete or its reader gone.
+/// Returns a body that `write` writes in a thread of its own. Values that `write` owns are
+/// dropped when the answer is complete or its reader has gone.
 ///
 /// # Errors
-/// What `write` refuses before the first chunk is full. Later the body breaks off instead.
+/// The error of `write` before the first chunk is full. A later error cuts the body off.
 pub async fn body<W>(write: W) -> Result<Body, Refusal>
 where
     W: FnOnce(&mut Outflow) -> io::Result<()> + Send + 'static,
@@ -106,7 +106,7 @@ where
             }
             Err(error) => Ok(Piece::Refused(error.into())),
         };
-        // A reader that is gone needs no end.
+        // A reader that has gone needs no end.
         let _ = end.and_then(|end| outflow.send(end));
     });
     match received.recv().await {

@@ -1,4 +1,4 @@
-//! The page: files that are part of the program, made by the `web` folder's build.
+//! Web page: files that the build of the `web` folder made, as part of the program.
 
 use crate::refusal::Refusal;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -13,11 +13,11 @@ struct Files;
 const MISSING: &str = "The page is not part of this build. Build it with `npm ci && npm run build` in the folder web, \
                        then build the program again; or take `make serve`, which does both.\n";
 
-/// The page is made of its own files alone, and asks only the server that it came from.
+/// Content security policy: the page uses its own files and its own server only.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// The file that a path names; `/` is the page itself.
+/// Returns the file with a path; `/` is the page itself.
 pub async fn file(method: Method, uri: Uri, headers: HeaderMap) -> Response {
     let path = match uri.path().trim_start_matches('/') {
         "" => "index.html",
@@ -43,7 +43,7 @@ pub async fn file(method: Method, uri: Uri, headers: HeaderMap) -> Response {
         .into_response();
     };
     let tag = format!("\"{}\"", hex(&file.metadata.sha256_hash()[..12]));
-    // Names of assets change with their contents; that of the page does not.
+    // Names of assets change with their contents; the name of the page does not.
     let caching = if path.starts_with("assets/") {
         "public, max-age=31536000, immutable"
     } else {

@@ -1,4 +1,4 @@
-//! Names of the parameters of each address. A name that no address knows is refused, as its writer expects an
+//! Names of the parameters of each address. A name that no address knows is refused, because its sender expects an
 //! effect that it does not have.
 
 use crate::nearest::nearest;
@@ -7,7 +7,7 @@ use axum::extract::{Query, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Parameters of clients of InfluxDB that have no effect here.
+/// Parameters of InfluxDB clients that have no effect here.
 const INFLUX: [&str; 9] = [
     "db",
     "rp",
@@ -23,7 +23,7 @@ const INFLUX: [&str; 9] = [
 const SELECT: &[&str] = &["select"];
 const WRITE: &[&str] = &["precision", "allow_1970"];
 
-/// Addresses with their parameters, and whether [`INFLUX`] has some more. Probes and the page are not in it:
+/// Addresses with their parameters, and whether those of [`INFLUX`] are allowed. Probes and the page are missing:
 /// nothing depends on their parameters. `/api/v1/plan` reads its own.
 const TABLE: [(&str, &[&str], bool); 15] = [
     ("/write", WRITE, true),
@@ -71,7 +71,7 @@ const TABLE: [(&str, &[&str], bool); 15] = [
     ("/api/v1/log/trace", &[], false),
 ];
 
-/// Names that other stores use, and ours for them.
+/// Names of other stores, and the equivalents of this server.
 const SYNONYMS: [(&str, &str); 24] = [
     ("start", "from"),
     ("since", "from"),
@@ -99,7 +99,7 @@ const SYNONYMS: [(&str, &str); 24] = [
     ("timestamp_precision", "precision"),
 ];
 
-/// Refuses requests with a parameter that their address does not know, or that is given twice.
+/// Refuses requests with an unknown parameter, or with a parameter that is given twice.
 pub async fn known(request: Request, next: Next) -> Response {
     match check(request.uri()) {
         Ok(()) => next.run(request).await,

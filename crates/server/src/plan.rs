@@ -1,4 +1,4 @@
-//! `/api/v1/plan`: the planner, for this machine and its data directory, as a form asks it.
+//! `/api/v1/plan`: the planner, for this machine and its data directory.
 
 use crate::refusal::Refusal;
 use crate::station::Station;
@@ -12,17 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The field that asks for this store's own sensors, fields and rate.
+/// Field that requests the sensors, fields and rate of this store.
 const OWN: &str = "own";
 
-/// A plan. Fields are those of `seiner plan`, by name: `sensors=1e6&every=10s&keep=1y`; `own=true` takes
-/// sensors, fields and rate of this store. What is left out of memory, processors and room is what this
-/// machine has.
+/// Returns a plan. Fields have the names of the options of `seiner plan`: `sensors=1e6&every=10s&keep=1y`. `own=true` takes
+/// sensors, fields and rate from this store. Omitted memory, processors and space are those of this
+/// machine.
 pub async fn plan(
     State(station): State<Arc<Station>>,
     Query(fields): Query<Vec<(String, String)>>,
 ) -> Result<Json<Value>, Refusal> {
-    // What is asked wrongly is answered without a place.
+    // Invalid fields are refused without a place.
     let asked = Asked::read(&station, fields)?;
     let place = station.plans.enter()?;
     let (waiting, is_over) = Waiting::begin();
@@ -35,11 +35,11 @@ pub async fn plan(
     answer
 }
 
-/// Somebody who waits for an answer: a task that is dropped when its client has gone.
+/// Client that waits for an answer: a task that is dropped when the client has gone.
 struct Waiting(Arc<AtomicBool>);
 
 impl Waiting {
-    /// Somebody who waits, and the question whether nobody does any more.
+    /// Returns a waiting client, and a function that reports whether it has gone.
     fn begin() -> (Waiting, impl Fn() -> bool) {
         let gone = Arc::new(AtomicBool::new(false));
         (Waiting(gone.clone()), move || gone.load(Relaxed))
@@ -52,7 +52,7 @@ impl Drop for Waiting {
     }
 }
 
-/// What is asked, and the store's own figures if it is asked for them.
+/// Reads the fields, and the store's own figures if they are requested.
 struct Asked {
     demand: Demand,
     own: Option<Observed>,
@@ -66,7 +66,7 @@ impl Asked {
         fields.retain(|(name, _)| name != OWN);
         if is_own {
             fields.retain(|(name, _)| !["sensors", "every", "fields"].contains(&name.as_str()));
-            // Stands until the store's own figures take its place.
+            // A placeholder until the store's own figures replace it.
             fields.push(("sensors".to_string(), "1".to_string()));
         }
         let pairs = fields
@@ -121,7 +121,7 @@ fn make(asked: &Asked, is_over: &dyn Fn() -> bool) -> Result<Json<Value>, Refusa
     })))
 }
 
-/// This store's own figures.
+/// Returns the figures of this store.
 fn observed(station: &Station) -> Observed {
     let status = station.engine.status();
     Observed {
@@ -134,7 +134,7 @@ fn observed(station: &Station) -> Observed {
     }
 }
 
-/// This machine; the room is what is free and what the store takes of it already.
+/// Returns the figures of this machine. Its space is the free space and the space of the store.
 fn surroundings(station: &Station) -> Surroundings {
     let status = station.engine.status();
     let volume = station.volume();

@@ -1,11 +1,11 @@
-//! Predicates of InfluxDB's deletes: `_measurement="cpu" AND host="a"`, as a selector.
+//! Predicates of InfluxDB's deletes, such as `_measurement="cpu" AND host="a"`, as selectors.
 
 use seiner_model::{Condition, Matcher, Selector};
 
-/// Reads a predicate; an empty one means every source.
+/// Parses a predicate. An empty one matches every source.
 ///
 /// # Errors
-/// What cannot be said with a selector, and the remedy.
+/// The part that a selector cannot express, and the remedy.
 pub fn parse(text: &str) -> Result<Selector, String> {
     let mut rest = text.trim();
     let mut selector = Selector::all();
@@ -47,7 +47,7 @@ fn add(selector: &mut Selector, key: String, value: String) -> Result<(), String
     }
 }
 
-/// A name or value, quoted or not, and what follows it.
+/// Returns a name or value, quoted or not, and the rest of the text.
 fn word(text: &str) -> Result<(String, &str), String> {
     let quote = text
         .chars()

@@ -1,4 +1,4 @@
-//! What a request is answered that cannot be done: JSON with the reason and the remedy.
+//! Error answers: JSON with the reason and the remedy.
 
 use axum::Json;
 use axum::extract::Request;
@@ -10,26 +10,26 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use std::{fmt, io};
 
-/// The longest message of an error answer that was made elsewhere.
+/// Maximum length of an error message that other code produced.
 const MESSAGE_BYTES: usize = 64 << 10;
-/// The remedy where a file system has no room.
+/// Remedy for a full file system.
 const MAKE_ROOM: &str =
     "make room on the file system of the data directory (`df`, `df -i`), and send it again";
-/// When others may have made some.
+/// Time after which other processes may have freed space.
 const TRY_AGAIN: Duration = Duration::from_secs(5);
 
-/// An error answer.
+/// Error answer.
 #[derive(Debug)]
 pub struct Refusal {
     status: StatusCode,
     code: &'static str,
     message: String,
-    /// In how many seconds it is worth another try, where that is known.
+    /// Time in seconds after which a retry is useful, if known.
     retry_s: Option<u64>,
 }
 
 impl Refusal {
-    /// 400: the request makes no sense.
+    /// Creates a 400: the request is not valid.
     pub fn invalid(message: impl ToString) -> Refusal {
         Refusal {
             status: StatusCode::BAD_REQUEST,
@@ -39,22 +39,22 @@ impl Refusal {
         }
     }
 
-    /// 403: whoever asks may not.
+    /// Creates a 403: the client may not make this request.
     pub fn forbidden(message: impl ToString) -> Refusal {
         Refusal::with(StatusCode::FORBIDDEN, "forbidden", message)
     }
 
-    /// 421: the request is for another host.
+    /// Creates a 421: the request is for another host.
     pub fn misdirected(message: impl ToString) -> Refusal {
         Refusal::with(StatusCode::MISDIRECTED_REQUEST, "invalid", message)
     }
 
-    /// 405: the address is for other methods.
+    /// Creates a 405: the address has other methods.
     pub fn other_method(message: impl ToString) -> Refusal {
         Refusal::with(StatusCode::METHOD_NOT_ALLOWED, "invalid", message)
     }
 
-    /// An answer of some status.
+    /// Creates an answer with any status.
     pub(crate) fn with(status: StatusCode, code: &'static str, message: impl ToString) -> Refusal {
         Refusal {
             status,
@@ -64,7 +64,7 @@ impl Refusal {
         }
     }
 
-    /// 404: there is nothing here.
+    /// Creates a 404: the address does not exist.
     pub fn not_found(message: impl ToString) -> Refusal {
         Refusal {
             status: StatusCode::NOT_FOUND,
@@ -74,7 +74,7 @@ impl Refusal {
         }
     }
 
-    /// 408: the request came too slowly.
+    /// Creates a 408: the request came too slowly.
     pub fn too_slow(message: impl ToString) -> Refusal {
         Refusal {
             status: StatusCode::REQUEST_TIMEOUT,
@@ -84,7 +84,7 @@ impl Refusal {
         }
     }
 
-    /// 413: the request is too large.
+    /// Creates a 413: the request is too large.
     pub fn too_large(message: impl ToString) -> Refusal {
         Refusal {
             status: StatusCode::PAYLOAD_TOO_LARGE,
@@ -94,7 +94,7 @@ impl Refusal {
         }
     }
 
-    /// 503: not now; come again.
+    /// Creates a 503: the client must retry later.
     pub fn unavailable(message: impl ToString) -> Refusal {
         Refusal {
             status: StatusCode::SERVICE_UNAVAILABLE,
@@ -104,7 +104,7 @@ impl Refusal {
         }
     }
 
-    /// 507: there is no room; `wait`: in about how long there is.
+    /// Creates a 507: there is no space. `wait` is the approximate time until there is.
     pub fn full(message: impl ToString, wait: Option<Duration>) -> Refusal {
         Refusal {
             status: StatusCode::INSUFFICIENT_STORAGE,
@@ -114,7 +114,7 @@ impl Refusal {
         }
     }
 
-    /// 500: it is our fault or the disk's.
+    /// Creates a 500: the server or its disk failed.
     pub fn internal(message: impl ToString) -> Refusal {
         Refusal {
             status: StatusCode::INTERNAL_SERVER_ERROR,
@@ -132,7 +132,7 @@ impl From<Error> for Refusal {
             Error::Full { relief, .. } => Refusal::full(error, relief.wait()),
             Error::Selector(_) | Error::Query(_) | Error::Abandoned => Refusal::invalid(error),
             Error::UnknownSource(_) => Refusal::not_found(error),
-            // Of the file system, whatever the budget is: others may make some.
+            // The limit is that of the file system, whatever the budget is: other processes may free space.
             _ if error.is_want_of_room() => {
                 Refusal::full(format!("{error}; {MAKE_ROOM}"), Some(TRY_AGAIN))
             }
@@ -149,7 +149,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Through code that only knows errors of input and output, a refusal comes wrapped in one.
+/// Finds an error answer inside an error of input and output, which wraps it.
 impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> io::Error {
         io::Error::other(refusal)
@@ -164,19 +164,19 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// Blocking work fails only by a panic, which is our bug.
+/// Blocking work fails only by a panic, which is a bug of the server.
 impl From<tokio::task::JoinError> for Refusal {
     fn from(error: tokio::task::JoinError) -> Refusal {
         Refusal::internal(error)
     }
 }
 
-/// The body of every error answer.
+/// Body of every error answer.
 pub fn body(code: &str, message: &str) -> Value {
     json!({ "error": message, "code": code, "message": message })
 }
 
-/// The code of an error answer that was made elsewhere.
+/// Returns the code of an error answer that other code produced.
 fn code(status: StatusCode) -> &'static str {
     match status {
         StatusCode::NOT_FOUND => "not found",
@@ -187,7 +187,7 @@ fn code(status: StatusCode) -> &'static str {
     }
 }
 
-/// Makes JSON of error answers that no handler made, such as those of parameters that cannot be read.
+/// Converts error answers that no handler made into JSON, such as those of unreadable parameters.
 pub async fn in_json(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status();

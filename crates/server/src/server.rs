@@ -1,7 +1,7 @@
-//! A server from its start to its stop.
+//! Life of a server, from its start to its stop.
 //!
-//! A stop goes from the outside in: no new connections, requests in flight are finished, sensors
-//! end, and the store writes down what is in memory. So nothing acknowledged is lost.
+//! A stop proceeds from the outside in: no new connections, then requests in flight are finished, sensors
+//! end, and the store writes the data in memory. Nothing acknowledged is lost.
 
 use crate::ground::Ground;
 use crate::health::{clock_warning, idle_classes};
@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// A running server.
+/// Running server.
 pub struct Server {
     station: Arc<Station>,
     address: SocketAddr,
@@ -31,19 +31,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens the store and the ports. Port 0 takes any that is free.
+    /// Opens the store and the ports. Port 0 takes any free port.
     ///
     /// # Errors
-    /// If the settings expose the server unasked, the store cannot be opened, or an address
+    /// If the settings expose the server without permission, the store cannot be opened, or an address
     /// cannot be listened on.
     pub async fn start(settings: Settings) -> Result<Server> {
         Server::start_on(None, settings).await
     }
 
-    /// The same on something other than a directory, if it is given.
+    /// Opens the store on a storage target other than a directory, if one is given, and the ports.
     ///
     /// # Errors
-    /// As [`Server::start`].
+    /// The errors of [`Server::start`].
     pub async fn start_on(
         ground: Option<Arc<dyn Ground>>,
         mut settings: Settings,
@@ -53,7 +53,7 @@ impl Server {
             let unit = ground.disk().unit();
             let fitted = settings.on_disk_of(ground.capacity(), unit);
             settings = fitted.map_err(|error| anyhow!(error))?;
-            // No file system is watched for its room.
+            // There is no file system whose space must be watched.
             settings.data = PathBuf::new();
         }
         let (data, options, on) = (settings.data.clone(), settings.options(), ground.clone());
@@ -128,25 +128,25 @@ impl Server {
         Ok(())
     }
 
-    /// Where HTTP is served.
+    /// Returns the address of HTTP.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where line protocol is taken over TCP, if it is.
+    /// Returns the address of line protocol over TCP, if there is one.
     pub fn line_address(&self) -> Option<SocketAddr> {
         self.line_address
     }
 
-    /// The store.
+    /// Returns the store.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.station.engine
     }
 
-    /// Stops: finishes what is in flight within `stop_timeout`, then closes the store.
+    /// Stops the server: finishes requests in flight within `stop_timeout`, then closes the store.
     ///
     /// # Errors
-    /// If the store could not write down what was in memory.
+    /// If the store could not write the data in memory.
     pub async fn stop(mut self) -> Result<()> {
         self.stopping.send_replace(true);
         let patience = self.station.settings.stop_timeout;
@@ -177,7 +177,7 @@ async fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener> {
     })
 }
 
-/// Looks at the store every second.
+/// Updates the figures of the store every second.
 async fn tick(station: Arc<Station>, mut stop: Stop) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -188,11 +188,11 @@ async fn tick(station: Arc<Station>, mut stop: Stop) {
     }
 }
 
-/// Runs a server until SIGTERM or SIGINT, on the ground that is given or in a directory. `started` is called when it
+/// Runs a server until SIGTERM or SIGINT, on the given storage target or in a directory. `started` is called when the server
 /// serves.
 ///
 /// # Errors
-/// As [`Server::start`] and [`Server::stop`].
+/// The errors of [`Server::start`] and [`Server::stop`].
 pub fn run(
     ground: Option<Arc<dyn Ground>>,
     settings: Settings,
@@ -209,7 +209,7 @@ pub fn run(
         tracing::info!("{}: stopping", signals.next().await);
         server.stop().await
     });
-    // Queries that were cut off may still be reading; they hold nothing that must be kept.
+    // Queries that were cut off may still read; they hold nothing that must be kept.
     runtime.shutdown_timeout(Duration::from_secs(1));
     stopped
 }

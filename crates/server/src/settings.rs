@@ -1,8 +1,8 @@
 //! Settings: one table, from which flags, environment, file, `seiner config` and
-//! `docs/config.md` all derive.
+//! `docs/config.md` are derived.
 //!
-//! Every setting is a text with a name, whoever gives it; one function a setting reads the
-//! text. So a value means the same and is refused with the same words in all places.
+//! Every setting is a text with a name, whatever its origin. One function per setting parses the
+//! text. A value therefore has the same meaning and the same error messages in all places.
 
 use crate::classes::{KEYS, VARIABLE};
 use crate::hosts::HostName;
@@ -13,22 +13,22 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The part of the budget that a segment takes, and its bounds: small enough that data of one life
-/// can be dropped by whole segments while the store is nearly full.
+/// Share of the budget that a segment takes, and its bounds: small enough that data of one lifetime
+/// can be dropped in whole segments while the store is nearly full.
 const SEGMENT_SHARE: u64 = 512;
 const SEGMENT_BYTES: (u64, u64) = (256 << 10, 64 << 20);
-/// The part that the journal takes, and its bounds.
+/// Share of the budget that the journal takes, and its bounds.
 const JOURNAL_SHARE: u64 = 32;
 const JOURNAL_BYTES: (u64, u64) = (1 << 20, 128 << 20);
-/// Units of a disk that is the store's own that are left for what is on its way to being given back.
+/// Number of units of a dedicated disk that are reserved for space about to be freed.
 const AHEAD_UNITS: u64 = 16;
-/// Units of a segment there at the least: the last is half empty in the mean.
+/// Minimum number of units per segment: the last unit is half empty in the mean.
 const SEGMENT_UNITS: u64 = 8;
 
-/// Access to the members of an array.
+/// Method of I/O on the members of an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrayIo {
-    /// io_uring where the kernel has it, otherwise threads.
+    /// io_uring if the kernel has it, otherwise threads.
     Auto,
     /// io_uring.
     Ring,
@@ -36,114 +36,114 @@ pub enum ArrayIo {
     Threads,
 }
 
-/// What a server does and within which bounds: data, not components.
+/// Settings of a server: data, not components.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The directory that holds the data.
+    /// Directory of the data.
     pub data: PathBuf,
-    /// The members of the array that holds the data instead; none for a directory.
+    /// Members of the array that holds the data instead; `None` for a directory.
     pub array: Vec<PathBuf>,
     /// Whether members of the array may be missing at the start.
     pub array_degraded: bool,
-    /// The control socket of the array.
+    /// Control socket of the array.
     pub array_control: PathBuf,
-    /// Access to the members of the array.
+    /// Method of I/O on the members of the array.
     pub array_io: ArrayIo,
-    /// Longest time that a member of the array may take for an operation; zero: no limit.
+    /// Maximum time of an operation of a member; zero for no limit.
     pub array_patience: Duration,
-    /// Bytes a second of each member that filling, checking and resyncing may take; 0: no limit.
+    /// Maximum rate of rebuilding, scrubbing and resyncing, bytes per second and member; 0 for no limit.
     pub array_background_rate: u64,
-    /// Where HTTP is served.
+    /// Address of the HTTP port.
     pub listen: SocketAddr,
-    /// Where line protocol is taken over plain TCP, if at all.
+    /// Address of the port for line protocol over plain TCP, if there is one.
     pub line_tcp: Option<SocketAddr>,
-    /// Whether addresses other than loopback may be listened on.
+    /// Whether addresses other than loopback are allowed.
     pub allow_remote: bool,
-    /// Names beside its addresses by which the server is asked.
+    /// Names of the server besides its addresses.
     pub allowed_hosts: Vec<HostName>,
-    /// When an acknowledged row survives what.
+    /// Durability of acknowledged rows.
     pub durability: Durability,
-    /// The memory of the store, bytes.
+    /// Memory of the store, bytes.
     pub memory: u64,
-    /// The bytes of a block.
+    /// Size of a block, bytes.
     pub block_bytes: u32,
-    /// What the data directory may take, bytes, if it is bounded.
+    /// Maximum size of the data directory, bytes, if it is limited.
     pub disk: Option<u64>,
-    /// What is left free on the file system, bytes.
+    /// Space to leave free on the file system, bytes.
     pub leave_free: u64,
-    /// The share of the budget at which merging begins.
+    /// Share of the budget at which merging begins.
     pub merge_from: f64,
-    /// Which segments are merged.
+    /// Policy that chooses the segments to merge.
     pub policy: MergePolicy,
-    /// Bytes written for each byte stored so that reads find larger blocks.
+    /// Bytes per stored byte that may be written to give reads larger blocks.
     pub extra_writes: f64,
-    /// Logs written side by side.
+    /// Number of logs written side by side.
     pub lanes: u32,
-    /// Which sources are kept how long.
+    /// Retention classes.
     pub classes: Classes,
-    /// Which of the rules among these go before those that are stored with the data.
+    /// Rules among these that replace the ones stored with the data.
     pub given: Given,
-    /// Whether rules may hold that let data go sooner than the stored ones.
+    /// Whether rules may apply that delete data sooner than the stored ones.
     pub apply_retention: bool,
-    /// The bytes that may be written to the device in its life, if they are known.
+    /// Bytes that may be written to the device in its lifetime, if known.
     pub device_tbw: Option<u64>,
-    /// The bytes of a segment, unless they follow from the budget.
+    /// Size of a segment, bytes, unless it follows from the budget.
     pub segment_bytes: Option<u64>,
-    /// The bytes of journal kept at most, unless they follow from the budget.
+    /// Maximum size of the journal, bytes, unless it follows from the budget.
     pub journal_bytes: Option<u64>,
-    /// How long a source may be silent before it is sealed.
+    /// Idle time after which the open block of a source is sealed.
     pub idle_seal: Duration,
-    /// How often the host's own sensors are read, if at all.
+    /// Interval of reading the host's own sensors; `None` to disable them.
     pub host_sensors: Option<Duration>,
-    /// Whether times in 1970 are stored though they look like seconds or milliseconds of today.
+    /// Whether times in 1970 are stored although they look like present seconds or milliseconds.
     pub allow_1970: bool,
-    /// The largest body of a write, bytes after decompression.
+    /// Maximum body of a write, bytes after decompression.
     pub max_body: u64,
-    /// Writes taken at the same time.
+    /// Maximum number of concurrent writes.
     pub max_requests: usize,
-    /// Queries answered at the same time.
+    /// Maximum number of concurrent queries.
     pub max_queries: usize,
-    /// Connections open at the same time, of HTTP and line protocol each.
+    /// Maximum number of open connections, of HTTP and line protocol each.
     pub max_connections: usize,
-    /// How long to wait at a stop for requests in flight.
+    /// Maximum time to wait at a stop for requests in flight.
     pub stop_timeout: Duration,
-    /// What is logged, a filter such as `info` or `seiner_server=debug`.
+    /// Filter of log messages, such as `info` or `seiner_server=debug`.
     pub log: String,
 }
 
-/// One setting: what it is called, what it means, how its text is read.
+/// Setting: its name, its meaning, and the parser of its text.
 pub struct Setting {
-    /// The key in the file. The flag is `--` and the name with `-` for `_`, the variable is
+    /// Key in the file. The flag is `--` and the name with `-` for `_`; the variable is
     /// `SEINER_` and the name in capitals.
     pub name: &'static str,
-    /// The text that stands when nobody gives one.
+    /// Default text.
     pub default: &'static str,
-    /// What kind of text is expected, for help texts.
+    /// Kind of the expected text, for help texts.
     pub form: &'static str,
-    /// What it does, and what is traded for what.
+    /// Effect and trade-off.
     pub help: &'static str,
-    /// Reads a text into the settings. The error ends in the remedy.
+    /// Parses a text into the settings. The error contains the remedy.
     pub(crate) assign: fn(&mut Settings, &str) -> Result<(), String>,
 }
 
 impl Setting {
-    /// The flag, without the dashes: `max-body`.
+    /// Returns the flag, without the dashes: `max-body`.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
     }
 
-    /// The environment variable: `SEINER_MAX_BODY`.
+    /// Returns the environment variable: `SEINER_MAX_BODY`.
     pub fn variable(&self) -> String {
         format!("SEINER_{}", self.name.to_uppercase())
     }
 
-    /// The setting with this name.
+    /// Returns the setting with this name.
     pub fn named(name: &str) -> Option<&'static Setting> {
         TABLE.iter().find(|setting| setting.name == name)
     }
 }
 
-/// Every setting, in the order in which they are shown.
+/// Every setting, in the order of display.
 pub static TABLE: [Setting; 32] = [
     Setting {
         name: "data",
@@ -521,7 +521,7 @@ pub static TABLE: [Setting; 32] = [
 ];
 
 impl Settings {
-    /// The options of the store underneath.
+    /// Returns the options of the store.
     pub fn options(&self) -> Options {
         Options {
             durability: self.durability,
@@ -546,7 +546,7 @@ impl Settings {
         }
     }
 
-    /// A power of two that is about a share of the budget, within bounds.
+    /// Returns a power of two near a share of the budget, within bounds.
     fn share_of_disk(&self, share: u64, (least, most): (u64, u64)) -> u64 {
         match self.disk {
             Some(disk) if disk / share < most => (1 << (disk / share).max(1).ilog2()).max(least),
@@ -554,7 +554,7 @@ impl Settings {
         }
     }
 
-    /// What a setting comes to whose text leaves it open: `256 KiB` for `auto`.
+    /// Returns the effective value of a setting whose text leaves it open: `256 KiB` for `auto`.
     pub fn comes_to(&self, name: &str) -> Option<String> {
         let options = self.options();
         match name {
@@ -568,15 +568,15 @@ impl Settings {
         }
     }
 
-    /// Settings for a store on a disk of its own, with so much room for files that take units of so many bytes: all of it
-    /// is the budget, unless less was given.
+    /// Returns the settings for a store on a dedicated disk, with this space for files in units of this size. The whole space
+    /// is the budget, unless a smaller one was given.
     ///
     /// # Errors
-    /// If more was given.
+    /// If a larger budget was given.
     pub fn on_disk_of(mut self, capacity: u64, unit: u64) -> Result<Settings, String> {
         let given = self.disk;
         self.disk = Some(capacity);
-        // Files of the journal that are made ahead, and ends of units: charged when they are used.
+        // Journal files that are created ahead, and ends of units: they count when they are used.
         let ahead = (self.options().journal_bytes / 4).max(64 << 10) + AHEAD_UNITS * unit;
         let most = capacity.saturating_sub(ahead);
         self.disk = Some(given.unwrap_or(most));
@@ -590,7 +590,7 @@ impl Settings {
         }
     }
 
-    /// Refuses to listen where others can reach it, unless that is wanted.
+    /// Refuses an address that other hosts can reach, unless the settings allow it.
     ///
     /// # Errors
     /// A sentence that names the setting and the remedy.
@@ -658,7 +658,7 @@ impl Default for Settings {
     }
 }
 
-/// The page `docs/config.md`, made from the table.
+/// Returns the page `docs/config.md`, generated from the table.
 pub fn markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\
@@ -719,7 +719,7 @@ fn non_empty(text: &str) -> Result<&str, String> {
     }
 }
 
-/// Hosts with commas between them.
+/// Returns hosts separated by commas.
 fn host_names(text: &str) -> Result<Vec<HostName>, String> {
     let names = text.split(',').map(str::trim);
     names
@@ -733,7 +733,7 @@ fn host_names(text: &str) -> Result<Vec<HostName>, String> {
         .collect()
 }
 
-/// Paths with commas between them.
+/// Returns paths separated by commas.
 fn members(text: &str) -> Result<Vec<PathBuf>, String> {
     let members = text.split(',').map(str::trim);
     members
@@ -754,7 +754,7 @@ fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// Time for an operation of a member; zero is without end.
+/// Parses the maximum time of an operation of a member; zero for no limit.
 fn patience(text: &str) -> Result<Duration, String> {
     match text {
         "0" => Ok(Duration::ZERO),
@@ -762,7 +762,7 @@ fn patience(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Bytes a second; 0 is as many as possible.
+/// Parses a rate in bytes per second; 0 for no limit.
 fn rate(text: &str) -> Result<u64, String> {
     match text {
         "0" => Ok(0),
@@ -807,7 +807,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A size, or none where it is to follow from other settings.
+/// Parses a size; `None` if it follows from other settings.
 fn automatic(text: &str, least: u64) -> Result<Option<u64>, String> {
     match text {
         "auto" => Ok(None),
@@ -840,7 +840,7 @@ const UNITS: [(&str, u64); 10] = [
     ("B", 1),
 ];
 
-/// Reads a size such as `256 MiB`, `1.5GiB` or `4096`, in bytes.
+/// Parses a size such as `256 MiB`, `1.5GiB` or `4096`, in bytes.
 ///
 /// # Errors
 /// A sentence with the remedy.
@@ -862,7 +862,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A size in the largest unit that states it as a whole number: `256 MiB`.
+/// Returns a size in the largest unit that gives a whole number: `256 MiB`.
 pub fn format_size(bytes: u64) -> String {
     UNITS[..4]
         .iter()
@@ -988,7 +988,7 @@ mod tests {
             ("durability", "often"),
             ("memory", "1 KiB"),
             ("block_bytes", "1 GiB"),
-            // It passed here, and the engine refused it at the start.
+            // The value passed here, and the engine refused it at the start.
             ("block_bytes", "65 KiB"),
             ("segment_bytes", "0"),
             ("journal_bytes", "x"),

@@ -1,37 +1,37 @@
-//! Why and when a server stops, and how its tasks learn of it.
+//! Reasons of a server's stop, and its notification to the tasks.
 
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-/// What a task asks whether it should end.
+/// Receiver by which a task learns of the stop.
 #[derive(Clone)]
 pub struct Stop(watch::Receiver<bool>);
 
-/// A stop, and the switch that brings it about.
+/// Stop of a server, with the switch that triggers it.
 pub fn stop() -> (watch::Sender<bool>, Stop) {
     let (switch, stop) = watch::channel(false);
     (switch, Stop(stop))
 }
 
 impl Stop {
-    /// Waits until the server is to stop. A server that was dropped stops as well.
+    /// Waits for the stop. A dropped server has stopped as well.
     pub async fn wanted(&mut self) {
         let _ = self.0.wait_for(|wanted| *wanted).await;
     }
 }
 
-/// The signals that end a server.
+/// Signals that stop a server.
 pub struct Signals {
     terminate: Signal,
     interrupt: Signal,
 }
 
 impl Signals {
-    /// Takes the signals over from now on.
+    /// Starts to handle the signals.
     ///
     /// # Errors
-    /// If the system does not let us.
+    /// If the system refuses the handlers.
     pub fn listen() -> io::Result<Signals> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
@@ -39,7 +39,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one; answers its name.
+    /// Waits for a signal. Returns its name.
     pub async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

@@ -1,5 +1,5 @@
-//! A socket that notes when bytes go through, gives up readers that do not read, and writes errors
-//! from beneath the router as JSON.
+//! Socket that notes transfers, disconnects readers that do not read, and writes errors
+//! of the protocol layer as JSON.
 
 use crate::crowd::Member;
 use memchr::memmem;
@@ -12,35 +12,35 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
-/// Bytes that are still read after an answer to a request that was not understood: a sender that is
-/// cut off while it sends would not get to read the answer.
+/// Number of bytes that are still read after the answer to a malformed request: a sender that is
+/// disconnected while it sends could not read the answer.
 const LINGER_BYTES: usize = 4 << 20;
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
-/// The longest head of an answer of the protocol's own.
+/// Maximum length of the head of an answer of the protocol layer.
 const OWN_HEAD_BYTES: usize = 512;
 
-/// A socket of a connection.
+/// Socket of a connection.
 pub struct Socket {
     stream: TcpStream,
     member: Arc<Member>,
-    /// How long a reader may read nothing.
+    /// Maximum time without progress of the reader.
     patience: Duration,
     stuck: Option<Pin<Box<Sleep>>>,
     answer: Option<Answer>,
     linger: Option<(Pin<Box<Sleep>>, usize)>,
 }
 
-/// JSON in the place of an empty answer.
+/// JSON in place of an empty answer.
 struct Answer {
     bytes: Vec<u8>,
     written: usize,
-    /// Bytes of the empty answer.
+    /// Number of bytes of the empty answer.
     replaced: usize,
 }
 
 impl Socket {
-    /// The socket of a member of a crowd.
+    /// Creates the socket of a connection of a port.
     pub fn new(stream: TcpStream, member: Arc<Member>, patience: Duration) -> Socket {
         Socket {
             stream,
@@ -52,7 +52,7 @@ impl Socket {
         }
     }
 
-    /// Follows up a write: progress is noted, and a lack of it is an error after a while.
+    /// Handles the result of a write: notes progress. A lack of progress is an error after a while.
     fn progress(
         &mut self,
         context: &mut Context<'_>,
@@ -79,7 +79,7 @@ impl Socket {
         self.progress(context, written)
     }
 
-    /// Writes the answer that is under way; answers how many bytes it replaces.
+    /// Writes the pending answer. Returns the number of bytes that it replaces.
     fn put_answer(
         &mut self,
         context: &mut Context<'_>,
@@ -100,7 +100,7 @@ impl Socket {
         Poll::Ready(Ok(answer.replaced))
     }
 
-    /// The answer for bytes that are about to be written, if they are an empty error of the protocol.
+    /// Returns the answer for bytes that are about to be written, if they are an empty error of the protocol layer.
     fn instead_of(&mut self, bytes: &[u8]) -> Option<Answer> {
         let pending = self.answer.take();
         if pending.is_some() || self.member.is_busy() {
@@ -177,7 +177,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         let socket = self.get_mut();
         let mut filled = slices.iter().filter(|slice| !slice.is_empty());
-        // An error of the protocol has no body: it is the only slice.
+        // An error of the protocol layer has no body: it is the only slice.
         if let (Some(head), None) = (filled.next(), filled.next())
             && let Some(answer) = socket.instead_of(head)
         {

@@ -1,4 +1,4 @@
-//! What all ports of one server share.
+//! Application state that all ports of a server share.
 
 use crate::device::Device;
 use crate::figures::{ProcessFigures, Volume};
@@ -15,50 +15,50 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// From this share of the budget on a writer may have to wait for room: well before it has to.
+/// Share of the budget from which a writer may have to wait for space, with a margin.
 const TIGHT: f64 = 0.8;
 
-/// Reports made at the same time: none takes long, so that more come from somebody who does not
-/// wait for them.
+/// Maximum number of concurrent reports. Each takes a short time, so more of them come from clients that do not
+/// wait for the answers.
 const REPORTS: usize = 8;
 
-/// The store and what surrounds it.
+/// Store with the parts of the server around it.
 pub struct Station {
     /// The store.
     pub engine: Arc<Engine>,
-    /// What it lies on, if not in a directory.
+    /// Storage target, if it is not a directory.
     pub ground: Option<Arc<dyn Ground>>,
-    /// Its settings.
+    /// Settings of the server.
     pub settings: Settings,
-    /// What passes the ports.
+    /// Counters of all ports.
     pub meters: Arc<Meters>,
-    /// All figures, for `/metrics`.
+    /// All metrics, for `/metrics`.
     pub registry: Registry,
-    /// What was written lately.
+    /// Bytes written lately.
     pub history: Arc<History>,
-    /// Whether the store is so full that a writer may have to wait for room.
+    /// Whether the store is so full that a writer may have to wait for space.
     pub tight: AtomicBool,
     /// Places for writes.
     pub writes: Gate,
     /// Places for queries.
     pub queries: Gate,
-    /// The place for a plan: one takes a processor for seconds, and some hundred MiB.
+    /// Place for a plan: a plan takes a processor for seconds, and some hundred MiB.
     pub plans: Gate,
-    /// Places for figures and for sealing, which wait for the merge at hand.
+    /// Places for reports and for flushes, which wait for the present merge.
     pub reports: Gate,
-    /// When the server started.
+    /// Time of the server's start.
     pub started: Instant,
 }
 
 impl Station {
-    /// A station around a store.
+    /// Creates the state around a store.
     pub fn new(
         engine: Arc<Engine>,
         ground: Option<Arc<dyn Ground>>,
         settings: Settings,
     ) -> Station {
         let meters = Arc::new(Meters::new());
-        // An array has several, and counts its own.
+        // An array has several devices, and counts its own writes.
         let device = match ground {
             Some(_) => None,
             None => Device::of(&settings.data),
@@ -95,7 +95,7 @@ impl Station {
         }
     }
 
-    /// Where the store is, for people.
+    /// Returns the location of the store, for people.
     pub fn place(&self) -> String {
         match &self.ground {
             Some(ground) => ground.name(),
@@ -103,7 +103,7 @@ impl Station {
         }
     }
 
-    /// The room of what the store lies on.
+    /// Returns the space of the storage target.
     pub fn volume(&self) -> Volume {
         match &self.ground {
             Some(ground) => ground::volume(&**ground),
@@ -121,8 +121,8 @@ impl Station {
         health::with_surroundings(store, around)
     }
 
-    /// Does what may have to wait for room in the store. Where that is likely, other tasks of this
-    /// thread are given to another first.
+    /// Runs work that may have to wait for space in the store. If a wait is likely, the other tasks of this
+    /// thread move to another thread first.
     pub fn with_patience<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.tight.load(Relaxed) {
             true => tokio::task::block_in_place(work),
@@ -130,7 +130,7 @@ impl Station {
         }
     }
 
-    /// Looks at the store; called about once a second.
+    /// Updates the figures of the store. Called about once a second.
     pub fn tick(&self) {
         let status = self.engine.status();
         self.meters

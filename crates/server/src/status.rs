@@ -7,7 +7,7 @@ use seiner_engine::{Durability, Loss};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The state now.
+/// Returns the present state.
 pub fn status(station: &Station) -> Value {
     let status = station.engine.status();
     let mut engine: Map<String, Value> = FIGURES
@@ -55,7 +55,7 @@ pub fn status(station: &Station) -> Value {
     })
 }
 
-/// A loss that nobody acknowledged. Times are texts, as numbers of this size are not exact in every reader.
+/// Loss that nobody has acknowledged. Times are texts, because not every reader keeps numbers of this size exact.
 fn loss(loss: &Loss) -> Value {
     let (from, to) = loss.times.unzip();
     json!({

@@ -1,8 +1,8 @@
 //! `POST /write` and `POST /api/v2/write`: bodies of line protocol.
 //!
-//! A body is streamed into the store frame by frame and never held as a whole. The work on
-//! a frame is done where it arrives: it takes less time than handing it to another thread
-//! would, and the frame is still in the cache.
+//! A body is streamed into the store frame by frame and never held as a whole. A frame is processed
+//! on the thread where it arrives: processing takes less time than handing the frame to another thread,
+//! and the frame is still in the cache.
 
 use crate::inflow::Inflow;
 use crate::ingest::{Intake, Outcome};
@@ -22,20 +22,20 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Compressed bytes that are inflated before others get their turn: at the highest ratio that
-/// deflate reaches they become some 16 MiB.
+/// Compressed bytes that are inflated before other tasks run: at the highest ratio of
+/// deflate they become some 16 MiB.
 const INFLATE_BYTES: usize = 16 << 10;
 
-/// What the address of a write may say. The others (`db`, `bucket`, …) are for stores that have
+/// Parameters of a write. The others (`db`, `bucket`, …) are for stores that have
 /// such things.
 #[derive(Deserialize)]
 pub struct Parameters {
     precision: Option<String>,
-    /// Whether times in 1970 are meant, though they look like seconds or milliseconds of today.
+    /// Whether times in 1970 are stored although they look like present seconds or milliseconds.
     allow_1970: Option<String>,
 }
 
-/// Takes a body.
+/// Receives a body.
 pub async fn write(
     State(station): State<Arc<Station>>,
     Query(parameters): Query<Parameters>,
@@ -132,7 +132,7 @@ fn bad_gzip(error: &io::Error) -> Refusal {
     ))
 }
 
-/// Waits until the rows are as safe as the durability says.
+/// Waits until the rows are as durable as the settings require.
 async fn durable(station: &Arc<Station>, position: u64) -> Result<(), Refusal> {
     let engine = &station.engine;
     if engine.durability() != Durability::Sync || engine.is_durable(position) {
@@ -173,13 +173,13 @@ fn answer(outcome: Outcome) -> Response {
     (StatusCode::BAD_REQUEST, Json(body)).into_response()
 }
 
-/// An intake behind a limit; as a `Write` it is what a decoder inflates into.
+/// Intake behind a size limit. As a `Write` it is the destination of a decoder.
 struct Sink<'e> {
     station: &'e Station,
     intake: Intake<'e>,
     left: u64,
     limit: u64,
-    /// Why `write` failed: an [`io::Error`] could not say it.
+    /// Error of `write` that an [`io::Error`] cannot express.
     refusal: Option<Refusal>,
 }
 

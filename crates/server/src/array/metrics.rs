@@ -1,4 +1,4 @@
-//! The figures of an array in OpenMetrics text.
+//! Metrics of an array in OpenMetrics text.
 
 use super::{LatencyReport, Report};
 use crate::metrics::{counter, gauge};
@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use std::fmt;
 
-/// The figures of a report.
+/// Returns the metrics of a report.
 ///
 /// # Errors
 /// If the text cannot be formatted.
@@ -179,7 +179,7 @@ impl Collector for Figures {
 }
 
 impl Figures {
-    /// What is known of each member, with the label `member`.
+    /// Registers a metric of each member, with the label `member`.
     fn members(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let members = &self.0.members;
         let stripes = self.0.stripes.max(1) as f64;
@@ -222,7 +222,7 @@ impl Figures {
     }
 }
 
-/// Times as a histogram.
+/// Registers latencies as a histogram.
 struct Times<'a> {
     bounds: &'a [f64],
     latency: &'a LatencyReport,

@@ -1,4 +1,4 @@
-//! An array of devices for those who look: `/metrics`, `/status` and a page, all made of one [`Report`].
+//! Status of an array for `/metrics`, `/status` and a page, all made from one [`Report`].
 
 pub mod metrics;
 mod panel;

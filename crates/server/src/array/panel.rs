@@ -1,4 +1,4 @@
-//! The page of an array: what `seiner raid serve --http` listens with, and what a server can take into its own addresses.
+//! Page of an array: the listener of `seiner raid serve --http`, and the same page among a server's own addresses.
 
 use super::{Report, metrics};
 use crate::hosts::{self, Hosts};
@@ -17,15 +17,15 @@ use std::thread::JoinHandle;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// How the array is now; none if it has been stopped. It may wait a moment.
+/// Source of the array's present status; `None` after a stop. A call may wait a moment.
 pub type Source = Arc<dyn Fn() -> Option<Report> + Send + Sync>;
 
-/// The page asks only where it came from, and needs nothing else.
+/// Content security policy: the page loads resources from its own origin only.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const PAGE: &str = include_str!("page.html");
 
-/// The page at `/`, figures at `/metrics`, everything at `/status`.
+/// Returns the routes: the page at `/`, metrics at `/metrics`, the whole report at `/status`.
 pub fn router(source: Source, address: SocketAddr) -> Router {
     let hosts = Hosts::new(address, Vec::new(), "ask by the address that it listens on");
     Router::new()
@@ -72,12 +72,12 @@ fn gone() -> Response {
         .into_response()
 }
 
-/// Asked on a thread that may wait.
+/// Calls the source on a thread that may block.
 async fn report(source: Source) -> Option<Report> {
     tokio::task::spawn_blocking(move || source()).await.ok()?
 }
 
-/// A listener with a thread of its own, until it is dropped.
+/// Listener with a thread of its own, until it is dropped.
 pub struct Panel {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -85,10 +85,10 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// Listens on an address of this machine. Port 0 takes any that is free.
+    /// Listens on a loopback address. Port 0 takes any free port.
     ///
     /// # Errors
-    /// If others could reach the address, or it cannot be listened on.
+    /// If other hosts could reach the address, or the listener cannot be opened.
     pub fn listen(address: SocketAddr, source: Source) -> Result<Panel> {
         if !address.ip().is_loopback() {
             bail!(
@@ -113,11 +113,11 @@ impl Panel {
                             tracing::warn!("the page's port: {error}");
                         }
                     }
-                    // Whether it was told or dropped is the same.
+                    // A message and a dropped sender mean the same.
                     _ = stopped => {}
                 }
             });
-            // Somebody may still be asking an array that is being stopped.
+            // A request may still query an array that is being stopped.
             runtime.shutdown_background();
         };
         let thread = std::thread::Builder::new()
@@ -130,7 +130,7 @@ impl Panel {
         })
     }
 
-    /// Where it listens.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -138,10 +138,10 @@ impl Panel {
 
 impl Drop for Panel {
     fn drop(&mut self) {
-        // A thread that has ended needs no telling.
+        // A thread that has ended needs no message.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take() {
-            // It has told why on standard error.
+            // The thread has printed its error.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! How an array is, as it goes over its control socket and to its page.
+//! Status of an array, as its control socket and its page send it.
 
 use seiner_raid::{
     AreaStatus, Array, CLASSES, Condition, Filling, Latency, Level, Loss, Status, TaskKind,
@@ -6,170 +6,171 @@ use seiner_raid::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How a running array is.
+/// Status of a running array.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Its name.
+    /// Name of the array.
     pub array: String,
-    /// `whole`, `degraded` or `broken`.
+    /// Condition: `whole`, `degraded` or `broken`.
     pub condition: String,
-    /// The level's number.
+    /// Number of the level.
     pub level: u32,
-    /// Bytes of the volume.
+    /// Size of the volume, bytes.
     pub bytes: u64,
-    /// Bytes of a strip.
+    /// Size of a strip, bytes.
     pub strip_bytes: u64,
-    /// Bytes of data in a stripe.
+    /// Data of a stripe, bytes.
     pub stripe_bytes: u64,
-    /// Stripes.
+    /// Number of stripes.
     pub stripes: u64,
     /// Members in order.
     pub members: Vec<MemberReport>,
     /// Spares.
     pub spares: Vec<String>,
-    /// Tasks.
+    /// Background tasks.
     pub tasks: Vec<TaskReport>,
-    /// The strategy of merging.
+    /// Strategy of merging.
     pub merging: String,
-    /// What each shard does about it, in a few words.
+    /// State of the strategy in each shard, in a few words.
     pub merging_why: Vec<String>,
-    /// Stripes of an area.
+    /// Number of stripes of an area.
     pub area_stripes: u64,
     /// Areas that were written in the last seconds.
     pub areas: Vec<AreaReport>,
-    /// Areas besides these.
+    /// Number of areas besides these.
     pub more_areas: usize,
-    /// How long requests took.
+    /// Latencies of requests.
     pub latencies: LatenciesReport,
-    /// What was done since the start.
+    /// Counters since the start.
     pub counters: CountersReport,
-    /// Requests and member operations under way.
+    /// Number of requests and member operations in flight.
     pub outstanding: usize,
-    /// Regions in which a power cut now would leave something to resync.
+    /// Number of regions that a power cut now would leave in need of a resync.
     pub unsettled_regions: u64,
-    /// Stripes of which lost data cannot be computed for certain.
+    /// Number of stripes whose lost data cannot be computed reliably.
     pub doubtful_stripes: u64,
-    /// Where it is exported.
+    /// Address under which the volume is exported.
     pub exports: Vec<String>,
 }
 
-/// A member.
+/// Status of a member.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MemberReport {
-    /// The device; none if it is not there.
+    /// Name of the device; `None` without a device.
     pub device: Option<String>,
-    /// `up`, `filling` or `gone`.
+    /// State: `up`, `filling` or `gone`.
     pub state: String,
-    /// Stripes that it has.
+    /// Number of stripes that the member has.
     pub stripes: u64,
-    /// Why it is gone: `failed`, `silent` or `ordered`; none if it is there, or was gone before the start.
+    /// Reason of the loss: `failed`, `silent` or `ordered`. `None` for a present member, and for one that was lost before the
+    /// start.
     pub loss: Option<String>,
-    /// Blocks that were not what was written, by their checksums.
+    /// Number of blocks that did not match their checksums.
     pub corrupt_blocks: u64,
-    /// Blocks that could not be read or did not fit the others, and were written again as they should be.
+    /// Number of unreadable or wrong blocks that were rewritten.
     #[serde(default)]
     pub repaired_blocks: u64,
 }
 
-/// An area: consecutive stripes.
+/// Area: consecutive stripes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AreaReport {
-    /// Its first stripe.
+    /// First stripe.
     pub first_stripe: u64,
-    /// The shard that has it.
+    /// Number of the shard.
     pub shard: usize,
-    /// Whether writes to it are held while their stripe is not full.
+    /// Whether writes are held while their stripe is not full.
     pub holds: bool,
-    /// Why, or why not.
+    /// Reason of the decision.
     pub why: String,
-    /// Seconds since it was written.
+    /// Time since the last write, seconds.
     pub idle_seconds: f64,
 }
 
-/// How long requests took.
+/// Latencies of requests.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LatenciesReport {
-    /// The longest time of each class but the last, in seconds.
+    /// Upper bound of each class but the last, seconds.
     pub bounds: Vec<f64>,
-    /// Of writes, what they waited in the array before they were begun.
+    /// Time that writes waited in the array before they were started.
     pub waited: LatencyReport,
-    /// Of writes, until they were answered.
+    /// Time until writes were answered.
     pub writes: LatencyReport,
-    /// Of reads, until they were answered.
+    /// Time until reads were answered.
     pub reads: LatencyReport,
 }
 
-/// How long something took.
+/// Distribution of a time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LatencyReport {
-    /// How many there were.
+    /// Number of values.
     pub count: u64,
-    /// Seconds, all together.
+    /// Sum, seconds.
     pub sum: f64,
-    /// Half took no longer, in seconds: the bound of a class.
+    /// Median, seconds: the bound of a class.
     pub p50: f64,
-    /// Of 100, 99 took no longer.
+    /// 99th percentile, seconds: the bound of a class.
     pub p99: f64,
-    /// How many there were of each class.
+    /// Number of values in each class.
     pub classes: Vec<u64>,
 }
 
-/// A task.
+/// Status of a background task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TaskReport {
-    /// `resync`, `rebuild` or `scrub`.
+    /// Kind: `resync`, `rebuild` or `scrub`.
     pub task: String,
-    /// The member that is filled.
+    /// Number of the member that is filled.
     pub member: Option<usize>,
-    /// Stripes in all.
+    /// Number of stripes.
     pub stripes: u64,
-    /// Stripes done.
+    /// Number of stripes that are done.
     pub done: u64,
-    /// Stripes for which it failed.
+    /// Number of stripes that failed.
     pub failed: u64,
-    /// Some of them, and why.
+    /// Some of the failures, with reasons.
     pub failures: Vec<String>,
-    /// For how long, in seconds.
+    /// Duration so far, seconds.
     pub seconds: f64,
-    /// It is over.
+    /// Whether the task has ended.
     pub over: bool,
 }
 
-/// What was done.
+/// Counters of an array.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CountersReport {
-    /// Operations that read members.
+    /// Read operations on members.
     pub reads: u64,
-    /// Operations that wrote members.
+    /// Write operations on members.
     pub writes: u64,
     /// Bytes read from members.
     pub read_bytes: u64,
     /// Bytes written to members.
     pub written_bytes: u64,
-    /// Whole stripes written.
+    /// Stripes that were written whole.
     pub whole_stripes: u64,
-    /// Times that a part of a stripe was written.
+    /// Partial writes of stripes.
     pub partial_stripes: u64,
-    /// Times that writes were held until the longest time was over.
+    /// Holds that lasted until the longest hold time.
     pub holds_expired: u64,
-    /// Blocks that were written again as they should be.
+    /// Unreadable or wrong blocks that were rewritten.
     pub repaired_blocks: u64,
-    /// Blocks that were not what was written, by their checksums.
+    /// Blocks that did not match their checksums.
     pub corrupt_blocks: u64,
-    /// Reads that clients asked for.
+    /// Read requests of clients.
     pub user_reads: u64,
-    /// Writes that clients asked for.
+    /// Write requests of clients.
     pub user_writes: u64,
-    /// Bytes that clients asked to read.
+    /// Bytes that clients read.
     pub user_read_bytes: u64,
-    /// Bytes that clients asked to write.
+    /// Bytes that clients wrote.
     pub user_written_bytes: u64,
-    /// Bytes of the volume that were given up.
+    /// Bytes of the volume that were trimmed.
     pub trimmed_bytes: u64,
 }
 
 impl CountersReport {
-    /// Member operations for each operation of a client; none if there were none.
+    /// Returns the member operations per client operation; `None` without client operations.
     pub fn operations(&self) -> Option<f64> {
         let asked = self.user_reads + self.user_writes;
         (asked > 0).then(|| (self.reads + self.writes) as f64 / asked as f64)
@@ -208,7 +209,7 @@ fn loss(loss: Loss) -> &'static str {
     }
 }
 
-/// A level's number.
+/// Returns the number of a level.
 pub fn level(level: Level) -> u32 {
     match level {
         Level::Raid0 => 0,
@@ -218,7 +219,7 @@ pub fn level(level: Level) -> u32 {
     }
 }
 
-/// What a member is and how many stripes it has.
+/// Returns the state of a member and the number of its stripes.
 pub fn filling(filling: Filling, stripes: u64) -> (&'static str, u64) {
     match filling {
         Filling::Full => ("up", stripes),
@@ -228,7 +229,7 @@ pub fn filling(filling: Filling, stripes: u64) -> (&'static str, u64) {
 }
 
 impl Report {
-    /// Of a running array.
+    /// Creates the report of a running array.
     pub fn new(array: &Array, status: Status, exports: &[String]) -> Report {
         let geometry = array.geometry();
         let members = status.members.into_iter().map(|member| {
