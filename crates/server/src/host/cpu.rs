@@ -1,4 +1,4 @@
-//! Measurement `host_cpu`: how processors spent the period, in percent; tag `core`, `all` for the sum.
+//! Measurement `host_cpu`: use of the processors in a period, in percent; tag `core`, `all` for the sum.
 
 use super::{Readings, rounded};
 use procfs::{CpuTime, CurrentSI, KernelStats};
@@ -8,7 +8,7 @@ pub struct Cpu {
     before: Vec<Ticks>,
 }
 
-/// Ticks spent since the host started.
+/// Ticks since the start of the host.
 #[derive(Clone, Copy, Default)]
 struct Ticks {
     user: u64,
@@ -54,7 +54,7 @@ impl Cpu {
             .chain(&stats.cpu_time)
             .map(Ticks::of)
             .collect();
-        // After cores came or went there is nothing to compare with.
+        // When cores were added or removed, there is nothing to compare.
         if now.len() == self.before.len() {
             for (index, (now, before)) in now.iter().zip(&self.before).enumerate() {
                 let core = if index == 0 {

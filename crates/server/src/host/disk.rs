@@ -1,4 +1,4 @@
-//! Measurements `host_disk` (what whole devices did, tag `device`) and `host_fs` (the file system of the
+//! Measurements `host_disk` (activity of whole devices, tag `device`) and `host_fs` (the file system of the
 //! data directory, bytes).
 
 use super::{Readings, rate, rounded};
@@ -8,7 +8,7 @@ use seiner_model::Value;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// The unit of sectors in `/proc/diskstats`, whatever the device's own.
+/// Unit of sectors in `/proc/diskstats`, bytes, independent of the device's own.
 const SECTOR: u64 = 512;
 
 #[derive(Default)]
@@ -34,7 +34,7 @@ impl Disks {
     }
 }
 
-/// Partitions would count everything twice; loops and RAM disks are other devices' work.
+/// Partitions would count everything twice; loops and RAM disks pass work to other devices.
 fn is_whole_and_used(stat: &DiskStat) -> bool {
     let virtual_device = ["loop", "ram", "zram"]
         .iter()
@@ -70,7 +70,7 @@ fn fields(now: &DiskStat, before: &DiskStat, seconds: f64) -> Vec<(&'static str,
     ]
 }
 
-/// Reads the file system that holds `path`.
+/// Returns the figures of the file system that holds `path`.
 pub fn read_volume(path: &Path, readings: &mut Readings) {
     let volume = Volume::of(path);
     if volume.total_bytes == 0 {

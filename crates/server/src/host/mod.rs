@@ -1,11 +1,11 @@
-//! The host's own sensors: a newcomer sees real curves within seconds.
+//! The host's own sensors: a new user sees real curves within seconds.
 //!
 //! All sensors are read together, once a period, and stored as one batch. Times are whole
-//! multiples of the period: the readings follow within milliseconds, and an even clock costs
-//! next to nothing to store. A sensor that cannot be read is left out, never guessed.
+//! multiples of the period: the readings follow within milliseconds, and regular times cost
+//! almost no space. A sensor that cannot be read is left out, never estimated.
 //!
-//! Measurements have the prefix `host_`: agents such as Telegraf write `cpu` and `mem` of the same host
-//! with types of their own, and a field keeps the type that it first had.
+//! Measurements have the prefix `host_`. Agents such as Telegraf write `cpu` and `mem` of the same host
+//! with types of their own, and a field keeps its first type.
 
 mod cpu;
 mod disk;
@@ -22,7 +22,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How often it is told that readings are not stored.
+/// Interval of log messages about readings that are not stored.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
 /// Names of readings: measurement, tag, value, tag, value, each ended by a NUL, which no
@@ -46,7 +46,7 @@ impl Notation for HostNotation {
     }
 }
 
-/// The readings of one moment.
+/// Readings of one moment.
 struct Readings {
     host: String,
     sources: Vec<(String, Vec<(&'static str, Value<'static>)>)>,
@@ -83,17 +83,17 @@ impl Readings {
     }
 }
 
-/// A percentage or another small figure, with two decimals: more would be noise, and costs bytes.
+/// Rounds a percentage or another small figure to two decimals. More would be noise, and costs bytes.
 fn rounded(value: f64) -> Value<'static> {
     Value::F64((value * 100.0).round() / 100.0)
 }
 
-/// What a counter gained in a second, whole. A counter that was set back counts from zero.
+/// Returns the growth of a counter per second as a whole number. A counter that was reset counts from zero.
 fn rate(now: u64, before: u64, seconds: f64) -> Value<'static> {
     Value::U64((now.checked_sub(before).unwrap_or(now) as f64 / seconds).round() as u64)
 }
 
-/// All sensors, with what rates need to remember.
+/// All sensors, with the previous values for rates.
 struct Sensors {
     cpu: cpu::Cpu,
     disks: disk::Disks,
@@ -145,15 +145,15 @@ fn host_name() -> String {
     }
 }
 
-/// The thread that reads the sensors.
+/// Thread that reads the sensors.
 pub struct Host {
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Host {
-    /// Reads the host's sensors every `period` into the store. `data` is the directory whose
-    /// file system is watched.
+    /// Starts to read the host's sensors every `period` into the store. `data` is the directory whose
+    /// file system is measured.
     ///
     /// # Errors
     /// If the thread cannot be started.
@@ -163,7 +163,7 @@ impl Host {
             .name("host-sensors".into())
             .spawn(move || {
                 let mut sensors = Sensors::new(data);
-                // Rates need a first reading to start from.
+                // Rates need an initial reading.
                 let _ = sensors.read(&engine);
                 let mut refused = None;
                 loop {
@@ -176,7 +176,7 @@ impl Host {
                         Ok(_) => refused = None,
                         Err(Error::Closed) => return,
                         Err(error) => {
-                            // A full store refuses every second; a line a minute says it as well.
+                            // A full store refuses every second; one line a minute is enough.
                             if refused.is_none_or(|at: Instant| at.elapsed() >= TELL_EVERY) {
                                 refused = Some(Instant::now());
                                 tracing::warn!("the host's sensors were not stored: {error}");
@@ -188,7 +188,7 @@ impl Host {
         Ok(Host { stop, thread })
     }
 
-    /// Ends the thread; waits for it.
+    /// Ends the thread and waits for it.
     pub fn stop(self) {
         drop(self.stop);
         if self.thread.join().is_err() {
@@ -197,7 +197,7 @@ impl Host {
     }
 }
 
-/// The next whole multiple of the period in ns since 1970, and how long it is until then.
+/// Returns the next whole multiple of the period in ns since 1970, and the time until then.
 fn next_multiple(period: Duration) -> (i64, Duration) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! Measurement `host_net`: what passed an interface in a second; tag `interface`.
+//! Measurement `host_net`: traffic of an interface per second; tag `interface`.
 
 use super::{Readings, rate};
 use procfs::net::DeviceStatus;

@@ -1,4 +1,4 @@
-//! Measurement `seiner`: the store and its process, seen as sensors of the host.
+//! Measurement `seiner`: the store and its process, as sensors of the host.
 
 use super::{Readings, rate, rounded};
 use crate::figures::ProcessFigures;

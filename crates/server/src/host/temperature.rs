@@ -4,13 +4,13 @@ use super::{Readings, rounded};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The sensors that were there at the start: a chip's name, a sensor's, and where its reading is.
+/// Sensors found at the start: name of the chip, name of the sensor, and path of its reading.
 pub struct Temperatures {
     sensors: Vec<(String, String, PathBuf)>,
 }
 
 impl Temperatures {
-    /// Looks for hardware monitors and, where there are none, thermal zones.
+    /// Finds hardware monitors or, without any, thermal zones.
     pub fn find() -> Temperatures {
         let mut sensors = monitors();
         if sensors.is_empty() {

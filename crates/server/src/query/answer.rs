@@ -1,4 +1,4 @@
-//! Samples and aggregates, streamed in the notation that was asked for.
+//! Samples and aggregates, streamed in the requested notation.
 
 use super::figures::Figures;
 use super::hints;
@@ -19,24 +19,24 @@ use std::io::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
-/// Tells the levels of an answer where its notation has no place for it.
+/// Header with the levels of an answer whose notation has no place for them.
 pub const LEVELS: HeaderName = HeaderName::from_static("seiner-levels");
 
-/// Number of losses that may concern an answer.
+/// Header with the number of losses that may concern an answer.
 pub const LOSSES: HeaderName = HeaderName::from_static("seiner-losses");
 
-/// Says that a limit left series, values or sources out; for a list of values there is no other place.
+/// Header of an answer from which a limit left out series, values or sources; a list of values has no other place.
 pub const TRUNCATED: HeaderName = HeaderName::from_static("seiner-truncated");
 
-/// Sentences for the reader, a JSON list in ASCII, where the answer's notation has no place for them.
+/// Header with notes for the reader, a JSON list in ASCII, if the answer's notation has no place for them.
 pub const HINTS: HeaderName = HeaderName::from_static("seiner-hints");
 
-/// Outcome of an answer: what its reader should know besides.
+/// Information about an answer besides its samples.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// Whether the limit left series out.
     pub truncated: bool,
-    /// Sentences on how the query was read, and on why there is nothing.
+    /// Notes on the interpretation of the query, and on the reason of an empty answer.
     pub hints: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub async fn query(
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Refusal> {
     let plan = Plan::read(&parameters, now())?;
-    // Shared: whichever of the two threads is the last to work keeps the place.
+    // The place is shared: the thread that works last frees it.
     let place = Arc::new(station.queries.enter()?);
     station.meters.queries.fetch_add(1, Relaxed);
     let content_type = plan.format.content_type();
@@ -64,7 +64,7 @@ pub async fn query(
         }
     });
     let (levels, begun) = known.await?;
-    // Of short answers, empty ones among them, the end is known before the headers go out.
+    // The end of a short answer is known before the headers are sent.
     let outcome = Arc::new(Mutex::new(begun.clone()));
     let told = outcome.clone();
     let body = outflow::body(move |out| {
@@ -96,7 +96,7 @@ pub async fn query(
     Ok(response)
 }
 
-/// JSON whose other characters than ASCII are escaped: a header has no encoding.
+/// Returns JSON with escapes for all characters other than ASCII, because a header has no encoding.
 fn ascii_json(texts: &[String]) -> String {
     let json = serde_json::to_string(texts).expect("texts are JSON");
     let mut units = [0; 2];
@@ -113,21 +113,21 @@ fn ascii_json(texts: &[String]) -> String {
     })
 }
 
-/// Losses that nobody acknowledged, as far as they may concern an answer about an interval.
+/// Returns the losses that nobody has acknowledged and that may concern an answer for an interval.
 pub fn losses(engine: &Engine, interval: &Interval) -> Vec<String> {
     let losses = engine.losses().into_iter();
     let concerned = losses.filter(|loss| loss.concerns(interval));
     concerned.map(|loss| loss.to_string()).collect()
 }
 
-/// Where there is less than samples: from the rules of the classes, before anything is read.
+/// Returns the parts with less than samples. They follow from the rules of the classes, before anything is read.
 pub fn levels(engine: &Engine, plan: &Plan) -> Vec<Level> {
     let levels = engine.levels(&plan.query).into_iter();
     let levels = levels.map(|LevelSpan { from, to, step_ns }| Level { from, to, step_ns });
     levels.collect()
 }
 
-/// Outcome of an answer as far as it is known before its beginning. JSON has a place for `truncated` at its end;
+/// Returns the information that is known before the answer begins. JSON has a place for `truncated` at its end;
 /// for the other notations the series are counted first.
 fn begin(engine: &Engine, plan: &Plan) -> Outcome {
     let mut hints = plan.notes.clone();
@@ -138,7 +138,7 @@ fn begin(engine: &Engine, plan: &Plan) -> Outcome {
     }
 }
 
-/// Whether more series have samples than the limit admits. Counts them by aggregates of blocks, up to the limit.
+/// Returns whether more series have samples than the limit permits. Counts them by aggregates of blocks, up to the limit.
 fn is_truncated(engine: &Engine, plan: &Plan) -> bool {
     if plan.limit == usize::MAX {
         return false;
@@ -154,7 +154,7 @@ fn is_truncated(engine: &Engine, plan: &Plan) -> bool {
 /// Runs a plan and writes the answer in its notation, series by series, until `is_over` returns true.
 ///
 /// # Errors
-/// What `out` says, or a [`Refusal`] in an [`io::Error`].
+/// The errors of `out`, and a [`Refusal`] in an [`io::Error`].
 pub fn write_answer(
     engine: &Engine,
     plan: &Plan,
@@ -191,14 +191,14 @@ fn continue_answer(
         .aggregate(&plan.query, Step::Every(step))
         .map_err(Refusal::from)?
         .until(is_over);
-    // An Arrow stream has one type of each column: floats, if fields have several.
+    // An Arrow stream has one type per column: floats, if fields have several types.
     let exact = plan.format != Format::Arrow || check_types(engine, plan).is_ok();
     write_series(engine, plan, begun, all, shape, out, |answer, summary| {
         summaries(answer, summary, &plan.aggregates, exact)
     })
 }
 
-/// Writes what the store finds, up to the limit.
+/// Writes the results of the store, up to the limit.
 fn write_series<'o, T, W: Write>(
     engine: &Engine,
     plan: &Plan,
@@ -225,9 +225,9 @@ fn write_series<'o, T, W: Write>(
     let mut warnings = losses(engine, &interval);
     for series in found {
         match series {
-            // What is left is an answer if it can say that something is missing.
+            // The rest is a valid answer, because it can state that something is missing.
             Err(damage @ seiner_engine::Error::Damage { .. }) if plan.format == Format::Json => {
-                // It may be known as a loss already.
+                // It may be recorded as a loss already.
                 let damage = damage.to_string();
                 let (file, what) = damage.split_once(", ").unwrap_or((&damage, ""));
                 if !warnings
@@ -320,7 +320,7 @@ fn summaries<W: Write>(
     }))
 }
 
-/// An Arrow stream has one type of values: better to say so before it begins than to break off.
+/// An Arrow stream has one type of values: an error before its beginning is better than a break.
 fn check_types(engine: &Engine, plan: &Plan) -> io::Result<()> {
     let wanted = |field: &str| {
         plan.query

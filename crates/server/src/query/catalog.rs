@@ -1,4 +1,4 @@
-//! What there is: measurements, tags, values, fields, sources.
+//! Names in the store: measurements, tags, values, fields, sources.
 
 use super::answer::TRUNCATED;
 use crate::outflow;
@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Names and sources that are listed when no limit is given.
+/// Default maximum number of names and sources in a list.
 const DEFAULT_LIMIT: usize = 1000;
 
-/// What the address may say.
+/// Parameters of the addresses.
 #[derive(Deserialize)]
 pub struct Parameters {
     #[serde(default)]
@@ -34,14 +34,14 @@ impl Parameters {
     }
 }
 
-/// `["cpu","mem"]`
+/// Lists measurements: `["cpu","mem"]`
 pub async fn measurements(
     State(station): State<Arc<Station>>,
 ) -> Result<Json<Vec<String>>, Refusal> {
     look(&station, Engine::measurements).await
 }
 
-/// `["core","host"]`
+/// Lists tags: `["core","host"]`
 pub async fn tags(
     State(station): State<Arc<Station>>,
     Query(parameters): Query<Parameters>,
@@ -50,7 +50,7 @@ pub async fn tags(
     look(&station, move |engine| engine.tag_names(&selector)).await
 }
 
-/// `["a","b"]`; a header says if there are more than the limit.
+/// Lists the values of a tag: `["a","b"]`. A header reports a list that the limit cut.
 pub async fn values(
     State(station): State<Arc<Station>>,
     Query(parameters): Query<Parameters>,
@@ -69,7 +69,7 @@ pub async fn values(
     Ok(marked(Json(values).into_response(), truncated))
 }
 
-/// Adds the header of a list that the limit cut, if it did.
+/// Adds the header of a list that the limit cut.
 fn marked(mut response: Response, truncated: bool) -> Response {
     if truncated {
         let headers = response.headers_mut();
@@ -78,7 +78,7 @@ fn marked(mut response: Response, truncated: bool) -> Response {
     response
 }
 
-/// `[{"name":"usage","type":"f64"}]`
+/// Lists fields: `[{"name":"usage","type":"f64"}]`
 pub async fn fields(
     State(station): State<Arc<Station>>,
     Query(parameters): Query<Parameters>,
@@ -94,7 +94,7 @@ pub async fn fields(
     .await
 }
 
-/// What a look at the engine finds, as JSON without a copy of it in between.
+/// Returns the result of a look at the engine as JSON, without a copy of the result in between.
 async fn look<T, L>(station: &Arc<Station>, look: L) -> Result<Json<T>, Refusal>
 where
     T: Send + 'static,
@@ -128,15 +128,15 @@ impl<'a> Source<'a> {
     }
 }
 
-/// `{"total":2,"sources":[{"measurement":"cpu","tags":{"host":"a"}}, …],"truncated":false}`; a header says as well if
-/// there are more than the limit.
+/// Lists sources: `{"total":2,"sources":[{"measurement":"cpu","tags":{"host":"a"}}, …],"truncated":false}`. A header also
+/// reports a list that the limit cut.
 pub async fn sources(
     State(station): State<Arc<Station>>,
     Query(parameters): Query<Parameters>,
 ) -> Result<Response, Refusal> {
     let selector = parameters.selector()?;
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
-    // Shared: whichever of the two threads is the last to work keeps the place.
+    // The place is shared: the thread that works last frees it.
     let place = Arc::new(station.queries.enter()?);
     let engine = station.engine.clone();
     let found = tokio::task::spawn_blocking({

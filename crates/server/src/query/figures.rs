@@ -1,21 +1,21 @@
-//! Columns of aggregates, with sums that no field could hold.
+//! Columns of aggregates, with sums that no field type can hold.
 
 use super::plan::Aggregate;
 use seiner_engine::{Bucket, Exact};
 use seiner_model::{Column, FieldType};
 use seiner_wire::answer::Cells;
 
-/// Figures of an aggregate, one a bucket.
+/// Figures of an aggregate, one per bucket.
 #[derive(Clone, Debug)]
 pub enum Figures {
-    /// Those that have a type of fields.
+    /// Figures with a field type.
     Column(Column),
     /// Sums of integers of a type.
     Sums(FieldType, Vec<i128>),
 }
 
 impl Figures {
-    /// The column of an answer.
+    /// Converts the figures into a column of an answer.
     pub fn cells(&self) -> Cells<'_> {
         match self {
             Figures::Column(column) => Cells::Values(column),
@@ -25,7 +25,7 @@ impl Figures {
 }
 
 impl Aggregate {
-    /// Of each bucket of a series: integers of fields of integers, but the mean.
+    /// Returns the figures of each bucket of a series: integers for fields of integers, except for the mean.
     pub fn figures(self, field_type: FieldType, buckets: &[Bucket]) -> Figures {
         let exact: fn(&Exact) -> i128 = match self {
             Aggregate::Sum => |exact| exact.sum,
@@ -44,7 +44,7 @@ impl Aggregate {
             (FieldType::I64 | FieldType::U64, Aggregate::Sum) => {
                 Figures::Sums(field_type, integers.collect())
             }
-            // They are samples, or rounded ones: casts keep these in the range.
+            // The figures are samples, or rounded samples: casts keep them in the range.
             (FieldType::I64, _) => Figures::Column(Column::I64(
                 integers
                     .map(|value| i64::try_from(value).unwrap_or(i64::MAX))
@@ -59,7 +59,7 @@ impl Aggregate {
         }
     }
 
-    /// Of each bucket of a series, whatever the type of the field: counts, and floats.
+    /// Returns the figures of each bucket of a series for any type of field: counts, and floats.
     pub fn floats(self, buckets: &[Bucket]) -> Figures {
         Figures::Column(match self {
             Aggregate::Count => Column::U64(buckets.iter().map(|bucket| bucket.count).collect()),

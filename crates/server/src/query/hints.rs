@@ -1,15 +1,15 @@
-//! Sentences for whoever asked: names that do not exist, and where there are samples instead.
+//! Notes for clients: names that do not exist, and intervals that have samples.
 
 use super::plan::Plan;
 use crate::nearest::nearest;
 use seiner_engine::{Engine, Query};
 use seiner_model::{Condition, Interval, Selector, rfc3339};
 
-/// Sources whose time range is looked for, and values of a tag that are compared: bounds of the cost.
+/// Maximum numbers of sources whose time range is determined, and of values of a tag that are compared, to limit the cost.
 const SOURCES: usize = 16;
 const VALUES: usize = 10_000;
 
-/// Sentences on names in a query that no source has. Empty if all have one.
+/// Returns notes on names in a query that no source has. Empty if all names exist.
 pub fn unknown_names(engine: &Engine, query: &Query) -> Vec<String> {
     if engine.sources(&query.selector).is_empty() {
         return unknown_selector(engine, &query.selector)
@@ -28,7 +28,7 @@ pub fn unknown_names(engine: &Engine, query: &Query) -> Vec<String> {
         .collect()
 }
 
-/// First name of a selector without sources that does not exist.
+/// Returns the first unknown name of a selector without sources.
 fn unknown_selector(engine: &Engine, selector: &Selector) -> Option<String> {
     if let Some(name) = &selector.measurement {
         let known = engine.measurements();
@@ -42,7 +42,7 @@ fn unknown_selector(engine: &Engine, selector: &Selector) -> Option<String> {
     };
     let tags = engine.tag_names(&measurement);
     for matcher in &selector.matchers {
-        // Sources without a tag count as empty there: other conditions may hold for them.
+        // In the selector, a source without the tag counts as empty: other conditions may match it.
         if let Condition::Is(value) = &matcher.condition
             && !value.is_empty()
         {
@@ -77,7 +77,7 @@ fn sentence(what: &str, name: &str, known: &[&str]) -> String {
     format!("there is no {what} {name:?}; there are {listed}{more}")
 }
 
-/// Where the samples of a query are whose interval has none: a sentence, and the first and last time.
+/// Returns the time range of the samples of a query whose interval has none: a note, and the first and last time.
 pub fn elsewhere(engine: &Engine, plan: &Plan) -> Option<(String, Interval)> {
     let everywhere = Query {
         interval: Interval::ALL,

@@ -1,4 +1,4 @@
-//! `/query` of InfluxDB 1: enough for clients that make a database before they write.
+//! `/query` of InfluxDB 1: enough for clients that create a database before they write.
 
 use crate::inflow::Inflow;
 use crate::refusal::Refusal;
@@ -9,13 +9,13 @@ use axum::http::Uri;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the address or the form in the body may say.
+/// Parameters of the address or of the form in the body.
 #[derive(Deserialize)]
 struct Parameters {
     q: Option<String>,
 }
 
-/// Agrees to make databases, and lists the one there is.
+/// Confirms the creation of databases, and lists the only one.
 pub async fn influx(uri: Uri, body: Body) -> Result<Json<Value>, Refusal> {
     let mut statement = question(&uri);
     if statement.is_none() {

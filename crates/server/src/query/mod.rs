@@ -1,4 +1,4 @@
-//! Queries over HTTP: what there is, and samples.
+//! Queries over HTTP: names, and samples.
 
 mod answer;
 mod catalog;

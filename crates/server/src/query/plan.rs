@@ -1,4 +1,4 @@
-//! What a query asks for, read from its address.
+//! Query, parsed from its address.
 
 use crate::refusal::Refusal;
 use seiner_engine::Query;
@@ -6,35 +6,35 @@ use seiner_model::{Interval, Selector, parse_duration, parse_moment};
 use seiner_wire::answer::{Format, TimeUnit};
 use serde::Deserialize;
 
-/// The address of a query, unread: every value is a text, so that every error is ours.
+/// Parameters of a query, not parsed: every value is a text, so that every error comes from this module.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Parameters {
-    /// A selector.
+    /// Selector.
     pub select: Option<String>,
-    /// Names of fields, separated by commas; all where there are none.
+    /// Names of fields, separated by commas; empty for all.
     pub fields: Option<String>,
-    /// The earliest time.
+    /// Earliest time.
     pub from: Option<String>,
-    /// The latest time.
+    /// Latest time.
     pub to: Option<String>,
-    /// The length of a bucket, a duration.
+    /// Length of a bucket, a duration.
     pub step: Option<String>,
-    /// How many buckets at most.
+    /// Maximum number of buckets.
     pub points: Option<String>,
     /// Names of aggregates, separated by commas.
     pub aggregate: Option<String>,
-    /// How many series at most.
+    /// Maximum number of series.
     pub limit: Option<String>,
-    /// `json`, `csv` or `arrow`.
+    /// Notation: `json`, `csv` or `arrow`.
     pub format: Option<String>,
-    /// `ns` or `ms`.
+    /// Unit of times: `ns` or `ms`.
     pub times: Option<String>,
-    /// `false` leaves the last line of a truncated CSV answer out.
+    /// `false` omits the last line of a truncated CSV answer.
     pub marker: Option<String>,
 }
 
 impl Parameters {
-    /// Names and texts of those that are given, as an address writes them.
+    /// Returns the names and texts of the given parameters, as in an address.
     pub fn pairs(&self) -> Vec<(&'static str, String)> {
         let all = [
             ("marker", &self.marker),
@@ -55,22 +55,22 @@ impl Parameters {
     }
 }
 
-/// What is told of a bucket.
+/// Aggregate of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aggregate {
-    /// How many samples.
+    /// Number of samples.
     Count,
-    /// Their sum.
+    /// Sum.
     Sum,
-    /// The smallest.
+    /// Minimum.
     Min,
-    /// The largest.
+    /// Maximum.
     Max,
-    /// The earliest.
+    /// Earliest sample.
     First,
-    /// The latest.
+    /// Latest sample.
     Last,
-    /// The arithmetic mean.
+    /// Arithmetic mean.
     Mean,
 }
 
@@ -85,38 +85,38 @@ impl Aggregate {
         ("mean", Aggregate::Mean),
     ];
 
-    /// As addresses and answers write it.
+    /// Returns the name in addresses and answers.
     pub fn name(self) -> &'static str {
         Self::ALL[self as usize].0
     }
 }
 
-/// A query that can be run.
+/// Query that can be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Which samples.
+    /// Selection of samples.
     pub query: Query,
-    /// Buckets of so many ns, if not raw samples.
+    /// Length of a bucket, ns; `None` for raw samples.
     pub step: Option<i64>,
-    /// What is told of them.
+    /// Aggregates of each bucket.
     pub aggregates: Vec<Aggregate>,
-    /// How many series at most.
+    /// Maximum number of series.
     pub limit: usize,
-    /// In which notation.
+    /// Notation of the answer.
     pub format: Format,
-    /// How times are written.
+    /// Notation of times.
     pub time_unit: TimeUnit,
-    /// Whether a truncated CSV answer ends in a line that says so.
+    /// Whether a truncated CSV answer ends in a line that reports it.
     pub marker: bool,
-    /// Sentences on how the address was read.
+    /// Notes on the interpretation of the address.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Reads an address. `now` is in ns.
+    /// Parses the parameters. `now` is in ns.
     ///
     /// # Errors
-    /// 400 with what is wrong and how it is written.
+    /// 400 with the mistake and the correct form.
     pub fn read(parameters: &Parameters, now: i64) -> Result<Plan, Refusal> {
         let Some(select) = &parameters.select else {
             return Err(Refusal::invalid(
@@ -174,14 +174,14 @@ impl Plan {
     }
 }
 
-/// A time from an address; adds a sentence to `notes` if a bare number was not read as nanoseconds.
+/// Parses a time. Adds a note to `notes` if a bare number was not read as nanoseconds.
 ///
 /// # Errors
-/// 400 with how times are written.
+/// 400 with the forms of times.
 pub fn time(name: &str, text: &str, now: i64, notes: &mut Vec<String>) -> Result<i64, Refusal> {
     let text = text.trim();
     let read = parse_moment(text, now).or_else(|error| {
-        // Nobody writes a plus as %2B; the last space, where it should be, is one.
+        // A plus is rarely written as %2B. A last space in the place of the plus is one.
         let (before, after) = text.rsplit_once(' ').ok_or_else(|| error.clone())?;
         parse_moment(&format!("{before}+{after}"), now).map_err(|_| error)
     });
@@ -253,7 +253,7 @@ fn number(name: &str, text: Option<&str>) -> Result<Option<usize>, Refusal> {
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;
 
-/// Steps that people count in, within a decade of nanoseconds, a minute, an hour, a day, and above.
+/// Round steps within a decade of nanoseconds, a minute, an hour, a day, and above.
 const ROUND: [(i64, &[i64]); 8] = [
     (1, &[1, 2, 5, 10, 20, 50, 100, 200, 500]),
     (1_000, &[1, 2, 5, 10, 20, 50, 100, 200, 500]),
@@ -265,8 +265,8 @@ const ROUND: [(i64, &[i64]); 8] = [
     (365 * DAY, &[1, 2, 5, 10, 20, 50, 100, 200]),
 ];
 
-/// The shortest round step that cuts the interval into `points` buckets at most; the longest
-/// there is where none does.
+/// Returns the shortest round step that divides the interval into at most `points` buckets, or the longest
+/// round step if none does.
 fn round_step(interval: Interval, points: usize) -> i64 {
     let buckets = |step: i64| {
         i128::from(interval.end.div_euclid(step)) - i128::from(interval.start.div_euclid(step)) + 1
@@ -322,7 +322,7 @@ mod tests {
         }
         assert_eq!(round_step(Interval::new(0, 999), 1000), 1);
         assert_eq!(round_step(Interval::new(5, 1005), 1000), 2);
-        // Two buckets at least, as zero lies between them.
+        // Two buckets at least, because zero lies between them.
         assert_eq!(round_step(Interval::ALL, 1), 200 * 365 * DAY);
         assert!(round_step(Interval::ALL, 600) <= 2 * 365 * DAY);
     }
@@ -362,7 +362,7 @@ mod tests {
     fn times_are_read_as_people_write_them() {
         let plan = read(|p| {
             p.from = Some("2026-11-23 04:40:00".into());
-            // A plus that came as a space.
+            // A plus that arrived as a space.
             p.to = Some("2026-11-23T05:40:00 00:30".into());
         })
         .unwrap();
