@@ -315,13 +315,13 @@ impl Engine {
                 }
             };
             for (time, cells) in some {
-                if let Err(reason) = state.append_level(source, *time, cells, &mut values)? {
+                if let Err(reason) = state.append_level(source, *time, cells, &mut values) {
                     return Ok(Err(reason));
                 }
             }
             if self.durability() == Durability::Memory {
                 // Nothing else would have it after a crash.
-                state.seal(source)?;
+                state.seal(source);
             }
             if state.staging.since == 0 && !state.staging.is_empty() {
                 state.staging.since = self.clock.monotonic().max(1);

@@ -18,9 +18,11 @@ use crate::merging::memory::{Decisions, Record, Squeezes};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::rules;
+use crate::sealer::Sealer;
 use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::segment::open::OpenSegment;
+use crate::shared::{Guard, Shared};
 use crate::state::State;
 use crate::status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status, Unsynced};
 use crate::timekeeper::Timekeeper;
@@ -36,7 +38,7 @@ use seiner_platform::{Clock, Directory, Disk, SystemClock};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LockResult, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Rows a lock is held for at most, so that readers and the keeper get their turn.
 const ROWS_A_LOCK: usize = 1024;
@@ -49,7 +51,8 @@ const REFUSED: u32 = u32::MAX;
 ///
 /// All methods block; none is async. Share it by [`Arc`].
 pub struct Engine {
-    pub(crate) state: Turns<State>,
+    state: Shared,
+    sealer: Sealer,
     journal: Mutex<JournalWriter>,
     catalog: Mutex<CatalogWriter>,
     ledger: Mutex<Ledger>,
@@ -94,17 +97,6 @@ struct Durable {
 struct CatalogWriter {
     catalog: Catalog,
     frame: Frame,
-}
-
-/// A panic under the lock would leave a row half accepted: then nothing may be written.
-fn refuse_after_panic(locked: LockResult<MutexGuard<'_, State>>) -> MutexGuard<'_, State> {
-    locked.unwrap_or_else(|poisoned| {
-        let mut state = poisoned.into_inner();
-        state
-            .poisoned
-            .get_or_insert_with(|| "a writer panicked".to_string());
-        state
-    })
 }
 
 impl Engine {
@@ -196,7 +188,8 @@ impl Engine {
             },
             names_seed: opened.state.names.seed(),
             volume: opened.state.volume.clone(),
-            state: Turns::new(opened.state),
+            state: Shared::new(opened.state),
+            sealer: Sealer::default(),
             journal: Mutex::new(opened.journal),
             store: opened.catalog.store,
             catalog: Mutex::new(CatalogWriter {
@@ -296,13 +289,18 @@ impl Engine {
         self.durability
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        refuse_after_panic(self.state.lock())
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        self.state.lock()
     }
 
-    /// For writers, who take the lock again and again.
-    fn lock_after_others(&self) -> MutexGuard<'_, State> {
-        refuse_after_panic(self.state.lock_after_others())
+    /// The state, when a segment can be begun.
+    pub(crate) fn lock_with_slot(&self) -> Result<Guard<'_>, Error> {
+        self.state.lock_with_slot(&*self.volume)
+    }
+
+    /// Makes blocks of all buffers that were taken so far.
+    pub(crate) fn finish_sealing(&self) -> Result<(), Error> {
+        self.sealer.run(&self.state, &*self.volume)
     }
 
     pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
@@ -432,7 +430,7 @@ impl Engine {
                 }
                 let cells = batch.cells_of(row);
                 if let Err(reason) =
-                    state.append(source, row.time, cells, &mut values, &mut receipt)?
+                    state.append(source, row.time, cells, &mut values, &mut receipt)
                 {
                     receipt.refuse(turn * ROWS_A_LOCK + index, reason);
                 }
@@ -503,7 +501,7 @@ impl Engine {
                     &cells,
                     &mut values,
                     &mut receipt,
-                )? {
+                ) {
                     receipt.refuse(row, reason);
                 }
             }
@@ -562,7 +560,7 @@ impl Engine {
                 index += 1;
                 // A layout that had the field as its only one has it still.
                 if state.buffers.line(source).layout == only {
-                    state.put_number(source, time, Number::F64(value))?;
+                    state.put_number(source, time, Number::F64(value));
                     receipt.rows += 1;
                     receipt.samples += 1;
                     continue;
@@ -571,7 +569,7 @@ impl Engine {
                     field: field.as_bytes(),
                     value: Value::F64(value),
                 }];
-                match state.append(source, time, &cell, &mut arranged, &mut receipt)? {
+                match state.append(source, time, &cell, &mut arranged, &mut receipt) {
                     Ok(()) if in_time => {
                         only = state
                             .only_layout(source, field, FieldType::F64)
@@ -591,8 +589,9 @@ impl Engine {
         state.writable()?;
         state.tick = self.tick();
         state.advance(&*self.clock);
-        state.relieve_memory()?;
-        state.relieve_journal()
+        state.relieve_memory();
+        state.relieve_journal();
+        Ok(())
     }
 
     /// What follows them.
@@ -619,13 +618,17 @@ impl Engine {
 
     /// Lends a hand where the keeper does not keep up, so that nothing grows without bound.
     pub(crate) fn make_way(&self) -> Result<(), Error> {
-        let (much_staged, behind) = {
-            let state = self.lock_after_others();
+        let (much_staged, much_taken, behind) = {
+            let state = self.state.lock_after_others();
             let limit = memory::staging_limit(&state.options);
-            (state.staging.bytes() > limit, state.is_behind())
+            let much_staged = state.staging.bytes() > limit;
+            (much_staged, state.is_sealer_behind(), state.is_behind())
         };
         if much_staged {
             self.write_journal(false)?;
+        }
+        if much_taken {
+            self.finish_sealing()?;
         }
         if behind {
             self.catch_up()?;
@@ -839,12 +842,13 @@ impl Engine {
             hand = {
                 let mut state = self.lock();
                 state.writable()?;
-                let next = state.seal_some(from)?;
-                state.release_idle_memory();
-                next
+                state.seal_some(from)
             };
+            self.finish_sealing()?;
+            self.lock().release_idle_memory();
             self.catch_up()?;
         }
+        self.finish_sealing()?;
         self.lock().close_active();
         while self.lock().open.iter().any(|open| open.closed_at.is_some()) {
             self.step()?;

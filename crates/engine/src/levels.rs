@@ -210,7 +210,7 @@ impl SourceView<'_> {
                 u64::from(entry.rows),
             )
         });
-        let open = self.open.as_ref().map(|open| self.decode_open(open).times);
+        let open = self.open.iter().map(|open| self.decode_open(open).times);
         let open = open.into_iter().filter_map(|times| {
             let inside = |time: &&i64| self.interval.contains(**time);
             let first = *times.iter().find(inside)?;

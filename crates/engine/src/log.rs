@@ -1,13 +1,11 @@
 //! Segments of a store: open ones take blocks, sealed ones begin to serve, and serve no more.
 
-use crate::error::Error;
 use crate::segment::Entry;
 use crate::segment::open::{Horizon, OpenSegment, Resumed};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
 use crate::state::State;
 use crate::status::{LogView, OpenStat};
-use crate::trouble::Path;
 use seiner_merge::LaneId;
 use seiner_merge::Memory;
 use std::sync::Arc;
@@ -89,7 +87,8 @@ impl State {
         }
         let lowest = self.tallies.values().map(|tally| tally.first_block).min();
         let open = self.open.iter().filter_map(OpenSegment::first_block);
-        if let Some(lowest) = lowest.into_iter().chain(open).min() {
+        let taken = self.sealing.iter().map(|taken| taken.number);
+        if let Some(lowest) = lowest.into_iter().chain(open).chain(taken).min() {
             self.retention.forget_before(lowest);
         }
     }
@@ -104,53 +103,35 @@ impl State {
         }
     }
 
-    /// Adds a block that lay in another segment, as it is. The journal has let go of it.
-    pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Result<u64, Error> {
+    /// Adds a block that lay in another segment, as it is, and returns the number of the segment that has
+    /// it now. The journal has let go of it. `None` if a segment must be begun and no slot is ready.
+    pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Option<u64> {
         let expected = self.retention.remaining(&entry);
         let death = self.retention.moment().death(expected);
         let lane = self.lanes.place(death, self.retention.now());
-        let at = self.make_active(lane)?;
-        self.open[at].add(entry, None, |out| out.extend_from_slice(bytes));
-        Ok(self.open[at].number)
+        let at = self.active(lane)?;
+        self.open[at].add(entry, None, bytes);
+        Some(self.open[at].number)
     }
 
-    /// The segment of a lane that takes blocks, with room for one more.
-    pub fn make_active(&mut self, lane: LaneId) -> Result<usize, Error> {
+    /// Returns the place of the segment of a lane that takes blocks, with space for one more. `None` if one
+    /// must be begun and no slot is ready.
+    pub fn active(&mut self, lane: LaneId) -> Option<usize> {
         let active = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
         if let Some(at) = self.open.iter().rposition(active) {
             let bytes = self.lanes.segment_bytes(lane);
             let full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
             // Of very small blocks, the list alone takes memory that their buffers need.
             if !full && !self.is_list_long(at) {
-                return Ok(at);
+                return Some(at);
             }
             self.open[at].close(self.sequence);
         }
-        self.have_slot()?;
-        let slot = self.ready.pop_front();
-        let (number, file) = slot.expect("there is a slot");
+        let (number, file) = self.ready.pop_front()?;
         self.taken += 1;
         let bytes = self.options.piece_bytes();
         self.open.push(OpenSegment::new(number, lane, file, bytes));
-        Ok(self.open.len() - 1)
-    }
-
-    /// Makes sure that a segment can be begun. Where none can, for want of room, nothing has been taken
-    /// out of a buffer yet, and the store goes on when there is some.
-    pub fn have_slot(&mut self) -> Result<(), Error> {
-        if !self.ready.is_empty() {
-            return Ok(());
-        }
-        let number = self.number_segment();
-        let claimed = self.volume.claim(number);
-        let file = claimed.inspect_err(|error| {
-            self.troubles.note(Path::Segments, Err(error));
-            if !error.passes() {
-                self.poisoned = Some(error.to_string());
-            }
-        })?;
-        self.ready.push_back((number, file));
-        Ok(())
+        Some(self.open.len() - 1)
     }
 
     /// The number of the next segment.

@@ -25,6 +25,7 @@ use crate::retention::coarser::step_start;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Share;
+use crate::shared::Guard;
 use crate::state::State;
 use crate::volume::SlotState;
 use crate::writing::Writing;
@@ -235,7 +236,7 @@ impl Engine {
         &self,
         writing: &mut Writing,
         segments: &[Arc<Segment>],
-    ) -> Result<MutexGuard<'_, State>, Error> {
+    ) -> Result<Guard<'_>, Error> {
         let mut read = Vec::with_capacity(segments.len());
         for segment in segments {
             if let Some(entries) = self.entries(writing, segment)? {
@@ -504,11 +505,8 @@ impl Engine {
                 tally.ask();
             }
         }
-        match state.seal_slow(class) {
-            // The rest is sealed the next time.
-            Err(error) if error.is_want_of_room() => Ok(()),
-            sealed => sealed,
-        }
+        state.seal_slow(class);
+        Ok(())
     }
 
     /// Deletes the samples of sources in an interval, as far as they were accepted before; durable,
@@ -531,12 +529,12 @@ impl Engine {
             let mut state = self.lock();
             state.writable()?;
             for source in &sources {
-                state.seal(source)?;
+                state.seal(source);
             }
             // Figures that tell of what is deleted go with it: of a step that it overlaps, all.
             for (_, levels) in &levels {
                 for level in levels {
-                    state.seal(level)?;
+                    state.seal(level);
                 }
             }
             let before = state.next_block;
@@ -576,9 +574,10 @@ impl Engine {
                 let mut state = self.lock();
                 state.writable()?;
                 for source in sources.by_ref().take(SOURCES_A_LOCK) {
-                    state.seal(source)?;
+                    state.seal(source);
                 }
             }
+            self.finish_sealing()?;
             while self.lock().is_behind() && self.step_or_poison(writing)? {}
         }
         Ok(())

@@ -9,7 +9,6 @@
 //! Everything is counted as it is allocated: capacities, not lengths, and tables with the larger one
 //! that they are about to be moved to.
 
-use crate::error::Error;
 use crate::options::Durability;
 use crate::segment::open::OpenSegment;
 use crate::segment::tally::Tally;
@@ -29,6 +28,12 @@ const LIST_SHARE: usize = 16;
 const LISTS_SHARE: usize = 4;
 /// The lists of those that are closed, before they are sealed at once.
 const CLOSED_SHARE: usize = 32;
+/// Rows of taken buffers that wait for the sealer take this part, within bounds in bytes; then writers
+/// wait for it.
+const SEALING_SHARE: u64 = 64;
+const SEALING: (u64, u64) = (64 << 10, 4 << 20);
+/// The most taken buffers that wait, whatever their bytes.
+const SEALING_BUFFERS: usize = 16_384;
 /// Rows that only the journal and no index has take this part, if they are replayed; then chapters end.
 const REPLAY_SHARE: u64 = 8;
 
@@ -73,6 +78,8 @@ impl State {
             + self.open.iter().map(OpenSegment::memory).sum::<usize>()
             + self.fence_bytes
             + self.tally_bytes
+            + self.sealing.memory()
+            + self.sealer_memory
     }
 
     /// Keeps what is known of a sealed segment.
@@ -120,7 +127,7 @@ impl State {
 
     /// Seals the fullest buffers while memory is short, about as much at a call as a batch brings,
     /// so that no writer waits for all of it.
-    pub fn relieve_memory(&mut self) -> Result<(), Error> {
+    pub fn relieve_memory(&mut self) {
         const AT_ONCE: usize = 1 << 20;
         self.registry_full = self.is_registry_full();
         if self.replayable() > self.options.memory / REPLAY_SHARE {
@@ -131,32 +138,53 @@ impl State {
         let limit = (memory - memory / SPARE_SHARE)
             .saturating_sub(others)
             .max(AT_ONCE.min(memory / LIST_SHARE));
-        if self.buffers.slab().page_bytes() <= limit {
-            return Ok(());
+        // What was taken already is free when it is in the log.
+        let pages = self.buffers.slab().page_bytes();
+        if pages.saturating_sub(self.sealing.slot_bytes()) <= limit {
+            return;
         }
         self.buffers.release_idle();
-        let slab = self.buffers.slab();
-        let pages = slab.page_bytes();
+        let pages = self.buffers.slab().page_bytes();
         // Pages serve one size; when sizes change, only sealing more of them sets pages free.
         let target = if pages > limit / 8 * 9 {
             limit / 2
         } else {
             limit / 8 * 7
         };
-        let goal = target.max(slab.live_bytes().saturating_sub(AT_ONCE));
-        while self.buffers.slab().live_bytes() > goal && self.buffers.open_blocks() > 0 {
-            let mean = (self.buffers.row_bytes() / self.buffers.open_blocks()) as u32;
+        let goal = target.max(self.live_in_buffers().saturating_sub(AT_ONCE));
+        while self.live_in_buffers() > goal && self.untaken() > 0 {
+            let bytes = self.buffers.row_bytes() - self.sealing.bytes();
+            let mean = (bytes / self.untaken()) as u32;
             self.fullest_hand = (self.fullest_hand + 1) % self.buffers.sources() as u32;
             let line = self.buffers.line(self.fullest_hand);
             if line.rows != 0 && line.bytes >= mean {
-                self.seal(self.fullest_hand)?;
+                self.seal(self.fullest_hand);
             }
         }
-        Ok(())
+    }
+
+    /// Returns whether as many taken buffers wait for the sealer as may.
+    pub fn is_sealer_behind(&self) -> bool {
+        let limit = (self.options.memory / SEALING_SHARE).clamp(SEALING.0, SEALING.1);
+        self.sealing.bytes() >= limit || self.sealing.len() >= SEALING_BUFFERS
+    }
+
+    /// Bytes of the slots of buffers that were not taken.
+    fn live_in_buffers(&self) -> usize {
+        let live = self.buffers.slab().live_bytes();
+        live.saturating_sub(self.sealing.slot_bytes())
+    }
+
+    /// Number of open blocks that were not taken.
+    fn untaken(&self) -> u64 {
+        self.buffers.open_blocks() - self.sealing.len() as u64
     }
 
     /// Gives pages of buffers that nobody uses back to the allocator.
     pub fn release_idle_memory(&mut self) {
         self.buffers.release_idle();
+        if self.sealing.len() == 0 {
+            self.sealing.shrink();
+        }
     }
 }

@@ -24,6 +24,8 @@ use crate::opened::Opened;
 use crate::options::{Durability, Options};
 use crate::retention::counts::Counts;
 use crate::retention::pace::Begun;
+use crate::sealer;
+use crate::sealing::encode::Encoder;
 use crate::segment::Entry;
 use crate::segment::files::Files;
 use crate::segment::open::{OpenSegment, Resumed};
@@ -84,6 +86,7 @@ pub(crate) fn open(
     replay.run()?;
     let Replay {
         mut state,
+        mut encoder,
         mut recovery,
         spares,
         sequence,
@@ -104,9 +107,10 @@ pub(crate) fn open(
         .expect("no panic while the dictionary is locked");
     if state.retention.rules_change() {
         // What the old rules hid counts rows that were replayed, and hides nothing that is to come.
-        state.seal_all()?;
+        state.seal_all();
     }
-    state.seal_buried()?;
+    state.seal_buried();
+    sealer::run_alone(&mut state, &mut encoder)?;
     let next_block = state.next_block;
     state.retention.advance(clock, next_block);
     state.retention.change_rules(
@@ -546,6 +550,7 @@ struct Replay<'a> {
     disk: &'a dyn Disk,
     store: u64,
     state: State,
+    encoder: Encoder,
     recovery: Recovery,
     spares: Vec<String>,
     damaged: Vec<u32>,
@@ -591,6 +596,7 @@ impl<'a> Replay<'a> {
             .map(|source| state.buffers.line(source).layout)
             .collect();
         Replay {
+            encoder: Encoder::default(),
             disk,
             store,
             state,
@@ -666,10 +672,11 @@ impl<'a> Replay<'a> {
             // A file that had been let go came back, and what a ring had let go of with it: it is no
             // beginning for the rows that are to come.
             if self.state.retention.rows(source) + buffered < rows {
-                self.state.seal(source)?;
+                self.seal(source)?;
             }
             self.state.retention.had(source, rows);
         }
+        sealer::run_alone(&mut self.state, &mut self.encoder)?;
         let resumed = std::mem::take(&mut self.resumed);
         self.state.resume(resumed);
         self.widen()
@@ -750,7 +757,7 @@ impl<'a> Replay<'a> {
             };
             let source = source as u32;
             if columns(layout) > columns(self.state.buffers.line(source).layout) {
-                self.state.seal(source)?;
+                self.seal(source)?;
                 self.state.relink(source, layout);
             }
         }
@@ -966,7 +973,17 @@ impl<'a> Replay<'a> {
             Err(error) => return Err(io_error(|| format!("opening {name}"))(error)),
         }
         self.follows.fill(false);
-        self.state.seal_all()
+        (0..self.state.buffers.sources() as u32).try_for_each(|source| self.seal(source))?;
+        sealer::run_alone(&mut self.state, &mut self.encoder)
+    }
+
+    /// Seals a source's open block. The work is done for many at once.
+    fn seal(&mut self, source: u32) -> Result<(), Error> {
+        self.state.seal(source);
+        match self.state.is_sealer_behind() {
+            true => sealer::run_alone(&mut self.state, &mut self.encoder),
+            false => Ok(()),
+        }
     }
 
     fn replay_record(&mut self, record: &Record) -> Result<(), Short> {
@@ -1122,9 +1139,9 @@ impl Replay<'_> {
         let sealed = self.is_sealed(source, block);
         let replayed = self.ordinal(source);
         self.missing.begin(source, before, replayed, sealed);
-        let state = &mut self.state;
         // The block before was sealed at this point, into a segment that is lost.
-        state.seal(source)?;
+        self.seal(source)?;
+        let state = &mut self.state;
         state.next_block = state.next_block.max(block.saturating_add(1));
         // Rows cannot be read without their layout, which damage may have taken.
         let lost = state

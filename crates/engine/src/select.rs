@@ -199,7 +199,8 @@ pub(crate) struct SourceView<'a> {
     pub veil: Veil,
     /// Blocks that overlap the interval, oldest first.
     pub blocks: Vec<(Entry, Place)>,
-    pub open: Option<OpenBlock>,
+    /// Blocks that no segment has yet, oldest first: taken buffers, and the open one.
+    pub open: Vec<OpenBlock>,
     /// What could not be read.
     pub damage: RefCell<Vec<Error>>,
     is_over: Option<IsOver>,
@@ -272,7 +273,7 @@ impl<'a> SourceReader<'a> {
                 .collect();
             (
                 layout,
-                state.buffers.open_block(source.0),
+                state.unsealed(source.0),
                 blocks,
                 state.sealed.clone(),
                 veil,
@@ -447,8 +448,8 @@ impl SourceView<'_> {
             }
             runs.extend(note(&mut self.damage.borrow_mut(), read)?);
         }
-        if let Some(open) = self.open.as_ref().filter(|_| open) {
-            runs.push(self.decode_open(open));
+        if open {
+            runs.extend(self.open.iter().map(|open| self.decode_open(open)));
         }
         Ok(merge(runs, self.layout.types()))
     }
@@ -587,10 +588,11 @@ impl SourceView<'_> {
     /// together. Mostly each is a block. The open block is part of the last.
     fn clusters(&self) -> Vec<Cluster> {
         // All of it may be hidden.
-        let open = self.open.as_ref().and_then(|open| {
+        let open = self.open.iter().filter_map(|open| {
             let times = self.decode_open(open).times;
             Some(Interval::new(*times.first()?, *times.last()?))
         });
+        let open = open.reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)));
         let spans: Vec<Interval> = self
             .blocks
             .iter()

@@ -1,12 +1,11 @@
 //! The state of a store: what a row passes through between its acceptance and a segment.
 //!
-//! Everything here is memory; the one thing that touches the disk is claiming a slot for the next
-//! segment. The engine holds a lock around it for the time of a batch.
+//! Everything here is memory. The engine holds a lock around it ([`crate::shared`]) for the time of a
+//! batch.
 
 mod registry;
 mod sealing;
 
-use crate::buffer::decimals::Decimals;
 use crate::buffer::row::{self, Row};
 use crate::buffer::run::{self, Encoded, Floats};
 use crate::buffer::{Buffers, NUMBER_BYTES, Number};
@@ -19,6 +18,7 @@ use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
 use crate::options::{Durability, Options};
 use crate::retention::Retention;
+use crate::sealing::queue::Queue;
 use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Tally;
@@ -97,9 +97,11 @@ pub struct State {
     pub fullest_hand: u32,
     journal_hand: u32,
     journal_target: Option<u32>,
+    /// Buffers on their way to the log, and the memory of who makes blocks of them.
+    pub sealing: Queue,
+    pub sealer_memory: usize,
     row: Row,
     encoded: Encoded,
-    decimals: Decimals,
     pub series: u64,
     pub poisoned: Option<String>,
     /// What is in the way of writing.
@@ -163,7 +165,8 @@ impl State {
             journal_target: None,
             row: Row::default(),
             encoded: Encoded::default(),
-            decimals: Decimals::default(),
+            sealing: Queue::default(),
+            sealer_memory: 0,
             series: 0,
             poisoned: None,
             troubles: Troubles::default(),
@@ -198,11 +201,11 @@ impl State {
         cells: &[Cell<'a>],
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
-    ) -> Result<Result<(), Reason>, Error> {
+    ) -> Result<(), Reason> {
         if time < self.retention.late_before()
             && let Some(reason) = self.too_old(source, time)
         {
-            return Ok(Err(reason));
+            return Err(reason);
         }
         let layout = self
             .layouts
@@ -213,22 +216,17 @@ impl State {
             && layout.is_only(cell.field, cell.value.field_type())
             && let Some(number) = Number::of(cell.value)
         {
-            self.put_number(source, time, number)?;
+            self.put_number(source, time, number);
         } else {
             let texts = row::text_bytes(cells);
-            if let Err(reason) = check_cells(cells, texts) {
-                return Ok(Err(reason));
-            }
-            let number = match self.arrange(source, layout.clone(), cells, values)? {
-                Ok(number) => number,
-                Err(reason) => return Ok(Err(reason)),
-            };
+            check_cells(cells, texts)?;
+            let number = self.arrange(source, layout.clone(), cells, values)?;
             let bound = row::row_bound(values.len()) + texts;
-            self.put_row(source, number, time, values.drain(..), bound)?;
+            self.put_row(source, number, time, values.drain(..), bound);
         }
         receipt.rows += 1;
         receipt.samples += cells.len();
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// Why a row would be hidden as it comes, if it would.
@@ -253,17 +251,14 @@ impl State {
         time: i64,
         cells: &[Cell<'a>],
         values: &mut Vec<Option<Value<'a>>>,
-    ) -> Result<Result<(), Reason>, Error> {
+    ) -> Result<(), Reason> {
         let layout = self.layouts.get(self.buffers.line(source).layout);
         let layout = layout.expect("lines bear layouts of the store").clone();
-        let number = match self.arrange(source, layout, cells, values)? {
-            Ok(number) => number,
-            Err(reason) => return Ok(Err(reason)),
-        };
+        let number = self.arrange(source, layout, cells, values)?;
         let bound = row::row_bound(values.len()) + row::text_bytes(cells);
-        self.put_row(source, number, time, values.drain(..), bound)?;
+        self.put_row(source, number, time, values.drain(..), bound);
         self.counters.level_samples += cells.len() as u64;
-        Ok(Ok(()))
+        Ok(())
     }
 
     /// The source's layout, if the field is its only one.
@@ -287,7 +282,7 @@ impl State {
         layout: Arc<Layout>,
         cells: &[Cell<'a>],
         values: &mut Vec<Option<Value<'a>>>,
-    ) -> Result<Result<u32, Reason>, Error> {
+    ) -> Result<u32, Reason> {
         values.clear();
         values.resize(layout.columns(), None);
         let mut new: Vec<&Cell<'a>> = Vec::new();
@@ -296,27 +291,27 @@ impl State {
                 Some(column) if layout.types()[column] != cell.value.field_type() => {
                     let field = String::from_utf8_lossy(cell.field).into_owned();
                     let (stored, sent) = (layout.types()[column], cell.value.field_type());
-                    return Ok(Err(Reason::FieldType {
+                    return Err(Reason::FieldType {
                         field,
                         stored,
                         sent,
-                    }));
+                    });
                 }
-                Some(column) if values[column].is_some() => return Ok(Err(Reason::Fields)),
+                Some(column) if values[column].is_some() => return Err(Reason::Fields),
                 Some(column) => values[column] = Some(cell.value),
                 None if new.iter().any(|other| other.field == cell.field) => {
-                    return Ok(Err(Reason::Fields));
+                    return Err(Reason::Fields);
                 }
                 None => new.push(cell),
             }
         }
         if new.is_empty() {
-            return Ok(Ok(layout.number()));
+            return Ok(layout.number());
         }
         if layout.columns() + new.len() > MAX_FIELDS {
-            return Ok(Err(Reason::Fields));
+            return Err(Reason::Fields);
         }
-        self.seal(source)?;
+        self.seal(source);
         let mut number = layout.number();
         for cell in new {
             let name = std::str::from_utf8(cell.field).expect("names were checked");
@@ -324,12 +319,12 @@ impl State {
             values.push(Some(cell.value));
         }
         self.relink(source, number);
-        Ok(Ok(number))
+        Ok(number)
     }
 
     /// Appends a row to a source whose only column is the number's.
     #[inline(always)]
-    pub fn put_number(&mut self, source: u32, time: i64, number: Number) -> Result<(), Error> {
+    pub fn put_number(&mut self, source: u32, time: i64, number: Number) {
         let limit = self.options.block_bytes - NUMBER_BYTES as u32;
         self.position += 1;
         if let Some(coded) = self
@@ -339,9 +334,9 @@ impl State {
             if self.journalled {
                 self.staging.number(source, None, coded);
             }
-            return Ok(());
+            return;
         }
-        self.put_number_slowly(source, time, number)
+        self.put_number_slowly(source, time, number);
     }
 
     /// Appends rows to sources of one layout, whose only column is a float, as many as are usual.
@@ -367,11 +362,11 @@ impl State {
 
     /// What [`State::put_number`] does where a block begins, ends, or needs more room.
     #[cold]
-    fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) -> Result<(), Error> {
+    fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) {
         let limit = self.options.block_bytes - NUMBER_BYTES as u32;
         let line = self.buffers.line(source);
         if line.bytes > limit || line.rows == u16::MAX {
-            self.seal(source)?;
+            self.seal(source);
         }
         let start = if self.buffers.line(source).rows == 0 {
             Some(self.begin_block(source))
@@ -390,7 +385,6 @@ impl State {
             self.staging
                 .number(source, start, coded.expect("room was made"));
         }
-        Ok(())
     }
 
     /// Numbers the block that the source's next row begins.
@@ -417,12 +411,12 @@ impl State {
         time: i64,
         values: impl Iterator<Item = Option<Value<'a>>>,
         bound: usize,
-    ) -> Result<(), Error> {
+    ) {
         let line = self.buffers.line(source);
         if line.rows != 0
             && (line.bytes as usize + bound > self.buffer_limit(layout) || line.rows == u16::MAX)
         {
-            self.seal(source)?;
+            self.seal(source);
         }
         let line = self.buffers.line_mut(source);
         line.touched = self.tick;
@@ -447,7 +441,6 @@ impl State {
             );
         }
         self.position += 1;
-        Ok(())
     }
 
     #[inline]

@@ -18,12 +18,13 @@ use crate::segment::footer::{self, Page, Trailer};
 use crate::segment::open::{Horizon, OpenSegment, Piece};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Survey;
+use crate::shared::Guard;
 use crate::state::State;
 use crate::trouble::Path;
 use crate::volume::SlotState;
 use crate::writing::{IDLE_TICKS, Writing};
 use seiner_platform::File;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 /// Sources looked at for idleness at a time.
 const IDLE_AT_ONCE: u32 = 16_384;
@@ -98,11 +99,16 @@ impl State {
         let closed = |open: &OpenSegment| open.closed_at.is_some();
         let journal_full = self.pins.bytes() >= self.options.journal_bytes
             && (self.chapter_due || self.open.iter().any(closed));
-        journal_full || self.is_much_sealed()
+        journal_full || self.is_much_waiting()
     }
 
-    /// Whether as much was sealed and is not written as memory may hold.
+    /// Whether as much was taken or sealed and is not written as memory may hold.
     pub fn is_much_sealed(&self) -> bool {
+        self.is_sealer_behind() || self.is_much_waiting()
+    }
+
+    /// Whether as much is in open segments and not written as memory may hold.
+    fn is_much_waiting(&self) -> bool {
         let waiting = self.open.iter().map(OpenSegment::waiting).sum::<usize>();
         waiting as u64 > self.options.memory / WAITING_SHARE || self.is_short_of_memory()
     }
@@ -165,6 +171,7 @@ impl Engine {
             self.lock().loss_waits |= result.is_err();
             result?;
         }
+        self.finish_sealing()?;
         let look = self.look(writing)?;
         if look.is_time_due {
             match self.tell_time(true) {
@@ -462,6 +469,7 @@ impl Engine {
         writing: &mut Writing,
         which: impl Fn(u64) -> bool,
     ) -> Result<(), Error> {
+        self.finish_sealing()?;
         // What could not be written for want of room is written first.
         let ended = self.close_chapters(which);
         writing.chapters.extend(ended);
@@ -541,11 +549,11 @@ impl Engine {
     /// whether others have all that is in a block.
     pub(crate) fn survey<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: Guard<'a>,
         number: u64,
         entries: &[Entry],
         elsewhere: impl Fn(&Entry) -> bool,
-    ) -> (MutexGuard<'a, State>, Survey) {
+    ) -> (Guard<'a>, Survey) {
         let mut survey = Survey::new(number);
         for (index, some) in entries.chunks(ENTRIES_A_LOCK).enumerate() {
             if index > 0 {
@@ -586,7 +594,7 @@ impl Engine {
             return Ok(false);
         }
         let end = (state.buffers.sources() as u32).min(writing.idle_hand + IDLE_AT_ONCE);
-        state.seal_idle(writing.idle_hand..end, IDLE_TICKS)?;
+        state.seal_idle(writing.idle_hand..end, IDLE_TICKS);
         writing.idle_hand = end;
         if (end as usize) < state.buffers.sources() {
             return Ok(true);

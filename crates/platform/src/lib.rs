@@ -4,6 +4,7 @@
 //! real implementation and a simulated one, which is deterministic from a seed and can inject faults.
 
 mod clock;
+pub mod critical;
 mod directory;
 mod disk;
 pub mod memory;

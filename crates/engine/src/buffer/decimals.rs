@@ -53,6 +53,12 @@ impl Decimals {
         self.read_rows(rows) == Some(bytes.len())
     }
 
+    /// Returns the bytes of memory.
+    pub fn memory(&self) -> usize {
+        let words = self.times.capacity() + self.mantissas.capacity();
+        words * size_of::<i64>() + self.padded.capacity()
+    }
+
     /// The value of a row.
     pub fn value(&self, row: usize) -> f64 {
         self.mantissas[row] as f64 / POWERS[usize::from(self.scale)]
@@ -295,11 +301,15 @@ mod tests {
         ] {
             let (mut buffers, _) = filled(&times, &values, true);
             let mut decimals = Decimals::default();
-            assert!(
-                !buffers.drain_decimals(0, &mut decimals),
-                "{times:?} {values:?}"
-            );
-            assert_eq!(buffers.drain(0, &[FieldType::F64]).times, times);
+            let (rows, bytes) = (buffers.line(0).rows.into(), buffers.line(0).bytes);
+            let slot = buffers.detach(0);
+            let raw = buffers.detached(slot, bytes);
+            assert!(!decimals.read(raw, 3), "{times:?} {values:?}");
+            let columns = row::decode(raw, 3, &[FieldType::F64]).unwrap();
+            assert_eq!(columns.times, times);
+            assert!(buffers.open_block(0).is_none());
+            assert_eq!((buffers.rows(), buffers.open_blocks()), (3, 1));
+            buffers.free(slot, rows, bytes);
             assert_eq!(
                 (buffers.rows(), buffers.row_bytes(), buffers.open_blocks()),
                 (0, 0, 0)

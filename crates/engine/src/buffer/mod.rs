@@ -11,10 +11,9 @@ pub mod slab;
 
 use crate::dictionary::layouts::Layout;
 use crate::prefetch::prefetch;
-use decimals::Decimals;
 use row::{Coded, ColumnState, Row, TimeState};
 use run::{Encoded, Floats, LINES_AHEAD, ROWS_AHEAD};
-use seiner_model::{Columns, FieldType, Value};
+use seiner_model::Value;
 use slab::{Slab, Slot, class_for};
 
 /// Lines a page of them: pages are never moved, so that growth copies nothing.
@@ -433,35 +432,29 @@ impl Buffers {
         Some(time + value)
     }
 
-    /// Takes the open block's rows out as columns, in the order of arrival; the source has none then.
-    pub fn drain(&mut self, source: u32, types: &[FieldType]) -> Columns {
-        let line = self.line(source);
-        let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
-        let columns = row::decode(bytes, line.rows as usize, types)
-            .expect("a buffer holds what this process encoded");
-        self.empty(source);
-        columns
-    }
-
-    /// Takes the rows of a source with one column of doubles out as decimals, if that is what they
-    /// are; else they stay.
-    pub fn drain_decimals(&mut self, source: u32, decimals: &mut Decimals) -> bool {
-        let line = self.line(source);
-        let bytes = &self.slab.bytes(line.rows_slot)[..line.bytes as usize];
-        let done = decimals.read(bytes, line.rows as usize);
-        if done {
-            self.empty(source);
-        }
-        done
-    }
-
-    /// Ends the open block, whose rows were taken out.
-    fn empty(&mut self, source: u32) {
+    /// Takes the encoded rows of a source's open block away; the source has none then. The rows count
+    /// as before until [`Buffers::free`] gets the slot.
+    pub fn detach(&mut self, source: u32) -> Slot {
         let line = &mut self.pages[source as usize / LINES][source as usize % LINES];
-        self.rows -= u64::from(line.rows);
-        self.row_bytes -= u64::from(line.bytes);
+        if line.states_slot != Slot::NONE {
+            self.slab.free(line.states_slot);
+        }
+        let slot = std::mem::replace(&mut line.rows_slot, Slot::NONE);
+        (line.states_slot, line.rows, line.bytes) = (Slot::NONE, 0, 0);
+        slot
+    }
+
+    /// Returns the first `bytes` bytes of a detached slot.
+    pub fn detached(&self, slot: Slot, bytes: u32) -> &[u8] {
+        &self.slab.bytes(slot)[..bytes as usize]
+    }
+
+    /// Frees a detached slot of so many rows and bytes.
+    pub fn free(&mut self, slot: Slot, rows: u32, bytes: u32) {
+        self.slab.free(slot);
+        self.rows -= u64::from(rows);
+        self.row_bytes -= u64::from(bytes);
         self.open -= 1;
-        release(line, &mut self.slab);
     }
 
     /// A copy of a source's open block, if it has one.
@@ -475,7 +468,7 @@ impl Buffers {
         })
     }
 
-    /// Rows in all open blocks.
+    /// Rows in all open blocks, detached ones included.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -485,7 +478,7 @@ impl Buffers {
         self.row_bytes
     }
 
-    /// Open blocks.
+    /// Open blocks, detached ones included.
     pub fn open_blocks(&self) -> u64 {
         self.open
     }

@@ -43,6 +43,8 @@ const TURN: u64 = 50_000_000;
 /// With less than this part of the budget left for writers, a merge takes no time to compress harder.
 const PRESSED: u64 = 32;
 
+const HAS_SLOT: &str = "a slot was claimed before";
+
 struct Victim {
     segment: Arc<Segment>,
     half: Half,
@@ -303,7 +305,11 @@ impl Engine {
             let mut state = self.lock();
             state.counters.merge_read += std::mem::take(&mut copies.read);
             for (Live { victim, entry }, bytes) in some {
-                let into = state.add_copy(*entry, bytes)?;
+                if state.ready.is_empty() {
+                    drop(state);
+                    state = self.lock_with_slot()?;
+                }
+                let into = state.add_copy(*entry, bytes).expect(HAS_SLOT);
                 let half = &mut victims[*victim].half;
                 half.into.insert(into);
                 half.done.insert(entry.number);
@@ -410,13 +416,7 @@ impl Engine {
                 Ok(())
             }
             Some(Some((entry, bytes))) => self.add_gathered(victims, output, entry, &bytes, blocks),
-            None => {
-                let mut state = self.lock();
-                for live in output {
-                    copy(&mut state, victims, live, blocks)?;
-                }
-                Ok(())
-            }
+            None => self.copy_all(victims, output, blocks),
         }
     }
 
@@ -507,16 +507,14 @@ impl Engine {
         bytes: &[u8],
         blocks: &Blocks,
     ) -> Result<(), Error> {
-        let mut state = self.lock();
+        let mut state = self.lock_with_slot()?;
         let buffered = state.buffers.line(entry.source).rows;
         let veil = state.retention.veil(entry.source, buffered);
         if output.iter().any(|live| veil.hides(&live.entry)) {
-            for live in output {
-                copy(&mut state, victims, live, blocks)?;
-            }
-            return Ok(());
+            drop(state);
+            return self.copy_all(victims, output, blocks);
         }
-        let into = state.add_copy(entry, bytes)?;
+        let into = state.add_copy(entry, bytes).expect(HAS_SLOT);
         for live in output {
             victims[live.victim].half.into.insert(into);
             victims[live.victim].half.done.insert(live.entry.number);
@@ -527,23 +525,27 @@ impl Engine {
         }
         Ok(())
     }
-}
 
-/// Copies a block as it is, if it is not damaged.
-fn copy(
-    state: &mut State,
-    victims: &mut [Victim],
-    live: &Live,
-    blocks: &Blocks,
-) -> Result<(), Error> {
-    if let Some(bytes) = blocks.get(&(live.victim, live.entry.offset)) {
-        let into = state.add_copy(live.entry, bytes)?;
-        let half = &mut victims[live.victim].half;
-        half.into.insert(into);
-        half.done.insert(live.entry.number);
-        state.counters.merge_written += bytes.len() as u64;
+    /// Copies blocks as they are, but for damaged ones.
+    fn copy_all(
+        &self,
+        victims: &mut [Victim],
+        output: &[Live],
+        blocks: &Blocks,
+    ) -> Result<(), Error> {
+        for live in output {
+            let Some(bytes) = blocks.get(&(live.victim, live.entry.offset)) else {
+                continue;
+            };
+            let mut state = self.lock_with_slot()?;
+            let into = state.add_copy(live.entry, bytes).expect(HAS_SLOT);
+            let half = &mut victims[live.victim].half;
+            half.into.insert(into);
+            half.done.insert(live.entry.number);
+            state.counters.merge_written += bytes.len() as u64;
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Rows as columns of a layout; a column without any value is one of gaps.

@@ -199,16 +199,11 @@ impl OpenSegment {
         self.in_chapters < self.blocks.len()
     }
 
-    /// Adds a block: `encode` appends its bytes. Answers its length. `journal_file` is where it
-    /// begins, if the journal has it.
-    pub fn add(
-        &mut self,
-        mut entry: Entry,
-        journal_file: Option<u32>,
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) -> u32 {
+    /// Adds a block. Returns its length in bytes. `journal_file` is where it begins, if the journal
+    /// has it.
+    pub fn add(&mut self, mut entry: Entry, journal_file: Option<u32>, bytes: &[u8]) -> u32 {
         let at = self.buffer.len();
-        encode(&mut self.buffer);
+        self.buffer.extend_from_slice(bytes);
         entry.offset = (self.buffer_offset + at as u64) as u32;
         entry.len = (self.buffer.len() - at) as u32;
         if let Some(file) = journal_file {

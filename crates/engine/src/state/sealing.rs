@@ -1,136 +1,182 @@
-//! Sealing: rows leave their buffers as blocks, when these are full, idle, old, or in the way.
+//! What is sealed and when: buffers that are full, idle, old, or in the way are taken, and their blocks
+//! join the log. [`crate::sealing`] has the three steps.
 
 use super::State;
-use crate::block::{self, BlockHead};
-use crate::error::Error;
+use crate::block::BlockHead;
+use crate::buffer::OpenBlock;
 use crate::memory;
+use crate::sealing::encode::{Encoded, Encoder};
+use crate::sealing::queue::Taken;
 use crate::segment::Entry;
-use seiner_codec::Effort;
-use seiner_model::{Columns, FieldType};
 
 /// Sources that are sealed, at most, before it is asked whether much waits to be written.
 const SOURCES_A_LOOK: u32 = 1024;
 
 impl State {
-    /// Seals a source's open block, if it has one, into the active segment.
-    pub fn seal(&mut self, source: u32) -> Result<(), Error> {
+    /// Takes a source's open block, if it has one, into the queue of those that become blocks of the log.
+    pub fn seal(&mut self, source: u32) {
         let line = self.buffers.line(source);
         if line.rows == 0 {
-            return Ok(());
+            return;
         }
-        let (number, journal_file) = (line.block, line.journal_file);
-        self.have_slot()?;
-        let line = self.buffers.line(source);
-        let (bytes, accepted) = (u64::from(line.bytes), u32::from(line.rows));
-        let layout = self
-            .layouts
-            .get(line.layout)
-            .expect("lines bear layouts of the store");
-        let head = BlockHead {
-            source,
-            number,
-            layout: layout.number(),
-        };
-        let decimal = layout.types() == [FieldType::F64]
-            && self.buffers.drain_decimals(source, &mut self.decimals);
-        let columns = match decimal {
-            true => Columns::default(),
-            false => block::sorted(self.buffers.drain(source, layout.types())),
-        };
-        let times = match decimal {
-            true => &self.decimals.times,
-            false => &columns.times,
-        };
-        let rows = times.len() as u32;
-        let before_rows = self.retention.rows(source);
+        let (number, layout, journal_file) = (line.block, line.layout, line.journal_file);
+        let (bytes, rows) = (line.bytes, u32::from(line.rows));
+        let before = self.retention.rows(source);
         // Rows that others of the block replace count as well, as they did in the buffer and as the journal
         // counts them. Fewer would return rows that the ring has expired.
-        let ordinal = self.retention.count(source, accepted);
-        let entry = Entry {
+        let ordinal = self.retention.count(source, rows);
+        let slot = self.buffers.detach(source);
+        let taken = Taken {
             source,
             number,
-            first: times[0],
-            last: *times.last().expect("a block has rows"),
+            next: self.next_block,
+            layout,
+            journal_file,
             rows,
+            bytes,
+            before,
             ordinal,
-            since: number,
-            before: before_rows,
-            late: self.retention.is_late(source, times[0]),
+            slot,
+        };
+        self.sealing
+            .push(taken, self.buffers.slab().bytes(slot).len());
+    }
+
+    /// Copies what a source has in memory, oldest first: its taken buffers, and the open one.
+    pub fn unsealed(&self, source: u32) -> Vec<OpenBlock> {
+        let taken = self.sealing.of(source).map(|taken| OpenBlock {
+            number: taken.number,
+            layout: taken.layout,
+            bytes: self.buffers.detached(taken.slot, taken.bytes).to_vec(),
+            rows: taken.rows as usize,
+        });
+        let mut blocks: Vec<OpenBlock> = taken.collect();
+        blocks.reverse();
+        blocks.extend(self.buffers.open_block(source));
+        blocks
+    }
+
+    /// Copies taken buffers for the encoder, from the front of the queue to the position `end` at most.
+    pub fn copy_taken(&self, end: u64, encoder: &mut Encoder) {
+        let count = end.saturating_sub(self.sealing.front()) as usize;
+        for taken in self.sealing.iter().take(count) {
+            let layout = self.layouts.get(taken.layout);
+            let layout = layout.expect("lines bear layouts of the store").clone();
+            let head = BlockHead {
+                source: taken.source,
+                number: taken.number,
+                layout: taken.layout,
+            };
+            let bytes = self.buffers.detached(taken.slot, taken.bytes);
+            encoder.copy(head, layout, taken.rows as usize, bytes);
+            if encoder.is_full() {
+                return;
+            }
+        }
+    }
+
+    /// Appends encoded blocks to the open segments of their lanes and frees the buffers. `blocks` begin
+    /// with that of the front of the queue. Returns how many were appended: fewer than there are if a
+    /// segment must be begun and no slot is ready.
+    pub fn append_encoded(&mut self, blocks: &[Encoded], encoder: &Encoder) -> usize {
+        for (done, block) in blocks.iter().enumerate() {
+            if !self.append_block(block, encoder.bytes(block)) {
+                return done;
+            }
+        }
+        blocks.len()
+    }
+
+    /// Returns false if a segment must be begun and no slot is ready; then nothing has changed.
+    fn append_block(&mut self, block: &Encoded, bytes: &[u8]) -> bool {
+        if self.ready.is_empty() {
+            return false;
+        }
+        let front = self.sealing.iter().next();
+        let slot = front.expect("a block that is encoded waits").slot;
+        let slot_bytes = self.buffers.slab().bytes(slot).len();
+        let taken = self.sealing.pop(slot_bytes);
+        let taken = taken.expect("the queue has a front");
+        let entry = Entry {
+            source: taken.source,
+            number: taken.number,
+            first: block.first,
+            last: block.last,
+            rows: block.rows,
+            ordinal: taken.ordinal,
+            since: taken.number,
+            before: taken.before,
+            late: self.retention.is_late(taken.source, block.first),
             ..Entry::default()
         };
-        let next = self.next_block;
-        let expected = self
-            .retention
-            .death(source, number, next, accepted, bytes, entry.last);
+        let raw = u64::from(taken.bytes);
+        let expected = self.retention.death(
+            taken.source,
+            taken.number,
+            taken.next,
+            taken.rows,
+            raw,
+            entry.last,
+        );
         let death = self.retention.moment().death(expected);
-        let lane = self.lanes.lane(death, bytes, self.retention.now());
-        let at = self.make_active(lane)?;
-        let decimals = &self.decimals;
-        let len = self.open[at].add(entry, Some(journal_file), |out| match decimal {
-            true => block::encode_decimals(head, decimals, out),
-            false => block::encode(head, &columns, Effort::Fast, out),
-        });
-        self.open[at].replayable += memory::replay_cost(bytes);
-        let samples = match decimal {
-            true => rows as usize,
-            false => columns.fields.iter().map(|field| field.values.len()).sum(),
-        };
+        let lane = self.lanes.lane(death, raw, self.retention.now());
+        let at = self.active(lane).expect("a slot is ready");
+        let len = self.open[at].add(entry, Some(taken.journal_file), bytes);
+        self.open[at].replayable += memory::replay_cost(raw);
+        self.buffers.free(taken.slot, taken.rows, taken.bytes);
         self.counters.blocks += 1;
         self.counters.block_bytes += u64::from(len);
-        self.counters.block_samples += samples as u64;
-        Ok(())
+        self.counters.block_samples += block.samples;
+        true
     }
 
     /// Seals open blocks of sources from `hand` on until much waits to be written; answers where to go
     /// on, if not all were seen.
-    pub fn seal_some(&mut self, hand: u32) -> Result<Option<u32>, Error> {
+    pub fn seal_some(&mut self, hand: u32) -> Option<u32> {
         for source in hand..self.buffers.sources() as u32 {
             if source > hand && source % SOURCES_A_LOOK == 0 && self.is_much_sealed() {
-                return Ok(Some(source));
+                return Some(source);
             }
-            self.seal(source)?;
+            self.seal(source);
         }
-        Ok(None)
+        None
     }
 
     /// Seals every open block.
-    pub fn seal_all(&mut self) -> Result<(), Error> {
+    pub fn seal_all(&mut self) {
         for source in 0..self.buffers.sources() as u32 {
-            self.seal(source)?;
+            self.seal(source);
         }
-        Ok(())
     }
 
     /// Seals open blocks that are older than a delete of their source: rows that were replayed,
     /// which later ones must not join.
-    pub fn seal_buried(&mut self) -> Result<(), Error> {
+    pub fn seal_buried(&mut self) {
         for source in 0..self.buffers.sources() as u32 {
             let line = self.buffers.line(source);
             if line.rows != 0 && self.retention.is_before_delete(source, line.block) {
-                self.seal(source)?;
+                self.seal(source);
             }
         }
-        Ok(())
     }
 
     /// Seals open blocks of a class that were begun below the middle of what is above its floor: a block
     /// dies by its number, and those of slow sources would go on taking rows when they are dead already.
-    pub fn seal_slow(&mut self, class: u8) -> Result<(), Error> {
+    pub fn seal_slow(&mut self, class: u8) {
         let floor = self.retention.floor(class);
         let middle = floor + self.next_block.saturating_sub(floor) / 2;
         for source in 0..self.buffers.sources() as u32 {
             let line = self.buffers.line(source);
             let is_slow = line.rows != 0 && line.block < middle;
             if is_slow && self.retention.class_of(source) == class {
-                self.seal(source)?;
+                self.seal(source);
             }
         }
-        Ok(())
     }
 
     /// Seals what begins in the oldest journal files when the journal nears its bound: some
     /// sources at a call, all where it has reached it.
-    pub fn relieve_journal(&mut self) -> Result<(), Error> {
+    pub fn relieve_journal(&mut self) {
         const AT_ONCE: u32 = 8192;
         let (bytes, bound) = (self.pins.bytes(), self.options.journal_bytes);
         let Some(oldest) = self
@@ -138,11 +184,11 @@ impl State {
             .oldest()
             .filter(|&oldest| oldest < self.pins.current())
         else {
-            return Ok(());
+            return;
         };
         if self.journal_target.is_none() {
             if bytes < bound / 4 * 3 {
-                return Ok(());
+                return;
             }
             // A quarter of the files at once, so that the sources are gone through four times a journal.
             self.journal_target = Some(oldest + (self.pins.current() - oldest) / 4);
@@ -159,11 +205,11 @@ impl State {
             // The rest when what waits is written.
             if source % SOURCES_A_LOOK == 0 && self.is_much_sealed() {
                 self.journal_hand = source;
-                return Ok(());
+                return;
             }
             let line = self.buffers.line(source);
             if line.rows != 0 && line.journal_file <= target {
-                self.seal(source)?;
+                self.seal(source);
             }
         }
         self.journal_hand = end;
@@ -171,17 +217,15 @@ impl State {
             self.journal_target = None;
             self.chapter_due = true;
         }
-        Ok(())
     }
 
     /// Seals sources among `range` that were silent for `ticks`.
-    pub fn seal_idle(&mut self, range: std::ops::Range<u32>, ticks: u16) -> Result<(), Error> {
+    pub fn seal_idle(&mut self, range: std::ops::Range<u32>, ticks: u16) {
         for source in range {
             let line = self.buffers.line(source);
             if line.rows != 0 && self.tick.wrapping_sub(line.touched) >= ticks {
-                self.seal(source)?;
+                self.seal(source);
             }
         }
-        Ok(())
     }
 }

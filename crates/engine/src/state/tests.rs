@@ -1,10 +1,12 @@
 //! A state without an engine: rows go in, blocks lie in open segments.
 
 use super::*;
+use crate::sealer;
+use crate::sealing::encode::Encoder;
 use crate::segment::ALIGNMENT;
 use crate::volume::{DirectoryVolume, SlotState};
 use seiner_model::SourceKey;
-use seiner_platform::sim::{Chance, Faults, SimDisk};
+use seiner_platform::sim::SimDisk;
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,7 +54,6 @@ impl Volume for Slots {
 }
 
 struct World {
-    disk: Arc<SimDisk>,
     slots: Arc<Slots>,
     state: State,
 }
@@ -68,11 +69,11 @@ fn world(durability: Durability) -> World {
         ..Options::default()
     };
     let slots = Arc::new(Slots {
-        slots: DirectoryVolume::new(disk.clone()),
+        slots: DirectoryVolume::new(disk),
         full: AtomicBool::new(false),
     });
     let state = State::new(options, slots.clone(), 7, ALIGNMENT as u64);
-    World { disk, slots, state }
+    World { slots, state }
 }
 
 impl World {
@@ -98,15 +99,25 @@ impl World {
             .collect();
         let (mut values, mut receipt) = (Vec::new(), Receipt::default());
         let state = &mut self.state;
-        let appended = state.append(source, time, &cells, &mut values, &mut receipt);
-        let result = appended.unwrap();
+        let result = state.append(source, time, &cells, &mut values, &mut receipt);
         let rows = usize::from(result.is_ok());
         assert_eq!((receipt.rows, receipt.samples), (rows, rows * cells.len()));
         result
     }
 
-    /// Blocks in open segments: source, number, rows, first and last time, rows before, late.
-    fn blocks(&self) -> Vec<(u32, u64, u32, i64, i64, u64, bool)> {
+    /// Takes a source's buffer and makes a block of it.
+    fn seal(&mut self, source: u32) -> Result<(), Error> {
+        self.state.seal(source);
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        sealer::run_alone(&mut self.state, &mut Encoder::default())
+    }
+
+    /// Blocks of all buffers that were taken, in open segments: source, number, rows, first and last time, rows before, late.
+    fn blocks(&mut self) -> Vec<(u32, u64, u32, i64, i64, u64, bool)> {
+        self.finish().unwrap();
         let blocks = self.state.open.iter().flat_map(OpenSegment::blocks);
         let mut blocks: Vec<_> = blocks
             .map(|e| {
@@ -205,13 +216,13 @@ fn a_full_buffer_becomes_a_block_and_rows_go_on_in_the_next() {
     let expected = (source, 1, sealed as u32, 0, sealed - 1, 0, false);
     assert_eq!(world.blocks(), [expected]);
     assert_eq!((world.state.buffers.rows(), world.state.next_block), (1, 3));
-    world.state.seal(source).unwrap();
+    world.seal(source).unwrap();
     let last = (source, 2, 1, sealed, sealed, sealed as u64, false);
     assert_eq!(world.blocks(), [expected, last]);
     let counters = &world.state.counters;
     assert_eq!((counters.blocks, counters.block_samples), (2, rows as u64));
     // An empty buffer seals to nothing.
-    world.state.seal(source).unwrap();
+    world.seal(source).unwrap();
     assert_eq!(world.blocks().len(), 2);
 }
 
@@ -224,12 +235,12 @@ fn rows_of_a_block_are_sorted_and_a_block_that_reaches_back_is_late() {
             .append(source, time, &[("v", Value::F64(1.5))])
             .unwrap();
     }
-    world.state.seal(source).unwrap();
+    world.seal(source).unwrap();
     for time in [5, 15] {
         world
             .append(source, time, &[("v", Value::F64(2.5))])
             .unwrap();
-        world.state.seal(source).unwrap();
+        world.seal(source).unwrap();
     }
     assert_eq!(
         world.blocks(),
@@ -259,33 +270,19 @@ fn a_new_field_seals_the_block_and_links_the_source_anew() {
 }
 
 #[test]
-fn without_room_for_a_segment_rows_stay_in_their_buffer() {
+fn without_room_for_a_segment_rows_stay_in_the_queue() {
     let mut world = world(Durability::Memory);
     let source = world.register("m").unwrap();
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
     world.slots.full.store(true, Relaxed);
-    let error = world.state.seal(source).unwrap_err();
+    let error = world.seal(source).unwrap_err();
     assert!(error.is_want_of_room(), "{error}");
-    assert_eq!((world.state.buffers.rows(), world.blocks().len()), (1, 0));
-    assert_eq!(world.state.poisoned, None, "it passes");
+    assert_eq!((world.state.buffers.rows(), world.state.open.len()), (1, 0));
+    assert_eq!(world.state.unsealed(source).len(), 1, "readers find them");
     world.slots.full.store(false, Relaxed);
-    world.state.seal(source).unwrap();
+    world.finish().unwrap();
     assert_eq!((world.state.buffers.rows(), world.blocks().len()), (0, 1));
-}
-
-#[test]
-fn a_disk_that_fails_poisons_the_store_and_takes_no_row() {
-    let mut world = world(Durability::Memory);
-    let source = world.register("m").unwrap();
-    world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
-    world.disk.set_faults(Faults {
-        change_error: Chance::ALWAYS,
-        ..Faults::default()
-    });
-    let error = world.state.seal(source).unwrap_err();
-    assert!(!error.is_want_of_room(), "{error}");
-    assert_eq!((world.state.buffers.rows(), world.blocks().len()), (1, 0));
-    assert!(matches!(world.state.writable(), Err(Error::Poisoned(_))));
+    assert!(world.state.unsealed(source).is_empty());
 }
 
 #[test]
@@ -337,11 +334,11 @@ fn the_oldest_journal_files_are_relieved_when_three_quarters_are_full() {
     world.state.pins.grow(first, 47 << 10);
     world.state.pins.rotate();
     world.append(new, 1, &[("v", Value::F64(1.0))]).unwrap();
-    world.state.relieve_journal().unwrap();
+    world.state.relieve_journal();
     assert_eq!(world.blocks(), [], "48 KiB of 64 are three quarters");
     let second = world.state.pins.current();
     world.state.pins.grow(second, 1 << 10);
-    world.state.relieve_journal().unwrap();
+    world.state.relieve_journal();
     let sources: Vec<u32> = world.blocks().iter().map(|block| block.0).collect();
     assert_eq!((sources, world.state.chapter_due), (vec![old], true));
 }
@@ -358,10 +355,10 @@ fn idle_sources_are_sealed_and_busy_ones_are_not() {
     // Ticks wrap around.
     world.state.tick = 6;
     world.append(busy, 1, &[("v", Value::F64(1.0))]).unwrap();
-    world.state.seal_idle(0..2, 8).unwrap();
+    world.state.seal_idle(0..2, 8);
     assert_eq!(world.blocks().len(), 0);
     world.state.tick = 7;
-    world.state.seal_idle(0..2, 8).unwrap();
+    world.state.seal_idle(0..2, 8);
     let sources: Vec<u32> = world.blocks().iter().map(|block| block.0).collect();
     assert_eq!(sources, [idle]);
 }
@@ -377,7 +374,7 @@ fn what_files_take_is_counted_with_open_segments_and_rows() {
     assert_eq!(load.blocks, 1);
     assert!(load.rows > 0);
     assert_eq!(world.state.used(), used, "rows are reserved, not used");
-    world.state.seal(source).unwrap();
+    world.seal(source).unwrap();
     let open = world.state.load().open;
     assert!(open > 0 && open.is_multiple_of(ALIGNMENT as u64), "{open}");
     assert_eq!(world.state.used(), used + open);
@@ -385,4 +382,33 @@ fn what_files_take_is_counted_with_open_segments_and_rows() {
     assert!(world.state.is_crowded());
     assert_eq!(world.state.room_for_writers(), 0);
     assert!(!world.state.may_shed(), "others took the room");
+}
+
+#[test]
+fn readers_find_taken_buffers_oldest_first_and_before_the_open_one() {
+    let mut world = world(Durability::Memory);
+    let (one, other) = (world.register("m").unwrap(), world.register("n").unwrap());
+    for (source, time) in [(one, 1), (other, 2), (one, 3)] {
+        world
+            .append(source, time, &[("v", Value::F64(1.0))])
+            .unwrap();
+        world.state.seal(source);
+    }
+    world.append(one, 4, &[("v", Value::F64(1.0))]).unwrap();
+    let numbers = |world: &World, source| -> Vec<u64> {
+        let blocks = world.state.unsealed(source);
+        blocks.iter().map(|block| block.number).collect()
+    };
+    assert_eq!(numbers(&world, one), [1, 3, 4]);
+    assert_eq!(numbers(&world, other), [2]);
+    assert_eq!(
+        (world.state.buffers.rows(), world.state.load().blocks),
+        (4, 4)
+    );
+    assert_eq!(world.blocks().len(), 3);
+    assert_eq!(numbers(&world, one), [4]);
+    assert_eq!(
+        (world.state.buffers.rows(), world.state.load().blocks),
+        (1, 1)
+    );
 }

@@ -1,0 +1,181 @@
+//! Queue of buffers that were taken and are not in the log yet.
+
+use crate::buffer::slab::Slot;
+use std::collections::{HashMap, VecDeque};
+
+/// A buffer between its source and the log.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taken {
+    /// Source of the rows.
+    pub source: u32,
+    /// Number of the block that the rows become.
+    pub number: u64,
+    /// Number of the next block of the store when the buffer was taken.
+    pub next: u64,
+    /// Layout of the rows.
+    pub layout: u32,
+    /// Journal file in which the block begins.
+    pub journal_file: u32,
+    /// Number of rows, those that others of the block replace included.
+    pub rows: u32,
+    /// Bytes of the encoded rows.
+    pub bytes: u32,
+    /// Rows that the source had before this block, ever.
+    pub before: u64,
+    /// Rows that the source had up to the end of this block, ever.
+    pub ordinal: u64,
+    /// Memory of the rows.
+    pub slot: Slot,
+}
+
+struct Link {
+    taken: Taken,
+    /// Position of the buffer of the same source that was taken before.
+    earlier: Option<u64>,
+}
+
+/// Taken buffers, in the order in which they were taken, found by source.
+#[derive(Default)]
+pub struct Queue {
+    links: VecDeque<Link>,
+    /// Position of the front: number of buffers that have left the queue.
+    front: u64,
+    /// Position of each source's latest buffer.
+    latest: HashMap<u32, u64, foldhash::fast::FixedState>,
+    bytes: u64,
+    slot_bytes: usize,
+}
+
+impl Queue {
+    /// Adds a buffer whose slot has `slot_bytes` bytes.
+    pub fn push(&mut self, taken: Taken, slot_bytes: usize) {
+        let earlier = self.latest.insert(taken.source, self.end());
+        self.bytes += u64::from(taken.bytes);
+        self.slot_bytes += slot_bytes;
+        self.links.push_back(Link { taken, earlier });
+    }
+
+    /// Removes the buffer at the front, whose slot has `slot_bytes` bytes.
+    pub fn pop(&mut self, slot_bytes: usize) -> Option<Taken> {
+        let Link { taken, .. } = self.links.pop_front()?;
+        if self.latest.get(&taken.source) == Some(&self.front) {
+            self.latest.remove(&taken.source);
+        }
+        self.front += 1;
+        self.bytes -= u64::from(taken.bytes);
+        self.slot_bytes -= slot_bytes;
+        Some(taken)
+    }
+
+    /// Returns the buffers from the front on.
+    pub fn iter(&self) -> impl Iterator<Item = &Taken> {
+        self.links.iter().map(|link| &link.taken)
+    }
+
+    /// Returns the buffers of a source, the latest first.
+    pub fn of(&self, source: u32) -> impl Iterator<Item = &Taken> {
+        let mut next = self.latest.get(&source).copied();
+        std::iter::from_fn(move || {
+            // What has left the queue is no link of the chain any more.
+            let at = next?.checked_sub(self.front)?;
+            let link = self.links.get(at as usize)?;
+            next = link.earlier;
+            Some(&link.taken)
+        })
+    }
+
+    /// Returns the number of buffers.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Returns the position behind the last buffer.
+    pub fn end(&self) -> u64 {
+        self.front + self.links.len() as u64
+    }
+
+    /// Returns the position of the front.
+    pub fn front(&self) -> u64 {
+        self.front
+    }
+
+    /// Returns the bytes of the encoded rows.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns the bytes of the slots that the rows lie in.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
+    }
+
+    /// Returns the bytes of memory of the queue itself.
+    pub fn memory(&self) -> usize {
+        // The table has an eighth more places than it may fill.
+        let latest = self.latest.capacity() / 7 * 8 * (size_of::<(u32, u64)>() + 1);
+        self.links.capacity() * size_of::<Link>() + latest
+    }
+
+    /// Returns memory that the queue does not need to the allocator.
+    pub fn shrink(&mut self) {
+        self.links.shrink_to_fit();
+        self.latest.shrink_to_fit();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(source: u32, number: u64) -> Taken {
+        Taken {
+            source,
+            number,
+            next: number + 1,
+            layout: 1,
+            journal_file: 1,
+            rows: 1,
+            bytes: 10,
+            before: 0,
+            ordinal: 1,
+            slot: Slot::NONE,
+        }
+    }
+
+    fn numbers<'a>(taken: impl Iterator<Item = &'a Taken>) -> Vec<u64> {
+        taken.map(|one| one.number).collect()
+    }
+
+    #[test]
+    fn buffers_leave_in_the_order_in_which_they_came() {
+        let mut queue = Queue::default();
+        for (source, number) in [(7, 1), (8, 2), (7, 3)] {
+            queue.push(taken(source, number), 64);
+        }
+        assert_eq!(numbers(queue.iter()), [1, 2, 3]);
+        assert_eq!((queue.bytes(), queue.slot_bytes()), (30, 192));
+        assert_eq!((queue.front(), queue.end()), (0, 3));
+        assert_eq!(queue.pop(64).unwrap().number, 1);
+        assert_eq!((queue.front(), queue.end(), queue.len()), (1, 3, 2));
+        assert_eq!(numbers(queue.iter()), [2, 3]);
+    }
+
+    #[test]
+    fn a_source_finds_what_is_left_of_its_own() {
+        let mut queue = Queue::default();
+        for (source, number) in [(7, 1), (8, 2), (7, 3), (7, 4)] {
+            queue.push(taken(source, number), 64);
+        }
+        assert_eq!(numbers(queue.of(7)), [4, 3, 1]);
+        queue.pop(64);
+        assert_eq!(numbers(queue.of(7)), [4, 3]);
+        assert_eq!(numbers(queue.of(8)), [2]);
+        queue.pop(64);
+        assert_eq!(numbers(queue.of(8)), []);
+        while queue.pop(64).is_some() {}
+        assert_eq!(numbers(queue.of(7)), []);
+        assert!(queue.latest.is_empty() && queue.bytes() == 0);
+        queue.push(taken(7, 5), 64);
+        assert_eq!(numbers(queue.of(7)), [5]);
+    }
+}

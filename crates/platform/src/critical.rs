@@ -1,0 +1,67 @@
+//! Critical sections: stretches of code under a lock that many threads want, in which nothing slow may
+//! happen.
+//!
+//! Whoever holds such a lock [enters](Section::enter) a section for as long. Slow work, such as a system
+//! call, asserts that it is [outside](assert_outside) all sections of its thread. Both cost nothing in
+//! builds without debug assertions.
+
+use std::marker::PhantomData;
+
+#[cfg(debug_assertions)]
+thread_local! {
+    static DEPTH: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Stay of the current thread in a critical section. It ends with the value.
+pub struct Section(PhantomData<*const ()>);
+
+impl Section {
+    /// Enters a section. Sections may lie in each other.
+    #[inline]
+    pub fn enter() -> Section {
+        #[cfg(debug_assertions)]
+        DEPTH.with(|depth| depth.set(depth.get() + 1));
+        Section(PhantomData)
+    }
+}
+
+impl Drop for Section {
+    #[inline]
+    fn drop(&mut self) {
+        #[cfg(debug_assertions)]
+        DEPTH.with(|depth| depth.set(depth.get() - 1));
+    }
+}
+
+/// Asserts that the current thread is in no critical section, in debug builds. `what` names the work,
+/// for the message.
+#[inline]
+#[track_caller]
+pub fn assert_outside(what: &str) {
+    #[cfg(debug_assertions)]
+    DEPTH.with(|depth| {
+        // A thread that panics already says enough.
+        let inside = depth.get() > 0 && !std::thread::panicking();
+        assert!(!inside, "{what} within a critical section");
+    });
+    let _ = what;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_work_is_noticed_in_the_section_of_its_own_thread_alone() {
+        assert_outside("before");
+        let (outer, inner) = (Section::enter(), Section::enter());
+        drop(inner);
+        let caught = std::panic::catch_unwind(|| assert_outside("a write"));
+        assert_eq!(caught.is_err(), cfg!(debug_assertions));
+        std::thread::spawn(|| assert_outside("another thread"))
+            .join()
+            .unwrap();
+        drop(outer);
+        assert_outside("after");
+    }
+}
