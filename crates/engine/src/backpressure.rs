@@ -6,6 +6,7 @@
 use crate::engine::Engine;
 use crate::error::{Error, io_error};
 use crate::journal::DAMAGED;
+use crate::scheduler::Job;
 use crate::space::{delay_s, on_disk};
 use crate::trouble::Path;
 use crate::writing::Writing;
@@ -38,9 +39,17 @@ impl Engine {
             return Ok(());
         }
         let began = self.clock.monotonic();
-        let mut writing = self.writing();
-        let result = self.force_room(&mut writing);
+        let result = self.done(Job::Space);
         self.lock().counters.waited_ns += self.clock.monotonic() - began;
+        result
+    }
+
+    /// Makes space for writers by all means that the rules allow.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if there is none.
+    pub(crate) fn force_room(&self) -> Result<(), Error> {
+        let result = self.try_room(&mut self.writing());
         if let Err(error) = &result {
             self.poison(error);
             self.note_trouble(Path::Segments, &result);
@@ -62,7 +71,7 @@ impl Engine {
         (room, delay)
     }
 
-    fn force_room(&self, writing: &mut Writing) -> Result<(), Error> {
+    fn try_room(&self, writing: &mut Writing) -> Result<(), Error> {
         // Somebody may have made room meanwhile.
         writing.asked = None;
         self.ask_for_room(writing)?;

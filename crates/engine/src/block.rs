@@ -12,6 +12,7 @@ use seiner_codec::{
     encode_times, varint,
 };
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, FieldType, Interval};
+use seiner_platform::critical::assert_outside;
 
 /// Columns with fewer values have no aggregates of their own: decoding them costs no more.
 const SUMMARY_FROM: usize = 256;
@@ -67,6 +68,7 @@ fn encode_with(
     out: &mut Vec<u8>,
     put_columns: impl FnOnce(&mut Vec<u8>),
 ) {
+    assert_outside("encoding a block");
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     varint::put_u64(u64::from(head.source), out);

@@ -1,7 +1,7 @@
 //! The engine: one store, its doors, and the order in which things happen.
 //!
-//! Locks, always taken in this order: `writing` (segments), `journal` or `timekeeper`, `catalog` or `ledger`,
-//! `state`, the dictionary.
+//! Locks, always taken in this order: `writing` (segments), `sealer`, `journal` or `timekeeper`, `catalog` or
+//! `ledger`, `state`, the dictionary.
 //! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
 
 use crate::buffer::Number;
@@ -10,14 +10,14 @@ use crate::catalog::{Catalog, Frame};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
 use crate::journal::files::JournalWriter;
-use crate::keeper::{Keeper, Kept};
 use crate::ledger::Ledger;
 use crate::log::TRIMS;
-use crate::memory;
 use crate::merging::memory::{Decisions, Record, Squeezes};
 use crate::options::{Durability, Options};
+use crate::pressure::Backlog;
 use crate::recover;
 use crate::rules;
+use crate::scheduler::{Job, Scheduler, Work};
 use crate::sealer::Sealer;
 use crate::segment::Entry;
 use crate::segment::files::Files;
@@ -40,7 +40,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// Rows a lock is held for at most, so that readers and the keeper get their turn.
+/// Rows a lock is held for at most, so that readers and background threads get their turn.
 const ROWS_A_LOCK: usize = 1024;
 /// Why a lock is not poisoned.
 const UNBROKEN: &str = "nobody panics while writing segments";
@@ -73,7 +73,7 @@ pub struct Engine {
     pub(crate) decisions: Mutex<Decisions>,
     durable: Durable,
     recovery: Recovery,
-    keeper: Mutex<Option<Keeper>>,
+    scheduler: Scheduler,
     timekeeper: Mutex<Timekeeper>,
     rules_changed: Vec<String>,
 }
@@ -122,8 +122,7 @@ impl Engine {
         let clock = Arc::new(SystemClock::new());
         let engine = Arc::new(Engine::open(disk, clock, options)?);
         trim_allocator();
-        let keeper = Keeper::start(&engine);
-        *engine.keeper.lock().expect("nobody panics with the keeper") = Some(keeper);
+        engine.scheduler.start(&engine);
         Ok(engine)
     }
 
@@ -228,7 +227,7 @@ impl Engine {
             durability,
             idle_tick_ns,
             recovery: opened.recovery,
-            keeper: Mutex::new(None),
+            scheduler: Scheduler::default(),
             timekeeper: Mutex::new(opened.timekeeper),
             rules_changed: Vec::new(),
         };
@@ -296,6 +295,10 @@ impl Engine {
     /// The state, when a segment can be begun.
     pub(crate) fn lock_with_slot(&self) -> Result<Guard<'_>, Error> {
         self.state.lock_with_slot(&*self.volume)
+    }
+
+    pub(crate) fn sealer(&self) -> &Sealer {
+        &self.sealer
     }
 
     /// Makes blocks of all buffers that were taken so far.
@@ -616,28 +619,40 @@ impl Engine {
         state.staging.samples += samples;
     }
 
-    /// Lends a hand where the keeper does not keep up, so that nothing grows without bound.
+    /// Waits while more work is unfinished than may be, so that nothing grows without bound. The
+    /// background threads do the work; they are nudged before writers have to wait for them.
     pub(crate) fn make_way(&self) -> Result<(), Error> {
-        let (much_staged, much_taken, behind) = {
+        let (staged, taken, behind) = {
             let state = self.state.lock_after_others();
-            let limit = memory::staging_limit(&state.options);
-            let much_staged = state.staging.bytes() > limit;
-            (much_staged, state.is_sealer_behind(), state.is_behind())
+            (state.staged(), state.taken(), state.is_behind())
         };
-        if much_staged {
-            self.write_journal(false)?;
-        }
-        if much_taken {
-            self.finish_sealing()?;
-        }
+        self.finish(Job::Journal, staged)?;
+        self.finish(Job::Seal, taken)?;
         if behind {
-            self.catch_up()?;
+            self.finish(Job::Segments, Backlog::Full)?;
         }
         self.make_room()
     }
 
-    /// Takes steps until the keeper is not behind any more: merges, which never end in a store that is
-    /// nearly full, can wait.
+    /// Waits for a job if its backlog is full.
+    fn finish(&self, job: Job, backlog: Backlog) -> Result<(), Error> {
+        match backlog {
+            Backlog::Small => Ok(()),
+            Backlog::Large => {
+                self.scheduler.nudge(job);
+                Ok(())
+            }
+            Backlog::Full => self.done(job),
+        }
+    }
+
+    /// Returns when a job is done: by its thread, or here if the store has no threads.
+    pub(crate) fn done(&self, job: Job) -> Result<(), Error> {
+        self.scheduler.ask(job).unwrap_or_else(|| self.run(job))
+    }
+
+    /// Takes steps until writers may go on: merges, which never end in a store that is nearly full, can
+    /// wait.
     fn catch_up(&self) -> Result<(), Error> {
         let mut writing = self.writing();
         while self.lock().is_behind() && self.step_or_poison(&mut writing)? {}
@@ -889,17 +904,10 @@ impl Engine {
         journal.drop_spares()
     }
 
-    /// Stops the keeper, seals everything and refuses what comes then. The next start reads footers
-    /// only.
+    /// Stops the background threads, seals everything and refuses what comes then. The next start reads
+    /// footers only.
     pub fn close(&self) -> Result<(), Error> {
-        if let Some(keeper) = self
-            .keeper
-            .lock()
-            .expect("nobody panics with the keeper")
-            .take()
-        {
-            keeper.stop();
-        }
+        self.scheduler.stop();
         if self.lock().closed {
             return Ok(());
         }
@@ -912,10 +920,8 @@ impl Engine {
         self.lock().closed = true;
         self.commit()?;
         let mut timekeeper = self.timekeeper();
-        match self.lock().retention.last_time() {
-            Some(time) => timekeeper.tell(time),
-            None => Ok(()),
-        }
+        let time = self.lock().retention.last_time();
+        time.map_or(Ok(()), |time| timekeeper.tell(time))
     }
 
     // ---- what there is
@@ -1072,7 +1078,7 @@ impl Engine {
     }
 }
 
-impl Kept for Engine {
+impl Work for Engine {
     fn durability(&self) -> Durability {
         self.durability
     }
@@ -1083,6 +1089,15 @@ impl Kept for Engine {
 
     fn step(&self) -> Result<bool, Error> {
         Engine::step(self)
+    }
+
+    fn run(&self, job: Job) -> Result<(), Error> {
+        match job {
+            Job::Journal => self.write_journal(false),
+            Job::Seal => self.finish_sealing(),
+            Job::Segments => self.catch_up(),
+            Job::Space => self.force_room(),
+        }
     }
 
     fn trim_memory(&self) {

@@ -79,6 +79,38 @@ impl Error {
         }
     }
 
+    /// Returns an error that says the same, for another who waits for the same work.
+    pub(crate) fn copy(&self) -> Error {
+        match self {
+            Error::Poisoned(why) => Error::Poisoned(why.clone()),
+            Error::Closed => Error::Closed,
+            Error::Io { context, error } => Error::Io {
+                context: context.clone(),
+                error: match error.raw_os_error() {
+                    Some(code) => io::Error::from_raw_os_error(code),
+                    None => io::Error::new(error.kind(), error.to_string()),
+                },
+            },
+            &Error::Full {
+                used,
+                budget,
+                relief,
+            } => Error::Full {
+                used,
+                budget,
+                relief,
+            },
+            Error::Damage { file, offset, what } => Error::Damage {
+                file: file.clone(),
+                offset: *offset,
+                what: what.clone(),
+            },
+            Error::ReadOnly => Error::ReadOnly,
+            // Work in the background meets none of the others.
+            other => Error::Query(other.to_string()),
+        }
+    }
+
     /// Whether the process has as many files open as it may.
     fn is_want_of_files(&self) -> bool {
         // EMFILE and ENFILE, for which there is no kind.

@@ -11,7 +11,7 @@ const FRAME: (u64, u64) = (64 << 10, 4 << 20);
 const STAGING_SHARE: u64 = 32;
 const STAGING: (u64, u64) = (64 << 10, 2 << 20);
 
-/// Staged bytes at which a writer writes the journal itself instead of leaving it to the keeper.
+/// Staged bytes at which writers wait until they are in the journal.
 pub fn staging_limit(options: &Options) -> usize {
     (options.memory / STAGING_SHARE).clamp(STAGING.0, STAGING.1) as usize
 }

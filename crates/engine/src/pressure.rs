@@ -9,6 +9,7 @@
 //! Everything is counted as it is allocated: capacities, not lengths, and tables with the larger one
 //! that they are about to be moved to.
 
+use crate::memory::staging_limit;
 use crate::options::Durability;
 use crate::segment::open::OpenSegment;
 use crate::segment::tally::Tally;
@@ -36,6 +37,27 @@ const SEALING: (u64, u64) = (64 << 10, 4 << 20);
 const SEALING_BUFFERS: usize = 16_384;
 /// Rows that only the journal and no index has take this part, if they are replayed; then chapters end.
 const REPLAY_SHARE: u64 = 8;
+
+/// Unfinished work, compared with the limit at which writers wait for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Backlog {
+    /// Less than half the limit.
+    Small,
+    /// Enough for its thread to begin with.
+    Large,
+    /// As much as may be.
+    Full,
+}
+
+impl Backlog {
+    fn of(amount: usize, limit: usize) -> Backlog {
+        match amount {
+            _ if amount >= limit => Backlog::Full,
+            _ if amount >= limit / 2 => Backlog::Large,
+            _ => Backlog::Small,
+        }
+    }
+}
 
 impl State {
     /// Memory of names, tags and layouts.
@@ -163,10 +185,22 @@ impl State {
         }
     }
 
+    /// Returns how much is staged for the journal.
+    pub fn staged(&self) -> Backlog {
+        let limit = staging_limit(&self.options);
+        Backlog::of(self.staging.bytes(), limit)
+    }
+
+    /// Returns how many taken buffers wait for the sealer.
+    pub fn taken(&self) -> Backlog {
+        let limit = (self.options.memory / SEALING_SHARE).clamp(SEALING.0, SEALING.1);
+        let bytes = Backlog::of(self.sealing.bytes() as usize, limit as usize);
+        bytes.max(Backlog::of(self.sealing.len(), SEALING_BUFFERS))
+    }
+
     /// Returns whether as many taken buffers wait for the sealer as may.
     pub fn is_sealer_behind(&self) -> bool {
-        let limit = (self.options.memory / SEALING_SHARE).clamp(SEALING.0, SEALING.1);
-        self.sealing.bytes() >= limit || self.sealing.len() >= SEALING_BUFFERS
+        self.taken() == Backlog::Full
     }
 
     /// Bytes of the slots of buffers that were not taken.

@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use crate::state::State;
 use crate::volume::Volume;
 use seiner_platform::critical;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Encoder of a store. One thread at a time uses it, so that blocks join the log in the order in which
 /// their buffers were taken.
@@ -20,10 +20,15 @@ impl Sealer {
     /// When no segment can be begun. Buffers that are not sealed stay in the queue.
     pub fn run(&self, shared: &Shared, volume: &dyn Volume) -> Result<(), Error> {
         let end = shared.lock().sealing.end();
-        // What an encoder has is made anew each time, so that a panic leaves nothing behind.
-        let mut encoder = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut encoder = self.pause();
         while run_some(&mut encoder, shared, volume, end)? {}
         Ok(())
+    }
+
+    /// Keeps others from sealing as long as the result lives. The lock comes before that of the state.
+    pub fn pause(&self) -> MutexGuard<'_, Encoder> {
+        // What an encoder has is made anew each time, so that a panic leaves nothing behind.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -522,19 +522,37 @@ impl Engine {
         }
     }
 
+    /// Ends chapters in memory. While their indexes are encoded, without the lock, the sealer adds no
+    /// blocks, and whoever merges does not either.
     fn close_chapters(&self, which: impl Fn(u64) -> bool) -> Vec<Ended> {
-        let mut state = self.lock();
-        state.chapter_due = false;
-        let horizon = state.horizon(self.store);
-        state
-            .open
+        let _sealer = self.sealer().pause();
+        let (horizon, mut begun) = {
+            let mut state = self.lock();
+            state.chapter_due = false;
+            let horizon = state.horizon(self.store);
+            let due = |open: &&mut OpenSegment| {
+                open.closed_at.is_none() && open.has_news() && which(open.number)
+            };
+            let due = state.open.iter_mut().filter(due);
+            let begun = due.map(|open| {
+                let entries = open.begin_chapter();
+                (open.place(), entries)
+            });
+            let begun: Vec<_> = begun.collect();
+            (horizon, begun)
+        };
+        let indexes = begun
             .iter_mut()
-            .filter(|open| open.closed_at.is_none() && open.has_news() && which(open.number))
-            .map(|open| {
-                let entries = open.news();
-                let pins = open.end_chapter(&horizon);
+            .map(|(place, entries)| OpenSegment::index(*place, entries, &horizon));
+        let indexes: Vec<Vec<u8>> = indexes.collect();
+        let mut state = self.lock();
+        let ended = begun.into_iter().zip(indexes);
+        ended
+            .map(|((place, entries), index)| {
+                let open = open_mut(&mut state, place.number);
+                let pins = open.end_chapter(index);
                 Ended {
-                    number: open.number,
+                    number: place.number,
                     file: open.file.clone(),
                     marked: open.marked,
                     end: open.chapter_end(),

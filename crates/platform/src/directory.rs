@@ -1,5 +1,6 @@
 //! A disk on a directory of the file system.
 
+use crate::critical::assert_outside;
 use crate::{Disk, File};
 use std::fs;
 use std::io;
@@ -116,10 +117,12 @@ pub(crate) fn free(handle: &fs::File, path: &Path) -> io::Result<Option<u64>> {
 
 impl Disk for Directory {
     fn list(&self) -> io::Result<Vec<String>> {
+        assert_outside("list");
         names(&self.path)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        assert_outside("open");
         let path = self.path.join(name);
         let file = fs::OpenOptions::new()
             .read(true)
@@ -130,6 +133,7 @@ impl Disk for Directory {
     }
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        assert_outside("create");
         let path = self.path.join(name);
         let file = fs::OpenOptions::new()
             .read(true)
@@ -142,22 +146,26 @@ impl Disk for Directory {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
+        assert_outside("remove");
         let path = self.path.join(name);
         fs::remove_file(&path).map_err(|error| at(&path, error))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        assert_outside("rename");
         let path = self.path.join(from);
         fs::rename(&path, self.path.join(to)).map_err(|error| at(&path, error))
     }
 
     fn sync_names(&self) -> io::Result<()> {
+        assert_outside("sync_names");
         self.handle
             .sync_all()
             .map_err(|error| at(&self.path, error))
     }
 
     fn free(&self) -> io::Result<Option<u64>> {
+        assert_outside("free");
         free(&self.handle, &self.path)
     }
 }
@@ -169,28 +177,33 @@ struct RealFile {
 
 impl File for RealFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        assert_outside("read_at");
         self.file
             .read_exact_at(buffer, offset)
             .map_err(|error| at(&self.path, error))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        assert_outside("write_at");
         self.file
             .write_all_at(bytes, offset)
             .map_err(|error| at(&self.path, error))
     }
 
     fn sync(&self) -> io::Result<()> {
+        assert_outside("sync");
         self.file.sync_data().map_err(|error| at(&self.path, error))
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        assert_outside("set_len");
         self.file
             .set_len(len)
             .map_err(|error| at(&self.path, error))
     }
 
     fn reserve(&self, len: u64) -> io::Result<()> {
+        assert_outside("reserve");
         use rustix::fs::{FallocateFlags, fallocate};
         match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
             Ok(()) => Ok(()),
@@ -200,6 +213,7 @@ impl File for RealFile {
     }
 
     fn len(&self) -> io::Result<u64> {
+        assert_outside("len");
         Ok(self
             .file
             .metadata()

@@ -8,6 +8,7 @@ use super::{ALIGNMENT, Entry};
 use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use seiner_codec::{checksum, varint};
 use seiner_model::Interval;
+use seiner_platform::critical::assert_outside;
 
 const MAGIC: &[u8; 8] = b"SEINSEGM";
 const VERSION: u32 = 1;
@@ -79,6 +80,7 @@ pub fn encode(
     mut trailer: Trailer,
     out: &mut Vec<u8>,
 ) -> (Vec<Page>, Trailer) {
+    assert_outside("encoding an index");
     entries.sort_unstable_by_key(|entry| (entry.source, entry.number));
     let start = out.len();
     let mut pages = Vec::with_capacity(entries.len().div_ceil(PAGE_ENTRIES));

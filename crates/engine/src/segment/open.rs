@@ -55,6 +55,19 @@ pub struct Resumed {
     pub layouts: u32,
 }
 
+/// Place of a chapter's index.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Number of the segment.
+    pub number: u64,
+    /// Its lane.
+    pub lane: u32,
+    /// Byte at which the index begins.
+    pub offset: u64,
+    /// Byte at which the chapter before ends.
+    pub previous: u64,
+}
+
 /// What the store had when an index was made: what the catalog must know at least, and how far the
 /// journal had come.
 #[derive(Clone, Copy)]
@@ -257,16 +270,37 @@ impl OpenSegment {
         self.buffer = Vec::new();
     }
 
-    /// Ends a chapter with the blocks since the one before, and hands all over to the writer. What
-    /// the journal has of these blocks may be let go once it is written, synced and marked.
-    pub fn end_chapter(&mut self, horizon: &Horizon) -> Vec<(u32, u64)> {
+    /// Begins to end a chapter: hands the blocks since the one before over to the writer and returns them.
+    /// No block may be added before [`OpenSegment::end_chapter`].
+    pub fn begin_chapter(&mut self) -> Vec<Entry> {
         self.cut_all();
-        let mut entries = self.news();
-        let mut trailer = horizon.trailer(self.number, self.lane, self.closed_at, &entries);
-        trailer.previous = self.chapter_end;
+        self.news()
+    }
+
+    /// Returns the index of a chapter with these blocks, as it stands behind them. Encodes, and so is
+    /// called without a lock, with the figures of [`OpenSegment::place`].
+    pub fn index(place: Place, entries: &mut [Entry], horizon: &Horizon) -> Vec<u8> {
+        let mut trailer = horizon.trailer(place.number, place.lane, None, entries);
+        trailer.previous = place.previous;
         let mut bytes = Vec::new();
-        footer::encode(&mut entries, self.buffer_offset, trailer, &mut bytes);
-        self.hand_over(bytes);
+        footer::encode(entries, place.offset, trailer, &mut bytes);
+        bytes
+    }
+
+    /// Returns the place of the index of a chapter that was begun.
+    pub fn place(&self) -> Place {
+        Place {
+            number: self.number,
+            lane: self.lane,
+            offset: self.buffer_offset,
+            previous: self.chapter_end,
+        }
+    }
+
+    /// Ends a chapter with its index and returns what the journal has of its blocks. The journal may let
+    /// go of that once the chapter is written, synced and marked.
+    pub fn end_chapter(&mut self, index: Vec<u8>) -> Vec<(u32, u64)> {
+        self.hand_over(index);
         self.in_chapters = self.blocks.len();
         self.chapter_end = self.buffer_offset;
         self.replayable = 0;

@@ -4,6 +4,7 @@ use super::faults::Faults;
 use super::image::{Image, Mood};
 use super::names::{FileId, Names};
 use super::rng::SimRng;
+use crate::critical::assert_outside;
 use crate::{Disk, File};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -184,6 +185,7 @@ impl SimDisk {
 impl State {
     /// Counts an operation and adds it to the digest.
     fn begin(&mut self, boot: u64, kind: &str, name: &str, numbers: [u64; 2]) -> io::Result<Power> {
+        assert_outside(kind);
         if self.off || boot != self.boot {
             return Err(power_cut());
         }

@@ -1,0 +1,408 @@
+//! The scheduler: threads that do a store's work in the background, and writers that wait for them.
+//!
+//! | thread | work of its own accord | on request |
+//! |---|---|---|
+//! | journal | commits at the interval of the durability | [`Job::Journal`] |
+//! | sealer | – | [`Job::Seal`] |
+//! | segments | writes, seals, drops and merges segments | [`Job::Segments`], [`Job::Space`] |
+//!
+//! Syncing the journal must not wait for segments, and blocks must be encoded while either waits for
+//! the disk. A writer whose batch finds too much unfinished work asks for the job that finishes it and
+//! waits. It never does the job itself. A store without threads, as in a simulation, has nobody to ask:
+//! then [`Scheduler::ask`] returns `None`, and the caller does the job.
+
+use crate::error::Error;
+use crate::options::Durability;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Interval between looks at the segments if nothing is asked for.
+const STEP_EVERY: Duration = Duration::from_millis(100);
+/// The same after there was something to do: a small store is full again before long.
+const STEP_AGAIN: Duration = Duration::from_millis(10);
+/// Interval at which free memory is returned to the system.
+const TRIM_EVERY: Duration = Duration::from_secs(5);
+/// Number of jobs.
+const JOBS: usize = 4;
+
+/// Jobs that writers wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Job {
+    /// Writes to the journal what is staged for it, without a sync.
+    Journal,
+    /// Makes blocks of the buffers that were taken.
+    Seal,
+    /// Works on segments until writers may go on.
+    Segments,
+    /// Makes space within the disk budget.
+    Space,
+}
+
+/// Work of a store.
+pub trait Work: Send + Sync + 'static {
+    /// Returns what acknowledged rows survive, which says how often to commit.
+    fn durability(&self) -> Durability;
+    /// Writes and syncs the journal.
+    ///
+    /// # Errors
+    /// The store keeps them.
+    fn commit(&self) -> Result<(), Error>;
+    /// Does one step of the work on segments; returns whether there was any.
+    ///
+    /// # Errors
+    /// The store keeps them.
+    fn step(&self) -> Result<bool, Error>;
+    /// Does a job.
+    ///
+    /// # Errors
+    /// Those of the job. Writers that wait for it get a copy.
+    fn run(&self, job: Job) -> Result<(), Error>;
+    /// Returns free memory to the system.
+    fn trim_memory(&self);
+}
+
+/// Background threads of a store; none until [`Scheduler::start`].
+#[derive(Default)]
+pub struct Scheduler {
+    journal: Arc<Post>,
+    sealer: Arc<Post>,
+    segments: Arc<Post>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Requests to one thread. A request has a number, and is done when a run that began after it has ended.
+#[derive(Default)]
+struct Post {
+    requests: Mutex<Requests>,
+    /// Wakes the thread.
+    wake: Condvar,
+    /// Wakes those who wait for the thread.
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Requests {
+    is_running: bool,
+    is_stopping: bool,
+    is_nudged: bool,
+    asked: [u64; JOBS],
+    done: [u64; JOBS],
+    /// Errors of the last runs.
+    errors: [Option<Error>; JOBS],
+}
+
+impl Scheduler {
+    /// Starts the threads for a store. They end when they are stopped, and when the store is dropped.
+    pub fn start<T: Work>(&self, store: &Arc<T>) {
+        let interval = match store.durability() {
+            Durability::Interval(interval) => interval,
+            _ => STEP_EVERY,
+        };
+        let commit = move |store: &T, _: &Post| {
+            drop(store.commit());
+            interval
+        };
+        let nothing = |_: &T, _: &Post| Duration::MAX;
+        let mut pause = STEP_EVERY;
+        let mut trimmed = Instant::now();
+        let step = move |store: &T, post: &Post| {
+            pause = (2 * pause).min(STEP_EVERY);
+            while store.step().unwrap_or(false) {
+                pause = STEP_AGAIN;
+                if post.is_asked() {
+                    return Duration::ZERO;
+                }
+            }
+            if trimmed.elapsed() >= TRIM_EVERY {
+                store.trim_memory();
+                trimmed = Instant::now();
+            }
+            pause
+        };
+        let threads = [
+            thread("seiner-journal", &self.journal, store, commit),
+            thread("seiner-sealer", &self.sealer, store, nothing),
+            thread("seiner-segments", &self.segments, store, step),
+        ];
+        *self.threads() = threads.into();
+    }
+
+    /// Stops the threads and waits until they have ended. Whoever waits for a job is sent away.
+    pub fn stop(&self) {
+        self.dismiss();
+        for thread in std::mem::take(&mut *self.threads()) {
+            // A thread that panicked has poisoned the store, which says so.
+            let _ = thread.join();
+        }
+    }
+
+    /// Asks for a job and waits until it is done, with a run that began after the request. Returns `None`
+    /// if no thread is there to do it.
+    pub fn ask(&self, job: Job) -> Option<Result<(), Error>> {
+        let post = self.post(job);
+        let mut requests = post.lock();
+        if !requests.is_running {
+            return None;
+        }
+        let at = job as usize;
+        requests.asked[at] += 1;
+        let own = requests.asked[at];
+        post.wake.notify_one();
+        while requests.is_running && requests.done[at] < own {
+            requests = post
+                .done
+                .wait(requests)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        (requests.done[at] >= own).then(|| {
+            requests.errors[at]
+                .as_ref()
+                .map_or(Ok(()), |error| Err(error.copy()))
+        })
+    }
+
+    /// Lets the thread of a job do it soon, without waiting for it.
+    pub fn nudge(&self, job: Job) {
+        let post = self.post(job);
+        let mut requests = post.lock();
+        let at = job as usize;
+        // One request that nobody waits for is enough.
+        if requests.is_running && !requests.is_nudged {
+            requests.is_nudged = true;
+            requests.asked[at] += 1;
+            post.wake.notify_one();
+        }
+    }
+
+    fn post(&self, job: Job) -> &Arc<Post> {
+        match job {
+            Job::Journal => &self.journal,
+            Job::Seal => &self.sealer,
+            Job::Segments | Job::Space => &self.segments,
+        }
+    }
+
+    fn dismiss(&self) {
+        for post in [&self.journal, &self.sealer, &self.segments] {
+            post.lock().is_stopping = true;
+            post.wake.notify_one();
+        }
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        // Not waited for: the store may be dropped by one of them.
+        self.dismiss();
+    }
+}
+
+impl Post {
+    fn lock(&self) -> MutexGuard<'_, Requests> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_asked(&self) -> bool {
+        let requests = self.lock();
+        requests.is_stopping || requests.asked != requests.done
+    }
+
+    /// Waits for requests until a time, and returns the numbers of the last ones; `None` when the thread
+    /// is to end.
+    fn wait(&self, until: Option<Instant>) -> Option<[u64; JOBS]> {
+        let mut requests = self.lock();
+        loop {
+            if requests.is_stopping {
+                return None;
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if requests.asked != requests.done || left == Some(Duration::ZERO) {
+                requests.is_nudged = false;
+                return Some(requests.asked);
+            }
+            requests = match left {
+                Some(left) => {
+                    let waited = self.wake.wait_timeout(requests, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self
+                    .wake
+                    .wait(requests)
+                    .unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// Notes the end of a run for all requests of a job up to a number.
+    fn note(&self, job: Job, number: u64, result: Result<(), Error>) {
+        let mut requests = self.lock();
+        requests.done[job as usize] = number;
+        requests.errors[job as usize] = result.err();
+        self.done.notify_all();
+    }
+}
+
+/// Marks that a thread runs, as long as it does.
+struct Running(Arc<Post>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.lock().is_running = false;
+        self.0.done.notify_all();
+    }
+}
+
+/// Starts a thread that does the jobs it is asked for, and `work` in between. `work` returns how long to
+/// wait until the next time.
+fn thread<T: Work>(
+    name: &str,
+    post: &Arc<Post>,
+    store: &Arc<T>,
+    mut work: impl FnMut(&T, &Post) -> Duration + Send + 'static,
+) -> JoinHandle<()> {
+    post.lock().is_running = true;
+    let (running, store) = (Running(post.clone()), Arc::downgrade(store));
+    let spawned = std::thread::Builder::new()
+        .name(name.to_string())
+        .spawn(move || {
+            let post = &*running.0;
+            let mut next = Some(Instant::now());
+            while let Some(asked) = post.wait(next) {
+                let Some(store) = Weak::upgrade(&store) else {
+                    return;
+                };
+                for job in [Job::Journal, Job::Seal, Job::Segments, Job::Space] {
+                    let number = asked[job as usize];
+                    if number > post.lock().done[job as usize] {
+                        post.note(job, number, store.run(job));
+                    }
+                }
+                if next.is_some_and(|next| next <= Instant::now()) {
+                    next = Instant::now().checked_add(work(&store, post));
+                }
+            }
+        });
+    spawned.expect("the system gives three threads")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    /// A store that reports each call and fails on demand.
+    struct Told {
+        tell: SyncSender<String>,
+        is_full: bool,
+    }
+
+    impl Told {
+        fn new(is_full: bool) -> (Arc<Told>, Receiver<String>) {
+            let (tell, told) = sync_channel(10_000);
+            (Arc::new(Told { tell, is_full }), told)
+        }
+    }
+
+    impl Work for Told {
+        fn durability(&self) -> Durability {
+            Durability::Interval(Duration::from_millis(1))
+        }
+
+        fn commit(&self) -> Result<(), Error> {
+            let _ = self.tell.try_send("commit".to_string());
+            Err(Error::Closed)
+        }
+
+        fn step(&self) -> Result<bool, Error> {
+            let _ = self.tell.try_send("step".to_string());
+            Err(Error::Closed)
+        }
+
+        fn run(&self, job: Job) -> Result<(), Error> {
+            let _ = self.tell.try_send(format!("{job:?}"));
+            match self.is_full {
+                true => Err(Error::Io {
+                    context: "claiming".to_string(),
+                    error: std::io::ErrorKind::StorageFull.into(),
+                }),
+                false => Ok(()),
+            }
+        }
+
+        fn trim_memory(&self) {}
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn journal_and_segments_are_worked_on_despite_errors_until_the_threads_stop() {
+        let (store, told) = Told::new(false);
+        let scheduler = Scheduler::default();
+        scheduler.start(&store);
+        let mut count = [0, 0];
+        while count[0] < 3 || count[1] < 2 {
+            match told.recv_timeout(LONG).unwrap().as_str() {
+                "commit" => count[0] += 1,
+                _ => count[1] += 1,
+            }
+        }
+        scheduler.stop();
+        while told.try_recv().is_ok() {}
+        drop(store);
+        // All threads have let go of the store.
+        let ended = told.recv_timeout(LONG);
+        assert_eq!(ended, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+        assert!(scheduler.ask(Job::Seal).is_none());
+    }
+
+    #[test]
+    fn whoever_asks_gets_the_result_of_a_run_of_his_own_job() {
+        let (store, told) = Told::new(true);
+        let scheduler = Scheduler::default();
+        assert!(scheduler.ask(Job::Seal).is_none(), "nobody is there yet");
+        scheduler.start(&store);
+        for job in [Job::Journal, Job::Seal, Job::Segments, Job::Space] {
+            let error = scheduler.ask(job).unwrap().unwrap_err();
+            assert!(error.is_want_of_room(), "{error}");
+            let name = format!("{job:?}");
+            assert!(told.try_iter().any(|call| call == name), "{name}");
+        }
+        scheduler.stop();
+    }
+
+    #[test]
+    fn many_who_ask_at_once_are_all_answered() {
+        let (store, _told) = Told::new(false);
+        let scheduler = Scheduler::default();
+        scheduler.start(&store);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        scheduler.nudge(Job::Seal);
+                        scheduler.ask(Job::Seal).unwrap().unwrap();
+                    }
+                });
+            }
+        });
+        scheduler.stop();
+    }
+
+    #[test]
+    fn threads_end_with_the_scheduler_of_a_store_that_is_dropped() {
+        let (store, told) = Told::new(false);
+        let scheduler = Scheduler::default();
+        scheduler.start(&store);
+        let threads = std::mem::take(&mut *scheduler.threads());
+        drop((scheduler, store));
+        while told.recv_timeout(LONG).is_ok() {}
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    }
+}
