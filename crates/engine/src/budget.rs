@@ -2,6 +2,7 @@
 
 use crate::error::Relief;
 use crate::retention::class::{Class, WhenFull};
+use crate::segment::Entry;
 use crate::segment::open::OpenSegment;
 use crate::segment::tally::Share;
 use crate::space::{Load, on_disk};
@@ -74,9 +75,8 @@ impl State {
         self.space.is_crowded()
     }
 
-    /// Bytes of live blocks by class: of sealed segments as found and foretold, and in segments that are
-    /// being written.
-    pub fn live_on_disk(&self) -> Vec<u64> {
+    /// Returns the bytes of live blocks in sealed segments by class, as found and foretold.
+    pub fn live_in_sealed(&self) -> Vec<u64> {
         let mut live = vec![0; self.retention.classes().len()];
         let moment = self.retention.moment();
         for tally in self.tallies.values() {
@@ -88,11 +88,16 @@ impl State {
                 (left, found) = (left - part as u64, found.saturating_sub(share.live));
             }
         }
-        let open = self.open.iter().flat_map(OpenSegment::blocks);
-        for entry in open.filter(|entry| !self.retention.may_drop(entry)) {
-            live[self.retention.class_of(entry.source) as usize] += u64::from(entry.len);
-        }
         live
+    }
+
+    /// Adds the bytes of those blocks that are live to `live`, by class.
+    pub fn add_live(&self, entries: &[Entry], live: &mut [u64]) {
+        for entry in entries {
+            if !self.retention.may_drop(entry) {
+                live[self.retention.class_of(entry.source) as usize] += u64::from(entry.len);
+            }
+        }
     }
 
     /// Live bytes of sealed segments by class.
@@ -104,9 +109,8 @@ impl State {
         live.into_iter().collect()
     }
 
-    /// The classes and what they have.
-    pub fn class_status(&self) -> Vec<ClassStatus> {
-        let live = self.live_on_disk();
+    /// Returns the classes and what they have; `live` are their live bytes.
+    pub fn class_status(&self, live: &[u64]) -> Vec<ClassStatus> {
         let sources = self.retention.sources_by_class();
         let classes = self.retention.classes().iter().enumerate();
         classes

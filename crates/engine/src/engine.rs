@@ -9,6 +9,7 @@ use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::catalog::{Catalog, Frame};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
+use crate::holds::Holds;
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
 use crate::log::TRIMS;
@@ -21,6 +22,7 @@ use crate::scheduler::{Job, Scheduler, Work};
 use crate::sealer::Sealer;
 use crate::segment::Entry;
 use crate::segment::files::Files;
+use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
 use crate::shared::{Guard, Shared};
 use crate::state::State;
@@ -42,6 +44,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Rows a lock is held for at most, so that readers and background threads get their turn.
 const ROWS_A_LOCK: usize = 1024;
+/// Entries of blocks that are looked at under one lock.
+pub(crate) const ENTRIES_A_LOCK: usize = 256;
 /// Why a lock is not poisoned.
 const UNBROKEN: &str = "nobody panics while writing segments";
 /// No source: the row was refused.
@@ -278,6 +282,11 @@ impl Engine {
         self.lock().options.clone()
     }
 
+    /// Returns how long the store's lock was held since the store was opened.
+    pub fn lock_holds(&self) -> Holds {
+        self.state.holds()
+    }
+
     /// What start-up found.
     pub fn recovery(&self) -> &Recovery {
         &self.recovery
@@ -288,11 +297,13 @@ impl Engine {
         self.durability
     }
 
+    #[track_caller]
     pub(crate) fn lock(&self) -> Guard<'_> {
         self.state.lock()
     }
 
     /// The state, when a segment can be begun.
+    #[track_caller]
     pub(crate) fn lock_with_slot(&self) -> Result<Guard<'_>, Error> {
         self.state.lock_with_slot(&*self.volume)
     }
@@ -346,7 +357,8 @@ impl Engine {
         let CatalogWriter { catalog, frame } = &mut *writer;
         loop {
             if frame.is_empty() {
-                *frame = self.lock().take_catalog_frame();
+                // Others get the lock between two parts.
+                while !self.lock().extend_catalog_frame(frame) {}
                 if frame.is_empty() {
                     return Ok(());
                 }
@@ -997,17 +1009,35 @@ impl Engine {
     pub fn log(&self) -> LogStatus {
         self.look_at_the_clock();
         let memory = self.decided().memory;
+        let live = self.live_on_disk();
         let mut state = self.lock();
         state.advance(&*self.clock);
-        LogStatus::of(state.log_view(memory))
+        LogStatus::of(state.log_view(memory, &live))
     }
 
     /// The retention classes and what they have.
     pub fn classes(&self) -> Vec<ClassStatus> {
         self.look_at_the_clock();
+        let live = self.live_on_disk();
         let mut state = self.lock();
         state.advance(&*self.clock);
-        state.class_status()
+        state.class_status(&live)
+    }
+
+    /// Returns the bytes of live blocks by class, in sealed segments and in those that are being written.
+    /// Others get the lock now and then.
+    fn live_on_disk(&self) -> Vec<u64> {
+        let (mut live, open) = {
+            let state = self.lock();
+            let open: Vec<Listing> = state.open.iter().map(OpenSegment::listing).collect();
+            (state.live_in_sealed(), open)
+        };
+        for listing in open {
+            for entries in listing.entries().chunks(ENTRIES_A_LOCK) {
+                self.lock().add_live(entries, &mut live);
+            }
+        }
+        live
     }
 
     /// What was dropped and merged lately and why, the latest last.
@@ -1024,6 +1054,7 @@ impl Engine {
             let (losses, rows) = contents.lost();
             (losses, rows, contents.unacknowledged().len() as u64)
         };
+        let live_bytes = self.live_on_disk().iter().sum();
         let mut state = self.lock();
         let trouble = state.trouble(now);
         let counters = &state.counters;
@@ -1068,7 +1099,7 @@ impl Engine {
             disk_files: files,
             disk_allotted: fill.used - files,
             disk_budget: fill.budget,
-            live_bytes: state.live_on_disk().iter().sum(),
+            live_bytes,
             clock_held_ns,
             clock_behind_ns,
             poisoned: state.poisoned.clone(),

@@ -24,6 +24,7 @@ mod error;
 // The decoders are private; the fuzz targets, a crate of their own, reach them through this.
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod holds;
 pub mod inspect;
 mod journal;
 mod ledger;
@@ -60,6 +61,7 @@ pub use answer::{Bucket, Exact, LevelSpan, Query, SeriesData, SeriesSummary, Ste
 pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
 pub use error::{Error, Reason, Receipt, Relief};
+pub use holds::Holds;
 pub use merging::memory::Record;
 pub use options::{Durability, Options};
 pub use reading::{Reading, check_directory, read_directory};

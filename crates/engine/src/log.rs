@@ -17,8 +17,8 @@ pub const TRIMS: u8 = 2;
 const FOOTER_SHARE: u64 = 16;
 
 impl State {
-    /// Returns the numbers of the log, with the policy's memory.
-    pub fn log_view(&self, memory: Memory) -> LogView<'_> {
+    /// Returns the numbers of the log, with the policy's memory and the live bytes by class.
+    pub fn log_view(&self, memory: Memory, live: &[u64]) -> LogView<'_> {
         let moment = self.retention.moment();
         let tallies = self.tallies.values();
         let open = self.open.iter().map(|open| OpenStat {
@@ -37,7 +37,7 @@ impl State {
             lanes: self.lanes.lanes(),
             sealed: tallies.map(|tally| tally.stat_at(&moment)).collect(),
             open: open.collect(),
-            classes: self.class_status(),
+            classes: self.class_status(live),
             counters: &self.counters,
             extra_left: self.extra_left(),
         }
@@ -93,11 +93,15 @@ impl State {
         }
     }
 
-    /// Blocks are on disk: the journal may let go of them, and rings may forget by them.
-    pub fn note_durable(&mut self, pins: &[(u32, u64)], entries: &[Entry]) {
+    /// Lets the journal go of blocks that are on disk: numbers of blocks by journal file.
+    pub fn unpin(&mut self, pins: &[(u32, u64)]) {
         for &(file, blocks) in pins {
             self.pins.unpin(file, blocks);
         }
+    }
+
+    /// Blocks are on disk: rings may forget by them.
+    pub fn note_durable(&mut self, entries: &[Entry]) {
         for entry in entries {
             self.retention.found(entry);
         }

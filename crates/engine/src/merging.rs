@@ -497,6 +497,8 @@ impl Engine {
         };
         // On disk before it counts.
         self.write_catalog()?;
+        // And so that no row is accepted into a block that is dead already.
+        self.seal_slow(class, floor)?;
         let mut state = self.lock();
         state.retention.raise(class, floor);
         let touched = |share: &Share| share.class == class && share.first < floor;
@@ -505,7 +507,34 @@ impl Engine {
                 tally.ask();
             }
         }
-        state.seal_slow(class);
+        Ok(())
+    }
+
+    /// Takes open blocks of a class that were begun below the middle of what is above its new floor: a block
+    /// dies by its number, and those of slow sources would go on taking rows when they are dead already.
+    fn seal_slow(&self, class: u8, floor: u64) -> Result<(), Error> {
+        let before = {
+            let state = self.lock();
+            floor + state.next_block.saturating_sub(floor) / 2
+        };
+        let mut hand = Some(0);
+        while let Some(from) = hand {
+            let (next, is_behind) = {
+                let mut state = self.lock();
+                (
+                    state.seal_slow(class, before, from),
+                    state.is_sealer_behind(),
+                )
+            };
+            hand = next;
+            if is_behind {
+                match self.finish_sealing() {
+                    // What was taken waits until there is room.
+                    Err(error) if !error.is_want_of_room() => return Err(error),
+                    _ => {}
+                }
+            }
+        }
         Ok(())
     }
 
@@ -524,18 +553,19 @@ impl Engine {
         if count == 0 || interval.is_empty() {
             return Ok(count);
         }
-        self.seal_ahead(&mut writing, &sources)?;
+        // Figures that tell of what is deleted go with it: of a step that it overlaps, all.
+        let all = levels
+            .iter()
+            .fold(sources.clone(), |all, (_, levels)| all | levels);
+        self.lock().begun = Some(RoaringBitmap::new());
+        let sealed = self.seal_ahead(&mut writing, &all);
         {
             let mut state = self.lock();
+            let begun = state.begun.take().unwrap_or_default();
+            sealed?;
             state.writable()?;
-            for source in &sources {
+            for source in begun & all {
                 state.seal(source);
-            }
-            // Figures that tell of what is deleted go with it: of a step that it overlaps, all.
-            for (_, levels) in &levels {
-                for level in levels {
-                    state.seal(level);
-                }
             }
             let before = state.next_block;
             state.retention.bury(Tombstone {

@@ -8,6 +8,9 @@ use crate::volume::Volume;
 use seiner_platform::critical;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// Blocks that are appended under one lock.
+const BLOCKS_A_LOCK: usize = 128;
+
 /// Encoder of a store. One thread at a time uses it, so that blocks join the log in the order in which
 /// their buffers were taken.
 #[derive(Default)]
@@ -48,7 +51,8 @@ fn run_some(
     while !left.is_empty() {
         let mut state = shared.lock_with_slot(volume)?;
         state.sealer_memory = encoder.memory();
-        let done = state.append_encoded(left, encoder);
+        let some = &left[..left.len().min(BLOCKS_A_LOCK)];
+        let done = state.append_encoded(some, encoder);
         left = &left[done..];
     }
     Ok(any)

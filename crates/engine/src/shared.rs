@@ -4,43 +4,63 @@
 //! and encodes nothing. Builds with debug assertions check that.
 
 use crate::error::Error;
+use crate::holds::{HoldCounter, Holds};
 use crate::state::State;
 use crate::trouble::Path;
 use crate::turns::Turns;
 use crate::volume::Volume;
 use seiner_platform::critical::Section;
 use std::ops::{Deref, DerefMut};
+use std::panic::Location;
 use std::sync::{LockResult, MutexGuard};
+use std::time::Instant;
 
 /// State of a store, shared by threads.
-pub struct Shared(Turns<State>);
+pub struct Shared {
+    state: Turns<State>,
+    holds: HoldCounter,
+}
 
 /// Access to the state.
 pub struct Guard<'a> {
     state: MutexGuard<'a, State>,
+    holds: &'a HoldCounter,
+    since: Instant,
+    place: &'static Location<'static>,
     _section: Section,
 }
 
 impl Shared {
     /// Shares a state.
     pub fn new(state: State) -> Shared {
-        Shared(Turns::new(state))
+        Shared {
+            state: Turns::new(state),
+            holds: HoldCounter::default(),
+        }
+    }
+
+    /// Returns how long the lock was held.
+    pub fn holds(&self) -> Holds {
+        self.holds.read()
     }
 
     /// Waits for the state.
+    #[track_caller]
     pub fn lock(&self) -> Guard<'_> {
-        Guard::new(self.0.lock())
+        Guard::new(self.state.lock(), &self.holds)
     }
 
     /// Waits for the state, after all others who wait for it. For writers, who take the lock again and again.
+    #[track_caller]
     pub fn lock_after_others(&self) -> Guard<'_> {
-        Guard::new(self.0.lock_after_others())
+        Guard::new(self.state.lock_after_others(), &self.holds)
     }
 
     /// Waits for the state, and makes sure that a segment can be begun. A slot is claimed without the lock.
     ///
     /// # Errors
     /// When no slot can be claimed. Unless this passes, the store takes no more rows.
+    #[track_caller]
     pub fn lock_with_slot(&self, volume: &dyn Volume) -> Result<Guard<'_>, Error> {
         loop {
             let mut state = self.lock();
@@ -67,7 +87,8 @@ impl Shared {
 
 impl<'a> Guard<'a> {
     /// A panic under the lock may have left a row half accepted: then nothing may be written.
-    fn new(locked: LockResult<MutexGuard<'a, State>>) -> Guard<'a> {
+    #[track_caller]
+    fn new(locked: LockResult<MutexGuard<'a, State>>, holds: &'a HoldCounter) -> Guard<'a> {
         let state = locked.unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();
             state
@@ -77,8 +98,17 @@ impl<'a> Guard<'a> {
         });
         Guard {
             state,
+            holds,
+            since: Instant::now(),
+            place: Location::caller(),
             _section: Section::enter(),
         }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.holds.count(self.since.elapsed(), self.place);
     }
 }
 

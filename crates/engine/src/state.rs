@@ -26,6 +26,7 @@ use crate::space::{Debt, Space};
 use crate::trouble::Troubles;
 use crate::volume::Volume;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
+use roaring::RoaringBitmap;
 use seiner_merge::{LaneSettings, Lanes};
 use seiner_model::{Cell, FieldType, Value, duration_text};
 use seiner_platform::{Clock, File};
@@ -97,6 +98,8 @@ pub struct State {
     pub fullest_hand: u32,
     journal_hand: u32,
     journal_target: Option<u32>,
+    /// Sources of which a block was begun lately, if somebody wants to know.
+    pub begun: Option<RoaringBitmap>,
     /// Buffers on their way to the log, and the memory of who makes blocks of them.
     pub sealing: Queue,
     pub sealer_memory: usize,
@@ -165,6 +168,7 @@ impl State {
             journal_target: None,
             row: Row::default(),
             encoded: Encoded::default(),
+            begun: None,
             sealing: Queue::default(),
             sealer_memory: 0,
             series: 0,
@@ -393,6 +397,9 @@ impl State {
         line.block = self.next_block;
         line.journal_file = self.pins.current();
         self.next_block += 1;
+        if let Some(begun) = &mut self.begun {
+            begun.insert(source);
+        }
         if self.journalled {
             self.pins.pin(line.journal_file);
         }

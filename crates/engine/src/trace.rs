@@ -10,6 +10,8 @@ use crate::inspect::registry::{Registry, open_catalog};
 use crate::inspect::{FileKind, files};
 use crate::retention::class::{Class, Keep};
 use crate::retention::rules_of;
+use crate::segment::list::Listing;
+use crate::segment::open::OpenSegment;
 use crate::segment::sealed::Segment;
 use crate::segment::{Entry, uncover};
 use seiner_merge::simulate::{self, Arrival};
@@ -150,14 +152,15 @@ impl Engine {
     /// When the disk fails, or an index is damaged.
     pub fn trace(&self) -> Result<Vec<Arrival>, Error> {
         let mut blocks = Blocks::default();
-        let (sealed, keeps) = {
+        let (now, open, sealed, keeps) = {
             let state = self.lock();
-            let now = state.retention.now();
-            for open in &state.open {
-                blocks.add(&open.entries(0), now);
-            }
-            (state.sealed.clone(), keeps(state.retention.classes()))
+            let open: Vec<Listing> = state.open.iter().map(OpenSegment::listing).collect();
+            let keeps = keeps(state.retention.classes());
+            (state.retention.now(), open, state.sealed.clone(), keeps)
         };
+        for listing in open {
+            blocks.add(&listing.entries(), now);
+        }
         for segment in sealed.values() {
             blocks.add_segment(segment)?;
         }

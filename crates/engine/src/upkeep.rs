@@ -8,14 +8,15 @@ pub(crate) mod ended;
 
 use self::choice::{Choice, Sight};
 use self::ended::Ended;
-use crate::engine::Engine;
+use crate::engine::{ENTRIES_A_LOCK, Engine};
 use crate::error::{Error, io_error, sync_error};
 use crate::options::Durability;
 use crate::recover::note_of;
 use crate::retention::expected::Moment;
 use crate::segment::Entry;
 use crate::segment::footer::{self, Page, Trailer};
-use crate::segment::open::{Horizon, OpenSegment, Piece};
+use crate::segment::list::Listing;
+use crate::segment::open::{Horizon, OpenSegment, Piece, Place};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Survey;
 use crate::shared::Guard;
@@ -36,8 +37,6 @@ const RESERVATIONS: u64 = 8;
 const WRITTEN_AT_ONCE: usize = 8 << 20;
 /// The share of the memory that may wait for the segment writer before writers lend a hand.
 const WAITING_SHARE: u64 = 16;
-/// Entries looked at under one lock.
-const ENTRIES_A_LOCK: usize = 2048;
 
 /// A segment that takes no more blocks and has all that it took on disk.
 struct Closed {
@@ -50,6 +49,22 @@ struct Closed {
     /// Bytes of blocks, and of them those that count already.
     len: u64,
     marked: u64,
+}
+
+impl Closed {
+    /// Returns a segment without its list of blocks.
+    fn of(open: &OpenSegment, horizon: Horizon) -> Closed {
+        Closed {
+            number: open.number,
+            lane: open.lane,
+            closed_at: open.closed_at,
+            horizon,
+            entries: Vec::new(),
+            file: open.file.clone(),
+            len: open.len(),
+            marked: open.marked,
+        }
+    }
 }
 
 /// The same, with its footer.
@@ -364,32 +379,30 @@ impl Engine {
         self.release_journal(true)
     }
 
-    /// The closed segments, all of whose blocks are written, as many as are sealed at once.
+    /// Returns the closed segments all of whose blocks are written, as many as are sealed at once.
     fn closed(&self, store: u64) -> Vec<Closed> {
-        let state = self.lock();
-        let horizon = state.horizon(store);
-        let closed = state
-            .open
-            .iter()
-            .filter(|open| open.closed_at.is_some() && open.pieces.is_empty());
-        let mut lists = 0;
-        closed
-            .take_while(|open| {
+        let closed: Vec<(Closed, Listing)> = {
+            let state = self.lock();
+            let horizon = state.horizon(store);
+            let closed = state
+                .open
+                .iter()
+                .filter(|open| open.closed_at.is_some() && open.pieces.is_empty());
+            let mut lists = 0;
+            let at_once = closed.take_while(|open| {
                 let first = lists == 0;
                 lists += open.list_bytes();
                 first || state.is_sealed_at_once(lists)
-            })
-            .map(|open| Closed {
-                number: open.number,
-                lane: open.lane,
-                closed_at: open.closed_at,
-                horizon,
-                entries: open.entries(0),
-                file: open.file.clone(),
-                len: open.len(),
-                marked: open.marked,
-            })
-            .collect()
+            });
+            at_once
+                .map(|open| (Closed::of(open, horizon), open.listing()))
+                .collect()
+        };
+        let with_entries = closed.into_iter().map(|(closed, listing)| Closed {
+            entries: listing.entries(),
+            ..closed
+        });
+        with_entries.collect()
     }
 
     /// Writes a segment's footer.
@@ -442,11 +455,22 @@ impl Engine {
         let mut taken = Vec::with_capacity(durable.len());
         let mut state = self.lock();
         state.add_sealed(sealed);
-        for (number, entries, index) in &durable {
+        for (number, _, index) in &durable {
             let open = state.take_open(*number);
             state.counters.segment_written += index;
-            state.note_durable(&open.pins, entries);
+            state.unpin(&open.pins);
             taken.push(open);
+        }
+        drop(state);
+        for (_, entries, _) in &durable {
+            self.note_durable(entries);
+        }
+    }
+
+    /// Blocks are on disk: rings may forget by them. Others get the lock now and then.
+    fn note_durable(&self, entries: &[Entry]) {
+        for some in entries.chunks(ENTRIES_A_LOCK) {
+            self.lock().note_durable(some);
         }
     }
 
@@ -492,10 +516,10 @@ impl Engine {
         self.volume.sync()?;
         {
             let mut ledger = self.ledger();
-            let mut state = self.lock();
             for chapter in writing.chapters.drain(..) {
                 ledger.add_blocks(chapter.number, note_of(&chapter.entries));
-                state.note_durable(&chapter.pins, &chapter.entries);
+                self.lock().unpin(&chapter.pins);
+                self.note_durable(&chapter.entries);
             }
         }
         self.release_journal(true)
@@ -526,7 +550,7 @@ impl Engine {
     /// blocks, and whoever merges does not either.
     fn close_chapters(&self, which: impl Fn(u64) -> bool) -> Vec<Ended> {
         let _sealer = self.sealer().pause();
-        let (horizon, mut begun) = {
+        let (horizon, begun) = {
             let mut state = self.lock();
             state.chapter_due = false;
             let horizon = state.horizon(self.store);
@@ -535,12 +559,15 @@ impl Engine {
             };
             let due = state.open.iter_mut().filter(due);
             let begun = due.map(|open| {
-                let entries = open.begin_chapter();
-                (open.place(), entries)
+                let news = open.begin_chapter();
+                (open.place(), news)
             });
-            let begun: Vec<_> = begun.collect();
+            let begun: Vec<(Place, Listing)> = begun.collect();
             (horizon, begun)
         };
+        let begun = begun.into_iter();
+        let mut begun: Vec<(Place, Vec<Entry>)> =
+            begun.map(|(place, news)| (place, news.entries())).collect();
         let indexes = begun
             .iter_mut()
             .map(|(place, entries)| OpenSegment::index(*place, entries, &horizon));

@@ -432,11 +432,6 @@ impl Retention {
         *floor = (*floor).max(number);
     }
 
-    /// Blocks of a class below this number are dead.
-    pub fn floor(&self, class: u8) -> u64 {
-        self.floors[class as usize].number
-    }
-
     /// The lowest number that a new block may have: what is dead by its number stays apart from what
     /// is to come, though the blocks themselves be gone.
     pub fn next_block(&self) -> u64 {

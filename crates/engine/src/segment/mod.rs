@@ -2,6 +2,7 @@
 
 pub mod files;
 pub mod footer;
+pub mod list;
 pub mod open;
 pub mod sealed;
 pub mod tally;

@@ -9,16 +9,15 @@
 //! latest block of each, and each block knows the one before.
 
 use super::footer::{self, Trailer};
+use super::list::{BlockList, Listing};
 use super::{ALIGNMENT, Entry};
 use seiner_model::Interval;
 use seiner_platform::File;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The largest write.
 const PIECE: usize = 1 << 20;
-/// No block.
-const NO_BLOCK: u32 = u32::MAX;
 
 /// A piece on its way to the slot.
 #[derive(Clone)]
@@ -27,14 +26,6 @@ pub struct Piece {
     pub offset: u64,
     /// What goes there: whole multiples of [`ALIGNMENT`].
     pub bytes: Arc<Vec<u8>>,
-}
-
-/// A block of a segment that is being written.
-#[derive(Clone, Copy)]
-struct Link {
-    entry: Entry,
-    /// The place in the list of the source's block before.
-    before: u32,
 }
 
 /// A segment that was being written when the store was left.
@@ -127,9 +118,7 @@ pub struct OpenSegment {
     /// Its slot.
     pub file: Arc<dyn File>,
     /// Its blocks, in the order in which they came.
-    blocks: Vec<Link>,
-    /// The place of each source's latest among them.
-    latest: HashMap<u32, u32, foldhash::fast::FixedState>,
+    blocks: BlockList,
     /// Blocks not in a chapter yet, by the journal file in which they begin.
     pub pins: Vec<(u32, u64)>,
     /// Whether it takes no more blocks; then, the journal's sequence at that moment.
@@ -158,8 +147,7 @@ impl OpenSegment {
             number,
             lane,
             file,
-            blocks: Vec::new(),
-            latest: HashMap::default(),
+            blocks: BlockList::default(),
             pins: Vec::new(),
             closed_at: None,
             pieces: VecDeque::new(),
@@ -177,8 +165,9 @@ impl OpenSegment {
     /// Goes on with a segment whose chapters were read; its blocks in the order of their places.
     pub fn resume(mut self, end: u64, entries: Vec<Entry>) -> OpenSegment {
         self.in_chapters = entries.len();
-        self.blocks.reserve_exact(entries.len());
-        entries.into_iter().for_each(|entry| self.list(entry));
+        entries
+            .into_iter()
+            .for_each(|entry| self.blocks.push(entry));
         (self.chapter_end, self.buffer_offset, self.marked) = (end, end, end);
         self.reserved = end;
         self
@@ -197,9 +186,7 @@ impl OpenSegment {
 
     /// Bytes of memory of the list of blocks.
     pub fn list_bytes(&self) -> usize {
-        // The table has room for an eighth more than it takes.
-        let (links, latest) = (self.blocks.capacity(), self.latest.capacity() / 7 * 8);
-        links * size_of::<Link>() + latest * (size_of::<(u32, u32)>() + 1)
+        self.blocks.memory()
     }
 
     /// Bytes that wait to be written.
@@ -225,20 +212,11 @@ impl OpenSegment {
                 None => self.pins.push((file, 1)),
             }
         }
-        self.list(entry);
+        self.blocks.push(entry);
         if self.buffer.len() >= self.piece {
             self.cut();
         }
         entry.len
-    }
-
-    fn list(&mut self, entry: Entry) {
-        let at = self.blocks.len() as u32;
-        let before = self.latest.insert(entry.source, at).unwrap_or(NO_BLOCK);
-        if self.blocks.len() == self.blocks.capacity() {
-            self.blocks.reserve_exact((self.blocks.len() / 4).max(64));
-        }
-        self.blocks.push(Link { entry, before });
     }
 
     /// Hands over the whole multiples of the alignment.
@@ -272,7 +250,7 @@ impl OpenSegment {
 
     /// Begins to end a chapter: hands the blocks since the one before over to the writer and returns them.
     /// No block may be added before [`OpenSegment::end_chapter`].
-    pub fn begin_chapter(&mut self) -> Vec<Entry> {
+    pub fn begin_chapter(&mut self) -> Listing {
         self.cut_all();
         self.news()
     }
@@ -318,34 +296,24 @@ impl OpenSegment {
         self.closed_at = Some(sequence);
     }
 
-    /// The entries of the blocks that no chapter covers.
-    pub fn news(&self) -> Vec<Entry> {
-        self.entries(self.in_chapters)
+    /// Returns the blocks that no chapter covers.
+    pub fn news(&self) -> Listing {
+        self.blocks.listing(self.in_chapters)
     }
 
-    /// The entries of all its blocks.
-    pub fn blocks(&self) -> impl Iterator<Item = &Entry> {
-        self.blocks.iter().map(|link| &link.entry)
+    /// Returns all blocks.
+    pub fn listing(&self) -> Listing {
+        self.blocks.listing(0)
     }
 
-    /// The entries of blocks, from one on.
-    pub fn entries(&self, from: usize) -> Vec<Entry> {
-        self.blocks[from..].iter().map(|link| link.entry).collect()
-    }
-
-    /// The blocks of a source, the latest first.
+    /// Returns the blocks of a source, the latest first.
     pub fn blocks_of(&self, source: u32) -> impl Iterator<Item = Entry> {
-        let mut next = self.latest.get(&source).copied().unwrap_or(NO_BLOCK);
-        std::iter::from_fn(move || {
-            let link = self.blocks.get(next as usize)?;
-            next = link.before;
-            Some(link.entry)
-        })
+        self.blocks.of(source)
     }
 
-    /// The lowest number of its blocks.
+    /// Returns the lowest number of its blocks.
     pub fn first_block(&self) -> Option<u64> {
-        self.blocks.iter().map(|link| link.entry.number).min()
+        self.blocks.first_block()
     }
 
     /// The end of a block's bytes, as much as is in memory: what precedes it was written, and has to

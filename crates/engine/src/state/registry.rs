@@ -9,6 +9,11 @@ use crate::memory;
 use seiner_codec::varint;
 use seiner_model::{LevelId, Notation, SourceKey, Value};
 
+/// Bytes of names that are added to a frame of the catalog under one lock, about.
+const FRAME_PART: usize = 64 << 10;
+/// Links of sources with new layouts that are added under one lock.
+const LINKS_A_PART: usize = 4096;
+
 impl State {
     /// The source of a key, registered where it is new.
     pub fn register(
@@ -109,22 +114,26 @@ impl State {
         dictionary.levels_of(&self.names, source)
     }
 
-    /// What the catalog does not know yet, for it to know, as far as a frame may be long; if it cannot
-    /// be written, nothing can.
-    pub fn take_catalog_frame(&mut self) -> Frame {
+    /// Extends a frame by a part of what the catalog does not know yet. Returns whether the frame is to be
+    /// written now: it has all, or it is as long as a frame may be. If it cannot be written, nothing can.
+    pub fn extend_catalog_frame(&mut self, frame: &mut Frame) -> bool {
         let dictionary = self
             .dictionary
             .read()
             .expect("no panic while the dictionary is locked");
         let (sources, layouts) = self.catalogued;
-        let mut frame = Frame {
-            first_source: sources,
-            first_layout: layouts,
-            ..Frame::default()
-        };
+        if frame.is_empty() {
+            (frame.first_source, frame.first_layout) = (sources, layouts);
+        }
+        assert_eq!(
+            frame.first_source + frame.sources,
+            sources,
+            "parts follow each other"
+        );
         let limit = memory::frame_limit(&self.options);
+        let part = limit.min(frame.names.len() + FRAME_PART);
         for source in sources..dictionary.len() as u32 {
-            if frame.names.len() >= limit {
+            if frame.names.len() >= part {
                 break;
             }
             put_key(dictionary.texts(source), &mut frame.names);
@@ -139,7 +148,8 @@ impl State {
             );
             frame.new_layouts += 1;
         }
-        let mut relinked = std::mem::take(&mut self.relinked);
+        let first = self.relinked.len().saturating_sub(LINKS_A_PART);
+        let mut relinked = self.relinked.split_off(first);
         relinked.sort_unstable();
         relinked.dedup();
         for source in relinked {
@@ -149,6 +159,7 @@ impl State {
         if adds || self.retention.has_news() {
             self.retention.note_ledger();
         }
+        let is_last = is_last && self.relinked.is_empty();
         // Which may be of sources that the next frame brings.
         if is_last {
             frame.dead = self.retention.take_news();
@@ -158,7 +169,10 @@ impl State {
             frame.first_layout + frame.new_layouts,
         );
         self.frame_waits = !frame.is_empty();
-        frame
+        if is_last {
+            self.relinked = Vec::new();
+        }
+        is_last || frame.names.len() >= limit
     }
 
     /// Whether there are names or layouts that the catalog does not have.

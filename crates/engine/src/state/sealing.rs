@@ -9,7 +9,9 @@ use crate::sealing::encode::{Encoded, Encoder};
 use crate::sealing::queue::Taken;
 use crate::segment::Entry;
 
-/// Sources that are sealed, at most, before it is asked whether much waits to be written.
+/// Sources that are looked at under one lock, at most.
+const SOURCES_A_LOCK: u32 = 4096;
+/// Sources that are looked at before it is asked whether much waits to be written.
 const SOURCES_A_LOOK: u32 = 1024;
 
 impl State {
@@ -130,16 +132,12 @@ impl State {
         true
     }
 
-    /// Seals open blocks of sources from `hand` on until much waits to be written; answers where to go
-    /// on, if not all were seen.
+    /// Seals open blocks of some sources from `hand` on. Returns where to go on, if not all were seen.
     pub fn seal_some(&mut self, hand: u32) -> Option<u32> {
-        for source in hand..self.buffers.sources() as u32 {
-            if source > hand && source % SOURCES_A_LOOK == 0 && self.is_much_sealed() {
-                return Some(source);
-            }
-            self.seal(source);
-        }
-        None
+        let sources = self.buffers.sources() as u32;
+        let end = sources.min(hand + SOURCES_A_LOCK);
+        (hand..end).for_each(|source| self.seal(source));
+        (end < sources).then_some(end)
     }
 
     /// Seals every open block.
@@ -160,18 +158,19 @@ impl State {
         }
     }
 
-    /// Seals open blocks of a class that were begun below the middle of what is above its floor: a block
-    /// dies by its number, and those of slow sources would go on taking rows when they are dead already.
-    pub fn seal_slow(&mut self, class: u8) {
-        let floor = self.retention.floor(class);
-        let middle = floor + self.next_block.saturating_sub(floor) / 2;
-        for source in 0..self.buffers.sources() as u32 {
+    /// Seals open blocks of a class that were begun before a number, of some sources from `hand` on.
+    /// Returns where to go on, if not all were seen.
+    pub fn seal_slow(&mut self, class: u8, before: u64, hand: u32) -> Option<u32> {
+        let sources = self.buffers.sources() as u32;
+        let end = sources.min(hand + SOURCES_A_LOCK);
+        for source in hand..end {
             let line = self.buffers.line(source);
-            let is_slow = line.rows != 0 && line.block < middle;
+            let is_slow = line.rows != 0 && line.block < before;
             if is_slow && self.retention.class_of(source) == class {
                 self.seal(source);
             }
         }
+        (end < sources).then_some(end)
     }
 
     /// Seals what begins in the oldest journal files when the journal nears its bound: some

@@ -1,6 +1,7 @@
 //! A state without an engine: rows go in, blocks lie in open segments.
 
 use super::*;
+use crate::catalog::Frame;
 use crate::sealer;
 use crate::sealing::encode::Encoder;
 use crate::segment::ALIGNMENT;
@@ -118,7 +119,8 @@ impl World {
     /// Blocks of all buffers that were taken, in open segments: source, number, rows, first and last time, rows before, late.
     fn blocks(&mut self) -> Vec<(u32, u64, u32, i64, i64, u64, bool)> {
         self.finish().unwrap();
-        let blocks = self.state.open.iter().flat_map(OpenSegment::blocks);
+        let open = self.state.open.iter();
+        let blocks = open.flat_map(|open| open.listing().entries());
         let mut blocks: Vec<_> = blocks
             .map(|e| {
                 (
@@ -128,6 +130,13 @@ impl World {
             .collect();
         blocks.sort_unstable();
         blocks
+    }
+
+    /// All that the catalog does not know.
+    fn frame(&mut self) -> Frame {
+        let mut frame = Frame::default();
+        while !self.state.extend_catalog_frame(&mut frame) {}
+        frame
     }
 
     /// What a refused row must not change.
@@ -304,15 +313,15 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
     let source = world.register("m").unwrap();
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
     assert!(world.state.has_new_names());
-    let frame = world.state.take_catalog_frame();
+    let frame = world.frame();
     assert_eq!((frame.sources, frame.new_layouts), (1, 1));
     // It is not written yet.
     assert!(world.state.has_new_names());
     world.state.frame_waits = false;
     assert!(!world.state.has_new_names());
-    assert!(world.state.take_catalog_frame().is_empty());
+    assert!(world.frame().is_empty());
     world.append(source, 2, &[("w", Value::F64(1.0))]).unwrap();
-    let frame = world.state.take_catalog_frame();
+    let frame = world.frame();
     assert_eq!(
         (frame.first_source, frame.sources, frame.new_layouts),
         (1, 0, 1)
@@ -320,6 +329,34 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
     let mut link = Vec::new();
     registry::put_link(source, world.state.buffers.line(source).layout, &mut link);
     assert_eq!(frame.links, link);
+}
+
+#[test]
+fn a_long_frame_is_taken_in_parts_and_is_the_same() {
+    let mut world = world(Durability::Sync);
+    let long = "x".repeat(4000);
+    for number in 0..40 {
+        world.register(&format!("{long}{number}")).unwrap();
+    }
+    let mut frame = Frame::default();
+    // 160 KB of names, 64 KiB a part, and a frame has no more than that with so little memory.
+    let mut parts = 0;
+    while !world.state.extend_catalog_frame(&mut frame) {
+        parts += 1;
+    }
+    assert!(frame.sources < 40 && frame.names.len() >= 64 << 10);
+    assert_eq!((parts, world.state.catalogued.0), (0, frame.sources));
+    world.state.options.memory = 1 << 30;
+    let mut rest = Frame::default();
+    while !world.state.extend_catalog_frame(&mut rest) {
+        parts += 1;
+    }
+    assert!(parts > 0, "a frame of 4 MiB has many parts");
+    assert_eq!(
+        (rest.first_source, frame.sources + rest.sources),
+        (frame.sources, 40)
+    );
+    assert!(world.frame().is_empty());
 }
 
 #[test]
