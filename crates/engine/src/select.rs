@@ -273,7 +273,7 @@ impl<'a> SourceReader<'a> {
                 .collect();
             (
                 layout,
-                state.unsealed(source.0),
+                state.unsealed(source.0, &veil),
                 blocks,
                 state.sealed.clone(),
                 veil,

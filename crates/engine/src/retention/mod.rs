@@ -1014,8 +1014,13 @@ impl Veil {
         let span = Interval::new(entry.first, entry.last);
         entry.number < self.floor.number
             || entry.last < self.floor.time
-            || entry.ordinal <= self.past
+            || self.is_past(entry.ordinal)
             || self.graves(entry.number).any(|grave| grave.covers(&span))
+    }
+
+    /// Returns whether a ring has let go of a block with this ordinal.
+    pub fn is_past(&self, ordinal: u64) -> bool {
+        ordinal <= self.past
     }
 
     /// Whether rows of a block are hidden that are not hidden by their age alone.

@@ -5,6 +5,7 @@ use super::State;
 use crate::block::BlockHead;
 use crate::buffer::OpenBlock;
 use crate::memory;
+use crate::retention::Veil;
 use crate::sealing::encode::{Encoded, Encoder};
 use crate::sealing::queue::Taken;
 use crate::segment::Entry;
@@ -44,9 +45,12 @@ impl State {
             .push(taken, self.buffers.slab().bytes(slot).len());
     }
 
-    /// Copies what a source has in memory, oldest first: its taken buffers, and the open one.
-    pub fn unsealed(&self, source: u32) -> Vec<OpenBlock> {
-        let taken = self.sealing.of(source).map(|taken| OpenBlock {
+    /// Copies what a source has in memory, oldest first: its taken buffers, but for those that its ring has
+    /// let go of, and the open one. Other rules hide rows by block number and time.
+    pub fn unsealed(&self, source: u32, veil: &Veil) -> Vec<OpenBlock> {
+        let taken = self.sealing.of(source);
+        let taken = taken.filter(|taken| !veil.is_past(taken.ordinal));
+        let taken = taken.map(|taken| OpenBlock {
             number: taken.number,
             layout: taken.layout,
             bytes: self.buffers.detached(taken.slot, taken.bytes).to_vec(),

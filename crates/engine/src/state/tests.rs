@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::catalog::Frame;
+use crate::retention::class::{Class, Classes};
 use crate::sealer;
 use crate::sealing::encode::Encoder;
 use crate::segment::ALIGNMENT;
@@ -60,6 +61,10 @@ struct World {
 }
 
 fn world(durability: Durability) -> World {
+    world_with(durability, Classes::default())
+}
+
+fn world_with(durability: Durability, classes: Classes) -> World {
     let disk = Arc::new(SimDisk::new(1));
     let options = Options {
         durability,
@@ -67,6 +72,7 @@ fn world(durability: Durability) -> World {
         segment_bytes: 64 << 10,
         journal_bytes: 64 << 10,
         memory: 2 << 20,
+        classes,
         ..Options::default()
     };
     let slots = Arc::new(Slots {
@@ -130,6 +136,14 @@ impl World {
             .collect();
         blocks.sort_unstable();
         blocks
+    }
+
+    /// Numbers of the blocks that readers find in memory.
+    fn unsealed(&self, source: u32) -> Vec<u64> {
+        let buffered = self.state.buffers.line(source).rows;
+        let veil = self.state.retention.veil(source, buffered);
+        let blocks = self.state.unsealed(source, &veil);
+        blocks.iter().map(|block| block.number).collect()
     }
 
     /// All that the catalog does not know.
@@ -287,11 +301,11 @@ fn without_room_for_a_segment_rows_stay_in_the_queue() {
     let error = world.seal(source).unwrap_err();
     assert!(error.is_want_of_room(), "{error}");
     assert_eq!((world.state.buffers.rows(), world.state.open.len()), (1, 0));
-    assert_eq!(world.state.unsealed(source).len(), 1, "readers find them");
+    assert_eq!(world.unsealed(source).len(), 1, "readers find them");
     world.slots.full.store(false, Relaxed);
     world.finish().unwrap();
     assert_eq!((world.state.buffers.rows(), world.blocks().len()), (0, 1));
-    assert!(world.state.unsealed(source).is_empty());
+    assert!(world.unsealed(source).is_empty());
 }
 
 #[test]
@@ -329,6 +343,25 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
     let mut link = Vec::new();
     registry::put_link(source, world.state.buffers.line(source).layout, &mut link);
     assert_eq!(frame.links, link);
+}
+
+/// Seed 32 of the simulator: a ring showed rows of taken buffers that it had let go of.
+#[test]
+fn a_ring_lets_go_of_taken_buffers_as_of_blocks() {
+    let mut class = Class::forever();
+    class.keep.rows = Some(2);
+    let mut world = world_with(Durability::Memory, Classes::new(vec![class]).unwrap());
+    let source = world.register("m").unwrap();
+    for time in 0..4 {
+        world
+            .append(source, time, &[("v", Value::F64(1.0))])
+            .unwrap();
+        world.state.seal(source);
+    }
+    // Four blocks of one row each, of which two are kept.
+    assert_eq!(world.unsealed(source), [3, 4]);
+    world.append(source, 4, &[("v", Value::F64(1.0))]).unwrap();
+    assert_eq!(world.unsealed(source), [4, 5]);
 }
 
 #[test]
@@ -432,10 +465,7 @@ fn readers_find_taken_buffers_oldest_first_and_before_the_open_one() {
         world.state.seal(source);
     }
     world.append(one, 4, &[("v", Value::F64(1.0))]).unwrap();
-    let numbers = |world: &World, source| -> Vec<u64> {
-        let blocks = world.state.unsealed(source);
-        blocks.iter().map(|block| block.number).collect()
-    };
+    let numbers = |world: &World, source| -> Vec<u64> { world.unsealed(source) };
     assert_eq!(numbers(&world, one), [1, 3, 4]);
     assert_eq!(numbers(&world, other), [2]);
     assert_eq!(
