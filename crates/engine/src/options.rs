@@ -116,9 +116,9 @@ impl Options {
                 self.segment_bytes
             ));
         }
-        if self.journal_bytes < 64 << 10 {
+        if !(64 << 10..=1 << 50).contains(&self.journal_bytes) {
             return refuse(format!(
-                "journal_bytes = {} is less than 64 KiB",
+                "journal_bytes = {} is not between 64 KiB and 1 PiB",
                 self.journal_bytes
             ));
         }
@@ -191,5 +191,26 @@ impl Options {
     pub(crate) fn journal_file_bytes(&self) -> u64 {
         let largest = (self.memory / 16).clamp(64 << 10, 16 << 20);
         (self.journal_bytes / 16).clamp(16 << 10, largest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The least budget was a sum that wrapped around.
+    #[test]
+    fn sizes_that_no_disk_has_are_refused_and_wrap_nothing() {
+        let with = |journal_bytes| Options {
+            journal_bytes,
+            disk: Some(1 << 30),
+            ..Options::default()
+        };
+        for bytes in [0, (64 << 10) - 1, (1 << 50) + 1, u64::MAX] {
+            let error = with(bytes).check_on(4096).unwrap_err().to_string();
+            assert!(error.contains("between 64 KiB and 1 PiB"), "{error}");
+        }
+        let error = with(1 << 50).check_on(4096).unwrap_err().to_string();
+        assert!(error.contains("too little"), "{error}");
     }
 }

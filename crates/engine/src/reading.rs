@@ -19,9 +19,9 @@ use std::time::Duration;
 /// Attempts to read a store that another process changes meanwhile.
 const ATTEMPTS: usize = 10;
 /// Attempts that find damage beside a process that writes.
-const DOUBTS: usize = 3;
-/// Pause between them.
-const PAUSE: Duration = Duration::from_millis(20);
+const DOUBTS: usize = 6;
+/// Pause between them. On a busy machine, a writer may be in the midst of a change for that long.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// How a snapshot treats a file of a store.
 fn habit(name: &str) -> Habit {
