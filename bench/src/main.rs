@@ -44,6 +44,8 @@ enum Benchmark {
     Peers(run::peers::Settings),
     /// The engine without a server, one core
     Embedded(run::embedded::Settings),
+    /// How long the engine's lock is held with a million sources; one heavy query
+    CoreLock(run::core_lock::Settings),
     /// Starting: cold, and after being killed at full load
     Restart(run::restart::Settings),
     /// Bytes written to the device for each byte of sealed blocks
@@ -85,6 +87,7 @@ fn main() -> Result<()> {
     match arguments.benchmark {
         Benchmark::Peers(settings) => run::peers::run(&settings, &places),
         Benchmark::Embedded(settings) => run::embedded::run(&settings, &places),
+        Benchmark::CoreLock(settings) => run::core_lock::run(&settings, &places),
         Benchmark::Restart(settings) => run::restart::run(&settings, &places),
         Benchmark::Amplification(settings) => run::amplification::run(&settings, &places),
         Benchmark::MergeSim(settings) => run::merge_sim::run(&settings, &places),

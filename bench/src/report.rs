@@ -12,9 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The benchmarks, in the order of the page.
-pub const BENCHMARKS: [&str; 17] = [
+pub const BENCHMARKS: [&str; 18] = [
     "peers",
     "embedded",
+    "core-lock",
     "restart",
     "amplification",
     "merge-sim",
