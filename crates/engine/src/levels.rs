@@ -222,7 +222,7 @@ impl SourceView<'_> {
 
     /// The times of its rows.
     fn times(&self) -> Result<Vec<i64>, Error> {
-        let rows = self.rows(&self.blocks, true)?;
+        let rows = self.rows()?;
         let inside = |time: &i64| self.interval.contains(*time);
         Ok(rows.times.into_iter().filter(inside).collect())
     }
@@ -235,7 +235,7 @@ impl SourceView<'_> {
     fn last_texts(&mut self, step: u64) -> Result<BTreeMap<usize, BTreeMap<i64, String>>, Error> {
         let types = self.layout.types().iter();
         self.wanted = types.map(|kind| *kind == FieldType::Str).collect();
-        let rows = self.rows(&self.blocks, true)?;
+        let rows = self.rows()?;
         let mut found = BTreeMap::new();
         for column in self.wanted_columns() {
             if let Some(SeriesData {
@@ -255,7 +255,7 @@ impl SourceView<'_> {
 
     /// What it holds as a level with steps of some length.
     fn level_rows(&self, step: u64) -> Result<LevelRows, Error> {
-        let rows = self.rows(&self.blocks, true)?;
+        let rows = self.rows()?;
         let mut fields = Vec::new();
         for (column, name) in self.layout.names().iter().enumerate() {
             if let Some(field) = name.strip_prefix(&Figure::Count.column("")) {

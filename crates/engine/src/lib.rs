@@ -36,6 +36,7 @@ mod opened;
 mod options;
 mod prefetch;
 mod pressure;
+mod query;
 mod reading;
 mod recover;
 mod retention;

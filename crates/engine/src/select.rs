@@ -15,6 +15,7 @@ use crate::dictionary::layouts::Layout;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::levels::rows::LevelRows;
+use crate::query::spans::{Cluster, clusters};
 use crate::retention::Veil;
 use crate::retention::coarser::{field_of, step_start};
 use crate::segment::sealed::{LastPage, Segment, read_block};
@@ -401,7 +402,7 @@ impl Rows {
 
 impl SourceView<'_> {
     fn series(&self, levels: &[LevelRows]) -> Result<Vec<SeriesData>, Error> {
-        let rows = self.rows(&self.blocks, true)?;
+        let rows = self.rows()?;
         Ok(self
             .wanted_columns()
             .filter_map(|column| self.with_levels(levels, column, self.one_series(&rows, column)))
@@ -436,19 +437,26 @@ impl SourceView<'_> {
         })
     }
 
-    /// The rows of blocks, and of the open block if it is asked for, as one.
-    pub fn rows(&self, blocks: &[(Entry, Place)], open: bool) -> Result<Rows, Error> {
-        let mut runs = Vec::with_capacity(blocks.len() + 1);
-        for (entry, place) in blocks {
+    /// The rows of all blocks as one.
+    pub fn rows(&self) -> Result<Rows, Error> {
+        let all: Vec<usize> = (0..=self.blocks.len()).collect();
+        self.rows_of(&all)
+    }
+
+    /// The rows of some blocks as one; the number after the last block is the open one's.
+    fn rows_of(&self, blocks: &[usize]) -> Result<Rows, Error> {
+        let mut runs = Vec::with_capacity(blocks.len());
+        for &block in blocks {
+            let Some((entry, place)) = self.blocks.get(block) else {
+                runs.extend(self.open.as_ref().map(|open| self.decode_open(open)));
+                continue;
+            };
             self.go_on()?;
             let read = self.read(entry, place);
             if let Err(error) = &read {
                 self.engine.note_block(error, entry);
             }
             runs.extend(note(&mut self.damage.borrow_mut(), read)?);
-        }
-        if let Some(open) = self.open.as_ref().filter(|_| open) {
-            runs.push(self.decode_open(open));
         }
         Ok(merge(runs, self.layout.types()))
     }
@@ -540,9 +548,8 @@ impl SourceView<'_> {
         let mut buckets: Vec<Vec<Bucket>> = vec![Vec::new(); self.layout.columns()];
         for cluster in self.clusters() {
             self.go_on()?;
-            let blocks = &self.blocks[cluster.range];
-            if !cluster.open
-                && let [(entry, place)] = blocks
+            if let [block] = cluster.members[..]
+                && let Some((entry, place)) = self.blocks.get(block)
                 && !self
                     .veil
                     .touches(entry.number, &Interval::new(entry.first, entry.last))
@@ -557,7 +564,7 @@ impl SourceView<'_> {
                     continue;
                 }
             }
-            let rows = self.rows(blocks, cluster.open)?;
+            let rows = self.rows_of(&cluster.members)?;
             for column in self.wanted_columns() {
                 if let Some(series) = self.one_series(&rows, column) {
                     add_samples(&series, step, &mut buckets[column]);
@@ -583,56 +590,20 @@ impl SourceView<'_> {
         Ok(summaries)
     }
 
-    /// Runs of blocks that overlap in time, in the order of time; the rows of one are read
-    /// together. Mostly each is a block. The open block is part of the last.
+    /// Runs of blocks that overlap in time, in the order of time; the rows of one are read together. Mostly each is
+    /// a block. The open block has the number after the last.
     fn clusters(&self) -> Vec<Cluster> {
-        // All of it may be hidden.
-        let open = self.open.as_ref().and_then(|open| {
-            let times = self.decode_open(open).times;
-            Some(Interval::new(*times.first()?, *times.last()?))
-        });
-        let spans: Vec<Interval> = self
+        let mut spans: Vec<Interval> = self
             .blocks
             .iter()
             .map(|(entry, _)| Interval::new(entry.first, entry.last))
             .collect();
-        let in_order = spans.windows(2).all(|pair| pair[0].end < pair[1].start);
-        let open_last = open.is_none_or(|open| spans.iter().all(|span| span.end < open.start));
-        let mut clusters: Vec<Cluster> = if in_order {
-            (0..spans.len())
-                .map(|block| Cluster {
-                    range: block..block + 1,
-                    open: false,
-                })
-                .collect()
-        } else {
-            vec![Cluster {
-                range: 0..spans.len(),
-                open: false,
-            }]
-        };
-        match (open.is_some(), open_last) {
-            (false, _) => {}
-            (true, true) => clusters.push(Cluster {
-                range: spans.len()..spans.len(),
-                open: true,
-            }),
-            (true, false) => {
-                // Late rows: all blocks from the first that the open one overlaps on.
-                let open_start = open.map_or(i64::MIN, |open| open.start);
-                let first = if in_order {
-                    spans.partition_point(|span| span.end < open_start)
-                } else {
-                    0
-                };
-                clusters.truncate(first);
-                clusters.push(Cluster {
-                    range: first..spans.len(),
-                    open: true,
-                });
-            }
-        }
-        clusters
+        // All of it may be hidden.
+        spans.extend(self.open.as_ref().and_then(|open| {
+            let times = self.decode_open(open).times;
+            Some(Interval::new(*times.first()?, *times.last()?))
+        }));
+        clusters(&spans)
     }
 
     /// The start of the bucket in which all of a block lies, if it does, and in the interval, too.
@@ -690,11 +661,6 @@ impl SourceView<'_> {
         }
         Ok(true)
     }
-}
-
-struct Cluster {
-    range: std::ops::Range<usize>,
-    open: bool,
 }
 
 pub(crate) fn bucket_start(time: i64, step: Step) -> i64 {
