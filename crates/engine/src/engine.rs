@@ -827,6 +827,12 @@ impl Engine {
         }
     }
 
+    /// Returns whether the store has threads of its own.
+    pub(crate) fn has_threads(&self) -> bool {
+        let keeper = self.keeper.lock().expect("nobody panics with the keeper");
+        keeper.is_some()
+    }
+
     // ---- leaving
 
     /// Seals everything into segments and lets the journal go: what is on disk then is as small as

@@ -130,6 +130,7 @@ impl Number {
 }
 
 /// A copy of an open block, for readers.
+#[derive(Clone)]
 pub struct OpenBlock {
     /// Its number.
     pub number: u64,
