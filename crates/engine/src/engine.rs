@@ -857,6 +857,11 @@ impl Engine {
         }
     }
 
+    /// Returns whether the store has threads of its own.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.scheduler.is_running()
+    }
+
     // ---- leaving
 
     /// Seals everything into segments and lets the journal go: what is on disk then is as small as

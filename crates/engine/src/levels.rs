@@ -7,13 +7,18 @@
 pub(crate) mod rows;
 
 use self::rows::{LevelField, LevelRows, leave_the_finest, put_part, strings};
-use crate::answer::{Bucket, LevelSpan, Query, SeriesData, Step, is_integer};
+use crate::answer::{Bucket, LevelSpan, Query, Step, is_integer};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::query::aggregate::columns_of_samples;
+use crate::query::buckets::{add_bucket, bucket_start};
+use crate::query::rows::{Rows, range_of, within};
+use crate::query::source::{Damages, Source, SourceReader, SourceView};
+use crate::query::sweep::{Bounds, Sweep};
 use crate::retention::coarser::{Figure, exact_column, push_stand_in, set_exact, step_start};
-use crate::select::{Rows, SourceReader, SourceView, add_bucket, bucket_start, within};
-use seiner_model::{Column, FieldType, Interval, LevelId, SourceId};
+use seiner_model::{Bitmap, Column, FieldColumn, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 impl Engine {
     /// The parts of a query's interval in which some of its sources have coarser levels instead of
@@ -67,8 +72,9 @@ impl Engine {
         source: SourceId,
         interval: Interval,
     ) -> Result<Vec<(Interval, u64)>, Error> {
-        let view = SourceReader::of(self, Vec::new(), interval).view(source)?;
-        Ok(view.spans())
+        let mut damages = Damages::default();
+        let view = SourceReader::of(self, Vec::new(), interval).alone(source, &mut damages)?;
+        Ok(spans(&view))
     }
 
     /// The figures of a source's samples by steps, with the columns of the fields.
@@ -78,30 +84,35 @@ impl Engine {
         interval: Interval,
         step: u64,
     ) -> Result<Vec<(usize, LevelField)>, Error> {
-        let mut view = SourceReader::of(self, Vec::new(), interval).view(source)?;
-        let mut found = Vec::new();
-        let summaries = view.summaries(Step::Every(step as i64), &[])?;
-        let texts = match view.layout.types().contains(&FieldType::Str) {
-            true => view.last_texts(step)?,
+        let mut damages = Damages::default();
+        let view = SourceReader::of(self, Vec::new(), interval).alone(source, &mut damages)?;
+        let every = Step::Every(step as i64);
+        let columns =
+            columns_of_samples(&view, interval, every, self.bounds(Some(1)), &mut damages)?;
+        let texts = match view.types().contains(&FieldType::Str) {
+            true => last_texts(&view, step, &mut damages)?,
             false => BTreeMap::new(),
         };
-        for summary in summaries {
-            let column = view.column_of(&summary.field);
-            let column = column.expect("summaries are of the layout's fields");
+        let mut found = Vec::new();
+        for (column, buckets) in columns.into_iter().enumerate() {
+            if buckets.is_empty() {
+                continue;
+            }
             let texts = texts.get(&column).map(|texts| {
                 let of = |bucket: &Bucket| texts.get(&bucket.start).map_or("", |text| text);
-                strings(&summary.buckets.iter().map(of).collect::<Vec<_>>())
+                strings(&buckets.iter().map(of).collect::<Vec<_>>())
             });
+            let field = view.names()[column].clone();
             found.push((
                 column,
                 LevelField {
-                    field: summary.field,
-                    buckets: summary.buckets,
+                    field,
+                    buckets,
                     texts,
                 },
             ));
         }
-        tell_damage(view);
+        self.tell_damage(damages);
         Ok(found)
     }
 
@@ -136,18 +147,32 @@ impl Engine {
     ) -> Result<Vec<LevelRows>, Error> {
         let mut found = Vec::new();
         for (id, level) in levels {
-            let view = SourceReader::of(self, Vec::new(), interval).view(SourceId(*level))?;
-            put_part(&mut found, view.level_rows(id.step_ns)?);
-            tell_damage(view);
+            let mut damages = Damages::default();
+            let mut reader = SourceReader::of(self, Vec::new(), interval);
+            let view = reader.alone(SourceId(*level), &mut damages)?;
+            put_part(
+                &mut found,
+                level_rows(&view, interval, id.step_ns, &mut damages)?,
+            );
+            self.tell_damage(damages);
         }
         Ok(found)
     }
 
     /// The times of a source's rows.
     pub(crate) fn times(&self, source: SourceId, interval: Interval) -> Result<Vec<i64>, Error> {
-        SourceReader::of(self, Vec::new(), interval)
-            .view(source)?
-            .times()
+        let mut damages = Damages::default();
+        let view = SourceReader::of(self, Vec::new(), interval).alone(source, &mut damages)?;
+        let times = times(&view, interval, &mut damages);
+        damages.report(self).for_each(drop);
+        times
+    }
+
+    /// What cannot be read cannot be made coarser, and dies of its age like the rest.
+    fn tell_damage(&self, damages: Damages) {
+        for damage in damages.report(self) {
+            tracing::error!("{damage}; it is missing from the coarser level that is being made");
+        }
     }
 
     /// The column of a source's field, and its type.
@@ -159,216 +184,218 @@ impl Engine {
     }
 }
 
-/// What cannot be read cannot be made coarser, and dies of its age like the rest.
-fn tell_damage(view: SourceView<'_>) {
-    for damage in view.damage.into_inner() {
-        tracing::error!("{damage}; it is missing from the coarser level that is being made");
+/// When a source may have rows, and how many: of each block.
+fn spans(view: &SourceView) -> Vec<(Interval, u64)> {
+    let blocks = view.blocks.iter().map(|(entry, _)| {
+        (
+            Interval::new(entry.first, entry.last),
+            u64::from(entry.rows),
+        )
+    });
+    let open = view.open_rows(&view.wanted).into_iter();
+    let open = open.filter_map(|Rows { times, .. }| {
+        let range = range_of(&times, view.interval);
+        let inside = &times[range];
+        let span = Interval::new(*inside.first()?, *inside.last()?);
+        Some((span, times.len() as u64))
+    });
+    blocks.chain(open).collect()
+}
+
+/// The rows of a source with some of its columns.
+fn rows(
+    view: &Arc<SourceView>,
+    interval: Interval,
+    wanted: Vec<bool>,
+    damages: &mut Damages,
+) -> Result<Rows, Error> {
+    let given = view.open_rows(&wanted);
+    let mut sweep = Sweep::new(view, interval, wanted, given, Bounds::unlimited());
+    let rows = sweep.all();
+    damages.extend(std::mem::take(&mut sweep.damages));
+    rows
+}
+
+/// The times of a source's rows.
+fn times(
+    view: &Arc<SourceView>,
+    interval: Interval,
+    damages: &mut Damages,
+) -> Result<Vec<i64>, Error> {
+    let none = vec![false; view.wanted.len()];
+    Ok(rows(view, interval, none, damages)?.times)
+}
+
+/// The last text in each step, by the columns of texts.
+fn last_texts(
+    view: &Arc<SourceView>,
+    step: u64,
+    damages: &mut Damages,
+) -> Result<BTreeMap<usize, BTreeMap<i64, String>>, Error> {
+    let wanted: Vec<bool> = view
+        .types()
+        .iter()
+        .map(|kind| *kind == FieldType::Str)
+        .collect();
+    let rows = rows(view, view.interval, wanted, damages)?;
+    let mut found = BTreeMap::new();
+    for (column, field) in rows.fields.iter().enumerate() {
+        if let Some(field) = field
+            && let Some((times, Column::Str(texts))) = within(&rows.times, field, view.interval)
+        {
+            let times = times.into_iter().enumerate();
+            let last = times.map(|(at, time)| (step_start(time, step), texts.get(at).to_string()));
+            found.insert(column, last.collect());
+        }
+    }
+    Ok(found)
+}
+
+/// What a view holds as a level with steps of some length.
+fn level_rows(
+    view: &Arc<SourceView>,
+    interval: Interval,
+    step: u64,
+    damages: &mut Damages,
+) -> Result<LevelRows, Error> {
+    let rows = rows(view, interval, view.wanted.clone(), damages)?;
+    let mut fields = Vec::new();
+    for (column, name) in view.names().iter().enumerate() {
+        if let Some(field) = name.strip_prefix(&Figure::Count.column("")) {
+            fields.extend(level_field(view, &rows, column, field));
+        }
+    }
+    let mut counts: BTreeMap<i64, u64> = rows.times.iter().map(|time| (*time, 0)).collect();
+    for bucket in fields.iter().flat_map(|field: &LevelField| &field.buckets) {
+        let count = counts.entry(bucket.start).or_default();
+        *count = bucket.count.max(*count);
+    }
+    Ok(LevelRows {
+        step,
+        rows: counts.into_iter().collect(),
+        fields,
+    })
+}
+
+/// The figures of a field, whose counts are in a column.
+fn level_field(view: &SourceView, rows: &Rows, counts: usize, field: &str) -> Option<LevelField> {
+    let figure = |figure: Figure| {
+        let column = match figure {
+            Figure::Count => counts,
+            figure => view.column_of(&figure.column(field))?,
+        };
+        within(&rows.times, rows.fields[column].as_ref()?, Interval::ALL)
+    };
+    let (times, _) = figure(Figure::Count)?;
+    let empty = |&time: &i64| Bucket::of(time, time, f64::NAN);
+    let mut buckets: Vec<Bucket> = times.iter().map(empty).collect();
+    let mut texts = None;
+    for kind in Figure::of(FieldType::F64) {
+        // Figures of a field come together, or the field is of texts.
+        let Some((_, values)) = figure(*kind).filter(|(found, _)| *found == times) else {
+            continue;
+        };
+        match values {
+            Column::Str(values) => texts = Some(values),
+            values => {
+                let each = buckets.iter_mut().enumerate();
+                each.for_each(|(at, bucket)| kind.set(bucket, values.get(at)));
+            }
+        }
+    }
+    set_exact_figures(view, rows, field, &mut buckets);
+    Some(LevelField {
+        field: field.into(),
+        buckets,
+        texts,
+    })
+}
+
+/// Sets the exact figures of integers in the rows that have them.
+fn set_exact_figures(view: &SourceView, rows: &Rows, field: &str, buckets: &mut [Bucket]) {
+    let column = view.column_of(&exact_column(field));
+    let exact = column.and_then(|column| rows.fields[column].as_ref());
+    let found = exact.and_then(|exact| within(&rows.times, exact, Interval::ALL));
+    let Some((times, Column::Str(texts))) = found else {
+        return;
+    };
+    for (at, time) in times.iter().enumerate() {
+        if let Ok(row) = buckets.binary_search_by_key(time, |bucket| bucket.start) {
+            set_exact(&mut buckets[row], texts.get(at));
+        }
     }
 }
 
-impl SourceReader<'_> {
-    /// What is left of a source's levels where nothing finer is, finest first.
-    pub(crate) fn levels_of(&mut self, view: &SourceView<'_>) -> Result<Vec<LevelRows>, Error> {
-        let (levels, until) = {
-            let state = self.engine.lock();
-            let until = state.retention.levels_until(view.source.0);
-            if self.interval.start >= until {
-                return Ok(Vec::new());
-            }
-            (state.levels_of(view.source.0), until)
-        };
-        let end = self.interval.end.min(until - 1);
-        let wanted = Interval::new(self.interval.start, end);
+impl Source {
+    /// What is left of a source's levels in a section where nothing finer is, finest first.
+    pub(crate) fn levels_in(
+        &self,
+        section: Interval,
+        damages: &mut Damages,
+    ) -> Result<Vec<LevelRows>, Error> {
         let mut found: Vec<LevelRows> = Vec::new();
-        for (rank, (id, level)) in levels.into_iter().enumerate() {
-            let level = self.view_in(SourceId(level), wanted, rank + 1)?;
-            let rows = level.level_rows(id.step_ns)?;
-            view.damage.borrow_mut().extend(level.damage.take());
-            put_part(&mut found, rows);
+        if self.levels.is_empty() || section.start >= self.levels_until {
+            return Ok(found);
         }
-        // Samples are left from here on.
-        let left = view.veil.start();
+        let part = Interval::new(section.start, section.end.min(self.levels_until - 1));
+        for (step, view) in &self.levels {
+            put_part(&mut found, level_rows(view, part, *step, damages)?);
+        }
         let reach = found.iter().filter_map(LevelRows::end).max();
-        let samples = match reach.filter(|&reach| reach > left) {
-            Some(reach) => {
-                let interval = Interval::new(wanted.start, reach - 1);
-                self.view_in(view.source, interval, 0)?.times()?
-            }
+        let samples = match reach {
+            Some(reach) => times(
+                &self.own,
+                Interval::new(section.start, reach - 1),
+                // The samples are read again, and their damage is told then.
+                &mut Damages::default(),
+            )?,
             None => Vec::new(),
         };
         leave_the_finest(&mut found, &samples);
         Ok(found)
     }
-}
 
-impl SourceView<'_> {
-    /// When it may have rows, and how many: of each block.
-    fn spans(&self) -> Vec<(Interval, u64)> {
-        let blocks = self.blocks.iter().map(|(entry, _)| {
-            (
-                Interval::new(entry.first, entry.last),
-                u64::from(entry.rows),
-            )
+    /// The rows of levels in the layout of the samples, with the wanted columns.
+    pub(crate) fn stand_ins(&self, levels: &[LevelRows], wanted: &[bool]) -> Rows {
+        let names = self.own.names().iter().zip(self.own.types());
+        let columns: Vec<BTreeMap<i64, (&LevelField, usize)>> = names
+            .zip(wanted)
+            .map(|((name, _), wanted)| {
+                let levels = levels.iter().filter(|_| *wanted);
+                let fields = levels.filter_map(|level| level.field(name));
+                let each = fields.flat_map(|field| {
+                    let buckets = field.buckets.iter().enumerate();
+                    buckets.map(move |(at, bucket)| (bucket.start, (field, at)))
+                });
+                each.collect()
+            })
+            .collect();
+        let times: BTreeSet<i64> = columns
+            .iter()
+            .flat_map(|rows| rows.keys().copied())
+            .collect();
+        let fields = columns.iter().zip(self.own.types()).map(|(rows, kind)| {
+            if rows.is_empty() {
+                return None;
+            }
+            let mut values = Column::new(*kind);
+            for (field, at) in rows.values() {
+                let text = field.texts.as_ref().map(|texts| texts.get(*at));
+                push_stand_in(&mut values, &field.buckets[*at], text);
+            }
+            let present: Bitmap = times.iter().map(|time| rows.contains_key(time)).collect();
+            Some(FieldColumn {
+                present: (rows.len() < times.len()).then_some(present),
+                values,
+            })
         });
-        let open = self.open.iter().map(|open| self.decode_open(open).times);
-        let open = open.into_iter().filter_map(|times| {
-            let inside = |time: &&i64| self.interval.contains(**time);
-            let first = *times.iter().find(inside)?;
-            let last = *times.iter().rfind(inside)?;
-            Some((Interval::new(first, last), times.len() as u64))
-        });
-        blocks.chain(open).collect()
-    }
-
-    /// The times of its rows.
-    fn times(&self) -> Result<Vec<i64>, Error> {
-        let rows = self.rows(&self.blocks, true)?;
-        let inside = |time: &i64| self.interval.contains(*time);
-        Ok(rows.times.into_iter().filter(inside).collect())
-    }
-
-    fn column_of(&self, field: &str) -> Option<usize> {
-        self.layout.column(field.as_bytes(), 0)
-    }
-
-    /// The last text in each step, by the columns of texts.
-    fn last_texts(&mut self, step: u64) -> Result<BTreeMap<usize, BTreeMap<i64, String>>, Error> {
-        let types = self.layout.types().iter();
-        self.wanted = types.map(|kind| *kind == FieldType::Str).collect();
-        let rows = self.rows(&self.blocks, true)?;
-        let mut found = BTreeMap::new();
-        for column in self.wanted_columns() {
-            if let Some(SeriesData {
-                times,
-                values: Column::Str(texts),
-                ..
-            }) = self.one_series(&rows, column)
-            {
-                let times = times.into_iter().enumerate();
-                let last =
-                    times.map(|(at, time)| (step_start(time, step), texts.get(at).to_string()));
-                found.insert(column, last.collect());
-            }
-        }
-        Ok(found)
-    }
-
-    /// What it holds as a level with steps of some length.
-    fn level_rows(&self, step: u64) -> Result<LevelRows, Error> {
-        let rows = self.rows(&self.blocks, true)?;
-        let mut fields = Vec::new();
-        for (column, name) in self.layout.names().iter().enumerate() {
-            if let Some(field) = name.strip_prefix(&Figure::Count.column("")) {
-                fields.extend(self.level_field(&rows, column, field));
-            }
-        }
-        let times = rows.times.iter().copied();
-        let inside = times.filter(|time| self.interval.contains(*time));
-        let mut counts: BTreeMap<i64, u64> = inside.map(|time| (time, 0)).collect();
-        for bucket in fields.iter().flat_map(|field: &LevelField| &field.buckets) {
-            let count = counts.entry(bucket.start).or_default();
-            *count = bucket.count.max(*count);
-        }
-        Ok(LevelRows {
-            step,
-            rows: counts.into_iter().collect(),
-            fields,
-        })
-    }
-
-    /// The figures of a field, whose counts are in a column.
-    fn level_field(&self, rows: &Rows, counts: usize, field: &str) -> Option<LevelField> {
-        let figure = |figure: Figure| {
-            let column = match figure {
-                Figure::Count => counts,
-                figure => self.column_of(&figure.column(field))?,
-            };
-            within(&rows.times, rows.fields[column].as_ref()?, self.interval)
-        };
-        let (times, _) = figure(Figure::Count)?;
-        let empty = |&time: &i64| Bucket::of(time, time, f64::NAN);
-        let mut buckets: Vec<Bucket> = times.iter().map(empty).collect();
-        let mut texts = None;
-        for kind in Figure::of(FieldType::F64) {
-            // Figures of a field come together, or the field is of texts.
-            let Some((_, values)) = figure(*kind).filter(|(found, _)| *found == times) else {
-                continue;
-            };
-            match values {
-                Column::Str(values) => texts = Some(values),
-                values => {
-                    let each = buckets.iter_mut().enumerate();
-                    each.for_each(|(at, bucket)| kind.set(bucket, values.get(at)));
-                }
-            }
-        }
-        self.set_exact_figures(rows, field, &mut buckets);
-        Some(LevelField {
-            field: field.into(),
-            buckets,
-            texts,
-        })
-    }
-
-    /// Sets the exact figures of integers in the rows that have them.
-    fn set_exact_figures(&self, rows: &Rows, field: &str, buckets: &mut [Bucket]) {
-        let column = self.column_of(&exact_column(field));
-        let exact = column.and_then(|column| rows.fields[column].as_ref());
-        let found = exact.and_then(|exact| within(&rows.times, exact, self.interval));
-        let Some((times, Column::Str(texts))) = found else {
-            return;
-        };
-        for (at, time) in times.iter().enumerate() {
-            if let Ok(row) = buckets.binary_search_by_key(time, |bucket| bucket.start) {
-                set_exact(&mut buckets[row], texts.get(at));
-            }
+        Rows {
+            fields: fields.collect(),
+            times: times.iter().copied().collect(),
         }
     }
 
-    /// What levels tell of a column, in the order of time, and what its samples tell.
-    pub(crate) fn with_levels(
-        &self,
-        levels: &[LevelRows],
-        column: usize,
-        samples: Option<SeriesData>,
-    ) -> Option<SeriesData> {
-        let name = &self.layout.names()[column];
-        let mut rows: BTreeMap<i64, (&LevelField, usize)> = BTreeMap::new();
-        for field in levels.iter().filter_map(|level| level.field(name)) {
-            let each = field.buckets.iter().enumerate();
-            rows.extend(each.map(|(at, bucket)| (bucket.start, (field, at))));
-        }
-        if rows.is_empty() {
-            return samples;
-        }
-        let mut times = Vec::with_capacity(rows.len());
-        let mut values = Column::new(self.layout.types()[column]);
-        let mut rows = rows.into_iter().peekable();
-        let mut push_before = |end: i64, times: &mut Vec<i64>, values: &mut Column| {
-            while let Some((time, (field, at))) = rows.next_if(|(time, _)| *time < end) {
-                times.push(time);
-                let text = field.texts.as_ref().map(|texts| texts.get(at));
-                push_stand_in(values, &field.buckets[at], text);
-            }
-        };
-        if let Some(samples) = samples {
-            for (at, &time) in samples.times.iter().enumerate() {
-                push_before(time, &mut times, &mut values);
-                times.push(time);
-                values.push(samples.values.get(at));
-            }
-        }
-        push_before(i64::MAX, &mut times, &mut values);
-        Some(SeriesData {
-            source: self.source,
-            key: self.key.clone(),
-            field: name.clone(),
-            times,
-            values,
-        })
-    }
-
-    /// The buckets of a column: those of its samples, and what its levels tell.
+    /// The buckets of a column in a section: those of its samples, and what its levels tell.
     pub(crate) fn buckets_with_levels(
         &self,
         levels: &[LevelRows],
@@ -376,9 +403,10 @@ impl SourceView<'_> {
         step: Step,
         samples: Vec<Bucket>,
     ) -> Vec<Bucket> {
-        let name = &self.layout.names()[column];
+        let name = &self.own.names()[column];
         let mut all: Vec<Bucket> = levels
             .iter()
+            .filter(|_| self.own.wanted[column])
             .filter_map(|level| level.field(name))
             .flat_map(|field| &field.buckets)
             .map(|bucket| match step {
@@ -392,7 +420,7 @@ impl SourceView<'_> {
         if all.is_empty() {
             return samples;
         }
-        if is_integer(self.layout.types()[column]) {
+        if is_integer(self.own.types()[column]) {
             for bucket in all.iter_mut().filter(|one| one.exact.is_none()) {
                 *bucket = bucket.of_integers().unwrap_or(*bucket);
             }

@@ -128,6 +128,11 @@ impl Scheduler {
         *self.threads() = threads.into();
     }
 
+    /// Returns whether the threads run.
+    pub fn is_running(&self) -> bool {
+        self.segments.lock().is_running
+    }
+
     /// Stops the threads and waits until they have ended. Whoever waits for a job is sent away.
     pub fn stop(&self) {
         self.dismiss();

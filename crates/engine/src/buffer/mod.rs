@@ -129,6 +129,7 @@ impl Number {
 }
 
 /// A copy of an open block, for readers.
+#[derive(Clone)]
 pub struct OpenBlock {
     /// Its number.
     pub number: u64,

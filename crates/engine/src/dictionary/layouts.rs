@@ -83,6 +83,8 @@ pub struct Layouts {
     all: Vec<Arc<Layout>>,
     /// All but the empty and the lost ones, by the layout that they extend and by which field.
     next: HashTable<u32>,
+    /// How many descriptions are lost.
+    lost: usize,
     hasher: foldhash::fast::RandomState,
     memory: usize,
 }
@@ -93,6 +95,7 @@ impl Layouts {
         Layouts {
             all: vec![Arc::new(Layout::default())],
             next: HashTable::new(),
+            lost: 0,
             hasher: foldhash::fast::RandomState::default(),
             memory: 0,
         }
@@ -107,6 +110,16 @@ impl Layouts {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// All of them, by number.
+    pub fn all(&self) -> &[Arc<Layout>] {
+        &self.all
+    }
+
+    /// Returns whether the description of a layout is lost.
+    pub fn has_lost(&self) -> bool {
+        self.lost > 0
     }
 
     /// A layout with one field more; and whether it is new.
@@ -143,6 +156,7 @@ impl Layouts {
     /// Keeps numbers below `up_to` for layouts whose description is lost.
     pub fn lose(&mut self, up_to: u32) {
         for number in self.all.len() as u32..up_to {
+            self.lost += 1;
             self.all.push(Arc::new(Layout {
                 number,
                 lost: true,

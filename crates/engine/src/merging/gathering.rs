@@ -4,8 +4,8 @@
 //! one that they become has all that is live from the first number to the last, and whichever of
 //! them is found again somewhere is known to be in it (`docs/format/segment.md`).
 
+use crate::query::rows::Rows;
 use crate::segment::{Entry, uncover};
-use crate::select::Rows;
 use std::collections::HashMap;
 
 /// Rows of a source are looked through for overwritten ones if they are no more than so many.

@@ -7,6 +7,8 @@ pub mod open;
 pub mod sealed;
 pub mod tally;
 
+use seiner_model::Interval;
+
 /// Writes to a volume begin and end at multiples of this.
 pub const ALIGNMENT: usize = 4096;
 
@@ -37,6 +39,13 @@ pub struct Entry {
     pub before: u64,
     /// Whether it begins before a block does that the source had earlier, and may overwrite that one.
     pub late: bool,
+}
+
+impl Entry {
+    /// Returns the interval of its times.
+    pub fn span(&self) -> Interval {
+        Interval::new(self.first, self.last)
+    }
 }
 
 /// Leaves out the blocks of a source that lie in others; of blocks that lie in each other the first

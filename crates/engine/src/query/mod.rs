@@ -1,0 +1,99 @@
+//! Queries: the samples of sources over an interval, and their aggregates.
+//!
+//! A source is read at one moment: a [`Snapshot`](snapshot::Snapshot) is taken under the lock, so that no row is
+//! missed or seen twice while writes go on. Blocks never change, and are read without the lock. Of two samples of a series at the same time,
+//! that in the younger block counts.
+//!
+//! A damaged block or footer page takes nothing else with it: it is told as an error of its own,
+//! and what can be read follows.
+//!
+//! # Memory
+//! A query holds at one time, whatever its interval and its number of fields:
+//!
+//! - rows that wait to be merged: a thirty-second of the store's memory, from 1 to 8 MiB;
+//! - rows that are decoded ahead on other threads: half as much;
+//! - the piece that is put together: twice a quarter of it;
+//! - about 120 bytes for each block of the source in the interval, and some MiB of footer pages;
+//! - of levels, the rows of one section: some thousand steps of the finest, at least a step of the coarsest.
+//!
+//! Blocks that overlap are decoded more than once when their rows exceed the first of these bounds.
+//! [`Engine::select`] and [`Engine::aggregate`] hold besides the series, or the buckets, of the source that they return.
+
+pub(crate) mod aggregate;
+pub(crate) mod buckets;
+mod parallel;
+pub(crate) mod rows;
+pub(crate) mod scan;
+mod sections;
+pub(crate) mod select;
+pub(crate) mod snapshot;
+pub(crate) mod source;
+pub(crate) mod spans;
+pub(crate) mod sweep;
+
+use self::aggregate::Aggregates;
+use self::scan::Scan;
+use self::select::Select;
+use self::source::SourceReader;
+use self::sweep::Bounds;
+use crate::answer::{Query, Step};
+use crate::engine::Engine;
+use crate::error::Error;
+use seiner_model::Interval;
+
+impl Engine {
+    /// The rows that a query asks for, source by source, in pieces of bounded size. Times ascend strictly over the
+    /// pieces of a source. Each [`Error::Damage`] among the items tells of a block that is missing from what follows.
+    ///
+    /// The module's documentation states the memory that a scan takes.
+    pub fn scan(&self, query: &Query) -> Scan<'_> {
+        Scan::new(SourceReader::new(self, query), self.bounds(None))
+    }
+
+    /// The samples that a query asks for: series by series, times strictly ascending. Series
+    /// without samples in the interval are left out. Each [`Error::Damage`] among the items tells of
+    /// a block that is missing from what follows.
+    ///
+    /// Holds all series of a source in memory; [`Engine::scan`] does not.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn select(&self, query: &Query) -> Result<Select<'_>, Error> {
+        Ok(Select::new(self.scan(query)))
+    }
+
+    /// The aggregates of a query's series, in buckets of a step; damage is told as by
+    /// [`Engine::select`].
+    ///
+    /// # Errors
+    /// When the step is not positive.
+    pub fn aggregate(&self, query: &Query, step: Step) -> Result<Aggregates<'_>, Error> {
+        if let Step::Every(step) = step
+            && step < 1
+        {
+            return Err(Error::Query(format!("a step of {step} ns is not positive")));
+        }
+        let reader = SourceReader::new(self, query);
+        Ok(Aggregates::new(reader, step, self.bounds(None)))
+    }
+
+    /// First and last time of the samples that a query selects, for people: of the query's first `sources`
+    /// sources with any field, which bounds the cost. Damaged blocks are left out.
+    pub fn time_range(&self, query: &Query, sources: usize) -> Option<Interval> {
+        let ids = self.sources(&query.selector);
+        let ids = ids.into_iter().take(sources).collect();
+        let reader = SourceReader::of(self, ids, query.interval).with_fields(query.fields.clone());
+        let summaries = Aggregates::new(reader, Step::Whole, self.bounds(None));
+        let buckets = summaries.flatten().flat_map(|summary| summary.buckets);
+        buckets
+            .map(|bucket| Interval::new(bucket.first.0, bucket.last.0))
+            .reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)))
+    }
+
+    /// Returns the bounds of a query. A store without threads of its own reads on the caller's, so that the
+    /// simulator meets the same operations in the same order each time.
+    pub(crate) fn bounds(&self, threads: Option<usize>) -> Bounds {
+        let threads = threads.or((!self.has_threads()).then_some(1));
+        Bounds::of(&self.lock().options, threads)
+    }
+}

@@ -1,0 +1,242 @@
+//! Snapshot of a source: everything that a query needs of the store's state, taken at one moment.
+//!
+//! [`Snapshot::take`] is the only part of a query that needs the state. It copies what writers may change: open
+//! buffers, the ends of blocks that are not written yet, and the rules that hide rows. Sealed segments and layouts
+//! never change and are shared. A snapshot knows no lock, so queries hold none while they read.
+
+use crate::buffer::OpenBlock;
+use crate::dictionary::layouts::{Layout, Layouts};
+use crate::error::Error;
+use crate::retention::Veil;
+use crate::segment::Entry;
+use crate::segment::sealed::{Segment, read_block};
+use crate::state::State;
+use seiner_model::{FieldType, Interval};
+use seiner_platform::File;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A source and its levels at one moment.
+pub(crate) struct Snapshot {
+    /// Sealed segments, by number.
+    pub sealed: Arc<BTreeMap<u64, Arc<Segment>>>,
+    /// The source.
+    pub own: Part,
+    /// Its levels that may have rows in the query's interval, with the lengths of their steps in ns, finest first.
+    pub levels: Vec<(u64, Part)>,
+    /// Exclusive end of the times that levels may cover, ns.
+    pub levels_until: i64,
+}
+
+/// A source, or one of its levels, without what sealed segments contain.
+#[derive(Clone)]
+pub(crate) struct Part {
+    /// Number of the source or level.
+    pub source: u32,
+    /// Layouts of its blocks.
+    pub layouts: Known,
+    /// Rules that hide rows.
+    pub veil: Veil,
+    /// Whether this is a level.
+    pub is_level: bool,
+    /// Blocks that are not encoded yet, oldest first.
+    pub open: Vec<OpenBlock>,
+    /// Blocks in segments that are not sealed, oldest first.
+    pub unsealed: Vec<(Entry, Place)>,
+}
+
+/// Place of a block's bytes.
+#[derive(Clone)]
+pub(crate) enum Place {
+    /// A segment that is being written.
+    Open(Arc<Unsealed>),
+    /// A sealed segment.
+    Sealed(Arc<Segment>),
+}
+
+/// Place of a block in a segment that is being written.
+pub(crate) struct Unsealed {
+    file: Arc<dyn File>,
+    /// Name of the file.
+    name: String,
+    /// End of the block, which may not be written yet.
+    end: Vec<u8>,
+}
+
+/// Layouts that blocks of a source can have.
+#[derive(Clone)]
+pub(crate) struct Known {
+    /// The present one.
+    pub present: Arc<Layout>,
+    /// Number and columns of each layout that the present one extends. Their columns are its first ones.
+    earlier: Vec<(u32, usize)>,
+    /// All layouts of the store, if damage took some of them: then a source may have begun anew.
+    others: Vec<Arc<Layout>>,
+}
+
+impl Snapshot {
+    /// Copies a source from the state. Its levels are included if they may have rows in the interval.
+    pub fn take(state: &State, source: u32, interval: Interval) -> Snapshot {
+        let levels_until = state.retention.levels_until(source);
+        let levels = match interval.start < levels_until {
+            true => state.levels_of(source),
+            false => Vec::new(),
+        };
+        let level =
+            |(id, level): (seiner_model::LevelId, u32)| (id.step_ns, Part::take(state, level));
+        Snapshot {
+            sealed: state.sealed.clone(),
+            own: Part::take(state, source),
+            levels: levels.into_iter().map(level).collect(),
+            levels_until,
+        }
+    }
+
+    /// Copies a source or level from the state, without levels.
+    pub fn take_alone(state: &State, source: u32) -> Snapshot {
+        Snapshot {
+            sealed: state.sealed.clone(),
+            own: Part::take(state, source),
+            levels: Vec::new(),
+            levels_until: i64::MIN,
+        }
+    }
+}
+
+impl Part {
+    fn take(state: &State, source: u32) -> Part {
+        let line = state.buffers.line(source);
+        let unsealed = state.open_blocks_of(source).map(|(open, entry)| {
+            let unsealed = Unsealed {
+                file: open.file.clone(),
+                name: state.volume.name(open.number),
+                end: open.held_end(&entry),
+            };
+            (entry, Place::Open(Arc::new(unsealed)))
+        });
+        let veil = state.retention.veil(source, line.rows);
+        Part {
+            source,
+            layouts: Known::of(&state.layouts, line.layout),
+            is_level: state.retention.is_level(source),
+            open: state.unsealed(source, &veil),
+            unsealed: unsealed.collect(),
+            veil,
+        }
+    }
+}
+
+impl Known {
+    /// Returns the layouts of a source with the layout `number`.
+    ///
+    /// # Panics
+    /// If the store has no such layout.
+    fn of(layouts: &Layouts, number: u32) -> Known {
+        let get = |number| {
+            layouts
+                .get(number)
+                .expect("lines bear layouts of the store")
+        };
+        let present = get(number).clone();
+        let others = match layouts.has_lost() {
+            true => layouts.all().to_vec(),
+            false => Vec::new(),
+        };
+        let mut earlier = Vec::new();
+        let mut layout = &present;
+        while others.is_empty() && layout.number() != 0 {
+            layout = get(layout.parent());
+            earlier.push((layout.number(), layout.columns()));
+        }
+        Known {
+            earlier,
+            others,
+            present,
+        }
+    }
+
+    /// Returns the names and types of the columns of a layout; `None` if it is unknown.
+    pub fn get(&self, number: u32) -> Option<(&[Arc<str>], &[FieldType])> {
+        let (names, types) = (self.present.names(), self.present.types());
+        if number == self.present.number() {
+            return Some((names, types));
+        }
+        if let Some((_, columns)) = self.earlier.iter().find(|(known, _)| *known == number) {
+            return Some((&names[..*columns], &types[..*columns]));
+        }
+        let other = self.others.get(number as usize)?;
+        (!other.is_lost()).then(|| (other.names(), other.types()))
+    }
+}
+
+impl Place {
+    /// Reads the bytes of a block.
+    ///
+    /// # Errors
+    /// When the disk fails, and [`Error::Damage`] for a block that cannot lie there.
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>, Error> {
+        match self {
+            Place::Open(part) if part.end.len() == entry.len as usize => Ok(part.end.clone()),
+            Place::Open(part) => {
+                let written = Entry {
+                    len: entry.len - part.end.len() as u32,
+                    ..*entry
+                };
+                let mut bytes = read_block(&*part.file, &part.name, &written)?;
+                bytes.extend_from_slice(&part.end);
+                Ok(bytes)
+            }
+            Place::Sealed(segment) => segment.read(entry),
+        }
+    }
+
+    /// Returns the error for a block that cannot be decoded.
+    pub fn damage(&self, entry: &Entry, what: String) -> Error {
+        let file = match self {
+            Place::Open(part) => part.name.clone(),
+            Place::Sealed(segment) => segment.name().to_string(),
+        };
+        Error::Damage {
+            file,
+            offset: u64::from(entry.offset),
+            what,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(known: &Known, number: u32) -> Option<Vec<String>> {
+        let (names, types) = known.get(number)?;
+        assert_eq!(names.len(), types.len());
+        Some(names.iter().map(|name| name.to_string()).collect())
+    }
+
+    #[test]
+    fn earlier_layouts_are_the_first_columns_of_the_present_one() {
+        let mut layouts = Layouts::new();
+        let (a, _) = layouts.extend(0, "a", FieldType::F64);
+        let (b, _) = layouts.extend(a, "b", FieldType::Bool);
+        let (other, _) = layouts.extend(0, "x", FieldType::Str);
+        let known = Known::of(&layouts, b);
+        assert_eq!(names(&known, b).unwrap(), ["a", "b"]);
+        assert_eq!(names(&known, a).unwrap(), ["a"]);
+        assert_eq!(names(&known, 0).unwrap(), Vec::<String>::new());
+        assert_eq!(names(&known, other), None);
+    }
+
+    #[test]
+    fn a_source_that_began_anew_after_a_loss_keeps_its_blocks() {
+        let mut layouts = Layouts::new();
+        let (a, _) = layouts.extend(0, "a", FieldType::F64);
+        layouts.lose(a + 2);
+        let (anew, _) = layouts.extend(0, "b", FieldType::F64);
+        let known = Known::of(&layouts, anew);
+        assert_eq!(names(&known, a).unwrap(), ["a"]);
+        assert_eq!(names(&known, anew).unwrap(), ["b"]);
+        assert_eq!(names(&known, a + 1), None);
+        assert_eq!(names(&known, anew + 1), None);
+    }
+}

@@ -1,0 +1,413 @@
+//! Sources of a query one by one, and reading their blocks.
+//!
+//! Damage takes nothing else with it: a block or a footer page that cannot be read is an error of its own, and the
+//! rest follows.
+
+use crate::answer::Query;
+use crate::block::{self, Block};
+use crate::buffer::OpenBlock;
+use crate::buffer::row;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::query::rows::Rows;
+use crate::query::snapshot::{Known, Part, Place, Snapshot};
+use crate::retention::Veil;
+use crate::retention::coarser::{field_of, step_start};
+use crate::segment::sealed::LastPage;
+use crate::segment::{Entry, uncover};
+use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Footer pages that a query keeps at most: some megabytes.
+const PAGES_KEPT: usize = 1024;
+
+/// Asked between two blocks whether nobody wants the answer any more.
+pub type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Damage found while reading.
+#[derive(Debug, Default)]
+pub(crate) struct Damages(Vec<(Error, Option<Entry>)>);
+
+impl Damages {
+    /// Keeps damage, with the block that it concerns. Other errors are returned.
+    pub fn note<T>(
+        &mut self,
+        result: Result<T, Error>,
+        block: Option<&Entry>,
+    ) -> Result<Option<T>, Error> {
+        match result {
+            Ok(found) => Ok(Some(found)),
+            Err(error @ Error::Damage { .. }) => {
+                self.0.push((error, block.copied()));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds others.
+    pub fn extend(&mut self, others: Damages) {
+        self.0.extend(others.0);
+    }
+
+    /// Records damaged blocks as losses of the store and returns the errors.
+    pub fn report(self, engine: &Engine) -> impl Iterator<Item = Error> + use<> {
+        for (error, block) in &self.0 {
+            if let Some(entry) = block {
+                engine.note_block(error, entry);
+            }
+        }
+        self.0.into_iter().map(|(error, _)| error)
+    }
+}
+
+/// Reader of the sources of a query, in order.
+pub(crate) struct SourceReader<'a> {
+    pub engine: &'a Engine,
+    sources: std::vec::IntoIter<SourceId>,
+    fields: Option<Vec<String>>,
+    pub interval: Interval,
+    /// The footer pages read last, by the segment's number. Sources come in order, and so do their
+    /// levels of each rank, so that each page is read once.
+    pages: HashMap<(usize, u64), LastPage>,
+    pub is_over: Option<IsOver>,
+}
+
+/// A source with its levels as of one moment. Reading it needs no lock.
+pub(crate) struct Source {
+    /// Samples. Their interval reaches beyond the query's to the end of the last step of a level.
+    pub own: Arc<SourceView>,
+    /// Interval of the query.
+    pub interval: Interval,
+    /// Levels with the lengths of their steps in ns, finest first.
+    pub levels: Vec<(u64, Arc<SourceView>)>,
+    /// Exclusive end of the times that levels may cover, ns.
+    pub levels_until: i64,
+    /// Times of the rows in open blocks of the samples and of the levels, ascending, if there are levels.
+    pub open_times: Vec<i64>,
+    /// Damage of footers.
+    pub damages: Damages,
+}
+
+/// The blocks of a source, or of a level, in an interval.
+pub(crate) struct SourceView {
+    pub source: SourceId,
+    pub key: Arc<SourceKey>,
+    /// Layouts of its blocks.
+    layouts: Known,
+    /// Which columns are wanted.
+    pub wanted: Vec<bool>,
+    pub interval: Interval,
+    /// What is hidden of it.
+    pub veil: Veil,
+    /// Blocks that overlap the interval, oldest first.
+    pub blocks: Vec<(Entry, Place)>,
+    /// Blocks that are not encoded yet, younger than the others, oldest first.
+    open: Vec<OpenBlock>,
+    is_over: Option<IsOver>,
+}
+
+impl<'a> SourceReader<'a> {
+    /// Creates a reader of the sources that a query selects.
+    pub fn new(engine: &'a Engine, query: &Query) -> SourceReader<'a> {
+        let sources = match query.interval.is_empty() {
+            true => Vec::new(),
+            false => engine.sources(&query.selector),
+        };
+        SourceReader::of(engine, sources, query.interval).with_fields(query.fields.clone())
+    }
+
+    /// Creates a reader of some sources, with all fields.
+    pub fn of(engine: &'a Engine, sources: Vec<SourceId>, interval: Interval) -> SourceReader<'a> {
+        engine.look_at_the_clock();
+        SourceReader {
+            engine,
+            sources: sources.into_iter(),
+            fields: None,
+            interval,
+            pages: HashMap::new(),
+            is_over: None,
+        }
+    }
+
+    /// Limits the fields.
+    pub fn with_fields(self, fields: Option<Vec<String>>) -> SourceReader<'a> {
+        SourceReader { fields, ..self }
+    }
+
+    /// Returns the next source; `None` at the end, and when nobody wants the answer any more.
+    pub fn next_source(&mut self) -> Option<Result<Source, Error>> {
+        if self.is_over.as_ref().is_some_and(|is_over| is_over()) {
+            return None;
+        }
+        self.sources.next().map(|source| self.source(source))
+    }
+
+    /// Leaves out the sources that are left.
+    pub fn stop(&mut self) {
+        self.sources = Vec::new().into_iter();
+    }
+
+    fn source(&mut self, source: SourceId) -> Result<Source, Error> {
+        let snapshot = {
+            let mut state = self.engine.lock();
+            state.advance(&*self.engine.clock);
+            Snapshot::take(&state, source.0, self.interval)
+        };
+        let mut damages = Damages::default();
+        let mut levels = Vec::new();
+        let mut own_interval = self.interval;
+        for (rank, (step, level)) in snapshot.levels.iter().enumerate() {
+            let view = self.view(&snapshot, level, rank + 1, self.interval, &mut damages)?;
+            levels.push((*step, Arc::new(view)));
+            let last = self.interval.end.min(snapshot.levels_until - 1);
+            let end = step_start(last, *step).saturating_add((*step - 1) as i64);
+            own_interval.end = own_interval.end.max(end);
+        }
+        let own = self.view(&snapshot, &snapshot.own, 0, own_interval, &mut damages)?;
+        let mut open_times = Vec::new();
+        if !levels.is_empty() {
+            let views = levels.iter().map(|(_, view)| &**view).chain([&own]);
+            let rows = views.flat_map(|view| view.open_rows(&view.wanted));
+            open_times.extend(rows.flat_map(|rows| rows.times));
+            open_times.sort_unstable();
+        }
+        Ok(Source {
+            own: Arc::new(own),
+            interval: self.interval,
+            open_times,
+            levels,
+            levels_until: snapshot.levels_until,
+            damages,
+        })
+    }
+
+    /// Returns a source without its levels, or a level.
+    pub fn alone(
+        &mut self,
+        source: SourceId,
+        damages: &mut Damages,
+    ) -> Result<Arc<SourceView>, Error> {
+        let snapshot = {
+            let mut state = self.engine.lock();
+            state.advance(&*self.engine.clock);
+            Snapshot::take_alone(&state, source.0)
+        };
+        let view = self.view(&snapshot, &snapshot.own, 0, self.interval, damages)?;
+        Ok(Arc::new(view))
+    }
+
+    /// Lists the blocks of a part of a snapshot. Parts of one rank come in order.
+    fn view(
+        &mut self,
+        snapshot: &Snapshot,
+        part: &Part,
+        rank: usize,
+        interval: Interval,
+        damages: &mut Damages,
+    ) -> Result<SourceView, Error> {
+        let mut blocks = Vec::new();
+        for segment in snapshot
+            .sealed
+            .values()
+            .filter(|segment| segment.span().overlaps(&interval))
+        {
+            let mut entries = Vec::new();
+            if self.pages.len() > PAGES_KEPT {
+                self.pages.clear();
+            }
+            let last = self
+                .pages
+                .entry((rank, segment.trailer.number))
+                .or_default();
+            damages.note(segment.blocks_of(part.source, last, &mut entries), None)?;
+            blocks.extend(
+                entries
+                    .into_iter()
+                    .map(|entry| (entry, Place::Sealed(segment.clone()))),
+            );
+        }
+        blocks.extend(part.unsealed.iter().cloned());
+        // A block that is being merged may lie in two segments.
+        uncover(&mut blocks, |(entry, _)| entry);
+        let interval = Interval::new(interval.start.max(part.veil.start()), interval.end);
+        blocks.retain(|(entry, _)| {
+            interval.overlaps(&Interval::new(entry.first, entry.last)) && !part.veil.hides(entry)
+        });
+        let names = part.layouts.present.names().iter();
+        let wanted = names.map(|name| {
+            let name = match part.is_level {
+                true => field_of(name),
+                false => name,
+            };
+            self.fields
+                .as_ref()
+                .is_none_or(|fields| fields.iter().any(|field| **field == *name))
+        });
+        let source = SourceId(part.source);
+        let key = self
+            .engine
+            .source_key(source)
+            .expect("selected sources are registered");
+        Ok(SourceView {
+            source,
+            key: Arc::new(key),
+            wanted: wanted.collect(),
+            layouts: part.layouts.clone(),
+            interval,
+            veil: part.veil.clone(),
+            blocks,
+            open: part.open.clone(),
+            is_over: self.is_over.clone(),
+        })
+    }
+}
+
+impl Source {
+    /// Returns an estimate of the rows, at least their number.
+    pub fn rows_at_most(&self) -> u64 {
+        let levels = self.levels.iter().map(|(_, view)| view.rows_at_most());
+        self.own.rows_at_most() + levels.sum::<u64>()
+    }
+}
+
+impl SourceView {
+    /// Returns the names of all columns.
+    pub fn names(&self) -> &[Arc<str>] {
+        self.layouts.present.names()
+    }
+
+    /// Returns the types of all columns.
+    pub fn types(&self) -> &[FieldType] {
+        self.layouts.present.types()
+    }
+
+    /// Returns the column of a field.
+    pub fn column_of(&self, field: &str) -> Option<usize> {
+        self.layouts.present.column(field.as_bytes(), 0)
+    }
+
+    /// Returns the wanted columns.
+    pub fn wanted_columns(&self) -> impl Iterator<Item = usize> + '_ {
+        let columns = self.wanted.iter().enumerate();
+        columns
+            .filter(|(_, wanted)| **wanted)
+            .map(|(column, _)| column)
+    }
+
+    /// Returns an error when nobody wants the answer any more.
+    ///
+    /// # Errors
+    /// [`Error::Abandoned`].
+    pub fn go_on(&self) -> Result<(), Error> {
+        match &self.is_over {
+            Some(is_over) if is_over() => Err(Error::Abandoned),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the rows of a block in the present layout, with the wanted columns.
+    ///
+    /// # Errors
+    /// Of the disk; and [`Error::Damage`].
+    pub fn read(&self, block: usize, wanted: &[bool]) -> Result<Rows, Error> {
+        let (entry, place) = &self.blocks[block];
+        let bytes = place.read(entry)?;
+        let damage = |what| place.damage(entry, what);
+        let block = Block::open(&bytes).map_err(damage)?;
+        if (block.head.source, block.head.number) != (entry.source, entry.number) {
+            return Err(damage(format!(
+                "it is block {} of source {}",
+                block.head.number, block.head.source
+            )));
+        }
+        let (names, types) = self.layout_of(block.head.layout).map_err(damage)?;
+        let (times, fields) = block
+            .columns(types, |column| {
+                self.place_of(names, column, wanted).is_some()
+            })
+            .map_err(damage)?;
+        let rows = self.arrange(names, times, fields, wanted);
+        Ok(self.lift(entry.number, rows))
+    }
+
+    /// Returns the names and types of the columns of a layout.
+    ///
+    /// # Errors
+    /// What is wrong with a block whose layout is unknown.
+    pub fn layout_of(&self, number: u32) -> Result<(&[Arc<str>], &[FieldType]), String> {
+        let known = self.layouts.get(number);
+        known.ok_or_else(|| "its layout is unknown".to_string())
+    }
+
+    /// Returns the rows of the blocks that are not encoded yet, oldest first, with the wanted columns.
+    pub fn open_rows(&self, wanted: &[bool]) -> Vec<Rows> {
+        let decode = |open: &OpenBlock| {
+            let (names, types) = self
+                .layouts
+                .get(open.layout)
+                .expect("buffers have the layouts of their sources");
+            let rows = row::decode(&open.bytes, open.rows, types)
+                .expect("a buffer holds what this process encoded");
+            let Columns { times, fields } = block::sorted(rows);
+            let fields = fields.into_iter().map(Some).collect();
+            let rows = self.lift(open.number, self.arrange(names, times, fields, wanted));
+            rows.clip(self.interval)
+        };
+        self.open.iter().map(decode).collect()
+    }
+
+    /// Returns an estimate of the rows, at least their number.
+    pub fn rows_at_most(&self) -> u64 {
+        let open: usize = self.open.iter().map(|open| open.rows).sum();
+        let blocks = self.blocks.iter().map(|(entry, _)| u64::from(entry.rows));
+        open as u64 + blocks.sum::<u64>()
+    }
+
+    /// Returns the encoded bytes of all blocks.
+    pub fn encoded_bytes(&self) -> u64 {
+        let blocks = self.blocks.iter().map(|(entry, _)| u64::from(entry.len));
+        let open: usize = self.open.iter().map(|open| open.bytes.len()).sum();
+        open as u64 + blocks.sum::<u64>()
+    }
+
+    /// Leaves out the rows of a block that were deleted. Those that are too old are outside the
+    /// interval anyway.
+    fn lift(&self, number: u64, rows: Rows) -> Rows {
+        let hidden = |time: &i64| self.veil.hides_row(number, *time);
+        let (Some(&first), Some(&last)) = (rows.times.first(), rows.times.last()) else {
+            return rows;
+        };
+        if !self.veil.touches(number, &Interval::new(first, last)) {
+            return rows;
+        }
+        let kept: Vec<usize> = (0..rows.times.len())
+            .filter(|&row| !hidden(&rows.times[row]))
+            .collect();
+        rows.pick(&kept)
+    }
+
+    /// Returns the column in the present layout of a wanted column of another layout.
+    pub fn place_of(&self, names: &[Arc<str>], column: usize, wanted: &[bool]) -> Option<usize> {
+        let present = &self.layouts.present;
+        let place = present.column(names[column].as_bytes(), column);
+        place.filter(|&place| wanted[place])
+    }
+
+    fn arrange(
+        &self,
+        names: &[Arc<str>],
+        times: Vec<i64>,
+        columns: Vec<Option<FieldColumn>>,
+        wanted: &[bool],
+    ) -> Rows {
+        let mut fields = vec![None; self.types().len()];
+        for (column, field) in columns.into_iter().enumerate() {
+            if let Some(place) = self.place_of(names, column, wanted) {
+                fields[place] = field;
+            }
+        }
+        Rows { times, fields }
+    }
+}

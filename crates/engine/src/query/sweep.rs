@@ -1,0 +1,446 @@
+//! Sweep over the blocks of a source in the order of time: rows of all blocks as one, in pieces.
+//!
+//! A block is decoded when the sweep reaches its first time, and released after its last row. So the memory depends
+//! on how many blocks overlap at one time, not on the interval. Where the rows of overlapping blocks would exceed
+//! [`Bounds::held`], the sweep keeps only their earliest rows and decodes those blocks again when it reaches the
+//! others.
+
+use crate::error::Error;
+use crate::options::Options;
+use crate::query::parallel::{Ordered, cores};
+use crate::query::rows::{Rows, merge};
+use crate::query::source::{Damages, SourceView};
+use seiner_model::Interval;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Rows of a piece at most, but for the last block that is put into it.
+const PIECE_ROWS: usize = 64 << 10;
+/// Encoded bytes of the blocks that a helper decodes at a time: some milliseconds of work.
+const GROUP_BYTES: u64 = 128 << 10;
+/// Encoded bytes from which reading is divided among helpers. Less is done sooner than a thread starts.
+pub(crate) const HEAVY_BYTES: u64 = 384 << 10;
+
+/// Bounds of the memory of a query, and its threads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// Bytes of decoded rows that wait to be merged, at most. One row of each block is always held, and the rows of
+    /// the block that is being decoded.
+    pub held: usize,
+    /// Bytes of a piece, about.
+    pub piece_bytes: usize,
+    /// Rows of a piece, about.
+    pub piece_rows: usize,
+    /// Bytes of rows that helpers decode ahead, about.
+    pub ahead: usize,
+    /// Threads that read and decode.
+    pub threads: usize,
+}
+
+impl Bounds {
+    /// Returns the bounds of a query in a store with these options. A thirty-second of its memory, from 1 to 8 MiB, is
+    /// for the rows that wait, and half of it for those that are decoded ahead.
+    pub fn of(options: &Options, threads: Option<usize>) -> Bounds {
+        let held = (options.memory / 32).clamp(1 << 20, 8 << 20) as usize;
+        let threads = threads.unwrap_or_else(cores);
+        Bounds::by(held, threads)
+    }
+
+    /// Returns bounds by the bytes for the rows that wait.
+    pub fn by(held: usize, threads: usize) -> Bounds {
+        Bounds {
+            held,
+            piece_bytes: held / 4,
+            piece_rows: PIECE_ROWS,
+            ahead: held / 2,
+            threads,
+        }
+    }
+
+    /// Returns bounds that limit nothing, for one thread: for parts of an interval that are short.
+    pub fn unlimited() -> Bounds {
+        Bounds {
+            held: usize::MAX,
+            piece_bytes: usize::MAX,
+            piece_rows: usize::MAX,
+            ahead: 0,
+            threads: 1,
+        }
+    }
+
+    /// Returns the same for one thread.
+    pub fn alone(self) -> Bounds {
+        Bounds { threads: 1, ..self }
+    }
+}
+
+/// See the module.
+pub(crate) struct Sweep {
+    view: Arc<SourceView>,
+    interval: Interval,
+    wanted: Vec<bool>,
+    bounds: Bounds,
+    /// Runs that are not decoded: the first time that is wanted of each, and its number. Blocks have numbers first.
+    pending: BinaryHeap<Reverse<(i64, usize)>>,
+    /// The time from which a run is pending again; what is pending of it from another time does not count.
+    again: HashMap<usize, Option<i64>>,
+    /// Runs that are decoded ahead; they were the first of the pending ones.
+    ahead: VecDeque<Decoded>,
+    groups: Ordered<Vec<Decoded>>,
+    /// Runs that came decoded, with the numbers behind the blocks.
+    given: Vec<Rows>,
+    /// Runs that have been reached, oldest first.
+    active: Vec<Run>,
+    /// Exclusive end of the rows that are kept of runs.
+    ceiling: Option<i64>,
+    /// Bytes of the active runs.
+    held: usize,
+    /// Damage found so far.
+    pub damages: Damages,
+}
+
+/// A run that was decoded ahead: its first time that is wanted, its number, its rows.
+type Decoded = (i64, usize, Result<Rows, Error>);
+
+struct Run {
+    number: usize,
+    rows: Rows,
+    /// Rows that were taken.
+    taken: usize,
+    bytes: usize,
+}
+
+impl Sweep {
+    /// Creates a sweep over the blocks of a view that overlap an interval, and over given rows that are younger.
+    pub fn new(
+        view: &Arc<SourceView>,
+        interval: Interval,
+        wanted: Vec<bool>,
+        given: Vec<Rows>,
+        bounds: Bounds,
+    ) -> Sweep {
+        let blocks: Vec<usize> = (0..view.blocks.len()).collect();
+        Sweep::over(view, &blocks, interval, wanted, given, bounds)
+    }
+
+    /// Creates a sweep over some of the blocks.
+    pub fn over(
+        view: &Arc<SourceView>,
+        blocks: &[usize],
+        interval: Interval,
+        wanted: Vec<bool>,
+        given: Vec<Rows>,
+        bounds: Bounds,
+    ) -> Sweep {
+        // What is given may stand for samples that are hidden for their age.
+        let of_blocks = Interval::new(interval.start.max(view.interval.start), interval.end);
+        let encoded = blocks
+            .iter()
+            .map(|&block| u64::from(view.blocks[block].0.len));
+        let bounds = match encoded.sum::<u64>() < HEAVY_BYTES {
+            true => bounds.alone(),
+            false => bounds,
+        };
+        let spans = blocks.iter().map(|&block| {
+            let (entry, _) = &view.blocks[block];
+            (block, Interval::new(entry.first, entry.last))
+        });
+        let of_rows = given.iter().enumerate().filter_map(|(at, rows)| {
+            let span = Interval::new(*rows.times.first()?, *rows.times.last()?);
+            Some((view.blocks.len() + at, span))
+        });
+        let within = |interval: Interval| {
+            move |(number, span): (usize, Interval)| {
+                let overlaps = !interval.is_empty() && span.overlaps(&interval);
+                overlaps.then(|| Reverse((span.start.max(interval.start), number)))
+            }
+        };
+        let pending = spans.filter_map(within(of_blocks));
+        let pending = pending.chain(of_rows.filter_map(within(interval)));
+        Sweep {
+            pending: pending.collect(),
+            view: view.clone(),
+            interval,
+            wanted,
+            bounds,
+            again: HashMap::new(),
+            ahead: VecDeque::new(),
+            groups: Ordered::new(),
+            given,
+            active: Vec::new(),
+            ceiling: None,
+            held: 0,
+            damages: Damages::default(),
+        }
+    }
+
+    /// Returns the next rows, about as many as the bounds say; `None` at the end.
+    ///
+    /// # Errors
+    /// Of the disk, and [`Error::Abandoned`].
+    pub fn piece(&mut self) -> Result<Option<Rows>, Error> {
+        let Bounds {
+            piece_bytes,
+            piece_rows,
+            ..
+        } = self.bounds;
+        self.gather(piece_bytes, piece_rows)
+    }
+
+    /// Returns all rows.
+    ///
+    /// # Errors
+    /// As [`Sweep::piece`].
+    pub fn all(&mut self) -> Result<Rows, Error> {
+        let all = self.gather(usize::MAX, usize::MAX)?;
+        Ok(all.unwrap_or_else(|| merge(Vec::new(), self.view.types())))
+    }
+
+    fn gather(&mut self, bytes: usize, rows: usize) -> Result<Option<Rows>, Error> {
+        let (mut parts, mut found_bytes, mut found_rows) = (Vec::new(), 0, 0);
+        while found_bytes < bytes && found_rows < rows {
+            let Some(part) = self.next_rows()? else { break };
+            found_bytes += part.bytes();
+            found_rows += part.times.len();
+            parts.push(part);
+        }
+        Ok((!parts.is_empty()).then(|| merge(parts, self.view.types())))
+    }
+
+    /// Returns the rows up to where the next block begins.
+    pub fn next_rows(&mut self) -> Result<Option<Rows>, Error> {
+        loop {
+            let next = self.next_start()?;
+            let first = self
+                .active
+                .iter()
+                .map(|run| run.rows.times[run.taken])
+                .min();
+            match (first, next) {
+                (None, None) => return Ok(None),
+                (Some(first), next) if next.is_none_or(|next| first < next) => {
+                    return Ok(Some(self.take(first, next)));
+                }
+                _ => {
+                    if first.is_none() {
+                        self.ceiling = None;
+                    }
+                    self.load()?;
+                }
+            }
+        }
+    }
+
+    /// Returns the first time of the next run. If there are helpers, runs are decoded ahead.
+    fn next_start(&mut self) -> Result<Option<i64>, Error> {
+        if self.bounds.threads > 1 {
+            self.decode_ahead()?;
+        }
+        let ahead = self.ahead.front().map(|(from, ..)| *from);
+        let pending = self.peek().map(|(from, _)| from);
+        Ok(match (ahead, pending) {
+            (Some(ahead), Some(pending)) => Some(ahead.min(pending)),
+            (ahead, pending) => ahead.or(pending),
+        })
+    }
+
+    fn decode_ahead(&mut self) -> Result<(), Error> {
+        while self.ahead.is_empty() {
+            // Below a ceiling runs are pending again, and few of their rows are wanted.
+            while self.ceiling.is_none() && self.groups.len() <= self.bounds.threads {
+                self.view.go_on()?;
+                let group = self.next_group();
+                if group.is_empty() {
+                    break;
+                }
+                let (view, wanted) = (self.view.clone(), self.wanted.clone());
+                self.groups.begin(move || {
+                    let read = |(from, block)| {
+                        let rows = view.go_on().and_then(|()| view.read(block, &wanted));
+                        (from, block, rows)
+                    };
+                    group.into_iter().map(read).collect()
+                });
+            }
+            match self.groups.take() {
+                Some(found) => self.ahead.extend(found),
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the pending run with the first time.
+    fn peek(&mut self) -> Option<(i64, usize)> {
+        loop {
+            let Reverse((from, number)) = *self.pending.peek()?;
+            match self.again.get(&number) {
+                Some(again) if *again != Some(from) => self.pending.pop(),
+                _ => return Some((from, number)),
+            };
+        }
+    }
+
+    /// Takes the run that [`Sweep::peek`] returned.
+    fn pop(&mut self) {
+        if let Some(Reverse((_, number))) = self.pending.pop()
+            && let Some(again) = self.again.get_mut(&number)
+        {
+            *again = None;
+        }
+    }
+
+    /// Takes the blocks that a helper decodes next.
+    fn next_group(&mut self) -> Vec<(i64, usize)> {
+        let share = self.bounds.ahead / (self.bounds.threads + 1);
+        let columns = self.wanted.iter().filter(|wanted| **wanted).count();
+        let (mut group, mut encoded, mut decoded) = (Vec::new(), 0, 0);
+        while encoded < GROUP_BYTES && decoded < share {
+            let Some((from, number)) = self.peek() else {
+                break;
+            };
+            let Some(entry) = self.view.blocks.get(number).map(|(entry, _)| *entry) else {
+                // What came decoded needs no helper.
+                break;
+            };
+            self.pop();
+            encoded += u64::from(entry.len);
+            decoded += entry.rows as usize * (columns + 1) * 8 + entry.len as usize;
+            group.push((from, number));
+        }
+        group
+    }
+
+    /// Decodes the next run.
+    fn load(&mut self) -> Result<(), Error> {
+        let pending = self.peek();
+        let is_ahead = match (self.ahead.front(), pending) {
+            (Some((ahead, block, _)), Some(pending)) => (*ahead, *block) < pending,
+            (ahead, _) => ahead.is_some(),
+        };
+        let (from, number, rows) = if is_ahead {
+            self.ahead.pop_front().expect("it was looked at")
+        } else {
+            let Some((from, number)) = pending else {
+                return Ok(());
+            };
+            self.pop();
+            let rows = match number.checked_sub(self.view.blocks.len()) {
+                Some(given) => Ok(self.given[given].clone()),
+                None => {
+                    self.view.go_on()?;
+                    self.view.read(number, &self.wanted)
+                }
+            };
+            (from, number, rows)
+        };
+        let block = self.view.blocks.get(number).map(|(entry, _)| entry);
+        let Some(rows) = self.damages.note(rows, block)? else {
+            return Ok(());
+        };
+        let mut run = Run {
+            number,
+            rows: rows.clip(Interval::new(from, self.interval.end)),
+            taken: 0,
+            bytes: 0,
+        };
+        if let Some(ceiling) = self.ceiling {
+            self.cut(&mut run, ceiling);
+        }
+        run.bytes = run.rows.bytes();
+        if run.rows.times.is_empty() {
+            return Ok(());
+        }
+        self.held += run.bytes;
+        let at = self.active.partition_point(|other| other.number < number);
+        self.active.insert(at, run);
+        while self.held > self.bounds.held && self.squeeze() {}
+        Ok(())
+    }
+
+    /// Takes the rows from the first one on, up to a time.
+    fn take(&mut self, first: i64, end: Option<i64>) -> Rows {
+        let mut end = end;
+        let rows: usize = self
+            .active
+            .iter()
+            .map(|run| run.rows.times.len() - run.taken)
+            .sum();
+        let fair = (self.held / rows.max(1)).max(1);
+        let most = self.bounds.piece_rows.min(self.bounds.piece_bytes / fair);
+        if rows > most {
+            // As many of each run, so that all of them together are no more.
+            let share = (most / self.active.len()).max(1);
+            let after = |run: &Run| run.rows.times.get(run.taken + share).copied();
+            let cut = self.active.iter().filter_map(after).min();
+            let cut = cut.filter(|cut| *cut > first);
+            end = match (end, cut) {
+                (Some(end), Some(cut)) => Some(end.min(cut)),
+                (end, cut) => end.or(cut),
+            };
+        }
+        let mut parts = Vec::with_capacity(self.active.len());
+        for run in &mut self.active {
+            let left = &run.rows.times[run.taken..];
+            let count = end.map_or(left.len(), |end| left.partition_point(|time| *time < end));
+            if count == run.rows.times.len() {
+                // All of it: nothing is copied.
+                parts.push(std::mem::take(&mut run.rows));
+            } else if count > 0 {
+                parts.push(run.rows.slice(run.taken..run.taken + count));
+                run.taken += count;
+            }
+        }
+        self.active.retain(|run| run.taken < run.rows.times.len());
+        self.held = self.active.iter().map(|run| run.bytes).sum();
+        merge(parts, self.view.types())
+    }
+
+    /// Leaves out the later rows of the active runs, which are decoded again. Returns whether it did.
+    fn squeeze(&mut self) -> bool {
+        let first = self
+            .active
+            .iter()
+            .map(|run| run.rows.times[run.taken])
+            .min();
+        let middle = |run: &Run| {
+            let left = run.rows.times.len() - run.taken;
+            run.rows.times[run.taken + left / 2]
+        };
+        let mut middles: Vec<i64> = self.active.iter().map(middle).collect();
+        middles.sort_unstable();
+        let above = |time: &&i64| Some(**time) > first;
+        // The lower half of the runs lies before the time; or else whatever is later than the first row.
+        let cut = middles[middles.len() / 2..].iter().find(above).copied();
+        let times = self
+            .active
+            .iter()
+            .flat_map(|run| &run.rows.times[run.taken..]);
+        let Some(cut) = cut.or_else(|| times.filter(above).min().copied()) else {
+            return false;
+        };
+        let mut active = std::mem::take(&mut self.active);
+        for run in &mut active {
+            self.cut(run, cut);
+            run.bytes = run.rows.bytes();
+        }
+        self.active = active;
+        self.active.retain(|run| run.taken < run.rows.times.len());
+        self.ceiling = Some(self.ceiling.map_or(cut, |ceiling| ceiling.min(cut)));
+        let before = self.held;
+        self.held = self.active.iter().map(|run| run.bytes).sum();
+        self.held < before
+    }
+
+    /// Leaves out the rows of a run from a time on; the run is pending again if there are some.
+    fn cut(&mut self, run: &mut Run, end: i64) {
+        let kept = run.rows.times.partition_point(|time| *time < end);
+        if let Some(next) = run.rows.times.get(kept) {
+            self.pending.push(Reverse((*next, run.number)));
+            self.again.insert(run.number, Some(*next));
+            run.rows = run.rows.slice(run.taken..kept.max(run.taken));
+            run.taken = 0;
+        }
+    }
+}

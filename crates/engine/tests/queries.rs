@@ -1,0 +1,268 @@
+//! Queries against a plain model: late, doubled and deleted rows, several layouts, any bounds of memory and threads.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use seiner_engine::{Bucket, Durability, Engine, Options, Query, Step};
+use seiner_model::{Bitmap, Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey};
+use seiner_platform::sim::{SimClock, SimDisk, SimRng};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const FIELDS: [&str; 4] = ["a", "b", "c", "d"];
+const SPAN: u64 = 20_000;
+
+/// Values by source, field and time.
+type Model = BTreeMap<(u32, &'static str), BTreeMap<i64, i64>>;
+
+struct Store {
+    engine: Engine,
+    sources: Vec<SourceId>,
+    model: Model,
+}
+
+impl Store {
+    fn new() -> Store {
+        let options = Options {
+            durability: Durability::Memory,
+            memory: 8 << 20,
+            block_bytes: 512,
+            segment_bytes: 64 << 10,
+            journal_bytes: 256 << 10,
+            ..Options::default()
+        };
+        let disk = Arc::new(SimDisk::new(1));
+        let clock = Arc::new(SimClock::new(1_000_000_000));
+        let engine = Engine::open(disk, clock, options).unwrap();
+        let key = |n: u32| SourceKey::new("m", [("n", n.to_string())]).unwrap();
+        let sources = (0..3).map(|n| engine.register(&key(n)).unwrap().unwrap());
+        Store {
+            sources: sources.collect(),
+            model: Model::new(),
+            engine,
+        }
+    }
+
+    /// Appends rows of some fields, some of them with gaps.
+    fn append(
+        &mut self,
+        rng: &mut SimRng,
+        source: SourceId,
+        times: &[i64],
+        fields: &[&'static str],
+    ) {
+        let mut columns = Vec::new();
+        for field in fields {
+            let gaps = rng.chance(1, 3);
+            let cells: Vec<Option<i64>> = times
+                .iter()
+                .map(|_| (!gaps || rng.chance(2, 3)).then(|| rng.below(1000) as i64))
+                .collect();
+            let known = self.model.entry((source.0, field)).or_default();
+            for (time, cell) in times.iter().zip(&cells) {
+                known.extend(cell.map(|value| (*time, value)));
+            }
+            let present: Bitmap = cells.iter().map(Option::is_some).collect();
+            columns.push(FieldColumn {
+                present: gaps.then_some(present),
+                values: Column::I64(cells.into_iter().flatten().collect()),
+            });
+        }
+        let columns = Columns {
+            times: times.to_vec(),
+            fields: columns,
+        };
+        // A row without any value is refused, and is in no answer either.
+        self.engine
+            .append_columns(source, fields, &columns)
+            .unwrap();
+    }
+
+    fn delete(&mut self, source: SourceId, interval: Interval) {
+        let selector = Selector::parse(&format!("m{{n=\"{}\"}}", source.0)).unwrap();
+        self.engine.delete(&selector, interval).unwrap();
+        for ((known, _), samples) in &mut self.model {
+            if *known == source.0 {
+                samples.retain(|time, _| !interval.contains(*time));
+            }
+        }
+    }
+
+    fn expected(&self, fields: Option<&[String]>, interval: Interval) -> Model {
+        let wanted =
+            |field: &str| fields.is_none_or(|fields| fields.iter().any(|name| name == field));
+        let mut found = Model::new();
+        for ((source, field), samples) in &self.model {
+            let inside = samples.iter().filter(|(time, _)| interval.contains(**time));
+            let inside: BTreeMap<i64, i64> = inside.map(|(time, value)| (*time, *value)).collect();
+            if wanted(field) && !inside.is_empty() {
+                found.insert((*source, field), inside);
+            }
+        }
+        found
+    }
+
+    fn check(&self, rng: &mut SimRng) {
+        let (a, b) = (rng.below(SPAN) as i64, rng.below(SPAN) as i64);
+        let interval = match rng.below(3) {
+            0 => Interval::ALL,
+            _ => Interval::new(a.min(b), a.max(b)),
+        };
+        let fields: Option<Vec<String>> = rng.chance(1, 3).then(|| {
+            let some = FIELDS.iter().filter(|_| rng.chance(1, 2));
+            some.map(|field| field.to_string()).collect()
+        });
+        let query = Query {
+            selector: Selector::all(),
+            fields: fields.clone(),
+            interval,
+        };
+        let expected = self.expected(fields.as_deref(), interval);
+        let threads = 1 + rng.below(3) as usize;
+        let memory = 1 << (11 + rng.below(10));
+
+        let mut selected = Model::new();
+        for series in self.engine.select(&query).unwrap().threads(threads) {
+            let series = series.unwrap();
+            let Column::I64(values) = series.values else {
+                panic!("integers")
+            };
+            let samples = series.times.iter().copied().zip(values).collect();
+            let twice = selected.insert((series.source.0, name(&series.field)), samples);
+            assert_eq!(twice, None);
+        }
+        assert_eq!(selected, expected, "select {interval:?} {fields:?}");
+
+        let mut scanned = Model::new();
+        let mut last: Option<(SourceId, i64)> = None;
+        for piece in self.engine.scan(&query).threads(threads).memory(memory) {
+            let piece = piece.unwrap();
+            for &time in &piece.times {
+                let now = Some((piece.source, time));
+                assert!(last < now, "{last:?} before {now:?}");
+                last = now;
+            }
+            for field in &piece.fields {
+                let samples = scanned
+                    .entry((piece.source.0, name(&field.name)))
+                    .or_default();
+                samples.extend(samples_of(&piece.times, field.column.as_ref()));
+            }
+        }
+        scanned.retain(|_, samples| !samples.is_empty());
+        assert_eq!(
+            scanned, expected,
+            "scan {interval:?} {fields:?} {threads} {memory}"
+        );
+
+        // Field by field, each source read again and again.
+        let mut by_field = Model::new();
+        let mut scan = self.engine.scan(&query).threads(threads).memory(memory);
+        while let Some(source) = scan.next_source() {
+            let source = source.unwrap();
+            for (field, _) in source.fields() {
+                for piece in source.pieces_of(&field) {
+                    let piece = piece.unwrap();
+                    assert_eq!(piece.fields.len(), 1);
+                    let samples = by_field.entry((piece.source.0, name(&field))).or_default();
+                    samples.extend(samples_of(&piece.times, piece.fields[0].column.as_ref()));
+                }
+            }
+        }
+        assert_eq!(by_field, expected, "by field {interval:?} {fields:?}");
+
+        let every = 1 + rng.below(3000) as i64;
+        let mut buckets: BTreeMap<(u32, &str), Vec<Bucket>> = BTreeMap::new();
+        let found = self.engine.aggregate(&query, Step::Every(every)).unwrap();
+        for summary in found.threads(threads) {
+            let summary = summary.unwrap();
+            buckets.insert((summary.source.0, name(&summary.field)), summary.buckets);
+        }
+        assert!(buckets.keys().eq(expected.keys()));
+        for (series, samples) in &expected {
+            let mut steps: BTreeMap<i64, Vec<(i64, i64)>> = BTreeMap::new();
+            for (time, value) in samples {
+                let start = time - time.rem_euclid(every);
+                steps.entry(start).or_default().push((*time, *value));
+            }
+            let of = |(start, samples): (&i64, &Vec<(i64, i64)>)| {
+                let sum: i64 = samples.iter().map(|(_, value)| value).sum();
+                let (first, last) = (samples[0], samples[samples.len() - 1]);
+                (*start, samples.len() as u64, i128::from(sum), first, last)
+            };
+            let expected: Vec<_> = steps.iter().map(of).collect();
+            let found = buckets[series].iter().map(|bucket| {
+                let exact = bucket.exact.unwrap();
+                let first = (bucket.first.0, exact.first as i64);
+                let last = (bucket.last.0, exact.last as i64);
+                (bucket.start, bucket.count, exact.sum, first, last)
+            });
+            assert_eq!(found.collect::<Vec<_>>(), expected, "{series:?} by {every}");
+        }
+    }
+}
+
+fn name(field: &str) -> &'static str {
+    FIELDS.iter().find(|known| **known == field).unwrap()
+}
+
+fn samples_of(times: &[i64], column: Option<&FieldColumn>) -> Vec<(i64, i64)> {
+    let Some(FieldColumn { present, values }) = column else {
+        return Vec::new();
+    };
+    let Column::I64(values) = values else {
+        panic!("integers")
+    };
+    let rows = (0..times.len()).filter(|row| present.as_ref().is_none_or(|bits| bits.get(*row)));
+    rows.map(|row| times[row])
+        .zip(values.iter().copied())
+        .collect()
+}
+
+#[test]
+fn scan_select_and_aggregate_agree_with_a_plain_model() {
+    for seed in 0..4 {
+        let mut rng = SimRng::new(seed);
+        let mut store = Store::new();
+        let mut now = 0;
+        for round in 0..60 {
+            let source = *rng.pick(&store.sources);
+            // Later rounds have more fields, and not always the same.
+            let most = 1 + (round as u64 / 15).min(3);
+            let mut fields: Vec<&str> = FIELDS[..most as usize].to_vec();
+            if rng.chance(1, 4) {
+                fields.remove(rng.below(fields.len() as u64) as usize);
+            }
+            let count = 1 + rng.below(400) as i64;
+            let times: Vec<i64> = match rng.below(5) {
+                // Late ones, in any order, some of them twice.
+                0 => (0..count).map(|_| rng.below(SPAN) as i64).collect(),
+                1 => {
+                    let start = rng.below(SPAN) as i64;
+                    (start..start + count).collect()
+                }
+                _ => {
+                    now += count * 2;
+                    (now - count * 2..now).step_by(2).collect()
+                }
+            };
+            if !fields.is_empty() {
+                store.append(&mut rng, source, &times, &fields);
+            }
+            if rng.chance(1, 12) {
+                let start = rng.below(SPAN) as i64;
+                let end = start + rng.below(3000) as i64;
+                store.delete(source, Interval::new(start, end));
+            }
+            if rng.chance(1, 6) {
+                store.engine.step().unwrap();
+            }
+            if rng.chance(1, 20) {
+                store.engine.settle().unwrap();
+            }
+            if round % 6 == 5 {
+                store.check(&mut rng);
+            }
+        }
+        store.engine.settle().unwrap();
+        store.check(&mut rng);
+    }
+}
