@@ -17,7 +17,7 @@ SUDO ?= $(if $(filter 0,$(shell id -u)),,sudo)
 
 page_sources := $(shell find web/src web/public -type f 2>/dev/null) web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help serve build tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core-lock bench-restart \
+.PHONY: help serve build tour tour-root page test test-slow test-engine bench-peers bench-embedded bench-core bench-core-lock bench-restart \
         bench-amplification bench-merge-sim bench-merge-writes bench-merge-rate bench-merge-latency bench-merge-figures bench-soak bench-soak-peers \
         bench-simulate bench-raid-matrix bench-raid-heldout bench-raid-phases bench-raid-real bench-raid-faults fuzz fmt doc clean
 
@@ -65,6 +65,9 @@ bench-peers: build ## Against VictoriaMetrics and InfluxDB on loopback
 
 bench-embedded: ## The engine alone on one core
 	cargo run --release --locked -p seiner-bench -- embedded $(ARGS)
+
+bench-core: ## Memory with millions of sources, and appends while they are registered
+	cargo run --release --locked -p seiner-bench -- core $(ARGS)
 
 bench-core-lock: ## How long the engine's lock is held with a million sources; one heavy query
 	cargo run --release --locked -p seiner-bench -- core-lock $(ARGS)

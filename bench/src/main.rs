@@ -44,6 +44,8 @@ enum Benchmark {
     Peers(run::peers::Settings),
     /// The engine without a server, one core
     Embedded(run::embedded::Settings),
+    /// Memory with millions of sources, and appends while they are registered
+    Core(run::core::Settings),
     /// How long the engine's lock is held with a million sources; one heavy query
     CoreLock(run::core_lock::Settings),
     /// Starting: cold, and after being killed at full load
@@ -87,6 +89,7 @@ fn main() -> Result<()> {
     match arguments.benchmark {
         Benchmark::Peers(settings) => run::peers::run(&settings, &places),
         Benchmark::Embedded(settings) => run::embedded::run(&settings, &places),
+        Benchmark::Core(settings) => run::core::run(&settings, &places),
         Benchmark::CoreLock(settings) => run::core_lock::run(&settings, &places),
         Benchmark::Restart(settings) => run::restart::run(&settings, &places),
         Benchmark::Amplification(settings) => run::amplification::run(&settings, &places),

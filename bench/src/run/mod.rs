@@ -1,6 +1,7 @@
 //! The benchmarks, one a file.
 
 pub mod amplification;
+pub mod core;
 pub mod core_lock;
 pub mod embedded;
 pub mod merge_figures;

@@ -94,6 +94,23 @@ impl Options {
     /// The bytes that a block may have: [`Options::block_bytes`].
     pub const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 256..=64 << 10;
 
+    /// Bytes of memory that programs give a store unless they are told otherwise: a quarter of what the
+    /// process may use (the machine's memory, or the limit of its control group), in MiB, within
+    /// [`Options::AUTOMATIC_MEMORY`].
+    pub fn automatic_memory() -> u64 {
+        Options::memory_share(seiner_platform::memory::usable())
+    }
+
+    /// Bounds of [`Options::automatic_memory`]: 128 MiB to 8 GiB.
+    pub const AUTOMATIC_MEMORY: std::ops::RangeInclusive<u64> = 128 << 20..=8 << 30;
+
+    fn memory_share(usable: Option<u64>) -> u64 {
+        let default = Options::default().memory;
+        let share = usable.map_or(default, |usable| (usable >> 22) << 20);
+        let (least, most) = Options::AUTOMATIC_MEMORY.into_inner();
+        share.clamp(least, most)
+    }
+
     /// Whether a store can work with these settings in a directory.
     pub fn check(&self) -> Result<(), Error> {
         self.check_on(ALIGNMENT as u64)
@@ -212,5 +229,16 @@ mod tests {
         }
         let error = with(1 << 50).check_on(4096).unwrap_err().to_string();
         assert!(error.contains("too little"), "{error}");
+    }
+
+    #[test]
+    fn automatic_memory_is_a_quarter_within_bounds() {
+        let share = |usable| Options::memory_share(usable) >> 20;
+        assert_eq!(share(Some(4 << 30)), 1 << 10);
+        assert_eq!(share(Some((3 << 30) + 12_345)), 768);
+        assert_eq!(share(Some(256 << 20)), 128);
+        assert_eq!(share(Some(1 << 40)), 8 << 10);
+        assert_eq!(share(None), 256);
+        assert!(Options::AUTOMATIC_MEMORY.contains(&Options::automatic_memory()));
     }
 }

@@ -7,13 +7,16 @@
 //! A source is found by its canonical name among the [`Names`], where every source of the
 //! dictionary has it: that is what the doors here are for, which take names and dictionary together.
 
+mod directory;
 pub mod layouts;
 pub mod names;
+mod pages;
 mod pairs;
 mod sources;
 mod spelling;
 
 use names::{NameHash, Names, hash_name};
+use pages::Runs;
 use pairs::Pairs;
 use roaring::RoaringBitmap;
 use seiner_model::{Condition, LevelId, Matcher, Selector, SourceKey};
@@ -30,10 +33,10 @@ const ESCAPED_NOTATION: u32 = 0;
 #[derive(Default)]
 pub struct Dictionary {
     pairs: Pairs,
-    /// Where each source's pairs end in `members`.
-    ends: Vec<u32>,
-    /// Pair numbers, source after source: the measurement, then the tags in order.
-    members: Vec<u32>,
+    /// Pair numbers of each source: the measurement, then the tags in order.
+    members: Runs<u32>,
+    /// Pair numbers of the source that is being registered.
+    fresh: Vec<u32>,
     /// The name of `spelled`.
     spelling: Spelling,
     /// The source whose pairs the spelling's pieces are, if it has any.
@@ -49,10 +52,10 @@ impl Dictionary {
         }
         let source = self.add_name(names, &name, hash).unwrap_or_else(|| {
             let tags = key.tags().iter().map(|(tag, value)| (&**tag, &**value));
-            thrifty(&mut self.members, 1 + key.tags().len());
+            self.fresh.clear();
             for (tag, value) in [(MEASUREMENT, key.measurement())].into_iter().chain(tags) {
                 let pair = self.pairs.intern(tag.as_bytes(), value.as_bytes(), None);
-                self.members.push(pair);
+                self.fresh.push(pair);
             }
             self.add(names, hash)
         });
@@ -90,29 +93,27 @@ impl Dictionary {
     /// `None` for names that are not canonical, or have a backslash in them.
     fn add_name(&mut self, names: &mut Names, name: &[u8], hash: NameHash) -> Option<u32> {
         let kept = self.spelling.read(name)?;
-        let before = start_of(&self.ends, self.spelled);
-        let before_end = self
-            .ends
-            .get(self.spelled as usize)
-            .map_or(0, |&end| end as usize);
-        thrifty(&mut self.members, self.spelling.pieces());
-        self.members.extend_from_within(before..before + kept);
+        self.fresh.clear();
+        let before = match self.members.len() {
+            0 => &[],
+            _ => self.members.get(self.spelled),
+        };
+        self.fresh.extend_from_slice(&before[..kept]);
         for index in kept..self.spelling.pieces() {
             let (tag, value) = self.spelling.piece(index);
-            let like = (before + index < before_end).then(|| self.members[before + index]);
+            let like = before.get(index).copied();
             let pair = self.pairs.intern(tag, value, like);
-            self.members.push(pair);
+            self.fresh.push(pair);
         }
-        self.spelled = self.ends.len() as u32;
+        self.spelled = self.members.len() as u32;
         Some(self.add(names, hash))
     }
 
-    /// Makes the pairs behind those of the last source a source.
+    /// Makes the fresh pairs a source.
     fn add(&mut self, names: &mut Names, hash: NameHash) -> u32 {
-        let source = self.ends.len() as u32;
-        thrifty(&mut self.ends, 1);
-        self.ends.push(self.members.len() as u32);
-        for &pair in members_of(&self.ends, &self.members, source) {
+        let source = self.members.len() as u32;
+        self.members.push(&self.fresh);
+        for &pair in &self.fresh {
             self.pairs.add_source(pair, source);
         }
         names.insert(hash, source);
@@ -121,15 +122,15 @@ impl Dictionary {
 
     /// How many sources there are.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.members.len()
     }
 
     /// The key of a source.
     pub fn key(&self, source: u32) -> Option<SourceKey> {
-        if source as usize >= self.ends.len() {
+        if source as usize >= self.members.len() {
             return None;
         }
-        let members = members_of(&self.ends, &self.members, source);
+        let members = self.members.get(source);
         let tags = members[1..].iter().map(|&pair| self.pairs.text(pair));
         Some(
             SourceKey::stored(self.pairs.text(members[0]).1, tags).expect("only keys are interned"),
@@ -138,7 +139,7 @@ impl Dictionary {
 
     /// The measurement of a source, and its tags with their values: texts, as bytes.
     pub fn texts(&self, source: u32) -> (&[u8], impl ExactSizeIterator<Item = (&[u8], &[u8])>) {
-        let members = members_of(&self.ends, &self.members, source);
+        let members = self.members.get(source);
         let tags = members[1..].iter().map(|&pair| self.pairs.bytes(pair));
         (self.pairs.bytes(members[0]).1, tags)
     }
@@ -217,7 +218,7 @@ impl Dictionary {
 
     fn all(&self) -> RoaringBitmap {
         let mut all = RoaringBitmap::new();
-        all.insert_range(0..self.ends.len() as u32);
+        all.insert_range(0..self.members.len() as u32);
         all
     }
 
@@ -295,33 +296,10 @@ impl Dictionary {
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
         self.pairs.memory()
-            + (self.ends.capacity() + self.members.capacity()) * 4
+            + self.members.memory()
+            + self.fresh.capacity() * 4
             + self.spelling.memory()
     }
-
-    /// Bytes that its tables take for a moment beside what they have if so many pairs come.
-    pub fn growth(&self, pairs: usize) -> usize {
-        self.pairs.growth(pairs)
-    }
-}
-
-/// Makes room for some more items. A list as long as there are sources grows by an eighth: doubled, it
-/// would take twice the memory that it needs.
-fn thrifty<T>(list: &mut Vec<T>, items: usize) {
-    if list.capacity() - list.len() < items {
-        list.reserve_exact(items.max(list.len() / 8).max(64));
-    }
-}
-
-fn members_of<'a>(ends: &[u32], members: &'a [u32], source: u32) -> &'a [u32] {
-    &members[start_of(ends, source)..ends[source as usize] as usize]
-}
-
-/// Where a source's pairs start.
-fn start_of(ends: &[u32], source: u32) -> usize {
-    source
-        .checked_sub(1)
-        .map_or(0, |before| ends[before as usize] as usize)
 }
 
 /// A key's canonical name, and the hash of it.

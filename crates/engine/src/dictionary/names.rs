@@ -6,6 +6,7 @@
 //! order of the tags, another notation. Its canonical name always does, so that a canonical name
 //! which is not here is that of a new source.
 
+use super::directory::Directory;
 use crate::prefetch::prefetch;
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -17,7 +18,7 @@ pub struct NameHash {
 }
 
 /// The hash's high word; below it, the hash's low half word and the source's number plus one. Zeros
-/// are free: a page of memory that has none but them costs nothing before it is written.
+/// are free.
 type Entry = [u64; 2];
 
 const FREE: Entry = [0; 2];
@@ -29,19 +30,116 @@ fn entry(hash: NameHash, source: u32) -> Entry {
     ]
 }
 
-/// Names by hash, open addressing.
+/// Names by hash: segments of a bounded size, each with open addressing.
 pub struct Names {
-    entries: Vec<Entry>,
-    used: usize,
+    directory: Directory<Segment>,
+    /// Bytes of the segments.
+    bytes: usize,
     seed: u64,
+}
+
+/// Entries of a segment at first. It grows by a quarter at a time.
+const SMALLEST: usize = 64;
+/// Entries of a segment that is split when it is full.
+const LARGEST: usize = 4096;
+
+struct Segment {
+    entries: Box<[Entry]>,
+    used: usize,
+}
+
+impl Segment {
+    fn new(entries: usize) -> Segment {
+        Segment {
+            entries: vec![FREE; entries].into_boxed_slice(),
+            used: 0,
+        }
+    }
+
+    /// The place where the search for an entry with this word begins.
+    #[inline]
+    fn slot(&self, high: u64) -> usize {
+        (((high & 0xFFFF_FFFF) * self.entries.len() as u64) >> 32) as usize
+    }
+
+    #[inline]
+    fn find(&self, hash: NameHash) -> Option<u32> {
+        let mut at = self.slot(hash.high);
+        loop {
+            let [high, word] = self.entries[at];
+            if word as u32 == 0 {
+                return None;
+            }
+            if high == hash.high && (word >> 32) as u32 == hash.low {
+                return Some(word as u32 - 1);
+            }
+            at += 1;
+            if at == self.entries.len() {
+                at = 0;
+            }
+        }
+    }
+
+    /// Three quarters full at most, so that look-ups stay short.
+    fn is_full(&self) -> bool {
+        (self.used + 1) * 4 > self.entries.len() * 3
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let mut at = self.slot(entry[0]);
+        while self.entries[at] != FREE {
+            at += 1;
+            if at == self.entries.len() {
+                at = 0;
+            }
+        }
+        self.entries[at] = entry;
+        self.used += 1;
+    }
+
+    /// Has the same entries in a table of another length.
+    fn resize(&mut self, entries: usize) {
+        let before = std::mem::replace(self, Segment::new(entries));
+        let held = before.entries.iter().filter(|entry| **entry != FREE);
+        held.for_each(|&entry| self.put(entry));
+    }
+
+    /// Takes out the entries whose directory bits have this one.
+    fn halve(&mut self, bit: u32) -> Segment {
+        let length = LARGEST / 8 * 5;
+        let (mut without, mut with) = (Segment::new(length), Segment::new(length));
+        for &entry in self.entries.iter().filter(|entry| **entry != FREE) {
+            let half = match directory_bits(entry[0]) & bit {
+                0 => &mut without,
+                _ => &mut with,
+            };
+            if half.is_full() {
+                half.resize(half.entries.len() / 4 * 5);
+            }
+            half.put(entry);
+        }
+        *self = without;
+        with
+    }
+
+    fn bytes(&self) -> usize {
+        self.entries.len() * size_of::<Entry>()
+    }
+}
+
+/// The bits of a hash by which its segment is found: other ones than those of its place in the segment.
+#[inline]
+fn directory_bits(high: u64) -> u32 {
+    (high >> 32) as u32
 }
 
 impl Names {
     /// No names; hashes depend on the seed.
     pub fn new(seed: u64) -> Names {
+        let segment = Segment::new(SMALLEST);
         Names {
-            entries: vec![FREE; 1024],
-            used: 0,
+            bytes: segment.bytes(),
+            directory: Directory::new(segment),
             seed,
         }
     }
@@ -51,72 +149,55 @@ impl Names {
         self.seed
     }
 
-    #[inline]
-    fn slot(&self, hash: NameHash) -> usize {
-        hash.high as usize & (self.entries.len() - 1)
-    }
-
     /// Starts fetching the place of a hash.
     #[inline]
     pub fn prefetch(&self, hash: NameHash) {
-        prefetch(&self.entries[self.slot(hash)]);
+        let segment = self.directory.segment(directory_bits(hash.high));
+        prefetch(&segment.entries[segment.slot(hash.high)]);
     }
 
     /// The source with a name of this hash.
     #[inline]
     pub fn find(&self, hash: NameHash) -> Option<u32> {
-        let mut at = self.slot(hash);
-        loop {
-            let [high, word] = self.entries[at];
-            if word as u32 == 0 {
-                return None;
-            }
-            if high == hash.high && (word >> 32) as u32 == hash.low {
-                return Some(word as u32 - 1);
-            }
-            at = (at + 1) & (self.entries.len() - 1);
-        }
+        self.directory.segment(directory_bits(hash.high)).find(hash)
     }
 
     /// Notes that a name of this hash, which is not known yet, is this source's.
     pub fn insert(&mut self, hash: NameHash, source: u32) {
-        // Two thirds full at most, so that look-ups stay short.
-        if (self.used + 1) * 3 > self.entries.len() * 2 {
-            self.grow();
+        let bits = directory_bits(hash.high);
+        if self.directory.segment(bits).is_full() {
+            self.make_room(bits);
         }
-        self.put(entry(hash, source));
-        self.used += 1;
+        self.directory.segment_mut(bits).put(entry(hash, source));
     }
 
-    fn put(&mut self, entry: Entry) {
-        let mut at = entry[0] as usize & (self.entries.len() - 1);
-        while self.entries[at] != FREE {
-            at = (at + 1) & (self.entries.len() - 1);
+    #[cold]
+    fn make_room(&mut self, bits: u32) {
+        let (directory, bytes) = (&mut self.directory, &mut self.bytes);
+        *bytes -= directory.segment(bits).bytes();
+        if directory.segment(bits).entries.len() >= LARGEST {
+            directory.split(bits, |segment, bit| {
+                let other = segment.halve(bit);
+                *bytes += other.bytes();
+                other
+            });
         }
-        self.entries[at] = entry;
-    }
-
-    fn grow(&mut self) {
-        let double = vec![FREE; self.entries.len() * 2];
-        for entry in std::mem::replace(&mut self.entries, double) {
-            if entry != FREE {
-                self.put(entry);
-            }
+        let segment = directory.segment_mut(bits);
+        if segment.is_full() {
+            let larger = (segment.entries.len() * 5).div_ceil(4);
+            // The last step before a segment is split is a full one, whatever was rounded.
+            segment.resize(if larger > LARGEST / 8 * 7 && larger < LARGEST * 9 / 8 {
+                LARGEST
+            } else {
+                larger
+            });
         }
+        *bytes += segment.bytes();
     }
 
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        self.entries.len() * size_of::<Entry>()
-    }
-
-    /// Bytes that the table takes for a moment beside what it has if so many names come: twice as
-    /// large, it is filled from the old one.
-    pub fn growth(&self, names: usize) -> usize {
-        match (self.used + names) * 3 > self.entries.len() * 2 {
-            true => 2 * self.memory(),
-            false => 0,
-        }
+        self.bytes + self.directory.memory()
     }
 }
 
@@ -130,5 +211,37 @@ pub fn hash_name(seed: u64, notation: u32, name: &[u8]) -> NameHash {
     NameHash {
         high: (hash >> 64) as u64,
         low: hash as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(number: u32) -> NameHash {
+        hash_name(7, 1, &number.to_le_bytes())
+    }
+
+    #[test]
+    fn names_are_found_however_many_there_are() {
+        let mut names = Names::new(7);
+        let small = names.memory();
+        assert!(small <= 2 << 10, "{small}");
+        let mut count = 0;
+        for until in [1, 47, 48, 49, 3_000, 3_500, 200_000] {
+            (count..until).for_each(|number| names.insert(hash(number), number));
+            count = until;
+            assert!((0..count).all(|number| names.find(hash(number)) == Some(number)));
+            assert!((count..count + 1_000).all(|number| names.find(hash(number)).is_none()));
+            let counted: usize = names.directory.segments().map(Segment::bytes).sum();
+            assert_eq!(names.memory(), counted + names.directory.memory());
+        }
+        assert!(names.memory() < count as usize * 28, "{}", names.memory());
+        let segments = names.directory.segments();
+        let longest = segments.map(|segment| segment.entries.len()).max();
+        assert!(
+            longest <= Some(LARGEST),
+            "an insert moves a segment: {longest:?}"
+        );
     }
 }

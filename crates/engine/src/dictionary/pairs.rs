@@ -1,8 +1,9 @@
 //! Pairs: a tag with a value, each kept once, with the sources that have it.
 
+use super::directory::Directory;
+use super::pages::{Pages, Runs};
 use super::sources::Sources;
-use super::thrifty;
-use hashbrown::hash_table::Entry;
+use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -17,22 +18,91 @@ pub struct Pairs {
     tags: Vec<Tag>,
     tag_numbers: HashMap<Box<[u8]>, u32, foldhash::fast::FixedState>,
     /// The tag of each pair.
-    tag_of: Vec<u32>,
-    /// Where each pair's value ends in `values`.
-    ends: Vec<u32>,
-    values: Vec<u8>,
+    tag_of: Pages<u32>,
+    /// The value of each pair.
+    values: Runs<u8>,
     /// The sources of each pair: none, one, or many.
-    lists: Vec<u32>,
-    many: Vec<Sources>,
+    lists: Pages<u32>,
+    many: Pages<Sources>,
     /// Bytes that those lists have on the heap, about.
     listed: usize,
-    numbers: hashbrown::HashTable<u32>,
+    /// Bytes of the lists of pairs that tags have.
+    tagged: usize,
+    numbers: Numbers,
     hasher: foldhash::fast::FixedState,
 }
 
 struct Tag {
     name: String,
-    pairs: Vec<u32>,
+    pairs: Pages<u32>,
+}
+
+/// Numbers of pairs by hash: segments of a bounded size.
+struct Numbers {
+    directory: Directory<HashTable<u32>>,
+    /// Bytes of the segments.
+    bytes: usize,
+}
+
+/// Pairs of a segment that is split: a table of 4096 places takes no more.
+const LARGEST: usize = 3584;
+
+impl Default for Numbers {
+    fn default() -> Numbers {
+        Numbers {
+            directory: Directory::new(HashTable::new()),
+            bytes: 0,
+        }
+    }
+}
+
+/// The bits of a hash by which its segment is found: other ones than those of its place in the segment.
+#[inline]
+fn directory_bits(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
+impl Numbers {
+    fn find(&self, hash: u64, same: impl Fn(&u32) -> bool) -> Option<u32> {
+        let segment = self.directory.segment(directory_bits(hash));
+        segment.find(hash, same).copied()
+    }
+
+    /// Adds a pair that is not among them.
+    fn insert(&mut self, hash: u64, pair: u32, hash_of: impl Fn(&u32) -> u64) {
+        let bits = directory_bits(hash);
+        let bytes = &mut self.bytes;
+        let segment = self.directory.segment(bits);
+        *bytes -= segment.allocation_size();
+        if segment.len() >= LARGEST && segment.len() == segment.capacity() {
+            self.directory.split(bits, |segment, bit| {
+                // One more than half, so that a half that is a little larger has room.
+                let capacity = segment.len() / 2 + 1;
+                let (mut without, mut with) = (
+                    HashTable::with_capacity(capacity),
+                    HashTable::with_capacity(capacity),
+                );
+                for &pair in segment.iter() {
+                    let hash = hash_of(&pair);
+                    let half = match directory_bits(hash) & bit {
+                        0 => &mut without,
+                        _ => &mut with,
+                    };
+                    half.insert_unique(hash, pair, &hash_of);
+                }
+                *segment = without;
+                *bytes += with.allocation_size();
+                with
+            });
+        }
+        let segment = self.directory.segment_mut(bits);
+        segment.insert_unique(hash, pair, hash_of);
+        *bytes += segment.allocation_size();
+    }
+
+    fn memory(&self) -> usize {
+        self.bytes + self.directory.memory()
+    }
 }
 
 impl Pairs {
@@ -41,43 +111,37 @@ impl Pairs {
         let tag = *self.tag_numbers.get(tag.as_bytes())?;
         let hash = self.hasher.hash_one((tag, value.as_bytes()));
         let same = |&pair: &u32| {
-            self.tag_of[pair as usize] == tag
-                && value_of(&self.ends, &self.values, pair) == value.as_bytes()
+            *self.tag_of.get(pair as usize) == tag && self.values.get(pair) == value.as_bytes()
         };
-        self.numbers.find(hash, same).copied()
+        self.numbers.find(hash, same)
     }
 
     /// The number of a pair of texts, which is added where it is new. It may well have the same
     /// tag as the pair `like`.
     pub fn intern(&mut self, tag: &[u8], value: &[u8], like: Option<u32>) -> u32 {
-        let like = like.map(|pair| self.tag_of[pair as usize]);
+        let like = like.map(|pair| *self.tag_of.get(pair as usize));
         let tag = like
             .filter(|&like| self.tags[like as usize].name.as_bytes() == tag)
             .unwrap_or_else(|| self.intern_tag(tag));
-        let (tag_of, ends, values, hasher) = (&self.tag_of, &self.ends, &self.values, &self.hasher);
-        let same =
-            |&pair: &u32| tag_of[pair as usize] == tag && value_of(ends, values, pair) == value;
-        let hash_of =
-            |&pair: &u32| hasher.hash_one((tag_of[pair as usize], value_of(ends, values, pair)));
+        let (tag_of, values, hasher) = (&self.tag_of, &self.values, &self.hasher);
+        let same = |&pair: &u32| *tag_of.get(pair as usize) == tag && values.get(pair) == value;
         let hash = hasher.hash_one((tag, value));
+        if let Some(known) = self.numbers.find(hash, same) {
+            return known;
+        }
         let pair = tag_of.len() as u32;
-        match self.numbers.entry(hash, same, hash_of) {
-            Entry::Occupied(known) => return *known.get(),
-            Entry::Vacant(place) => place.insert(pair),
-        };
-        thrifty(&mut self.values, value.len());
-        self.values.extend_from_slice(value);
-        thrifty(&mut self.ends, 1);
-        self.ends.push(
-            u32::try_from(self.values.len()).expect("tag values take less than 4 GiB of memory"),
-        );
-        thrifty(&mut self.tag_of, 1);
+        self.numbers
+            .insert(hash, pair, |&pair| match tag_of.len() > pair as usize {
+                true => hasher.hash_one((*tag_of.get(pair as usize), values.get(pair))),
+                false => hash,
+            });
+        self.values.push(value);
         self.tag_of.push(tag);
-        thrifty(&mut self.lists, 1);
         self.lists.push(NONE);
         let of_tag = &mut self.tags[tag as usize].pairs;
-        thrifty(of_tag, 1);
+        self.tagged -= of_tag.memory();
         of_tag.push(pair);
+        self.tagged += of_tag.memory();
         pair
     }
 
@@ -88,7 +152,7 @@ impl Pairs {
         let number = self.tags.len() as u32;
         self.tags.push(Tag {
             name: str::from_utf8(tag).expect("tags are text").to_string(),
-            pairs: Vec::new(),
+            pairs: Pages::default(),
         });
         self.tag_numbers.insert(tag.into(), number);
         number
@@ -97,38 +161,34 @@ impl Pairs {
     /// Notes that a source, whose number is larger than all before, has the pair.
     #[inline]
     pub fn add_source(&mut self, pair: u32, source: u32) {
-        let list = &mut self.lists[pair as usize];
+        let list = self.lists.get_mut(pair as usize);
         match *list {
             NONE => *list = source,
             number if number & MANY == 0 => {
                 *list = MANY | self.many.len() as u32;
-                thrifty(&mut self.many, 1);
                 self.many.push(Sources::new(number, source));
             }
-            number => self.listed += self.many[(number & !MANY) as usize].push(source),
+            number => self.listed += self.many.get_mut((number & !MANY) as usize).push(source),
         }
     }
 
     /// Tag and value as bytes, which are text.
     #[inline]
     pub fn bytes(&self, pair: u32) -> (&[u8], &[u8]) {
-        let tag = &self.tags[self.tag_of[pair as usize] as usize];
-        (
-            tag.name.as_bytes(),
-            value_of(&self.ends, &self.values, pair),
-        )
+        let tag = &self.tags[*self.tag_of.get(pair as usize) as usize];
+        (tag.name.as_bytes(), self.values.get(pair))
     }
 
     /// Tag and value.
     pub fn text(&self, pair: u32) -> (&str, &str) {
         (
-            &self.tags[self.tag_of[pair as usize] as usize].name,
+            &self.tags[*self.tag_of.get(pair as usize) as usize].name,
             self.value(pair),
         )
     }
 
     fn value(&self, pair: u32) -> &str {
-        std::str::from_utf8(value_of(&self.ends, &self.values, pair)).expect("values were text")
+        std::str::from_utf8(self.values.get(pair)).expect("values were text")
     }
 
     /// The sources of a pair.
@@ -140,21 +200,21 @@ impl Pairs {
 
     /// Adds the sources of a pair to others.
     pub fn add_to(&self, pair: u32, sources: &mut RoaringBitmap) {
-        match self.lists[pair as usize] {
+        match *self.lists.get(pair as usize) {
             NONE => {}
             number if number & MANY == 0 => {
                 sources.insert(number);
             }
-            number => self.many[(number & !MANY) as usize].add_to(sources),
+            number => self.many.get((number & !MANY) as usize).add_to(sources),
         }
     }
 
     /// Whether a pair has one of these sources.
     pub fn meets(&self, pair: u32, sources: &RoaringBitmap) -> bool {
-        match self.lists[pair as usize] {
+        match *self.lists.get(pair as usize) {
             NONE => false,
             number if number & MANY == 0 => sources.contains(number),
-            number => self.many[(number & !MANY) as usize].meets(sources),
+            number => self.many.get((number & !MANY) as usize).meets(sources),
         }
     }
 
@@ -174,27 +234,40 @@ impl Pairs {
 
     /// Bytes of memory.
     pub fn memory(&self) -> usize {
-        let words = self.tag_of.capacity() + self.ends.capacity() + self.lists.capacity();
-        let of_tags: usize = self.tags.iter().map(|tag| tag.pairs.capacity() * 4).sum();
-        let lists = self.many.capacity() * size_of::<Sources>() + self.listed;
-        words * 4 + self.values.capacity() + of_tags + self.numbers.allocation_size() + lists
-    }
-
-    /// Bytes that the table of numbers takes for a moment beside what it has if so many pairs come:
-    /// twice as large, it is filled from the old one.
-    pub fn growth(&self, pairs: usize) -> usize {
-        match self.numbers.len() + pairs > self.numbers.capacity() {
-            true => 2 * self.numbers.allocation_size(),
-            false => 0,
-        }
+        self.tag_of.memory()
+            + self.values.memory()
+            + self.lists.memory()
+            + self.many.memory()
+            + self.listed
+            + self.tagged
+            + self.numbers.memory()
     }
 }
 
-fn value_of<'a>(ends: &[u32], values: &'a [u8], pair: u32) -> &'a [u8] {
-    let start = if pair == 0 {
-        0
-    } else {
-        ends[pair as usize - 1]
-    };
-    &values[start as usize..ends[pair as usize] as usize]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pair_more_moves_one_segment_of_the_table() {
+        let mut pairs = Pairs::default();
+        let value = |number: u32| format!("value-{number}");
+        for number in 0..60_000 {
+            assert_eq!(pairs.intern(b"tag", value(number).as_bytes(), None), number);
+        }
+        for number in 0..60_000 {
+            assert_eq!(pairs.find("tag", &value(number)), Some(number));
+            assert_eq!(
+                pairs.intern(b"tag", value(number).as_bytes(), Some(0)),
+                number
+            );
+        }
+        assert_eq!(pairs.find("tag", &value(60_000)), None);
+        let segments = || pairs.numbers.directory.segments();
+        assert_eq!(segments().map(HashTable::len).sum::<usize>(), 60_000);
+        assert!(segments().all(|segment| segment.len() <= LARGEST));
+        let bytes: usize = segments().map(HashTable::allocation_size).sum();
+        assert_eq!(pairs.numbers.bytes, bytes);
+        assert!(pairs.of_tag("tag").eq(0..60_000));
+    }
 }

@@ -1,0 +1,459 @@
+//! `core`: the engine's memory with millions of sources, and how long an append takes while they are registered.
+//!
+//! Every case runs in a process of its own, because the peak of the resident memory belongs to a process.
+
+use crate::process::Usage;
+use crate::report::{Check, Places, Relation, Report, Table, short};
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use seiner_engine::{Engine, Error, Options, Query, Step};
+use seiner_model::{Batch, Cell, Interval, KeyError, Notation, Row, Selector, SourceKey, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What `core` runs.
+#[derive(Args)]
+pub struct Settings {
+    /// Parts to run, with commas between; all if none is given
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Share of the sources and of the memory, for a quick look; the figures demanded are for 1
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// Samples per source before and after the crash
+    #[arg(long, default_value_t = 4)]
+    samples: u32,
+    /// Runs one case in this process and prints what was measured (used by the benchmark itself)
+    #[arg(long, hide = true)]
+    case: Option<String>,
+}
+
+/// A part of the benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Peak of the resident memory in every phase
+    Memory,
+    /// Latency of appends that register sources
+    Registration,
+}
+
+struct Case {
+    part: Part,
+    name: &'static str,
+    sources: u32,
+    memory: u64,
+}
+
+const CASES: [Case; 3] = [
+    Case {
+        part: Part::Memory,
+        name: "memory-2M",
+        sources: 2_000_000,
+        memory: 1 << 30,
+    },
+    Case {
+        part: Part::Memory,
+        name: "memory-5M",
+        sources: 5_000_000,
+        memory: 2 << 30,
+    },
+    Case {
+        part: Part::Registration,
+        name: "registration-5M",
+        sources: 5_000_000,
+        memory: 2 << 30,
+    },
+];
+
+/// Rows of an append.
+const BATCH: u32 = 1000;
+/// Bytes of resident memory that are allowed beside the setting.
+const BESIDE: u64 = 64 << 20;
+/// Longest acknowledgement of all but one in a thousand appends, in ms.
+const LONGEST_MS: f64 = 50.0;
+const START: i64 = 1_700_000_000_000_000_000;
+const SECOND: i64 = 1_000_000_000;
+/// How long a dropped store may take to let its directory go.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// What a phase showed.
+#[derive(Serialize, Deserialize)]
+struct Phase {
+    name: String,
+    wall_s: f64,
+    cpu_s: f64,
+    peak_rss_bytes: u64,
+    /// The engine's own figure at the end of the phase, if it was open.
+    accounted_bytes: Option<u64>,
+}
+
+/// What a case showed.
+#[derive(Serialize, Deserialize)]
+struct Measured {
+    case: String,
+    sources: u32,
+    memory_bytes: u64,
+    refused: usize,
+    phases: Vec<Phase>,
+    /// Latency of an append in ms: p50, p99, p99.9, the longest.
+    append_ms: Option<[f64; 4]>,
+    /// Processor time of the appending thread in an append, in ms. It does not depend on other programs.
+    append_cpu_ms: Option<[f64; 4]>,
+}
+
+const PURPOSE: &str = "Millions of sources with names of a measurement and four tags (two shared by many, a host shared by ten, one \
+    unique), registered through the engine's `append` in batches of 1,000 rows, in a process of its own. Memory: \
+    the peak of the resident memory (VmHWM, reset before each phase) while sources are registered, after settling, \
+    after a stop without closing (recovery), in a query of everything, after closing and starting again. \
+    Registration: the latency of each append in which all rows are of new sources.";
+
+/// Runs it.
+pub fn run(settings: &Settings, places: &Places) -> Result<()> {
+    if let Some(name) = &settings.case {
+        let case = CASES
+            .iter()
+            .find(|case| case.name == name)
+            .with_context(|| format!("there is no case {name}"))?;
+        let measured = measure(case, settings, &places.output)?;
+        println!("{}", serde_json::to_string(&measured)?);
+        return Ok(());
+    }
+    std::fs::create_dir_all(&places.output)?;
+    let mut report = Report::new("core", PURPOSE);
+    let wanted = |case: &&Case| settings.only.is_empty() || settings.only.contains(&case.part);
+    let mut measured = Vec::new();
+    for case in CASES.iter().filter(wanted) {
+        measured.push(in_own_process(case, settings, places)?);
+    }
+    report
+        .versions
+        .insert("seiner-engine".into(), env!("CARGO_PKG_VERSION").into());
+    report.notes.push(format!(
+        "scale {}, {} samples a source before and after the crash, default options but for the memory",
+        settings.scale, settings.samples
+    ));
+    report.tables = tables(&measured);
+    report.checks = measured.iter().flat_map(checks).collect();
+    report.measured = json!({ "scale": settings.scale, "cases": measured });
+    report.finish(places)
+}
+
+fn in_own_process(case: &Case, settings: &Settings, places: &Places) -> Result<Measured> {
+    let (scale, samples) = (settings.scale.to_string(), settings.samples.to_string());
+    let output = Command::new(std::env::current_exe()?)
+        .arg("--output")
+        .arg(&places.output)
+        .args(["core", "--case", case.name])
+        .args(["--scale", &scale, "--samples", &samples])
+        .stderr(std::process::Stdio::inherit())
+        .output()?;
+    ensure!(output.status.success(), "{} failed", case.name);
+    serde_json::from_slice(&output.stdout).context("a case answered no JSON")
+}
+
+fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> {
+    seiner_platform::memory::bound_allocator();
+    std::fs::create_dir_all(output)?;
+    let folder = tempfile::tempdir_in(output)?;
+    let path = folder.path().join("data");
+    let sources = (f64::from(case.sources) * settings.scale) as u32 / BATCH * BATCH;
+    let memory = (case.memory as f64 * settings.scale) as u64;
+    let options = Options {
+        memory,
+        ..Options::default()
+    };
+    let mut measured = Measured {
+        case: case.name.to_string(),
+        sources,
+        memory_bytes: memory,
+        refused: 0,
+        phases: Vec::new(),
+        append_ms: None,
+        append_cpu_ms: None,
+    };
+    let mut engine = None;
+    let mut phase = |name: &str, engine: &mut Option<Arc<Engine>>, work: &mut Work<'_>| {
+        measured.phases.push(observe(name, engine, work)?);
+        let last = &measured.phases[measured.phases.len() - 1];
+        eprintln!(
+            "{} {name}: {:.0} MiB at most, {:.1} s",
+            case.name,
+            last.peak_rss_bytes as f64 / f64::from(1 << 20),
+            last.wall_s
+        );
+        anyhow::Ok(())
+    };
+    let (mut latencies, mut refused) = (Latencies::default(), 0);
+    phase("registration", &mut engine, &mut |engine| {
+        let opened = Engine::open_directory(&path, options.clone())?;
+        refused += append(&opened, sources, 0, &mut latencies)?;
+        *engine = Some(opened);
+        Ok(())
+    })?;
+    if case.part == Part::Memory {
+        let mut ignored = Latencies::default();
+        let rounds = 1..i64::from(settings.samples);
+        phase("ingest", &mut engine, &mut |engine| {
+            for round in rounds.clone() {
+                refused += append(opened(engine)?, sources, round, &mut ignored)?;
+            }
+            Ok(())
+        })?;
+        phase("settling", &mut engine, &mut |engine| {
+            Ok(opened(engine)?.settle()?)
+        })?;
+        phase("ingest after settling", &mut engine, &mut |engine| {
+            for round in rounds.clone() {
+                let round = round + i64::from(settings.samples);
+                refused += append(opened(engine)?, sources, round, &mut ignored)?;
+            }
+            Ok(opened(engine)?.commit()?)
+        })?;
+        engine = None;
+        phase("recovery", &mut engine, &mut |engine| {
+            *engine = Some(reopen(&path, &options)?);
+            Ok(())
+        })?;
+        phase("query of everything", &mut engine, &mut |engine| {
+            let query = Query {
+                selector: Selector::all(),
+                fields: None,
+                interval: Interval::ALL,
+            };
+            let mut count = 0;
+            for series in opened(engine)?.aggregate(&query, Step::Whole)? {
+                count += series?
+                    .buckets
+                    .iter()
+                    .map(|bucket| bucket.count)
+                    .sum::<u64>();
+            }
+            let rounds = u64::from(settings.samples) * 2 - 1;
+            let expected = u64::from(sources) * rounds;
+            ensure!(
+                count == expected || refused > 0,
+                "{count} samples instead of {expected}"
+            );
+            Ok(())
+        })?;
+        phase("closing", &mut engine, &mut |engine| {
+            Ok(engine.take().context("the store is open")?.close()?)
+        })?;
+        phase("start", &mut engine, &mut |engine| {
+            *engine = Some(reopen(&path, &options)?);
+            Ok(())
+        })?;
+    }
+    if let Some(engine) = engine {
+        engine.close()?;
+    }
+    measured.refused = refused;
+    if case.part == Part::Registration {
+        measured.append_ms = Some(quantiles(latencies.wall_ms));
+        measured.append_cpu_ms = Some(quantiles(latencies.cpu_ms));
+    }
+    Ok(measured)
+}
+
+/// How long each append took.
+#[derive(Default)]
+struct Latencies {
+    wall_ms: Vec<f64>,
+    cpu_ms: Vec<f64>,
+}
+
+/// p50, p99, p99.9, the longest.
+fn quantiles(mut latencies: Vec<f64>) -> [f64; 4] {
+    latencies.sort_by(f64::total_cmp);
+    let last = latencies.len().saturating_sub(1) as f64;
+    [0.5, 0.99, 0.999, 1.0].map(|share| latencies[(last * share).ceil() as usize])
+}
+
+/// Processor time of this thread, in ms.
+fn cpu_ms() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+}
+
+type Work<'w> = dyn FnMut(&mut Option<Arc<Engine>>) -> Result<()> + 'w;
+
+fn opened(engine: &Option<Arc<Engine>>) -> Result<&Arc<Engine>> {
+    engine.as_ref().context("the store is open")
+}
+
+/// Runs a phase; the peak before it does not count.
+fn observe(name: &str, engine: &mut Option<Arc<Engine>>, work: &mut Work<'_>) -> Result<Phase> {
+    std::fs::write("/proc/self/clear_refs", "5").context("resetting the peak of the memory")?;
+    let (before, start) = (Usage::own()?, Instant::now());
+    work(engine)?;
+    let after = Usage::own()?;
+    Ok(Phase {
+        name: name.to_string(),
+        wall_s: start.elapsed().as_secs_f64(),
+        cpu_s: after.cpu_s - before.cpu_s,
+        peak_rss_bytes: after.peak_rss,
+        accounted_bytes: engine.as_ref().map(|engine| engine.status().memory_used),
+    })
+}
+
+/// Opens a store whose last user may not have let it go yet.
+fn reopen(path: &Path, options: &Options) -> Result<Arc<Engine>> {
+    let start = Instant::now();
+    loop {
+        match Engine::open_directory(path, options.clone()) {
+            Err(Error::Io { error, .. })
+                if error.kind() == std::io::ErrorKind::WouldBlock && start.elapsed() < PATIENCE =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            other => return Ok(other?),
+        }
+    }
+}
+
+/// Appends a row to every source. Returns how many were refused; each append's latency in ms is noted.
+fn append(engine: &Engine, sources: u32, round: i64, latencies: &mut Latencies) -> Result<usize> {
+    let mut refused = 0;
+    let (mut names, mut ends) = (String::new(), Vec::new());
+    for first in (0..sources).step_by(BATCH as usize) {
+        names.clear();
+        ends.clear();
+        for source in first..first + BATCH {
+            put_name(source, &mut names)?;
+            ends.push(names.len());
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let rows = starts.zip(&ends).zip(0..).map(|((start, &end), cell)| Row {
+            name: &names.as_bytes()[start..end],
+            time: START + round * 10 * SECOND,
+            first_cell: cell,
+            cells: 1,
+        });
+        let value = |source: u32| {
+            f64::from(source.wrapping_mul(7).wrapping_add(round as u32) % 1000) / 10.0
+        };
+        let cells = (first..first + BATCH).map(|source| Cell {
+            field: b"value",
+            value: Value::F64(value(source)),
+        });
+        let batch = Batch {
+            rows: rows.collect(),
+            cells: cells.collect(),
+        };
+        let (start, cpu_before) = (Instant::now(), cpu_ms());
+        refused += engine.append(&Canonical, &batch)?.rejected_total;
+        latencies.cpu_ms.push(cpu_ms() - cpu_before);
+        latencies.wall_ms.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(refused)
+}
+
+/// A name as agents write it.
+fn put_name(source: u32, names: &mut String) -> Result<()> {
+    let host = source / 10;
+    let serial = source.wrapping_mul(2_654_435_761);
+    Ok(write!(
+        names,
+        "temperature,dc=dc-{},host=host-{host:06},region=eu-west-{},sensor={serial:08x}",
+        host % 16,
+        host % 3
+    )?)
+}
+
+/// Canonical names, as those of line protocol mostly are: the engine reads them itself.
+struct Canonical;
+
+impl Notation for Canonical {
+    fn id(&self) -> u32 {
+        SourceKey::NOTATION
+    }
+
+    fn source_key(&self, name: &[u8]) -> Result<SourceKey, KeyError> {
+        Err(KeyError::Notation(
+            String::from_utf8_lossy(name).into_owned(),
+        ))
+    }
+}
+
+fn tables(measured: &[Measured]) -> Vec<Table> {
+    let mib = |bytes: u64| short(bytes as f64 / f64::from(1 << 20));
+    let columns = [
+        "case",
+        "phase",
+        "peak, MiB",
+        "accounted, MiB",
+        "wall, s",
+        "CPU, s",
+    ];
+    let mut phases = Table::new("Memory by phase", &columns);
+    for case in measured {
+        phases.rows.extend(case.phases.iter().map(|phase| {
+            vec![
+                case.case.clone(),
+                phase.name.clone(),
+                mib(phase.peak_rss_bytes),
+                phase.accounted_bytes.map_or("-".into(), mib),
+                short(phase.wall_s),
+                short(phase.cpu_s),
+            ]
+        }));
+    }
+    let mut appends = Table::new(
+        "Appends of 1,000 new sources, ms",
+        &["case", "figure", "p50", "p99", "p99.9", "longest"],
+    );
+    for case in measured {
+        let kinds = [
+            ("latency", case.append_ms),
+            ("processor time", case.append_cpu_ms),
+        ];
+        for (kind, latencies) in kinds {
+            let Some(latencies) = latencies else { continue };
+            let cells = latencies.iter().map(|&latency| short(latency));
+            let row = [case.case.clone(), kind.to_string()]
+                .into_iter()
+                .chain(cells);
+            appends.rows.push(row.collect());
+        }
+    }
+    vec![phases, appends]
+}
+
+fn checks(measured: &Measured) -> Vec<Check> {
+    let mib = f64::from(1 << 20);
+    let refused = Check::new(
+        format!("{}: sources refused", measured.case),
+        Some(measured.refused as f64),
+        Relation::AtMost,
+        Some(0.0),
+        "",
+    );
+    let bounds = match measured.append_ms {
+        Some([_, _, most, _]) => vec![Check::new(
+            format!("{}: p99.9 of an append", measured.case),
+            Some(most),
+            Relation::AtMost,
+            Some(LONGEST_MS),
+            "ms",
+        )],
+        None => measured
+            .phases
+            .iter()
+            .map(|phase| {
+                Check::new(
+                    format!("{}: resident memory, {}", measured.case, phase.name),
+                    Some(phase.peak_rss_bytes as f64 / mib),
+                    Relation::AtMost,
+                    Some((measured.memory_bytes + BESIDE) as f64 / mib),
+                    "MiB",
+                )
+            })
+            .collect(),
+    };
+    bounds.into_iter().chain([refused]).collect()
+}

@@ -1,0 +1,213 @@
+//! Lists that grow by pages. Pages are never moved: growth copies at most one page, however long the list is.
+
+/// Items of a page.
+const PAGE: usize = 16 << 10;
+/// Items for which the first page has room at first. It doubles up to a page.
+const FIRST: usize = 64;
+
+/// A list with an item per number.
+pub struct Pages<T> {
+    pages: Vec<Vec<T>>,
+    len: usize,
+}
+
+impl<T> Default for Pages<T> {
+    fn default() -> Pages<T> {
+        Pages {
+            pages: Vec::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<T> Pages<T> {
+    /// Number of items.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds an item behind the others.
+    #[inline]
+    pub fn push(&mut self, item: T) {
+        let index = self.len / PAGE;
+        if index == self.pages.len() {
+            self.pages.push(new_page(index == 0));
+        }
+        let page = &mut self.pages[index];
+        make_room(page, 1);
+        page.push(item);
+        self.len += 1;
+    }
+
+    /// The item of a number.
+    ///
+    /// # Panics
+    ///
+    /// If the list is not that long.
+    #[inline]
+    pub fn get(&self, number: usize) -> &T {
+        &self.pages[number / PAGE][number % PAGE]
+    }
+
+    /// The item of a number, to change.
+    #[inline]
+    pub fn get_mut(&mut self, number: usize) -> &mut T {
+        &mut self.pages[number / PAGE][number % PAGE]
+    }
+
+    /// All items, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.pages.iter().flatten()
+    }
+
+    /// Bytes of memory, those on the heap of the items not included.
+    pub fn memory(&self) -> usize {
+        paged(&self.pages)
+    }
+}
+
+/// Runs of items by number, each without a gap in one page.
+pub struct Runs<T> {
+    /// End of each run, in items, as if all pages were full.
+    ends: Pages<u32>,
+    pages: Vec<Vec<T>>,
+}
+
+impl<T> Default for Runs<T> {
+    fn default() -> Runs<T> {
+        Runs {
+            ends: Pages::default(),
+            pages: Vec::new(),
+        }
+    }
+}
+
+impl<T: Copy> Runs<T> {
+    /// Largest number of items in a run.
+    pub const LONGEST: usize = PAGE;
+
+    /// Number of runs.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Adds a run.
+    ///
+    /// # Panics
+    ///
+    /// If it is longer than [`Runs::LONGEST`], or all runs have more than 2³² items.
+    pub fn push(&mut self, run: &[T]) {
+        assert!(run.len() <= Self::LONGEST, "a run is no longer than a page");
+        if self
+            .pages
+            .last()
+            .is_none_or(|page| page.len() + run.len() > PAGE)
+        {
+            self.pages.push(new_page(self.pages.is_empty()));
+        }
+        let index = self.pages.len() - 1;
+        let page = &mut self.pages[index];
+        make_room(page, run.len());
+        page.extend_from_slice(run);
+        let end = u32::try_from(index * PAGE + page.len());
+        self.ends.push(end.expect("runs have fewer than 2³² items"));
+    }
+
+    /// The run of a number.
+    ///
+    /// # Panics
+    ///
+    /// If there are not so many.
+    #[inline]
+    pub fn get(&self, number: u32) -> &[T] {
+        let end = *self.ends.get(number as usize) as usize;
+        let before = match number.checked_sub(1) {
+            Some(before) => *self.ends.get(before as usize) as usize,
+            None => 0,
+        };
+        if before == end {
+            return &[];
+        }
+        // A run that did not fit behind the one before begins its page.
+        let page = (end - 1) / PAGE;
+        let start = before.max(page * PAGE);
+        &self.pages[page][start - page * PAGE..end - page * PAGE]
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        self.ends.memory() + paged(&self.pages)
+    }
+}
+
+/// A page with room for all its items; the first one of a list starts small.
+fn new_page<T>(is_first: bool) -> Vec<T> {
+    match is_first {
+        true => Vec::new(),
+        false => Vec::with_capacity(PAGE),
+    }
+}
+
+/// Makes room for some more items in a page that is not full.
+#[inline]
+fn make_room<T>(page: &mut Vec<T>, items: usize) {
+    if page.capacity() - page.len() < items {
+        let capacity = (page.len() + items).next_power_of_two().clamp(FIRST, PAGE);
+        page.reserve_exact(capacity - page.len());
+    }
+}
+
+fn paged<T>(pages: &Vec<Vec<T>>) -> usize {
+    let full = pages.len().saturating_sub(1) * PAGE;
+    (full + pages.last().map_or(0, Vec::capacity)) * size_of::<T>()
+        + pages.capacity() * size_of::<Vec<T>>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_keep_their_place_when_a_list_grows() {
+        let mut list = Pages::default();
+        list.push(0u32);
+        let small = list.memory();
+        assert!(small < 1024, "{small}");
+        let count = 5 * PAGE as u32 + 7;
+        let mut first = std::ptr::null();
+        for number in 1..count {
+            list.push(number);
+            match number as usize {
+                PAGE => first = list.get(0),
+                _ => assert!(first.is_null() || std::ptr::eq(first, list.get(0))),
+            }
+        }
+        *list.get_mut(70_000) += 1;
+        assert!(
+            list.iter()
+                .copied()
+                .eq((0..count).map(|number| number + u32::from(number == 70_000)))
+        );
+        assert_eq!(list.len(), count as usize);
+        assert!(list.memory() >= 6 * PAGE * 4 && list.memory() < 6 * PAGE * 4 + 1024);
+    }
+
+    #[test]
+    fn runs_stand_in_one_page_each() {
+        let mut runs = Runs::default();
+        let length = |number: usize| match number % 50 {
+            49 => PAGE,
+            7 => 0,
+            other => number % 997 * other % 1500,
+        };
+        for number in 0..500 {
+            runs.push(&vec![number as u16; length(number)]);
+        }
+        assert_eq!(runs.len(), 500);
+        for number in 0..500 {
+            let run = runs.get(number as u32);
+            assert_eq!(run, vec![number as u16; length(number)], "{number}");
+        }
+    }
+}
