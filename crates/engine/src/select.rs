@@ -23,15 +23,13 @@ use seiner_model::{
     Bitmap, Column, Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey,
 };
 use seiner_platform::File;
+use seiner_store::IsOver;
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Footer pages that a query keeps at most: some megabytes.
 const PAGES_KEPT: usize = 1024;
-
-/// Asked between two blocks whether nobody wants the answer any more.
-pub type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The series of a query, source by source, field by field.
 pub struct Select<'a> {

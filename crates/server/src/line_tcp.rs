@@ -83,7 +83,7 @@ async fn take(
     mut stop: Stop,
     peer: &str,
 ) {
-    let mut intake = Intake::new(&station.engine, Some(&station.meters), Precision::Ns)
+    let mut intake = Intake::new(&*station.store, Some(&station.meters), Precision::Ns)
         .refuse_1970(!station.settings.allow_1970);
     let mut opening = Some(Opening::default());
     let mut frame = vec![0; FRAME_BYTES];

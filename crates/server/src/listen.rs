@@ -213,7 +213,7 @@ impl HttpBody for Answer {
 mod tests {
     use super::*;
     use axum::routing::get;
-    use seiner_engine::{Engine, Options};
+    use seiner_store::MemoryStore;
     use std::net::SocketAddr;
     use std::time::Instant;
 
@@ -224,8 +224,8 @@ mod tests {
             data: data.path().to_path_buf(),
             ..crate::Settings::default()
         };
-        let engine = Engine::open_directory(&settings.data, Options::default()).unwrap();
-        let station = Arc::new(Station::new(engine, None, settings));
+        let store = Arc::new(MemoryStore::new());
+        let station = Arc::new(Station::new(store, None, settings));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let large = || async { vec![b'x'; 64 << 20] };

@@ -123,7 +123,7 @@ fn make(asked: &Asked, is_over: &dyn Fn() -> bool) -> Result<Json<Value>, Refusa
 
 /// Returns the figures of this store.
 fn observed(station: &Station) -> Observed {
-    let status = station.engine.status();
+    let status = station.store.status();
     Observed {
         sources: status.sources as f64,
         series: status.series as f64,
@@ -136,7 +136,7 @@ fn observed(station: &Station) -> Observed {
 
 /// Returns the figures of this machine. Its space is the free space and the space of the store.
 fn surroundings(station: &Station) -> Surroundings {
-    let status = station.engine.status();
+    let status = station.store.status();
     let volume = station.volume();
     let own = status.journal_bytes + status.segment_bytes;
     Surroundings {

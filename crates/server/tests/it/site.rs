@@ -2,6 +2,7 @@
 
 use seiner_engine::{Durability, Engine, Options};
 use seiner_server::{Server, Settings};
+use seiner_store::Store;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -70,8 +71,8 @@ impl Site {
         Site::with(|_| {})
     }
 
-    pub fn engine(&self) -> Arc<Engine> {
-        self.server.as_ref().expect("it runs").engine().clone()
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.server.as_ref().expect("it runs").store().clone()
     }
 
     pub fn get(&self, path: &str) -> Reply {
