@@ -79,8 +79,14 @@ async fn ping() -> Response {
 /// Reports whether writes and queries are served. A store that has lost data, or does not accept its clock, serves: load
 /// balancers continue to send requests.
 async fn health(State(station): State<Arc<Station>>) -> Response {
-    let classes = station.store.classes();
-    let troubles = station.troubles(&station.store.status(), &classes);
+    let found = tokio::task::spawn_blocking(move || {
+        let classes = station.store.classes();
+        station.troubles(&station.store.status(), &classes)
+    });
+    let troubles = match found.await {
+        Ok(troubles) => troubles,
+        Err(error) => return Refusal::internal(error).into_response(),
+    };
     let texts: Vec<&str> = troubles.iter().map(|trouble| &*trouble.text).collect();
     let texts = texts.join("; ");
     let serves = "ready for queries and writes";
@@ -126,8 +132,9 @@ async fn figures(State(station): State<Arc<Station>>) -> Result<Response, Refusa
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
-async fn state(State(station): State<Arc<Station>>) -> Response {
-    Json(status::status(&station)).into_response()
+async fn state(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
+    let status = tokio::task::spawn_blocking(move || status::status(&station));
+    Ok(Json(status.await?))
 }
 
 /// Acknowledges all losses. Answer: `{"acknowledged":2}`

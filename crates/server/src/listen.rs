@@ -3,6 +3,7 @@
 use crate::crowd::{Crowd, Member, Serving};
 use crate::hosts::Local;
 use crate::http;
+use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
 use crate::station::Station;
@@ -86,7 +87,7 @@ async fn accept(
         let (station, stop) = (station.clone(), stop.clone());
         // The place is taken here, so that connections get places in the order of their arrival.
         let place = crowd.enter();
-        tokio::spawn(async move {
+        tokio::spawn(port::polled(async move {
             let place = match place {
                 Some(place) => Some(place),
                 None => crowd.supplant().await,
@@ -98,7 +99,7 @@ async fn accept(
                     turn_away(stream).await;
                 }
             }
-        });
+        }));
     }
     drop(listener);
     crowd.emptied().await;

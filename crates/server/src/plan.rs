@@ -23,7 +23,11 @@ pub async fn plan(
     Query(fields): Query<Vec<(String, String)>>,
 ) -> Result<Json<Value>, Refusal> {
     // Invalid fields are refused without a place.
-    let asked = Asked::read(&station, fields)?;
+    let asked = tokio::task::spawn_blocking({
+        let station = station.clone();
+        move || Asked::read(&station, fields)
+    });
+    let asked = asked.await.map_err(Refusal::internal)??;
     let place = station.plans.enter()?;
     let (waiting, is_over) = Waiting::begin();
     let answer = tokio::task::spawn_blocking(move || {

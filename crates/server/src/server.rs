@@ -202,7 +202,13 @@ async fn tick(station: Arc<Station>, mut stop: Stop) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
-            _ = seconds.tick() => station.tick(),
+            _ = seconds.tick() => {
+                let station = station.clone();
+                // A status waits for the writer of the ledger.
+                if let Err(error) = tokio::task::spawn_blocking(move || station.tick()).await {
+                    tracing::error!("the figures were not updated: {error}");
+                }
+            }
             () = stop.wanted() => return,
         }
     }

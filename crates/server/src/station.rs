@@ -7,6 +7,7 @@ use crate::ground::{self, Ground};
 use crate::health::{self, Trouble};
 use crate::history::History;
 use crate::meters::Meters;
+use crate::port;
 use crate::settings::Settings;
 use prometheus_client::registry::Registry;
 use seiner_store::{ClassStatus, Status, Store};
@@ -125,7 +126,7 @@ impl Station {
     /// thread move to another thread first.
     pub fn with_patience<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.tight.load(Relaxed) {
-            true => tokio::task::block_in_place(work),
+            true => port::waiting(work),
             false => work(),
         }
     }

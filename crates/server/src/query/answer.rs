@@ -75,7 +75,10 @@ pub async fn query(
         *told.lock().expect("nothing panics while it is held") = ended;
         Ok(())
     });
-    let mut response = ([(header::CONTENT_TYPE, content_type)], body.await?).into_response();
+    let body = body.await?;
+    let losses = tokio::task::spawn_blocking(move || losses(&*station.store, &asked_interval));
+    let losses = losses.await?;
+    let mut response = ([(header::CONTENT_TYPE, content_type)], body).into_response();
     let headers = response.headers_mut();
     if !levels.is_empty() {
         let levels = HeaderValue::try_from(levels).expect("digits and punctuation");
@@ -89,7 +92,6 @@ pub async fn query(
         let hints = HeaderValue::try_from(ascii_json(&outcome.hints)).expect("JSON in ASCII");
         headers.insert(HINTS, hints);
     }
-    let losses = losses(&*station.store, &asked_interval);
     if !losses.is_empty() {
         let count = HeaderValue::from(losses.len());
         response.headers_mut().insert(LOSSES, count);
