@@ -35,12 +35,13 @@ impl Acknowledge {
     pub fn run(self) -> Result<(), Failure> {
         let count = match &self.data {
             Some(directory) => {
-                let engine = open_directory(directory)?;
-                for loss in engine.losses() {
+                let store = open_directory(directory)?;
+                for loss in store.losses() {
                     writeln!(stdout(), "{loss}")?;
                 }
-                let count = engine.acknowledge_losses().context("the ledger")?;
-                engine.close().context("closing the store")?;
+                let count = store.with_log()?.acknowledge_losses();
+                let count = count.context("the ledger")?;
+                store.close().context("closing the store")?;
                 count
             }
             None => acknowledge_at(&Remote::new(&self.server))?,

@@ -183,13 +183,13 @@ impl Query {
     fn ask_directory(&self, out: &mut impl Write) -> Result<(), Failure> {
         let plan = Plan::read(&self.parameters(), seiner_server::ingest::now())
             .map_err(|refusal| Failure::Usage(refusal.to_string()))?;
-        let engine = read_directory(
+        let store = read_directory(
             self.data
                 .as_deref()
                 .expect("a directory is asked only if one is given"),
         )?;
-        self.tell(&levels(&engine, &plan));
-        let outcome = write_answer(&engine, &plan, out, Arc::new(|| false))?;
+        self.tell(&levels(&*store, &plan));
+        let outcome = write_answer(&*store, &plan, out, Arc::new(|| false))?;
         self.tell_outcome(&outcome);
         Ok(())
     }

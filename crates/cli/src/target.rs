@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use seiner_engine::{Engine, Given, Options};
 use seiner_server::Layers;
+use seiner_store::Store;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub struct Target {
 /// An opened destination.
 pub enum Open {
     /// A store in this process.
-    Store(Arc<Engine>),
+    Store(Arc<dyn Store>),
     /// A server.
     Server(Remote),
 }
@@ -44,19 +45,20 @@ impl Target {
 }
 
 /// Opens the store in a directory, under the rules stored there. A new store gets the default rules.
-pub fn open_directory(directory: &Path) -> anyhow::Result<Arc<Engine>> {
-    Engine::open_directory(directory, process_options()?)
-        .with_context(|| format!("the directory {} was not opened", directory.display()))
+pub fn open_directory(directory: &Path) -> anyhow::Result<Arc<dyn Store>> {
+    let store = Engine::open_directory(directory, process_options()?)
+        .with_context(|| format!("the directory {} was not opened", directory.display()))?;
+    Ok(store)
 }
 
 /// Opens the store in a directory for reading. Nothing in the directory changes, and a server may have it open.
-pub fn read_directory(directory: &Path) -> anyhow::Result<Engine> {
+pub fn read_directory(directory: &Path) -> anyhow::Result<Arc<dyn Store>> {
     let engine = Engine::open_to_read(directory, process_options()?)
         .with_context(|| format!("the directory {} was not opened", directory.display()))?;
     for (file, why) in &engine.recovery().set_aside {
         eprintln!("warning: {file}: {why}");
     }
-    Ok(engine)
+    Ok(Arc::new(engine))
 }
 
 /// Returns the settings of this process that the environment sets. None of them is a stored rule.

@@ -6,9 +6,9 @@ use crate::source::{self, Source};
 use crate::target::{Open, Target};
 use anyhow::Context;
 use clap::Args;
-use seiner_engine::Engine;
 use seiner_model::Batch;
 use seiner_server::ingest::Intake;
+use seiner_store::Store;
 use seiner_wire::line::{Arena, LineParser, LineReason, Precision};
 use std::io::{IsTerminal, Read, stderr};
 use std::path::PathBuf;
@@ -47,8 +47,8 @@ impl Write {
         for path in source::or_standard_input(self.files) {
             let mut source = source::open(&path)?;
             let (accepted, refused) = match &target {
-                Open::Store(engine) => {
-                    into_store(engine, &mut source, self.precision, self.allow_1970)?
+                Open::Store(store) => {
+                    into_store(&**store, &mut source, self.precision, self.allow_1970)?
                 }
                 Open::Server(remote) => {
                     to_server(remote, &mut source, self.precision, self.allow_1970)?
@@ -57,8 +57,8 @@ impl Write {
             (stored, rejected) = (stored + accepted, rejected + refused);
             source.bar.finish_and_clear();
         }
-        if let Open::Store(engine) = &target {
-            engine.close()?;
+        if let Open::Store(store) = &target {
+            store.close()?;
         }
         if rejected > 0 {
             eprintln!("seiner: {rejected} lines were refused, the rest is stored");
@@ -74,12 +74,12 @@ impl Write {
 
 /// Writes a source into a store. Returns the numbers of accepted and rejected lines.
 fn into_store(
-    engine: &Engine,
+    store: &dyn Store,
     source: &mut Source,
     precision: Precision,
     allow_1970: bool,
 ) -> Result<(u64, u64), Failure> {
-    let mut intake = Intake::new(engine, None, precision).refuse_1970(!allow_1970);
+    let mut intake = Intake::new(store, None, precision).refuse_1970(!allow_1970);
     let mut bytes = vec![0; READ_BYTES];
     loop {
         let read = source

@@ -26,7 +26,9 @@ use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
 use crate::shared::{Guard, Shared};
 use crate::state::State;
-use crate::status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status, Unsynced};
+use crate::status::{
+    ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, Status, Unsynced, counted, log_status,
+};
 use crate::timekeeper::Timekeeper;
 use crate::trouble::Path as Way;
 use crate::turns::Turns;
@@ -611,19 +613,11 @@ impl Engine {
 
     /// What follows them.
     fn note(&self, state: &mut State, receipt: &mut Receipt) {
+        let (rows, samples, refused) = receipt.news();
         let counters = &mut state.counters;
-        let (rows, samples) = (
-            receipt.rows as u64 - receipt.noted.0,
-            receipt.samples as u64 - receipt.noted.1,
-        );
         counters.rows += rows;
         counters.samples += samples;
-        counters.rejected += receipt.rejected_total as u64 - receipt.noted.2;
-        receipt.noted = (
-            receipt.rows as u64,
-            receipt.samples as u64,
-            receipt.rejected_total as u64,
-        );
+        counters.rejected += refused;
         receipt.position = state.position;
         if state.staging.since == 0 && !state.staging.is_empty() {
             state.staging.since = self.clock.monotonic().max(1);
@@ -1017,7 +1011,7 @@ impl Engine {
         let live = self.live_on_disk();
         let mut state = self.lock();
         state.advance(&*self.clock);
-        LogStatus::of(state.log_view(memory, &live))
+        log_status(state.log_view(memory, &live))
     }
 
     /// The retention classes and what they have.
@@ -1109,7 +1103,7 @@ impl Engine {
             clock_behind_ns,
             poisoned: state.poisoned.clone(),
             trouble,
-            ..Status::counted(counters)
+            ..counted(counters)
         }
     }
 }

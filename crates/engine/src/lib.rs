@@ -8,7 +8,6 @@
 //! `seiner-platform`, so the simulator runs the same code with power cuts.
 
 mod ageing;
-mod answer;
 mod aside;
 mod backpressure;
 mod block;
@@ -19,6 +18,7 @@ mod catalog;
 mod check;
 mod counters;
 mod dictionary;
+mod embedded;
 mod engine;
 mod error;
 // The decoders are private; the fuzz targets, a crate of their own, reach them through this.
@@ -57,6 +57,8 @@ mod upkeep;
 mod volume;
 mod writing;
 
+use seiner_store::answer;
+
 pub use answer::{Bucket, Exact, LevelSpan, Query, SeriesData, SeriesSummary, Step};
 pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
@@ -67,18 +69,14 @@ pub use options::{Durability, Options};
 pub use query::aggregate::Aggregates;
 pub use query::scan::{Piece, PieceField, Pieces, Scan, SourceScan};
 pub use query::select::Select;
-pub use query::source::IsOver;
 pub use reading::{Reading, check_directory, read_directory};
 pub use retention::class::{Class, Classes, Keep, Level, WhenFull, levels_text, parse_levels};
 pub use rules::{Change, Given, Outlook, Rule, read as stored_rules};
 pub use seiner_merge as merge;
 pub use seiner_merge::Kind as MergePolicy;
+pub use seiner_store::IsOver;
+pub use seiner_store::{MAX_FIELDS, MAX_TEXT_BYTES};
 pub use status::{ClassStatus, LogStatus, Loss, Recovery, SegmentInfo, SegmentStatus, Status};
 pub use timekeeper::{set_stored_time, stored_time};
 pub use trace::trace;
 pub use trouble::Trouble;
-
-/// Fields that a source can have at most.
-pub const MAX_FIELDS: usize = 1024;
-/// The longest text value, in bytes.
-pub const MAX_TEXT_BYTES: usize = 65_535;

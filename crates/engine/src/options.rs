@@ -7,20 +7,8 @@ use crate::rules::given::Given;
 use crate::segment::ALIGNMENT;
 use crate::space::{JournalSize, Needs};
 use seiner_merge::Kind;
+pub use seiner_store::Durability;
 use std::time::Duration;
-
-/// When an acknowledged row survives what.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// Acknowledged means on disk: survives a power cut. Costs a flush of the disk, shared by
-    /// all who wait for one at the same time.
-    Sync,
-    /// The journal is written and synced this often: a crash loses at most this much, and what
-    /// was accepted while the flush that it interrupted ran.
-    Interval(Duration),
-    /// No journal: a crash loses all that is not in a sealed segment yet. Halves what is written.
-    Memory,
-}
 
 /// Settings of a store.
 ///

@@ -5,6 +5,7 @@
 
 use crate::error::Error;
 use crate::space::delay_s;
+pub use seiner_store::Trouble;
 
 /// For so long after something was shed the store says that it sheds, ns.
 const SHED_LATELY: u64 = 600_000_000_000;
@@ -27,23 +28,6 @@ pub struct Troubles {
     full: Option<String>,
     /// When something was shed last, in the clock's monotone ns.
     shed: Option<u64>,
-}
-
-/// The same, for a [`crate::Status`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
-    /// Why the journal cannot be written: acknowledged rows wait in memory.
-    pub journal: Option<String>,
-    /// Why segments cannot be written.
-    pub segments: Option<String>,
-    /// Why writers are refused: the budget is used up.
-    pub full: Option<String>,
-    /// Whether writers are slowed, for the budget is nearly used up.
-    pub throttled: bool,
-    /// Whether data was let go before its time in the last ten minutes, to make room.
-    pub shedding: bool,
-    /// Whether new sources are refused, for their names would take the memory of rows.
-    pub no_new_sources: bool,
 }
 
 impl Troubles {

@@ -33,6 +33,22 @@ impl Drop for Section {
     }
 }
 
+/// Runs work that may be slow although the caller is in a section: the caller has made sure that nobody waits
+/// for this thread meanwhile.
+pub fn aside<T>(work: impl FnOnce() -> T) -> T {
+    #[cfg(debug_assertions)]
+    let _back = {
+        struct Back(u32);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                DEPTH.with(|depth| depth.set(self.0));
+            }
+        }
+        Back(DEPTH.with(|depth| depth.replace(0)))
+    };
+    work()
+}
+
 /// Asserts that the current thread is in no critical section, in debug builds. `what` names the work,
 /// for the message.
 #[inline]
@@ -61,6 +77,9 @@ mod tests {
         std::thread::spawn(|| assert_outside("another thread"))
             .join()
             .unwrap();
+        aside(|| assert_outside("work that nobody waits for"));
+        let caught = std::panic::catch_unwind(|| assert_outside("a write"));
+        assert_eq!(caught.is_err(), cfg!(debug_assertions), "inside again");
         drop(outer);
         assert_outside("after");
     }

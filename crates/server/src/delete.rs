@@ -106,10 +106,10 @@ async fn carry_out(
     interval: Interval,
 ) -> Result<u64, Refusal> {
     let place = station.queries.enter()?;
-    let engine = station.engine.clone();
+    let store = station.store.clone();
     let deleted = tokio::task::spawn_blocking(move || {
         let _place = place;
-        engine.delete(&selector, interval)
+        store.delete(&selector, interval)
     });
     let sources = deleted.await??;
     tracing::info!("deleted of {sources} sources what they measured in {interval:?}");

@@ -2,7 +2,7 @@
 //! `/status`, `/metrics` and the measurement `seiner` share.
 
 use rustix::process::{Resource, getrlimit};
-use seiner_engine::Status;
+use seiner_store::Status;
 
 /// Kind of a figure.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 //! `/api/v1/log` and `/metrics` use this list.
 
 use crate::figures::{ProcessFigures, Volume};
-use seiner_engine::{ClassStatus, Loss, Status};
 use seiner_model::duration_text;
+use seiner_store::{ClassStatus, Loss, Status};
 use serde::{Deserialize, Serialize};
 
 /// Share of the permitted open files from which a notice is given.

@@ -2,7 +2,7 @@
 
 use crate::device::Device;
 use crate::figures::ProcessFigures;
-use seiner_engine::Status;
+use seiner_store::Status;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Mutex;

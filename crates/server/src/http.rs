@@ -79,8 +79,14 @@ async fn ping() -> Response {
 /// Reports whether writes and queries are served. A store that has lost data, or does not accept its clock, serves: load
 /// balancers continue to send requests.
 async fn health(State(station): State<Arc<Station>>) -> Response {
-    let classes = station.engine.classes();
-    let troubles = station.troubles(&station.engine.status(), &classes);
+    let found = tokio::task::spawn_blocking(move || {
+        let classes = station.store.classes();
+        station.troubles(&station.store.status(), &classes)
+    });
+    let troubles = match found.await {
+        Ok(troubles) => troubles,
+        Err(error) => return Refusal::internal(error).into_response(),
+    };
     let texts: Vec<&str> = troubles.iter().map(|trouble| &*trouble.text).collect();
     let texts = texts.join("; ");
     let serves = "ready for queries and writes";
@@ -126,14 +132,15 @@ async fn figures(State(station): State<Arc<Station>>) -> Result<Response, Refusa
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
-async fn state(State(station): State<Arc<Station>>) -> Response {
-    Json(status::status(&station)).into_response()
+async fn state(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
+    let status = tokio::task::spawn_blocking(move || status::status(&station));
+    Ok(Json(status.await?))
 }
 
 /// Acknowledges all losses. Answer: `{"acknowledged":2}`
 async fn acknowledge(State(station): State<Arc<Station>>) -> Result<Json<Value>, Refusal> {
-    let engine = station.engine.clone();
-    let losses = tokio::task::spawn_blocking(move || engine.acknowledge_losses())
+    let store = station.store.clone();
+    let losses = tokio::task::spawn_blocking(move || store.with_log()?.acknowledge_losses())
         .await
         .map_err(Refusal::internal)??;
     Ok(Json(json!({ "acknowledged": losses })))
@@ -143,10 +150,10 @@ async fn acknowledge(State(station): State<Arc<Station>>) -> Result<Json<Value>,
 async fn settle(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
     // The place belongs to the work, which continues when the client has gone.
     let place = station.reports.enter()?;
-    let engine = station.engine.clone();
+    let store = station.store.clone();
     let settled = tokio::task::spawn_blocking(move || {
         let _place = place;
-        engine.settle()
+        store.with_log()?.settle()
     });
     settled.await??;
     Ok(StatusCode::NO_CONTENT)
@@ -154,8 +161,8 @@ async fn settle(State(station): State<Arc<Station>>) -> Result<StatusCode, Refus
 
 /// Accepts the host's clock after a jump.
 async fn accept_clock(State(station): State<Arc<Station>>) -> Result<StatusCode, Refusal> {
-    let engine = station.engine.clone();
-    tokio::task::spawn_blocking(move || engine.accept_clock())
+    let store = station.store.clone();
+    tokio::task::spawn_blocking(move || store.with_log()?.accept_clock())
         .await
         .map_err(Refusal::internal)??;
     tracing::info!("the host's clock is confirmed: what is too old by it goes");

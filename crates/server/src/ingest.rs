@@ -7,8 +7,9 @@
 
 use crate::meters::Meters;
 use memchr::{memchr, memrchr};
-use seiner_engine::{Engine, Error, Receipt};
+
 use seiner_model::{Batch, Cell, Row};
+use seiner_store::{Error, Receipt, Store};
 use seiner_wire::line::{Arena, LineError, LineNotation, LineParser, LineReason, Precision};
 use serde::Serialize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -41,13 +42,13 @@ pub struct Outcome {
     pub rejected: u64,
     /// First refused lines, in order.
     pub refused: Vec<RefusedLine>,
-    /// Position for [`Engine::wait_durable`]: when it is durable, all accepted rows are.
+    /// Position for [`Store::wait_durable`]: when it is durable, all accepted rows are.
     pub position: u64,
 }
 
 /// Intake of one text, piece by piece, into a store.
 pub struct Intake<'e> {
-    engine: &'e Engine,
+    store: &'e dyn Store,
     meters: Option<&'e Meters>,
     parser: LineParser,
     /// Beginning of a line whose end has not arrived yet.
@@ -66,9 +67,13 @@ pub struct Intake<'e> {
 
 impl<'e> Intake<'e> {
     /// Creates an intake at line 1. Counts go to `meters`, if given.
-    pub fn new(engine: &'e Engine, meters: Option<&'e Meters>, precision: Precision) -> Intake<'e> {
+    pub fn new(
+        store: &'e dyn Store,
+        meters: Option<&'e Meters>,
+        precision: Precision,
+    ) -> Intake<'e> {
         Intake {
-            engine,
+            store,
             meters,
             parser: LineParser::new(precision),
             carry: Vec::new(),
@@ -212,7 +217,7 @@ impl<'e> Intake<'e> {
             let appended = if batch.rows.is_empty() {
                 Ok(None)
             } else {
-                self.engine.append(&LineNotation, &batch).map(Some)
+                self.store.append(&LineNotation, &batch).map(Some)
             };
             self.rows = recycle(&mut batch.rows);
             self.cells = recycle(&mut batch.cells);

@@ -30,6 +30,7 @@ mod outflow;
 mod page;
 mod parameters;
 mod plan;
+mod port;
 mod predicate;
 pub mod query;
 mod refusal;

@@ -7,6 +7,7 @@
 use crate::crowd::{Crowd, Member};
 use crate::ingest::Intake;
 use crate::listen::out_of_files;
+use crate::port;
 use crate::refusal;
 use crate::shutdown::Stop;
 use crate::station::Station;
@@ -59,7 +60,7 @@ pub async fn serve(listener: TcpListener, station: Arc<Station>, mut stop: Stop)
         let (station, stop, crowd) = (station.clone(), stop.clone(), crowd.clone());
         // The place is taken here, so that connections get places in the order of their arrival.
         let place = crowd.enter();
-        tokio::spawn(async move {
+        tokio::spawn(port::polled(async move {
             let place = match place {
                 Some(place) => Some(place),
                 None => crowd.supplant().await,
@@ -70,7 +71,7 @@ pub async fn serve(listener: TcpListener, station: Arc<Station>, mut stop: Stop)
                     station.meters.turned_away.fetch_add(1, Relaxed);
                 }
             }
-        });
+        }));
     }
     drop(listener);
     crowd.emptied().await;
@@ -83,7 +84,7 @@ async fn take(
     mut stop: Stop,
     peer: &str,
 ) {
-    let mut intake = Intake::new(&station.engine, Some(&station.meters), Precision::Ns)
+    let mut intake = Intake::new(&*station.store, Some(&station.meters), Precision::Ns)
         .refuse_1970(!station.settings.allow_1970);
     let mut opening = Some(Opening::default());
     let mut frame = vec![0; FRAME_BYTES];

@@ -3,6 +3,7 @@
 use crate::crowd::{Crowd, Member, Serving};
 use crate::hosts::Local;
 use crate::http;
+use crate::port;
 use crate::shutdown::Stop;
 use crate::socket::Socket;
 use crate::station::Station;
@@ -86,7 +87,7 @@ async fn accept(
         let (station, stop) = (station.clone(), stop.clone());
         // The place is taken here, so that connections get places in the order of their arrival.
         let place = crowd.enter();
-        tokio::spawn(async move {
+        tokio::spawn(port::polled(async move {
             let place = match place {
                 Some(place) => Some(place),
                 None => crowd.supplant().await,
@@ -98,7 +99,7 @@ async fn accept(
                     turn_away(stream).await;
                 }
             }
-        });
+        }));
     }
     drop(listener);
     crowd.emptied().await;
@@ -213,7 +214,7 @@ impl HttpBody for Answer {
 mod tests {
     use super::*;
     use axum::routing::get;
-    use seiner_engine::{Engine, Options};
+    use seiner_store::MemoryStore;
     use std::net::SocketAddr;
     use std::time::Instant;
 
@@ -224,8 +225,8 @@ mod tests {
             data: data.path().to_path_buf(),
             ..crate::Settings::default()
         };
-        let engine = Engine::open_directory(&settings.data, Options::default()).unwrap();
-        let station = Arc::new(Station::new(engine, None, settings));
+        let store = Arc::new(MemoryStore::new());
+        let station = Arc::new(Station::new(store, None, settings));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let large = || async { vec![b'x'; 64 << 20] };

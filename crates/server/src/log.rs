@@ -10,7 +10,7 @@ use axum::Json;
 use axum::extract::State;
 use seiner_engine::merge::simulate::trace;
 use seiner_engine::merge::{Death, Decision, Lane, Victim};
-use seiner_engine::{ClassStatus, LogStatus, Record, SegmentStatus, WhenFull};
+use seiner_store::{ClassStatus, Error, LogStatus, Record, SegmentStatus, WhenFull};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -213,23 +213,25 @@ pub struct VictimReport {
 
 /// `GET /api/v1/log`
 pub async fn log(State(station): State<Arc<Station>>) -> Result<Json<LogReport>, Refusal> {
-    look(station, report).await
+    let Json(found) = look(station, report).await?;
+    Ok(Json(found?))
 }
 
 /// `GET /api/v1/log/why`, the latest last.
 pub async fn why(
     State(station): State<Arc<Station>>,
 ) -> Result<Json<Vec<DecisionReport>>, Refusal> {
-    look(station, |station| {
-        let records = station.engine.decisions();
-        records.into_iter().map(DecisionReport::of).collect()
-    })
-    .await
+    let found = look(station, |station| {
+        Ok::<_, Error>(station.store.with_log()?.decisions())
+    });
+    let Json(records) = found.await?;
+    let records = records?;
+    Ok(Json(records.into_iter().map(DecisionReport::of).collect()))
 }
 
 /// `GET /api/v1/log/trace`: the blocks of the log, for `seiner sim merge`.
 pub async fn log_trace(State(station): State<Arc<Station>>) -> Result<String, Refusal> {
-    let Json(found) = look(station, |station| station.engine.trace()).await?;
+    let Json(found) = look(station, |station| station.store.with_log()?.trace()).await?;
     Ok(trace::text(&found?))
 }
 
@@ -247,13 +249,16 @@ async fn look<T: Send + 'static>(
 }
 
 /// Returns the present state of the log.
-pub fn report(station: &Station) -> LogReport {
-    let log = station.engine.log();
-    let status = station.engine.status();
+///
+/// # Errors
+/// If the store keeps no log.
+pub fn report(station: &Station) -> Result<LogReport, Error> {
+    let log = station.store.with_log()?.log();
+    let status = station.store.status();
     let written = station.history.written(&status);
     let room = Room::of(&log);
     let troubles = station.troubles(&status, &log.classes);
-    LogReport {
+    Ok(LogReport {
         now: log.now,
         room,
         planing: log.is_planing(),
@@ -278,7 +283,7 @@ pub fn report(station: &Station) -> LogReport {
         lanes: log.lanes.iter().map(LaneReport::of).collect(),
         segments: log.segments.iter().map(SegmentReport::of).collect(),
         classes: log.classes.into_iter().map(ClassReport::of).collect(),
-    }
+    })
 }
 
 impl Room {

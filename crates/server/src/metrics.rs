@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use seiner_engine::{ClassStatus, Engine, LogStatus, Status};
+use seiner_store::{ClassStatus, LogStatus, Status, Store};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +21,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 
 /// Collector that reads all figures on request, so that nothing is counted twice.
 struct Figures {
-    engine: Arc<Engine>,
+    store: Arc<dyn Store>,
     meters: Arc<Meters>,
     history: Arc<History>,
     /// Bytes that may be written to the device in its lifetime.
@@ -36,14 +36,14 @@ impl fmt::Debug for Figures {
 
 /// Creates a registry with all figures.
 pub fn registry(
-    engine: Arc<Engine>,
+    store: Arc<dyn Store>,
     meters: Arc<Meters>,
     history: Arc<History>,
     device_tbw: Option<u64>,
 ) -> Registry {
     let mut registry = Registry::with_prefix("seiner");
     registry.register_collector(Box::new(Figures {
-        engine,
+        store,
         meters,
         history,
         device_tbw,
@@ -80,7 +80,7 @@ fn in_base_units(name: &str, value: u64) -> (String, f64) {
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let status = self.engine.status();
+        let status = self.store.status();
         for figure in FIGURES {
             let value = (figure.of)(&status);
             let (name, scaled) = in_base_units(figure.name, value);
@@ -107,10 +107,12 @@ impl Collector for Figures {
             "1 when the store refuses writes until it is opened again",
             f64::from(status.poisoned.is_some()),
         )?;
-        let troubles = of_store(&status, &self.engine.classes(), &self.engine.losses());
+        let troubles = of_store(&status, &self.store.classes(), &self.store.losses());
         trouble(&status, &troubles, &mut encoder)?;
         self.ports(&mut encoder)?;
-        log(&self.engine.log(), &mut encoder)?;
+        if let Some(embedded) = self.store.embedded() {
+            log(&embedded.log(), &mut encoder)?;
+        }
         self.written(&self.history.written(&status), &mut encoder)?;
         let process = ProcessFigures::now();
         counter(

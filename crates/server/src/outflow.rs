@@ -5,7 +5,7 @@ use crate::refusal::Refusal;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use http_body::Frame;
-use seiner_engine::IsOver;
+use seiner_store::IsOver;
 use std::io::{self, Write};
 use std::pin::Pin;
 use std::sync::Arc;

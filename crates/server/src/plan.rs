@@ -23,7 +23,11 @@ pub async fn plan(
     Query(fields): Query<Vec<(String, String)>>,
 ) -> Result<Json<Value>, Refusal> {
     // Invalid fields are refused without a place.
-    let asked = Asked::read(&station, fields)?;
+    let asked = tokio::task::spawn_blocking({
+        let station = station.clone();
+        move || Asked::read(&station, fields)
+    });
+    let asked = asked.await.map_err(Refusal::internal)??;
     let place = station.plans.enter()?;
     let (waiting, is_over) = Waiting::begin();
     let answer = tokio::task::spawn_blocking(move || {
@@ -123,7 +127,7 @@ fn make(asked: &Asked, is_over: &dyn Fn() -> bool) -> Result<Json<Value>, Refusa
 
 /// Returns the figures of this store.
 fn observed(station: &Station) -> Observed {
-    let status = station.engine.status();
+    let status = station.store.status();
     Observed {
         sources: status.sources as f64,
         series: status.series as f64,
@@ -136,7 +140,7 @@ fn observed(station: &Station) -> Observed {
 
 /// Returns the figures of this machine. Its space is the free space and the space of the store.
 fn surroundings(station: &Station) -> Surroundings {
-    let status = station.engine.status();
+    let status = station.store.status();
     let volume = station.volume();
     let own = status.journal_bytes + status.segment_bytes;
     Surroundings {

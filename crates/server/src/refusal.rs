@@ -5,7 +5,7 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use seiner_engine::Error;
+use seiner_store::Error;
 use serde_json::{Value, json};
 use std::time::Duration;
 use std::{fmt, io};
@@ -227,7 +227,7 @@ impl IntoResponse for Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seiner_engine::Relief;
+    use seiner_store::Relief;
 
     #[test]
     fn a_file_system_without_room_is_no_fault_of_the_server() {

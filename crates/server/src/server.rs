@@ -12,6 +12,7 @@ use crate::station::Station;
 use crate::{line_tcp, listen, shutdown};
 use anyhow::{Context, Result, anyhow};
 use seiner_engine::Engine;
+use seiner_store::Store;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,20 +69,39 @@ impl Server {
                 settings.data.display()
             ),
         })?;
+        let (recovery, changes) = (
+            engine.recovery().to_string(),
+            engine.rules_changed().to_vec(),
+        );
         let station = Arc::new(Station::new(engine, ground, settings));
-        tracing::info!("{}: {}", station.place(), station.engine.recovery());
-        for change in station.engine.rules_changed() {
+        tracing::info!("{}: {recovery}", station.place());
+        for change in changes {
             tracing::info!("{}: the stored rules change: {change}", station.place());
         }
-        for loss in station.engine.losses() {
-            tracing::warn!("{loss}");
-        }
+        Server::serve(station).await
+    }
+
+    /// Opens the ports before a store that is open. The server closes the store when it stops. Port 0 takes any
+    /// free port.
+    ///
+    /// # Errors
+    /// If the settings expose the server without permission, or an address cannot be listened on.
+    pub async fn start_with(store: Arc<dyn Store>, settings: Settings) -> Result<Server> {
+        settings.check_exposure().map_err(|error| anyhow!(error))?;
+        let station = tokio::task::spawn_blocking(move || Station::new(store, None, settings));
+        Server::serve(Arc::new(station.await?)).await
+    }
+
+    async fn serve(station: Arc<Station>) -> Result<Server> {
         let at_start = station.clone();
         tokio::task::spawn_blocking(move || {
-            for class in idle_classes(&at_start.engine.classes()) {
+            for loss in at_start.store.losses() {
+                tracing::warn!("{loss}");
+            }
+            for class in idle_classes(&at_start.store.classes()) {
                 tracing::warn!("{class}");
             }
-            if let Some(clock) = clock_warning(&at_start.engine.status()) {
+            if let Some(clock) = clock_warning(&at_start.store.status()) {
                 tracing::warn!("{clock}");
             }
         })
@@ -117,7 +137,7 @@ impl Server {
         }
         if let Some(period) = settings.host_sensors {
             self.host = Some(Host::start(
-                self.station.engine.clone(),
+                self.station.store.clone(),
                 period,
                 settings.data.clone(),
             )?);
@@ -139,8 +159,8 @@ impl Server {
     }
 
     /// Returns the store.
-    pub fn engine(&self) -> &Arc<Engine> {
-        &self.station.engine
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.station.store
     }
 
     /// Stops the server: finishes requests in flight within `stop_timeout`, then closes the store.
@@ -156,10 +176,10 @@ impl Server {
             tracing::warn!("{cut} requests were not finished within stop_timeout and are cut off");
         }
         self.ports.abort_all();
-        let (engine, host) = (self.station.engine.clone(), self.host.take());
+        let (store, host) = (self.station.store.clone(), self.host.take());
         let closed = tokio::task::spawn_blocking(move || {
             host.into_iter().for_each(Host::stop);
-            engine.close()
+            store.close()
         });
         closed
             .await?
@@ -182,7 +202,13 @@ async fn tick(station: Arc<Station>, mut stop: Stop) {
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
     loop {
         tokio::select! {
-            _ = seconds.tick() => station.tick(),
+            _ = seconds.tick() => {
+                let station = station.clone();
+                // A status waits for the writer of the ledger.
+                if let Err(error) = tokio::task::spawn_blocking(move || station.tick()).await {
+                    tracing::error!("the figures were not updated: {error}");
+                }
+            }
             () = stop.wanted() => return,
         }
     }

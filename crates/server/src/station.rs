@@ -7,9 +7,10 @@ use crate::ground::{self, Ground};
 use crate::health::{self, Trouble};
 use crate::history::History;
 use crate::meters::Meters;
+use crate::port;
 use crate::settings::Settings;
 use prometheus_client::registry::Registry;
-use seiner_engine::{ClassStatus, Engine, Status};
+use seiner_store::{ClassStatus, Status, Store};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,7 +26,7 @@ const REPORTS: usize = 8;
 /// Store with the parts of the server around it.
 pub struct Station {
     /// The store.
-    pub engine: Arc<Engine>,
+    pub store: Arc<dyn Store>,
     /// Storage target, if it is not a directory.
     pub ground: Option<Arc<dyn Ground>>,
     /// Settings of the server.
@@ -53,7 +54,7 @@ pub struct Station {
 impl Station {
     /// Creates the state around a store.
     pub fn new(
-        engine: Arc<Engine>,
+        store: Arc<dyn Store>,
         ground: Option<Arc<dyn Ground>>,
         settings: Settings,
     ) -> Station {
@@ -63,10 +64,10 @@ impl Station {
             Some(_) => None,
             None => Device::of(&settings.data),
         };
-        let history = Arc::new(History::new(device, &engine.status()));
+        let history = Arc::new(History::new(device, &store.status()));
         Station {
             registry: crate::metrics::registry(
-                engine.clone(),
+                store.clone(),
                 meters.clone(),
                 history.clone(),
                 settings.device_tbw,
@@ -88,7 +89,7 @@ impl Station {
             plans: Gate::fixed(1, "plan is", meters.clone()),
             reports: Gate::fixed(REPORTS, "reports are", meters.clone()),
             started: Instant::now(),
-            engine,
+            store,
             ground,
             settings,
             meters,
@@ -113,7 +114,7 @@ impl Station {
 
     /// Returns the troubles of the store and of what surrounds it, the worst first. Asks the file system for its space.
     pub fn troubles(&self, status: &Status, classes: &[ClassStatus]) -> Vec<Trouble> {
-        let store = health::of_store(status, classes, &self.engine.losses());
+        let store = health::of_store(status, classes, &self.store.losses());
         let around = match &self.ground {
             Some(ground) => ground.warnings(),
             None => health::surroundings(&self.volume(), &ProcessFigures::now()),
@@ -125,14 +126,14 @@ impl Station {
     /// thread move to another thread first.
     pub fn with_patience<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.tight.load(Relaxed) {
-            true => tokio::task::block_in_place(work),
+            true => port::waiting(work),
             false => work(),
         }
     }
 
     /// Updates the figures of the store. Called about once a second.
     pub fn tick(&self) {
-        let status = self.engine.status();
+        let status = self.store.status();
         self.meters
             .tick(status.rows_accepted, status.samples_accepted);
         self.history.note(&status);

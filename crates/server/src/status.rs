@@ -3,13 +3,13 @@
 use crate::device::Device;
 use crate::figures::{FIGURES, ProcessFigures};
 use crate::station::Station;
-use seiner_engine::{Durability, Loss};
+use seiner_store::{Durability, Loss};
 use serde_json::{Map, Value, json};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Returns the present state.
 pub fn status(station: &Station) -> Value {
-    let status = station.engine.status();
+    let status = station.store.status();
     let mut engine: Map<String, Value> = FIGURES
         .iter()
         .map(|figure| (figure.name.to_string(), json!((figure.of)(&status))))
@@ -18,12 +18,12 @@ pub fn status(station: &Station) -> Value {
     let (rows_per_s, samples_per_s) = station.meters.rates();
     let (process, volume) = (ProcessFigures::now(), station.volume());
     let ground = station.ground.as_ref();
-    let troubles = station.troubles(&status, &station.engine.classes());
+    let troubles = station.troubles(&status, &station.store.classes());
     let warnings: Vec<&String> = troubles.iter().map(|trouble| &trouble.text).collect();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "uptime_s": station.started.elapsed().as_secs_f64(),
-        "durability": durability(station.engine.durability()),
+        "durability": durability(station.store.durability()),
         "data_directory": station.place(),
         "array": ground.map(|ground| ground.status()),
         "engine": engine,
@@ -51,7 +51,7 @@ pub fn status(station: &Station) -> Value {
         },
         "warnings": warnings,
         "troubles": troubles,
-        "losses": station.engine.losses().iter().map(loss).collect::<Vec<_>>(),
+        "losses": station.store.losses().iter().map(loss).collect::<Vec<_>>(),
     })
 }
 

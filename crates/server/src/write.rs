@@ -14,7 +14,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use flate2::write::MultiGzDecoder;
-use seiner_engine::{Durability, Error};
+use seiner_store::{Durability, Error};
 use seiner_wire::line::Precision;
 use serde::Deserialize;
 use serde_json::json;
@@ -76,7 +76,7 @@ async fn take(
     };
     let limit = station.settings.max_body;
     let intake =
-        Intake::new(&station.engine, Some(&station.meters), precision).refuse_1970(!allow_1970);
+        Intake::new(&*station.store, Some(&station.meters), precision).refuse_1970(!allow_1970);
     let mut sink = Sink {
         station,
         intake,
@@ -134,12 +134,12 @@ fn bad_gzip(error: &io::Error) -> Refusal {
 
 /// Waits until the rows are as durable as the settings require.
 async fn durable(station: &Arc<Station>, position: u64) -> Result<(), Refusal> {
-    let engine = &station.engine;
-    if engine.durability() != Durability::Sync || engine.is_durable(position) {
+    let store = &station.store;
+    if store.durability() != Durability::Sync || store.is_durable(position) {
         return Ok(());
     }
-    let engine = engine.clone();
-    let waited = tokio::task::spawn_blocking(move || engine.wait_durable(position)).await;
+    let store = store.clone();
+    let waited = tokio::task::spawn_blocking(move || store.wait_durable(position)).await;
     waited.map_err(Refusal::internal)?.map_err(Refusal::from)
 }
 

@@ -3,8 +3,8 @@
 use crate::failure::Failure;
 use crate::remote::Remote;
 use crate::target::Open;
-use seiner_engine::Query;
 use seiner_model::{Batch, Cell, Interval, Row, Selector, Value};
+use seiner_store::Query;
 use seiner_wire::line::{LineNotation, Precision};
 use std::io::{Read, Write};
 
@@ -74,7 +74,7 @@ impl Sink {
     /// `false` if the target cannot answer.
     pub fn has_samples(&self, measurement: &str, (first, last): (i64, i64)) -> bool {
         match &self.target {
-            Open::Store(engine) => {
+            Open::Store(store) => {
                 let query = Query {
                     selector: Selector {
                         measurement: Some(measurement.to_string()),
@@ -83,7 +83,7 @@ impl Sink {
                     fields: None,
                     interval: Interval::new(first, last),
                 };
-                engine.time_range(&query, LOOKED_AT).is_some()
+                store.time_range(&query, LOOKED_AT).is_some()
             }
             Open::Server(remote) => {
                 let parameters = [
@@ -112,8 +112,8 @@ impl Sink {
         lines: &[u64],
         report: &mut dyn FnMut(u64, &str),
     ) -> Result<(), Failure> {
-        if let Open::Store(engine) = &self.target {
-            let receipt = engine.append(&LineNotation, batch)?;
+        if let Open::Store(store) = &self.target {
+            let receipt = store.append(&LineNotation, batch)?;
             self.counts.taken += receipt.rows as u64;
             let unlisted = receipt.rejected_total - receipt.rejected.len();
             for (row, reason) in receipt.rejected {
@@ -162,8 +162,8 @@ impl Sink {
 
     /// Ends the import and returns the counts.
     pub fn finish(self) -> Result<Counts, Failure> {
-        if let Open::Store(engine) = &self.target {
-            engine.close()?;
+        if let Open::Store(store) = &self.target {
+            store.close()?;
         }
         Ok(self.counts)
     }

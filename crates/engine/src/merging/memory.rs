@@ -1,7 +1,8 @@
 //! Memory of merging between its steps, and what it decided lately.
 
 use crate::segment::sealed::Segment;
-use seiner_merge::{Decision, Memory};
+use seiner_merge::Memory;
+pub use seiner_store::Record;
 use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,15 +14,6 @@ pub(crate) struct Eaten {
     pub(super) into: HashSet<u64>,
     /// Whether some of its blocks cannot be read.
     pub(super) damaged: bool,
-}
-
-/// What was decided, when, and what came of it.
-#[derive(Clone, Debug)]
-pub struct Record {
-    /// Wall time, ns.
-    pub at: i64,
-    /// Victims and drops, and why.
-    pub decision: Decision,
 }
 
 /// What was decided lately, for whoever asks without waiting for a merge.

@@ -6,11 +6,12 @@ use crate::error::Error;
 use crate::query::buckets::{add_bucket, add_rows, bucket_start};
 use crate::query::parallel::Ordered;
 use crate::query::rows::Rows;
-use crate::query::source::{Damages, IsOver, Source, SourceReader, SourceView};
+use crate::query::source::{Damages, Source, SourceReader, SourceView};
 use crate::query::spans::{Cluster, clusters};
 use crate::query::sweep::{Bounds, HEAVY_BYTES, Sweep};
 use crate::segment::Entry;
 use seiner_model::Interval;
+use seiner_store::IsOver;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -4,9 +4,10 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::query::parallel::Ordered;
 use crate::query::rows::{Rows, merge};
-use crate::query::source::{Damages, IsOver, Source, SourceReader};
+use crate::query::source::{Damages, Source, SourceReader};
 use crate::query::sweep::{Bounds, HEAVY_BYTES, Sweep};
 use seiner_model::{FieldColumn, FieldType, Interval, SourceId, SourceKey};
+use seiner_store::IsOver;
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use crate::block::present_rows;
 use crate::error::Error;
 use crate::query::rows::Rows;
 use crate::query::scan::{Scan, SourceScan};
-use crate::query::source::IsOver;
+use seiner_store::IsOver;
 use std::collections::VecDeque;
 
 /// The series of a query, source by source, field by field.

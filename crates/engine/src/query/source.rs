@@ -16,14 +16,12 @@ use crate::retention::coarser::{field_of, step_start};
 use crate::segment::sealed::LastPage;
 use crate::segment::{Entry, uncover};
 use seiner_model::{Columns, FieldColumn, FieldType, Interval, SourceId, SourceKey};
+use seiner_store::IsOver;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Footer pages that a query keeps at most: some megabytes.
 const PAGES_KEPT: usize = 1024;
-
-/// Asked between two blocks whether nobody wants the answer any more.
-pub type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Damage found while reading.
 #[derive(Debug, Default)]

@@ -1,19 +1,17 @@
 //! Differences between rules that let data go sooner.
 
-use super::outlook::Change;
 use crate::options::Options;
 use crate::retention::class::{Class, Classes, WhenFull};
 use seiner_model::{Selector, duration_text};
+use seiner_store::Change;
 use std::time::Duration;
 
-impl Change {
-    /// The store takes more than a budget.
-    pub(super) fn disk(taken: u64, options: &Options) -> Change {
-        let budget = options.disk.unwrap_or(u64::MAX);
-        Change {
-            class: String::new(),
-            why: format!("disk = {budget} bytes, and the store takes {taken}"),
-        }
+/// Returns the difference that the store takes more than a budget.
+pub(super) fn over_disk(taken: u64, options: &Options) -> Change {
+    let budget = options.disk.unwrap_or(u64::MAX);
+    Change {
+        class: String::new(),
+        why: format!("disk = {budget} bytes, and the store takes {taken}"),
     }
 }
 

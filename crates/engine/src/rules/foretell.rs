@@ -1,11 +1,11 @@
 //! Counts the data that a store would lose if other rules held.
 
-use super::outlook::{ClassOutlook, Outlook};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::Options;
 use crate::retention::class::{Class, WhenFull};
 use seiner_platform::{Clock, Disk};
+use seiner_store::{ClassOutlook, Outlook};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

@@ -8,11 +8,10 @@ mod change;
 pub mod file;
 mod foretell;
 pub mod given;
-pub mod outlook;
 
 pub use file::{NAME, NEW, check, read};
 pub use given::{Given, Rule};
-pub use outlook::{Change, Outlook};
+pub use seiner_store::{Change, Outlook};
 
 use crate::error::{Error, io_error, sync_error};
 use crate::options::Options;
@@ -131,7 +130,7 @@ pub(crate) fn settle(
     }
     let mut losses = change::losses(&known, &settled.options, is_stored);
     if !is_stored && let Some(taken) = over_budget(&**disk, &settled.options)? {
-        losses.push(Change::disk(taken, &settled.options));
+        losses.push(change::over_disk(taken, &settled.options));
     }
     if losses.is_empty() || options.apply_retention {
         let whys = losses.iter().map(ToString::to_string);

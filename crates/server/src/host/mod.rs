@@ -14,8 +14,8 @@ mod network;
 mod store;
 mod temperature;
 
-use seiner_engine::{Engine, Error};
 use seiner_model::{Batch, Cell, KeyError, Notation, SourceKey, Value};
+use seiner_store::{Error, Store};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -119,7 +119,7 @@ impl Sensors {
         }
     }
 
-    fn read(&mut self, engine: &Engine) -> Readings {
+    fn read(&mut self, store: &dyn Store) -> Readings {
         let seconds = self.read.elapsed().as_secs_f64().max(1e-3);
         self.read = Instant::now();
         let mut readings = Readings {
@@ -132,7 +132,7 @@ impl Sensors {
         disk::read_volume(&self.data, &mut readings);
         self.network.read(seconds, &mut readings);
         self.temperatures.read(&mut readings);
-        self.store.read(engine, seconds, &mut readings);
+        self.store.read(store, seconds, &mut readings);
         readings
     }
 }
@@ -157,14 +157,14 @@ impl Host {
     ///
     /// # Errors
     /// If the thread cannot be started.
-    pub fn start(engine: Arc<Engine>, period: Duration, data: PathBuf) -> std::io::Result<Host> {
+    pub fn start(store: Arc<dyn Store>, period: Duration, data: PathBuf) -> std::io::Result<Host> {
         let (stop, stopped) = channel();
         let thread = std::thread::Builder::new()
             .name("host-sensors".into())
             .spawn(move || {
                 let mut sensors = Sensors::new(data);
                 // Rates need an initial reading.
-                let _ = sensors.read(&engine);
+                let _ = sensors.read(&*store);
                 let mut refused = None;
                 loop {
                     let (time, wait) = next_multiple(period);
@@ -172,7 +172,7 @@ impl Host {
                         Err(RecvTimeoutError::Timeout) => {}
                         _ => return,
                     }
-                    match engine.append(&HostNotation, &sensors.read(&engine).batch(time)) {
+                    match store.append(&HostNotation, &sensors.read(&*store).batch(time)) {
                         Ok(_) => refused = None,
                         Err(Error::Closed) => return,
                         Err(error) => {

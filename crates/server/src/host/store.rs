@@ -2,8 +2,8 @@
 
 use super::{Readings, rate, rounded};
 use crate::figures::ProcessFigures;
-use seiner_engine::{Engine, Status};
 use seiner_model::Value;
+use seiner_store::Status;
 
 #[derive(Default)]
 pub struct Store {
@@ -11,8 +11,8 @@ pub struct Store {
 }
 
 impl Store {
-    pub fn read(&mut self, engine: &Engine, seconds: f64, readings: &mut Readings) {
-        let (status, process) = (engine.status(), ProcessFigures::now());
+    pub fn read(&mut self, store: &dyn seiner_store::Store, seconds: f64, readings: &mut Readings) {
+        let (status, process) = (store.status(), ProcessFigures::now());
         if let Some((before, process_before)) = &self.before {
             let mut fields = state(&status, &process);
             fields.extend(rates(&status, before, seconds));

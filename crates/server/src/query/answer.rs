@@ -10,8 +10,9 @@ use crate::station::Station;
 use axum::extract::{Query, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use seiner_engine::{Engine, IsOver, LevelSpan, SeriesData, SeriesSummary, Step};
+
 use seiner_model::{FieldType, Interval};
+use seiner_store::{IsOver, LevelSpan, SeriesData, SeriesSummary, Step, Store};
 use seiner_wire::answer::{
     Answer, Cells, Format, Head, Level, Series, Shape, levels_text, one_type,
 };
@@ -50,16 +51,16 @@ pub async fn query(
     let place = Arc::new(station.queries.enter()?);
     station.meters.queries.fetch_add(1, Relaxed);
     let content_type = plan.format.content_type();
-    let engine = station.engine.clone();
+    let store = station.store.clone();
     let asked = plan.clone();
     let asked_interval = plan.query.interval;
     let known = tokio::task::spawn_blocking({
-        let (engine, place) = (engine.clone(), place.clone());
+        let (store, place) = (store.clone(), place.clone());
         move || {
             let _place = place;
             (
-                levels_text(&levels(&engine, &asked)),
-                begin(&engine, &asked),
+                levels_text(&levels(&*store, &asked)),
+                begin(&*store, &asked),
             )
         }
     });
@@ -70,11 +71,14 @@ pub async fn query(
     let body = outflow::body(move |out| {
         let _place = place;
         let is_over = out.is_over();
-        let ended = continue_answer(&engine, &plan, begun, out, is_over)?;
+        let ended = continue_answer(&*store, &plan, begun, out, is_over)?;
         *told.lock().expect("nothing panics while it is held") = ended;
         Ok(())
     });
-    let mut response = ([(header::CONTENT_TYPE, content_type)], body.await?).into_response();
+    let body = body.await?;
+    let losses = tokio::task::spawn_blocking(move || losses(&*station.store, &asked_interval));
+    let losses = losses.await?;
+    let mut response = ([(header::CONTENT_TYPE, content_type)], body).into_response();
     let headers = response.headers_mut();
     if !levels.is_empty() {
         let levels = HeaderValue::try_from(levels).expect("digits and punctuation");
@@ -88,7 +92,6 @@ pub async fn query(
         let hints = HeaderValue::try_from(ascii_json(&outcome.hints)).expect("JSON in ASCII");
         headers.insert(HINTS, hints);
     }
-    let losses = losses(&station.engine, &asked_interval);
     if !losses.is_empty() {
         let count = HeaderValue::from(losses.len());
         response.headers_mut().insert(LOSSES, count);
@@ -114,40 +117,42 @@ fn ascii_json(texts: &[String]) -> String {
 }
 
 /// Returns the losses that nobody has acknowledged and that may concern an answer for an interval.
-pub fn losses(engine: &Engine, interval: &Interval) -> Vec<String> {
-    let losses = engine.losses().into_iter();
+pub fn losses(store: &dyn Store, interval: &Interval) -> Vec<String> {
+    let losses = store.losses().into_iter();
     let concerned = losses.filter(|loss| loss.concerns(interval));
     concerned.map(|loss| loss.to_string()).collect()
 }
 
 /// Returns the parts with less than samples. They follow from the rules of the classes, before anything is read.
-pub fn levels(engine: &Engine, plan: &Plan) -> Vec<Level> {
-    let levels = engine.levels(&plan.query).into_iter();
+pub fn levels(store: &dyn Store, plan: &Plan) -> Vec<Level> {
+    let levels = store.levels(&plan.query).into_iter();
     let levels = levels.map(|LevelSpan { from, to, step_ns }| Level { from, to, step_ns });
     levels.collect()
 }
 
 /// Returns the information that is known before the answer begins. JSON has a place for `truncated` at its end;
 /// for the other notations the series are counted first.
-fn begin(engine: &Engine, plan: &Plan) -> Outcome {
+fn begin(store: &dyn Store, plan: &Plan) -> Outcome {
     let mut hints = plan.notes.clone();
-    hints.extend(hints::unknown_names(engine, &plan.query));
+    hints.extend(hints::unknown_names(store, &plan.query));
     Outcome {
-        truncated: plan.format != Format::Json && is_truncated(engine, plan),
+        truncated: plan.format != Format::Json && is_truncated(store, plan),
         hints,
     }
 }
 
 /// Returns whether more series have samples than the limit permits. Counts them by aggregates of blocks, up to the limit.
-fn is_truncated(engine: &Engine, plan: &Plan) -> bool {
+fn is_truncated(store: &dyn Store, plan: &Plan) -> bool {
     if plan.limit == usize::MAX {
         return false;
     }
-    let fields = engine.fields(&plan.query.selector).len();
-    let most = engine.sources(&plan.query.selector).len() * fields;
+    let selector = &plan.query.selector;
+    let fields = store.fields(selector).map_or(0, |fields| fields.len());
+    let sources = store.sources(selector).map_or(0, |sources| sources.len());
+    let most = sources * fields;
     most > plan.limit
-        && engine
-            .aggregate(&plan.query, Step::Whole)
+        && store
+            .aggregate(&plan.query, Step::Whole, None)
             .is_ok_and(|series| series.flatten().nth(plan.limit).is_some())
 }
 
@@ -156,16 +161,16 @@ fn is_truncated(engine: &Engine, plan: &Plan) -> bool {
 /// # Errors
 /// The errors of `out`, and a [`Refusal`] in an [`io::Error`].
 pub fn write_answer(
-    engine: &Engine,
+    store: &dyn Store,
     plan: &Plan,
     out: &mut impl Write,
     is_over: IsOver,
 ) -> io::Result<Outcome> {
-    continue_answer(engine, plan, begin(engine, plan), out, is_over)
+    continue_answer(store, plan, begin(store, plan), out, is_over)
 }
 
 fn continue_answer(
-    engine: &Engine,
+    store: &dyn Store,
     plan: &Plan,
     begun: Outcome,
     out: &mut impl Write,
@@ -173,11 +178,12 @@ fn continue_answer(
 ) -> io::Result<Outcome> {
     let Some(step) = plan.step else {
         if plan.format == Format::Arrow {
-            check_types(engine, plan)?;
+            check_types(store, plan)?;
         }
-        let all = engine.select(&plan.query).map_err(Refusal::from)?;
-        let all = all.until(is_over);
-        return write_series(engine, plan, begun, all, Shape::Samples, out, samples);
+        let all = store
+            .select(&plan.query, Some(is_over))
+            .map_err(Refusal::from)?;
+        return write_series(store, plan, begun, all, Shape::Samples, out, samples);
     };
     let names = plan
         .aggregates
@@ -187,23 +193,22 @@ fn continue_answer(
         step_ns: step,
         aggregates: names.collect(),
     };
-    let all = engine
-        .aggregate(&plan.query, Step::Every(step))
-        .map_err(Refusal::from)?
-        .until(is_over);
+    let all = store
+        .aggregate(&plan.query, Step::Every(step), Some(is_over))
+        .map_err(Refusal::from)?;
     // An Arrow stream has one type per column: floats, if fields have several types.
-    let exact = plan.format != Format::Arrow || check_types(engine, plan).is_ok();
-    write_series(engine, plan, begun, all, shape, out, |answer, summary| {
+    let exact = plan.format != Format::Arrow || check_types(store, plan).is_ok();
+    write_series(store, plan, begun, all, shape, out, |answer, summary| {
         summaries(answer, summary, &plan.aggregates, exact)
     })
 }
 
 /// Writes the results of the store, up to the limit.
 fn write_series<'o, T, W: Write>(
-    engine: &Engine,
+    store: &dyn Store,
     plan: &Plan,
     begun: Outcome,
-    found: impl Iterator<Item = Result<T, seiner_engine::Error>>,
+    found: impl Iterator<Item = Result<T, seiner_store::Error>>,
     shape: Shape,
     out: &'o mut W,
     write: impl Fn(&mut Answer<&'o mut W>, T) -> io::Result<Option<String>>,
@@ -214,7 +219,7 @@ fn write_series<'o, T, W: Write>(
         to: interval.end,
         shape,
         time_unit: plan.time_unit,
-        levels: levels(engine, plan),
+        levels: levels(store, plan),
     };
     let mut answer = Answer::begin(plan.format, out, &head);
     let mut outcome = begun;
@@ -222,11 +227,11 @@ fn write_series<'o, T, W: Write>(
         answer.mark_truncated(plan.limit, plan.marker);
     }
     let mut written = 0;
-    let mut warnings = losses(engine, &interval);
+    let mut warnings = losses(store, &interval);
     for series in found {
         match series {
             // The rest is a valid answer, because it can state that something is missing.
-            Err(damage @ seiner_engine::Error::Damage { .. }) if plan.format == Format::Json => {
+            Err(damage @ seiner_store::Error::Damage { .. }) if plan.format == Format::Json => {
                 // It may be recorded as a loss already.
                 let damage = damage.to_string();
                 let (file, what) = damage.split_once(", ").unwrap_or((&damage, ""));
@@ -255,7 +260,7 @@ fn write_series<'o, T, W: Write>(
         }
     }
     let empty = written == 0 && !outcome.truncated && warnings.is_empty();
-    let elsewhere = empty.then(|| hints::elsewhere(engine, plan)).flatten();
+    let elsewhere = empty.then(|| hints::elsewhere(store, plan)).flatten();
     let range = elsewhere.map(|(hint, range)| {
         outcome.hints.push(hint);
         (range.start, range.end)
@@ -321,14 +326,14 @@ fn summaries<W: Write>(
 }
 
 /// An Arrow stream has one type of values: an error before its beginning is better than a break.
-fn check_types(engine: &Engine, plan: &Plan) -> io::Result<()> {
+fn check_types(store: &dyn Store, plan: &Plan) -> io::Result<()> {
     let wanted = |field: &str| {
         plan.query
             .fields
             .as_ref()
             .is_none_or(|fields| fields.iter().any(|name| name == field))
     };
-    let fields = engine.fields(&plan.query.selector);
+    let fields = store.fields(&plan.query.selector).map_err(Refusal::from)?;
     let fields = fields
         .iter()
         .filter(|(name, _)| wanted(name))

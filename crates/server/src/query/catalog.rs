@@ -8,8 +8,8 @@ use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use seiner_engine::Engine;
 use seiner_model::{Selector, SourceKey};
+use seiner_store::{Error, Store};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ impl Parameters {
 pub async fn measurements(
     State(station): State<Arc<Station>>,
 ) -> Result<Json<Vec<String>>, Refusal> {
-    look(&station, Engine::measurements).await
+    look(&station, |store| store.measurements()).await
 }
 
 /// Lists tags: `["core","host"]`
@@ -47,7 +47,7 @@ pub async fn tags(
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Vec<String>>, Refusal> {
     let selector = parameters.selector()?;
-    look(&station, move |engine| engine.tag_names(&selector)).await
+    look(&station, move |store| store.tag_names(&selector)).await
 }
 
 /// Lists the values of a tag: `["a","b"]`. A header reports a list that the limit cut.
@@ -60,8 +60,8 @@ pub async fn values(
     let tag = parameters
         .tag
         .ok_or_else(|| Refusal::invalid("whose values? name a tag, as in &tag=host"))?;
-    let Json(mut values) = look(&station, move |engine| {
-        engine.tag_values(&selector, &tag, limit.saturating_add(1))
+    let Json(mut values) = look(&station, move |store| {
+        store.tag_values(&selector, &tag, limit.saturating_add(1))
     })
     .await?;
     let truncated = values.len() > limit;
@@ -84,29 +84,28 @@ pub async fn fields(
     Query(parameters): Query<Parameters>,
 ) -> Result<Json<Value>, Refusal> {
     let selector = parameters.selector()?;
-    look(&station, move |engine| {
-        let fields = engine.fields(&selector);
-        fields
-            .iter()
-            .map(|(name, kind)| json!({ "name": name, "type": kind.name() }))
-            .collect()
+    look(&station, move |store| {
+        let fields = store.fields(&selector)?;
+        let fields = fields.iter();
+        let fields = fields.map(|(name, kind)| json!({ "name": name, "type": kind.name() }));
+        Ok(fields.collect())
     })
     .await
 }
 
-/// Returns the result of a look at the engine as JSON, without a copy of the result in between.
+/// Returns the result of a look at the store as JSON, without a copy of the result in between.
 async fn look<T, L>(station: &Arc<Station>, look: L) -> Result<Json<T>, Refusal>
 where
     T: Send + 'static,
-    L: FnOnce(&Engine) -> T + Send + 'static,
+    L: FnOnce(&dyn Store) -> Result<T, Error> + Send + 'static,
 {
     let place = station.queries.enter()?;
-    let engine = station.engine.clone();
+    let store = station.store.clone();
     let found = tokio::task::spawn_blocking(move || {
         let _place = place;
-        look(&engine)
+        look(&*store)
     });
-    Ok(Json(found.await?))
+    Ok(Json(found.await??))
 }
 
 #[derive(Serialize)]
@@ -138,21 +137,21 @@ pub async fn sources(
     let limit = parameters.limit.unwrap_or(DEFAULT_LIMIT);
     // The place is shared: the thread that works last frees it.
     let place = Arc::new(station.queries.enter()?);
-    let engine = station.engine.clone();
+    let store = station.store.clone();
     let found = tokio::task::spawn_blocking({
-        let (engine, place) = (engine.clone(), place.clone());
+        let (store, place) = (store.clone(), place.clone());
         move || {
             let _place = place;
-            engine.sources(&selector)
+            store.sources(&selector)
         }
     });
-    let ids = found.await?;
+    let ids = found.await??;
     let truncated = ids.len() > limit;
     let body = outflow::body(move |out| {
         let _place = place;
         write!(out, "{{\"total\":{},\"sources\":[", ids.len())?;
         for (index, id) in ids.iter().take(limit).enumerate() {
-            let Some(key) = engine.source_key(*id) else {
+            let Some(key) = store.source_key(*id).map_err(Refusal::from)? else {
                 continue;
             };
             if index > 0 {

@@ -1,8 +1,8 @@
 //! Columns of aggregates, with sums that no field type can hold.
 
 use super::plan::Aggregate;
-use seiner_engine::{Bucket, Exact};
 use seiner_model::{Column, FieldType};
+use seiner_store::{Bucket, Exact};
 use seiner_wire::answer::Cells;
 
 /// Figures of an aggregate, one per bucket.

@@ -2,24 +2,29 @@
 
 use super::plan::Plan;
 use crate::nearest::nearest;
-use seiner_engine::{Engine, Query};
+
 use seiner_model::{Condition, Interval, Selector, rfc3339};
+use seiner_store::{Query, Store};
 
 /// Maximum numbers of sources whose time range is determined, and of values of a tag that are compared, to limit the cost.
 const SOURCES: usize = 16;
 const VALUES: usize = 10_000;
 
 /// Returns notes on names in a query that no source has. Empty if all names exist.
-pub fn unknown_names(engine: &Engine, query: &Query) -> Vec<String> {
-    if engine.sources(&query.selector).is_empty() {
-        return unknown_selector(engine, &query.selector)
+pub fn unknown_names(store: &dyn Store, query: &Query) -> Vec<String> {
+    if store
+        .sources(&query.selector)
+        .unwrap_or_default()
+        .is_empty()
+    {
+        return unknown_selector(store, &query.selector)
             .into_iter()
             .collect();
     }
     let Some(wanted) = &query.fields else {
         return Vec::new();
     };
-    let known = engine.fields(&query.selector);
+    let known = store.fields(&query.selector).unwrap_or_default();
     let known: Vec<&str> = known.iter().map(|(name, _)| name.as_str()).collect();
     wanted
         .iter()
@@ -29,9 +34,9 @@ pub fn unknown_names(engine: &Engine, query: &Query) -> Vec<String> {
 }
 
 /// Returns the first unknown name of a selector without sources.
-fn unknown_selector(engine: &Engine, selector: &Selector) -> Option<String> {
+fn unknown_selector(store: &dyn Store, selector: &Selector) -> Option<String> {
     if let Some(name) = &selector.measurement {
-        let known = engine.measurements();
+        let known = store.measurements().ok()?;
         if !known.contains(name) {
             return Some(sentence("measurement", name, &texts(&known)));
         }
@@ -40,7 +45,7 @@ fn unknown_selector(engine: &Engine, selector: &Selector) -> Option<String> {
         measurement: selector.measurement.clone(),
         matchers: Vec::new(),
     };
-    let tags = engine.tag_names(&measurement);
+    let tags = store.tag_names(&measurement).ok()?;
     for matcher in &selector.matchers {
         // In the selector, a source without the tag counts as empty: other conditions may match it.
         if let Condition::Is(value) = &matcher.condition
@@ -49,7 +54,7 @@ fn unknown_selector(engine: &Engine, selector: &Selector) -> Option<String> {
             if !tags.contains(&matcher.tag) {
                 return Some(sentence("tag", &matcher.tag, &texts(&tags)));
             }
-            let values = engine.tag_values(&measurement, &matcher.tag, VALUES);
+            let values = store.tag_values(&measurement, &matcher.tag, VALUES).ok()?;
             if !values.contains(value) && values.len() < VALUES {
                 let what = format!("value of tag {:?}", matcher.tag);
                 return Some(sentence(&what, value, &texts(&values)));
@@ -78,12 +83,12 @@ fn sentence(what: &str, name: &str, known: &[&str]) -> String {
 }
 
 /// Returns the time range of the samples of a query whose interval has none: a note, and the first and last time.
-pub fn elsewhere(engine: &Engine, plan: &Plan) -> Option<(String, Interval)> {
+pub fn elsewhere(store: &dyn Store, plan: &Plan) -> Option<(String, Interval)> {
     let everywhere = Query {
         interval: Interval::ALL,
         ..plan.query.clone()
     };
-    let range = engine.time_range(&everywhere, SOURCES)?;
+    let range = store.time_range(&everywhere, SOURCES)?;
     let sentence = format!(
         "no samples in this interval; there are some from {} to {}",
         rfc3339(range.start),

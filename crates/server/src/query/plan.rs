@@ -1,8 +1,8 @@
 //! Query, parsed from its address.
 
 use crate::refusal::Refusal;
-use seiner_engine::Query;
 use seiner_model::{Interval, Selector, parse_duration, parse_moment};
+use seiner_store::Query;
 use seiner_wire::answer::{Format, TimeUnit};
 use serde::Deserialize;
 

@@ -4,6 +4,7 @@
 
 mod limits;
 mod lines;
+mod memory;
 mod metrics;
 mod queries;
 mod retention;

@@ -2,6 +2,7 @@
 
 use seiner_engine::{Durability, Engine, Options};
 use seiner_server::{Server, Settings};
+use seiner_store::{MemoryStore, Store};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +36,15 @@ impl Reply {
 impl Site {
     /// A server without sensors of the host, with other settings changed by `change`.
     pub fn with(change: impl FnOnce(&mut Settings)) -> Site {
+        Site::on(None, change)
+    }
+
+    /// A server before a store in memory.
+    pub fn in_memory() -> Site {
+        Site::on(Some(Arc::new(MemoryStore::new())), |_| {})
+    }
+
+    fn on(store: Option<Arc<dyn Store>>, change: impl FnOnce(&mut Settings)) -> Site {
         let data = tempfile::tempdir().unwrap();
         let mut settings = Settings {
             data: data.path().join("data"),
@@ -51,7 +61,11 @@ impl Site {
             .enable_all()
             .build()
             .unwrap();
-        let server = runtime.block_on(Server::start(settings)).unwrap();
+        let server = match store {
+            Some(store) => runtime.block_on(Server::start_with(store, settings)),
+            None => runtime.block_on(Server::start(settings)),
+        };
+        let server = server.unwrap();
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             .build()
@@ -70,8 +84,8 @@ impl Site {
         Site::with(|_| {})
     }
 
-    pub fn engine(&self) -> Arc<Engine> {
-        self.server.as_ref().expect("it runs").engine().clone()
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.server.as_ref().expect("it runs").store().clone()
     }
 
     pub fn get(&self, path: &str) -> Reply {

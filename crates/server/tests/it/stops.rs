@@ -72,7 +72,7 @@ fn a_stop_lets_a_request_in_flight_finish() {
             b"POST /write HTTP/1.1\r\nhost: localhost\r\ncontent-length: 16\r\n\r\nm x=1 1\n",
         )
         .unwrap();
-    while site.engine().status().rows_accepted == 0 {
+    while site.store().status().rows_accepted == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
     let address = site.address;
@@ -101,7 +101,7 @@ fn a_stop_does_not_wait_for_ever() {
             b"POST /write HTTP/1.1\r\nhost: localhost\r\ncontent-length: 16\r\n\r\nm x=1 1\n",
         )
         .unwrap();
-    while site.engine().status().rows_accepted == 0 {
+    while site.store().status().rows_accepted == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
     let begun = Instant::now();

@@ -206,9 +206,9 @@ fn with_sync_what_is_answered_is_durable() {
     let site = Site::with(|settings| settings.durability = Durability::Sync);
     for row in 0..5 {
         site.write(&format!("m x={row} {row}"));
-        assert_eq!(site.engine().status().unsynced_samples, 0);
+        assert_eq!(site.store().status().unsynced_samples, 0);
     }
-    assert!(site.engine().status().journal_syncs >= 5);
+    assert!(site.store().status().journal_syncs >= 5);
     site.write("");
 }
 

@@ -141,7 +141,7 @@ impl Bucket {
 
     /// Returns the bucket with the exact figures of integers of which only f64 figures were kept;
     /// `None` if one of them may have been rounded.
-    pub(crate) fn of_integers(self) -> Option<Bucket> {
+    pub fn of_integers(self) -> Option<Bucket> {
         /// All integers below are f64 values.
         const LIMIT: f64 = (1_u64 << 53) as f64;
         // Below the limit no intermediate sum was rounded.
@@ -184,12 +184,12 @@ impl Bucket {
 }
 
 /// Returns whether a field is aggregated exactly.
-pub(crate) fn is_integer(field_type: FieldType) -> bool {
+pub fn is_integer(field_type: FieldType) -> bool {
     matches!(field_type, FieldType::I64 | FieldType::U64)
 }
 
 /// A value as aggregates see it.
-pub(crate) fn number(value: Value<'_>) -> f64 {
+pub fn number(value: Value<'_>) -> f64 {
     match value {
         Value::F64(value) => value,
         Value::F32(value) => f64::from(value),

@@ -32,7 +32,8 @@ pub struct ClassOutlook {
 }
 
 impl Outlook {
-    pub(super) fn with(self, changes: Vec<Change>) -> Outlook {
+    /// Returns the same with other differences.
+    pub fn with(self, changes: Vec<Change>) -> Outlook {
         Outlook { changes, ..self }
     }
 }

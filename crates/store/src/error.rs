@@ -1,0 +1,276 @@
+//! What can go wrong, in families: expected, and damage. Our own bugs are assertions.
+
+use crate::outlook::Outlook;
+use seiner_model::{FieldType, KeyError, SelectorError, duration_text};
+use std::time::Duration;
+use std::{fmt, io};
+
+/// What a store's methods answer when they cannot do what they were asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A write or sync failed earlier; what is on disk is uncertain until the store is reopened.
+    #[error("a write to disk failed earlier ({0}); the store refuses writes until it is reopened")]
+    Poisoned(String),
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+    /// The disk failed.
+    #[error("{context}: {error}")]
+    Io {
+        /// What was being done to which file.
+        context: String,
+        /// What the disk said.
+        error: io::Error,
+    },
+    /// The disk budget is used up, and no rule lets anything go.
+    #[error(
+        "the disk budget is used up ({used} of {budget} bytes) and no retention class may be shed; {relief}"
+    )]
+    Full {
+        /// Bytes taken.
+        used: u64,
+        /// Bytes that may be.
+        budget: u64,
+        /// What gives room again.
+        relief: Relief,
+    },
+    /// Bytes from the disk are not what was written.
+    #[error("{file}, offset {offset}: {what}")]
+    Damage {
+        /// The file.
+        file: String,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What was expected and what was found.
+        what: String,
+    },
+    /// The settings contradict each other or what is on disk.
+    #[error("{0}")]
+    Options(String),
+    /// Rules were given that let data go sooner than the stored ones, and nobody confirmed that.
+    #[error("{0}")]
+    Retention(Box<Outlook>),
+    /// The store is open for reading only.
+    #[error("the store is open for reading only")]
+    ReadOnly,
+    /// The selector cannot be read.
+    #[error(transparent)]
+    Selector(#[from] SelectorError),
+    /// No source is registered under this number.
+    #[error("source {0} is not registered in this store")]
+    UnknownSource(u32),
+    /// The query cannot be answered as asked.
+    #[error("{0}")]
+    Query(String),
+    /// Nobody wants the answer any more.
+    #[error("the query was given up by whoever asked it")]
+    Abandoned,
+}
+
+impl Error {
+    /// Whether there was no room: the store goes on when there is.
+    pub fn is_want_of_room(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Error::Full { .. } => true,
+            Error::Io { error, .. } => matches!(error.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
+    }
+
+    /// Returns an error that says the same, for another who waits for the same work.
+    pub fn copy(&self) -> Error {
+        match self {
+            Error::Poisoned(why) => Error::Poisoned(why.clone()),
+            Error::Closed => Error::Closed,
+            Error::Io { context, error } => Error::Io {
+                context: context.clone(),
+                error: match error.raw_os_error() {
+                    Some(code) => io::Error::from_raw_os_error(code),
+                    None => io::Error::new(error.kind(), error.to_string()),
+                },
+            },
+            &Error::Full {
+                used,
+                budget,
+                relief,
+            } => Error::Full {
+                used,
+                budget,
+                relief,
+            },
+            Error::Damage { file, offset, what } => Error::Damage {
+                file: file.clone(),
+                offset: *offset,
+                what: what.clone(),
+            },
+            Error::ReadOnly => Error::ReadOnly,
+            // Work in the background meets none of the others.
+            other => Error::Query(other.to_string()),
+        }
+    }
+
+    /// Whether the process has as many files open as it may.
+    fn is_want_of_files(&self) -> bool {
+        // EMFILE and ENFILE, for which there is no kind.
+        const CODES: [i32; 2] = [24, 23];
+        match self {
+            Error::Io { error, .. } => error
+                .raw_os_error()
+                .or_else(|| os_error_within(error))
+                .is_some_and(|code| CODES.contains(&code)),
+            _ => false,
+        }
+    }
+
+    /// Whether a file that could not be begun for this reason can be begun later.
+    pub fn passes(&self) -> bool {
+        self.is_want_of_room() || self.is_want_of_files()
+    }
+}
+
+/// The code of the system's error that a disk has put a file's name in front of.
+fn os_error_within(error: &io::Error) -> Option<i32> {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(inner) = inner.downcast_ref::<io::Error>() {
+            return inner.raw_os_error().or_else(|| os_error_within(inner));
+        }
+        source = inner.source();
+    }
+    None
+}
+
+/// Whether it helps to wait where there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relief {
+    /// In about so long, when samples become too old for their class.
+    After(Duration),
+    /// When others leave the disk the room that the budget counts on.
+    Others,
+    /// Never.
+    None,
+}
+
+impl Relief {
+    /// In about how long there is room, if that is known.
+    pub fn wait(self) -> Option<Duration> {
+        match self {
+            Relief::After(wait) => Some(wait),
+            Relief::Others | Relief::None => None,
+        }
+    }
+}
+
+impl fmt::Display for Relief {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let remedy = "raise `disk`, delete something, or let a class shed its oldest data";
+        match self {
+            Relief::After(wait) => {
+                let ns = wait.as_secs().max(1) * 1_000_000_000;
+                let wait = duration_text(ns);
+                write!(
+                    f,
+                    "waiting helps: in about {wait} samples become too old and make room; or {remedy}"
+                )
+            }
+            Relief::Others => write!(
+                f,
+                "others have filled the disk, and waiting helps if they make room; or {remedy}"
+            ),
+            Relief::None => write!(f, "waiting does not help; {remedy}"),
+        }
+    }
+}
+
+/// Why a row was refused; the rest of its batch is kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The name is no source.
+    #[error("{0}")]
+    Key(#[from] KeyError),
+    /// The field has another type in this source.
+    #[error("field {field:?} is {stored} in this source, not {sent}", stored = stored.name(), sent = sent.name())]
+    FieldType {
+        /// The field.
+        field: String,
+        /// The type it has.
+        stored: FieldType,
+        /// The type that was sent.
+        sent: FieldType,
+    },
+    /// The field's name is empty, too long or not UTF-8.
+    #[error("a field's name is empty, over 1,024 bytes, or not UTF-8")]
+    FieldName,
+    /// The row has no fields, the same field twice, or too many.
+    #[error("a row needs 1 to {max} different fields", max = crate::MAX_FIELDS)]
+    Fields,
+    /// A text is too long.
+    #[error("a text of {0} bytes is longer than {max}", max = crate::MAX_TEXT_BYTES)]
+    TextTooLong(usize),
+    /// It would be hidden at once, for its class keeps nothing so old.
+    #[error(
+        "it is older than the retention class {class:?} keeps ({age}); send it sooner, or raise the age of the class"
+    )]
+    TooOld {
+        /// The class.
+        class: String,
+        /// Its age, in words.
+        age: String,
+    },
+    /// Earlier rules made coarser steps of its time, to which it cannot be added.
+    #[error(
+        "of its time only coarser steps are left, which earlier rules of its class made; send such history under another name"
+    )]
+    Coarsened,
+    /// The dictionary has no room for another source.
+    #[error("the memory budget has no room for another source; raise `memory`")]
+    TooManySources,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Receipt {
+    /// Rows accepted.
+    pub rows: usize,
+    /// Values accepted: a row with three fields has three.
+    pub samples: usize,
+    /// The rows refused, by their place in the batch, and why. The first [`Receipt::MAX_REJECTED`].
+    pub rejected: Vec<(usize, Reason)>,
+    /// How many rows were refused altogether.
+    pub rejected_total: usize,
+    /// Pass it to [`crate::Store::wait_durable`] to learn when the batch is on disk.
+    pub position: u64,
+    /// Rows, samples and refusals that [`Receipt::news`] returned already.
+    noted: (u64, u64, u64),
+}
+
+impl Receipt {
+    /// How many refused rows are listed one by one.
+    pub const MAX_REJECTED: usize = 100;
+
+    /// Adds a refused row, given by its place in the batch.
+    pub fn refuse(&mut self, row: usize, reason: Reason) {
+        self.rejected_total += 1;
+        if self.rejected.len() < Self::MAX_REJECTED {
+            self.rejected.push((row, reason));
+        }
+    }
+
+    /// Returns the numbers of rows, samples and refusals since the last call, for the counters of a store.
+    pub fn news(&mut self) -> (u64, u64, u64) {
+        let (rows, samples, refused) = self.noted;
+        self.noted = (
+            self.rows as u64,
+            self.samples as u64,
+            self.rejected_total as u64,
+        );
+        (
+            self.noted.0 - rows,
+            self.noted.1 - samples,
+            self.noted.2 - refused,
+        )
+    }
+}

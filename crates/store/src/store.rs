@@ -1,0 +1,326 @@
+//! The trait of a store.
+
+use crate::answer::{
+    Bucket, LevelSpan, Query, SeriesData, SeriesSummary, Step, is_integer, number,
+};
+use crate::error::{Error, Receipt};
+use crate::piece::{Join, Piece};
+use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
+use seiner_merge::simulate::Arrival;
+use seiner_model::{
+    Batch, Column, FieldType, Interval, Notation, Selector, SourceId, SourceKey, Value,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Function that returns whether nobody wants an answer any more. A store calls it now and then while it reads.
+pub type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
+/// valid. Any other error is the last item.
+pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
+
+/// The latest sample of one series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Latest {
+    /// The source.
+    pub source: SourceId,
+    /// Its measurement and tags.
+    pub key: Arc<SourceKey>,
+    /// The field.
+    pub field: Arc<str>,
+    /// Time of the sample, ns.
+    pub time: i64,
+    /// Its value: a column of one.
+    pub value: Column,
+}
+
+/// A store of samples.
+///
+/// All methods may be called from any thread at the same time. They are synchronous: a method may wait for a lock,
+/// a disk or a network unless its comment rules that out, and async code calls it on a thread that may block.
+///
+/// Times are ns since 1970. Lists of names are sorted. A store that is closed refuses to append and to delete with
+/// [`Error::Closed`].
+pub trait Store: Send + Sync {
+    // ---- writing
+
+    /// Appends rows in their order. Refuses rows one by one, with a reason in the receipt; the others are accepted.
+    /// A row with the time of an earlier row of its source replaces the values of the fields that it has.
+    ///
+    /// # Errors
+    /// If the store accepts nothing. Rows of the batch may have been accepted before.
+    fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error>;
+
+    /// Returns which failures an acknowledged row survives. Does not wait.
+    fn durability(&self) -> Durability;
+
+    /// Returns whether the rows up to a receipt's position are durable; true if the store makes no such promise
+    /// ([`Durability::Memory`]). Does not wait.
+    fn is_durable(&self, position: u64) -> bool;
+
+    /// Returns when the rows up to a receipt's position are durable: on disk, or with as many members of a cluster
+    /// as its settings ask for.
+    ///
+    /// # Errors
+    /// If they cannot be made durable.
+    fn wait_durable(&self, position: u64) -> Result<(), Error>;
+
+    /// Deletes the samples in an interval that were accepted before. They are hidden durably on return.
+    /// Returns the number of selected sources.
+    ///
+    /// # Errors
+    /// If the store is closed or fails. Then the samples may or may not be deleted.
+    fn delete(&self, selector: &Selector, interval: Interval) -> Result<u64, Error>;
+
+    // ---- names
+
+    /// Returns all measurements.
+    ///
+    /// # Errors
+    /// If the names cannot be read, as for all methods of names.
+    fn measurements(&self) -> Result<Vec<String>, Error>;
+
+    /// Returns the names of the tags that the selected sources have.
+    ///
+    /// # Errors
+    /// If the names cannot be read.
+    fn tag_names(&self, selector: &Selector) -> Result<Vec<String>, Error>;
+
+    /// Returns the first `limit` values of a tag among the selected sources.
+    ///
+    /// # Errors
+    /// If the names cannot be read.
+    fn tag_values(
+        &self,
+        selector: &Selector,
+        tag: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, Error>;
+
+    /// Returns the fields of the selected sources with their types.
+    ///
+    /// # Errors
+    /// If the names cannot be read.
+    fn fields(&self, selector: &Selector) -> Result<Vec<(String, FieldType)>, Error>;
+
+    /// Returns the selected sources, ascending.
+    ///
+    /// # Errors
+    /// If the names cannot be read.
+    fn sources(&self, selector: &Selector) -> Result<Vec<SourceId>, Error>;
+
+    /// Returns the measurement and tags of a source, if it is registered.
+    ///
+    /// # Errors
+    /// If the names cannot be read.
+    fn source_key(&self, source: SourceId) -> Result<Option<SourceKey>, Error>;
+
+    // ---- reading
+
+    /// Returns the samples of a query in pieces of at most [`crate::PIECE_ROWS`] rows, source by source. A source is
+    /// read as a snapshot: at one moment, so that no row is missed or seen twice while others write. Fields
+    /// and sources without samples in the interval are left out. The answer ends early when `is_over` returns
+    /// true: without another item, or with [`Error::Abandoned`].
+    ///
+    /// # Errors
+    /// If the query cannot be answered.
+    fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Piece>, Error>;
+
+    /// Returns the samples of a query series by series, those of a source one after the other. Otherwise like
+    /// [`Store::scan`], from which it is made unless a store has a better way.
+    ///
+    /// # Errors
+    /// If the query cannot be answered.
+    fn select(
+        &self,
+        query: &Query,
+        is_over: Option<IsOver>,
+    ) -> Result<Found<'_, SeriesData>, Error> {
+        Ok(Box::new(Join::new(self.scan(query, is_over)?)))
+    }
+
+    /// Returns the aggregates of a query's series in buckets of a step. Made from [`Store::select`] unless a store
+    /// has a better way.
+    ///
+    /// # Errors
+    /// If the query cannot be answered, or the step is not positive.
+    fn aggregate(
+        &self,
+        query: &Query,
+        step: Step,
+        is_over: Option<IsOver>,
+    ) -> Result<Found<'_, SeriesSummary>, Error> {
+        if let Step::Every(step) = step
+            && step < 1
+        {
+            return Err(Error::Query(format!("a step of {step} ns is not positive")));
+        }
+        let series = self.select(query, is_over)?;
+        Ok(Box::new(
+            series.map(move |series| Ok(summary(series?, step))),
+        ))
+    }
+
+    /// Returns the latest sample of each series of a query, in the order of [`Store::select`].
+    ///
+    /// # Errors
+    /// If the query cannot be answered.
+    fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Latest>, Error> {
+        let series = self.select(query, is_over)?;
+        Ok(Box::new(series.map(|series| Ok(last(&series?)))))
+    }
+
+    /// Returns the first and last time of the samples of a query, for a note to a reader. Looks at the first `sources`
+    /// sources only, which bounds the cost. `None` if they have no samples or cannot be read.
+    fn time_range(&self, query: &Query, sources: usize) -> Option<Interval> {
+        let mut seen = HashSet::new();
+        self.aggregate(query, Step::Whole, None)
+            .ok()?
+            .flatten()
+            .take_while(|series| {
+                seen.insert(series.source);
+                seen.len() <= sources
+            })
+            .flat_map(|series| series.buckets)
+            .map(|bucket| Interval::new(bucket.first.0, bucket.last.0))
+            .reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)))
+    }
+
+    // ---- the store itself
+
+    /// Returns the state of the store. Figures that a store does not have are 0.
+    fn status(&self) -> Status;
+
+    /// Makes durable what was accepted, and refuses what comes then. Closing twice is no error.
+    ///
+    /// # Errors
+    /// If the data in memory could not be written.
+    fn close(&self) -> Result<(), Error>;
+
+    /// Returns the part that only a store with a log in files has.
+    fn embedded(&self) -> Option<&dyn Embedded> {
+        None
+    }
+}
+
+/// What only a store with a log in files can answer and do.
+pub trait Embedded {
+    /// Returns the log: room, lanes, segments, classes.
+    fn log(&self) -> LogStatus;
+
+    /// Returns what was dropped and merged lately and why, the latest last.
+    fn decisions(&self) -> Vec<Record>;
+
+    /// Returns the blocks that were written, as far as they are still there.
+    ///
+    /// # Errors
+    /// If the disk fails, or an index is damaged.
+    fn trace(&self) -> Result<Vec<Arrival>, Error>;
+
+    /// Returns the retention classes and what they have.
+    fn classes(&self) -> Vec<ClassStatus>;
+
+    /// Returns the parts of a query's interval in which some of its sources have coarser levels instead of samples.
+    fn levels(&self, query: &Query) -> Vec<LevelSpan>;
+
+    /// Returns the losses that nobody acknowledged.
+    fn losses(&self) -> Vec<Loss>;
+
+    /// Acknowledges all losses, durably, and returns their number.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    fn acknowledge_losses(&self) -> Result<u64, Error>;
+
+    /// Accepts the host's clock after a jump: what is too old by it goes.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    fn accept_clock(&self) -> Result<(), Error>;
+
+    /// Makes durable what was accepted.
+    ///
+    /// # Errors
+    /// If the disk fails.
+    fn commit(&self) -> Result<(), Error>;
+
+    /// Seals everything into segments and removes the journal.
+    ///
+    /// # Errors
+    /// If the disk fails, or the store is closed.
+    fn settle(&self) -> Result<(), Error>;
+}
+
+impl dyn Store + '_ {
+    /// Returns the retention classes, if the store has any.
+    pub fn classes(&self) -> Vec<ClassStatus> {
+        self.embedded().map_or_else(Vec::new, Embedded::classes)
+    }
+
+    /// Returns the losses that nobody acknowledged, if the store records them.
+    pub fn losses(&self) -> Vec<Loss> {
+        self.embedded().map_or_else(Vec::new, Embedded::losses)
+    }
+
+    /// Returns the parts of a query's interval with coarser levels, if the store makes them.
+    pub fn levels(&self, query: &Query) -> Vec<LevelSpan> {
+        self.embedded()
+            .map_or_else(Vec::new, |embedded| embedded.levels(query))
+    }
+
+    /// Returns the part that only a store with a log in files has.
+    ///
+    /// # Errors
+    /// If the store has none.
+    pub fn with_log(&self) -> Result<&dyn Embedded, Error> {
+        self.embedded().ok_or_else(|| {
+            Error::Query("this store keeps no log in files, and cannot answer this".to_string())
+        })
+    }
+}
+
+/// Returns the aggregates of samples.
+fn summary(series: SeriesData, step: Step) -> SeriesSummary {
+    let field_type = series.values.field_type();
+    let mut buckets: Vec<Bucket> = Vec::new();
+    for (at, &time) in series.times.iter().enumerate() {
+        let start = match (step, buckets.first()) {
+            (Step::Whole, None) => time,
+            (Step::Whole, Some(first)) => first.start,
+            (Step::Every(step), _) => time.div_euclid(step).saturating_mul(step),
+        };
+        let value = series.values.get(at);
+        let bucket = match value {
+            Value::I64(value) => Bucket::of_integer(start, time, value.into()),
+            Value::U64(value) => Bucket::of_integer(start, time, value.into()),
+            value => Bucket::of(start, time, number(value)),
+        };
+        debug_assert_eq!(bucket.exact.is_some(), is_integer(field_type));
+        match buckets.last_mut() {
+            Some(last) if last.start == start => last.absorb(&bucket),
+            _ => buckets.push(bucket),
+        }
+    }
+    SeriesSummary {
+        source: series.source,
+        key: series.key,
+        field: series.field,
+        field_type,
+        buckets,
+    }
+}
+
+/// Returns the last sample of a series, which has one at least.
+fn last(series: &SeriesData) -> Latest {
+    let at = series.times.len() - 1;
+    let mut value = Column::new(series.values.field_type());
+    value.push(series.values.get(at));
+    Latest {
+        source: series.source,
+        key: series.key.clone(),
+        field: series.field.clone(),
+        time: series.times[at],
+        value,
+    }
+}
