@@ -1,15 +1,18 @@
 //! The engine as a [`Store`].
 
 use crate::engine::Engine;
+use crate::query::scan;
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
-    Batch, Column, Condition, FieldType, Interval, Matcher, Notation, Selector, SourceId,
-    SourceKey, Value,
+    Batch, Column, Condition, FieldColumn, FieldType, Interval, Matcher, Notation, Selector,
+    SourceId, SourceKey, Value,
 };
 use seiner_store::{
-    Bucket, ClassStatus, Cut, Durability, Embedded, Error, Found, IsOver, Latest, LevelSpan,
-    LogStatus, Loss, Piece, Query, Receipt, Record, SeriesData, SeriesSummary, Status, Step, Store,
+    Bucket, ClassStatus, Durability, Embedded, Error, Found, IsOver, Latest, LevelSpan, LogStatus,
+    Loss, PIECE_ROWS, Piece, Query, Receipt, Record, SeriesData, SeriesSummary, Status, Step,
+    Store,
 };
+use std::sync::Arc;
 
 impl Store for Engine {
     fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error> {
@@ -61,9 +64,17 @@ impl Store for Engine {
         Ok(Engine::source_key(self, source))
     }
 
-    /// Reads a source as a whole and cuts it.
     fn scan(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Piece>, Error> {
-        Ok(Box::new(Cut::new(Store::select(self, query, is_over)?)))
+        let found = Engine::scan(self, query);
+        let found = match is_over {
+            Some(is_over) => found.until(is_over),
+            None => found,
+        };
+        let pieces = found.flat_map(|piece| match piece {
+            Ok(piece) => divide(piece).into_iter().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        });
+        Ok(Box::new(pieces))
     }
 
     fn select(
@@ -117,6 +128,39 @@ impl Store for Engine {
     fn embedded(&self) -> Option<&dyn Embedded> {
         Some(self)
     }
+}
+
+/// Divides a piece, whose size depends on the sizes of blocks, into pieces of at most [`PIECE_ROWS`] rows.
+fn divide(piece: scan::Piece) -> Vec<Piece> {
+    let scan::Piece {
+        source,
+        key,
+        times,
+        fields,
+    } = piece;
+    let names = fields.iter();
+    let names: Arc<[_]> = names
+        .map(|field| (field.name.clone(), field.field_type))
+        .collect();
+    let columns = fields.into_iter().map(|field| field.column);
+    let columns: Vec<Option<FieldColumn>> = columns.collect();
+    let part = |times: Vec<i64>, columns| Piece {
+        source,
+        key: key.clone(),
+        fields: names.clone(),
+        times,
+        columns,
+    };
+    if times.len() <= PIECE_ROWS {
+        return vec![part(times, columns)];
+    }
+    let rows: Vec<usize> = (0..times.len()).collect();
+    let parts = rows.chunks(PIECE_ROWS).map(|rows| {
+        let picked = columns.iter().map(|column| column.as_ref()?.pick(rows));
+        let times = rows.iter().map(|&row| times[row]);
+        part(times.collect(), picked.collect())
+    });
+    parts.collect()
 }
 
 impl Engine {

@@ -107,6 +107,12 @@ impl<'a> Scan<'a> {
     /// Returns the next source, which may have no rows. A source that was begun as pieces is left out from here on.
     pub fn next_source(&mut self) -> Option<Result<SourceScan<'a>, Error>> {
         self.current = None;
+        if self.reader.is_over() {
+            // Nor is what was read ahead wanted.
+            self.ready.clear();
+            self.groups = Ordered::new();
+            return None;
+        }
         if self.ready.is_empty() {
             match self.bounds.threads {
                 0 | 1 => {

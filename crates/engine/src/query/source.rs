@@ -136,10 +136,15 @@ impl<'a> SourceReader<'a> {
 
     /// Returns the next source; `None` at the end, and when nobody wants the answer any more.
     pub fn next_source(&mut self) -> Option<Result<Source, Error>> {
-        if self.is_over.as_ref().is_some_and(|is_over| is_over()) {
+        if self.is_over() {
             return None;
         }
         self.sources.next().map(|source| self.source(source))
+    }
+
+    /// Returns whether nobody wants the answer any more.
+    pub fn is_over(&self) -> bool {
+        self.is_over.as_ref().is_some_and(|is_over| is_over())
     }
 
     /// Leaves out the sources that are left.
