@@ -107,7 +107,7 @@ impl Store for Engine {
     fn latest(&self, query: &Query, is_over: Option<IsOver>) -> Result<Found<'_, Latest>, Error> {
         let series = Store::aggregate(self, query, Step::Whole, is_over)?;
         let latest = series.filter_map(|summary| match summary {
-            Ok(summary) => self.latest_of(&summary).transpose(),
+            Ok(summary) => latest_of(self, &summary).transpose(),
             Err(error) => Some(Err(error)),
         });
         Ok(Box::new(latest))
@@ -163,53 +163,51 @@ fn divide(piece: scan::Piece) -> Vec<Piece> {
     parts.collect()
 }
 
-impl Engine {
-    /// Returns the latest sample of a series, if it was not deleted meanwhile.
-    fn latest_of(&self, summary: &SeriesSummary) -> Result<Option<Latest>, Error> {
-        let Some(bucket) = summary.buckets.last() else {
-            return Ok(None);
-        };
-        let time = bucket.last.0;
-        let value = match number(summary.field_type, bucket) {
+/// Returns the latest sample of a series, if it was not deleted meanwhile.
+fn latest_of(engine: &Engine, summary: &SeriesSummary) -> Result<Option<Latest>, Error> {
+    let Some(bucket) = summary.buckets.last() else {
+        return Ok(None);
+    };
+    let time = bucket.last.0;
+    let value = match number(summary.field_type, bucket) {
+        Some(value) => value,
+        None => match sample(engine, summary, time)? {
             Some(value) => value,
-            None => match self.sample(summary, time)? {
-                Some(value) => value,
-                None => return Ok(None),
-            },
-        };
-        Ok(Some(Latest {
-            source: summary.source,
-            key: summary.key.clone(),
-            field: summary.field.clone(),
-            time,
-            value,
-        }))
-    }
+            None => return Ok(None),
+        },
+    };
+    Ok(Some(Latest {
+        source: summary.source,
+        key: summary.key.clone(),
+        field: summary.field.clone(),
+        time,
+        value,
+    }))
+}
 
-    /// Reads the sample of a series at a time.
-    fn sample(&self, summary: &SeriesSummary, time: i64) -> Result<Option<Column>, Error> {
-        let tags = summary.key.tags().iter();
-        let matchers = tags.map(|(tag, value)| Matcher {
-            tag: tag.clone(),
-            condition: Condition::Is(value.clone()),
-        });
-        let query = Query {
-            selector: Selector {
-                measurement: Some(summary.key.measurement().to_string()),
-                matchers: matchers.collect(),
-            },
-            fields: Some(vec![summary.field.to_string()]),
-            interval: Interval::new(time, time),
-        };
-        for series in Engine::select(self, &query)? {
-            let series = series?;
-            // Sources with more tags fit the selector as well.
-            if series.source == summary.source {
-                return Ok(Some(series.values));
-            }
+/// Reads the sample of a series at a time.
+fn sample(engine: &Engine, summary: &SeriesSummary, time: i64) -> Result<Option<Column>, Error> {
+    let tags = summary.key.tags().iter();
+    let matchers = tags.map(|(tag, value)| Matcher {
+        tag: tag.clone(),
+        condition: Condition::Is(value.clone()),
+    });
+    let query = Query {
+        selector: Selector {
+            measurement: Some(summary.key.measurement().to_string()),
+            matchers: matchers.collect(),
+        },
+        fields: Some(vec![summary.field.to_string()]),
+        interval: Interval::new(time, time),
+    };
+    for series in Engine::select(engine, &query)? {
+        let series = series?;
+        // Sources with more tags fit the selector as well.
+        if series.source == summary.source {
+            return Ok(Some(series.values));
         }
-        Ok(None)
     }
+    Ok(None)
 }
 
 /// Returns the latest value of a bucket; `None` for texts and rounded integers.

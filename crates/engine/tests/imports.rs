@@ -15,7 +15,7 @@ use std::fs;
 use std::path::Path;
 
 /// Crate folder, files in its largest circle, files with `impl` blocks of one type at most.
-const LIMITS: [(&str, usize, usize); 15] = [
+const LIMITS: [(&str, usize, usize); 16] = [
     ("bench", 1, 1),
     ("crates/cli", 4, 1),
     ("crates/codec", 2, 1),
@@ -29,6 +29,7 @@ const LIMITS: [(&str, usize, usize); 15] = [
     ("crates/raid", 5, 5),
     ("crates/server", 2, 2),
     ("crates/sim", 4, 6),
+    ("crates/store", 1, 1),
     ("crates/volume", 2, 1),
     ("crates/wire", 1, 1),
 ];

@@ -397,6 +397,8 @@ fn row_bytes(demand: &Subject<'_>) -> anyhow::Result<f64> {
     while engine.status().blocks_sealed < FILLED && rounds < MOST_ROWS {
         load.round(&engine)?;
         rounds += 1.0;
+        // A store without threads makes blocks of full buffers in its steps.
+        while engine.step()? {}
     }
     let status = engine.status();
     let rows = match status.blocks_sealed {
