@@ -66,7 +66,8 @@ bench-peers: build ## Against VictoriaMetrics and InfluxDB on loopback
 bench-embedded: ## The engine alone on one core
 	cargo run --release --locked -p seiner-bench -- embedded $(ARGS)
 
-bench-core: bench-core-lock ## Memory with millions of sources, appends while they are registered, and bench-core-lock
+bench-core: ## Memory with millions of sources, appends while they are registered (ARGS are for these), and bench-core-lock
+	cargo run --release --locked -p seiner-bench -- core-lock
 	cargo run --release --locked -p seiner-bench -- core $(ARGS)
 
 bench-core-lock: ## How long the engine's lock is held with a million sources; one heavy query

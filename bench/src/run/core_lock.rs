@@ -407,18 +407,24 @@ fn measure_query(scale: f64, output: &Path) -> Result<HeavyQuery> {
     engine.settle()?;
     let before = Usage::own()?.rss;
     reset_peak();
-    let (one, samples) = on_cores(1, || read_all(&engine))?;
+    // First without a limit: the engine counts the processors once, at its first query.
+    let samples = read_all(&engine)?;
     let two = match on_cores(2, || read_all(&engine)) {
         Ok((two, again)) => {
             ensure!(
                 again == samples,
-                "{again} samples on two cores, {samples} on one"
+                "{again} samples on two cores, {samples} on all"
             );
             Some(two)
         }
         Err(_) if std::thread::available_parallelism().map_or(1, usize::from) < 2 => None,
         Err(error) => return Err(error),
     };
+    let (one, again) = on_cores(1, || read_all(&engine))?;
+    ensure!(
+        again == samples,
+        "{again} samples on one core, {samples} on all"
+    );
     let added_rss = Usage::own()?.peak_rss.saturating_sub(before);
     engine.close()?;
     Ok(HeavyQuery {
@@ -487,8 +493,10 @@ fn read_all(engine: &Engine) -> Result<u64> {
         interval: Interval::new(i64::MIN, i64::MAX),
     };
     let mut samples = 0;
-    for series in engine.select(&query)? {
-        samples += series?.times.len() as u64;
+    for piece in engine.scan(&query) {
+        for field in piece?.fields {
+            samples += field.column.map_or(0, |column| column.values.len() as u64);
+        }
     }
     Ok(samples)
 }

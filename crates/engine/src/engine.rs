@@ -47,7 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// Rows a lock is held for at most, so that readers and background threads get their turn.
 const ROWS_A_LOCK: usize = 1024;
 /// Entries of blocks that are looked at under one lock.
-pub(crate) const ENTRIES_A_LOCK: usize = 256;
+pub(crate) const ENTRIES_A_LOCK: usize = 128;
 /// Why a lock is not poisoned.
 const UNBROKEN: &str = "nobody panics while writing segments";
 /// No source: the row was refused.

@@ -8,12 +8,25 @@ const BLOCK_COST: u64 = 192;
 /// A frame of the catalog and what is staged for the journal take these parts, within bounds.
 const FRAME_SHARE: u64 = 64;
 const FRAME: (u64, u64) = (64 << 10, 4 << 20);
-const STAGING_SHARE: u64 = 32;
-const STAGING: (u64, u64) = (64 << 10, 2 << 20);
+/// Staged bytes from which they are written before the next commit is due: shares of the memory, within bounds.
+const STAGED_SHARE: u64 = 64;
+const STAGED: (u64, u64) = (32 << 10, 1 << 20);
+/// Staged bytes at which writers wait. A disk that syncs slowly, or many new names, delay a commit by a quarter of a
+/// second: with much memory, writers do not notice. The journal must not pass its bound by much at once.
+const STAGING_SHARE: u64 = 128;
+const STAGING_JOURNAL_SHARE: u64 = 16;
+const STAGING_MOST: u64 = 16 << 20;
+
+/// Staged bytes from which they are written to the journal, whether a commit is due or not.
+pub fn staged_enough(options: &Options) -> usize {
+    (options.memory / STAGED_SHARE).clamp(STAGED.0, STAGED.1) as usize
+}
 
 /// Staged bytes at which writers wait until they are in the journal.
 pub fn staging_limit(options: &Options) -> usize {
-    (options.memory / STAGING_SHARE).clamp(STAGING.0, STAGING.1) as usize
+    let memory = (options.memory / STAGING_SHARE).min(STAGING_MOST);
+    let share = memory.min(options.journal_bytes / STAGING_JOURNAL_SHARE);
+    (share as usize).max(2 * staged_enough(options))
 }
 
 /// Bytes of names in a frame of the catalog, about.
@@ -42,7 +55,13 @@ mod tests {
         let of = |memory| (staging_limit(&with(memory)), frame_limit(&with(memory)));
         assert_eq!(of(1 << 20), (64 << 10, 64 << 10));
         assert_eq!(of(32 << 20), (1 << 20, 512 << 10));
-        assert_eq!(of(1 << 30), (2 << 20, 4 << 20));
+        assert_eq!(of(1 << 30), (8 << 20, 4 << 20));
+        assert_eq!(
+            of(8 << 30),
+            (8 << 20, 4 << 20),
+            "a sixteenth of the journal"
+        );
+        assert_eq!(staged_enough(&with(8 << 30)), 1 << 20);
     }
 
     #[test]

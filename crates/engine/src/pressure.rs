@@ -8,7 +8,7 @@
 //!
 //! Everything is counted as it is allocated: capacities, not lengths.
 
-use crate::memory::staging_limit;
+use crate::memory::{staged_enough, staging_limit};
 use crate::options::Durability;
 use crate::segment::open::OpenSegment;
 use crate::segment::tally::Tally;
@@ -38,7 +38,7 @@ const REPLAY_SHARE: u64 = 8;
 /// Unfinished work, compared with the limit at which writers wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Backlog {
-    /// Less than half the limit.
+    /// Less than is worth a run of its thread.
     Small,
     /// Enough for its thread to begin with.
     Large,
@@ -47,10 +47,10 @@ pub enum Backlog {
 }
 
 impl Backlog {
-    fn of(amount: usize, limit: usize) -> Backlog {
+    fn of(amount: usize, enough: usize, limit: usize) -> Backlog {
         match amount {
             _ if amount >= limit => Backlog::Full,
-            _ if amount >= limit / 2 => Backlog::Large,
+            _ if amount >= enough => Backlog::Large,
             _ => Backlog::Small,
         }
     }
@@ -173,15 +173,17 @@ impl State {
 
     /// Returns how much is staged for the journal.
     pub fn staged(&self) -> Backlog {
-        let limit = staging_limit(&self.options);
-        Backlog::of(self.staging.bytes(), limit)
+        let (enough, limit) = (staged_enough(&self.options), staging_limit(&self.options));
+        Backlog::of(self.staging.bytes(), enough, limit)
     }
 
     /// Returns how many taken buffers wait for the sealer.
     pub fn taken(&self) -> Backlog {
         let limit = (self.options.memory / SEALING_SHARE).clamp(SEALING.0, SEALING.1);
-        let bytes = Backlog::of(self.sealing.bytes() as usize, limit as usize);
-        bytes.max(Backlog::of(self.sealing.len(), SEALING_BUFFERS))
+        let limit = limit as usize;
+        let bytes = Backlog::of(self.sealing.bytes() as usize, limit / 2, limit);
+        let buffers = Backlog::of(self.sealing.len(), SEALING_BUFFERS / 2, SEALING_BUFFERS);
+        bytes.max(buffers)
     }
 
     /// Returns whether as many taken buffers wait for the sealer as may.

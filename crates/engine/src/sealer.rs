@@ -9,7 +9,7 @@ use seiner_platform::critical;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Blocks that are appended under one lock.
-const BLOCKS_A_LOCK: usize = 128;
+const BLOCKS_A_LOCK: usize = 32;
 
 /// Encoder of a store. One thread at a time uses it, so that blocks join the log in the order in which
 /// their buffers were taken.

@@ -76,6 +76,26 @@ impl Store {
             .unwrap();
     }
 
+    /// Appends rows of two fields with values that do not compress.
+    fn append_wide(&mut self, rng: &mut SimRng, source: SourceId, times: &[i64]) {
+        let mut column = |field| {
+            let values: Vec<i64> = times.iter().map(|_| rng.below(1 << 50) as i64).collect();
+            let known = self.model.entry((source.0, field)).or_default();
+            known.extend(times.iter().copied().zip(values.iter().copied()));
+            FieldColumn {
+                present: None,
+                values: Column::I64(values),
+            }
+        };
+        let columns = Columns {
+            times: times.to_vec(),
+            fields: vec![column("a"), column("b")],
+        };
+        self.engine
+            .append_columns(source, &["a", "b"], &columns)
+            .unwrap();
+    }
+
     fn delete(&mut self, source: SourceId, interval: Interval) {
         let selector = Selector::parse(&format!("m{{n=\"{}\"}}", source.0)).unwrap();
         self.engine.delete(&selector, interval).unwrap();
@@ -264,5 +284,47 @@ fn scan_select_and_aggregate_agree_with_a_plain_model() {
         }
         store.engine.settle().unwrap();
         store.check(&mut rng);
+    }
+}
+
+/// Helpers join the rows of blocks that follow each other; late blocks lie across those, or among them.
+#[test]
+fn a_heavy_source_is_the_same_for_any_number_of_threads() {
+    const ROWS: i64 = 60_000;
+    let mut rng = SimRng::new(5);
+    let mut store = Store::new();
+    let source = store.sources[0];
+    let all: Vec<i64> = (0..ROWS).collect();
+    store.append_wide(&mut rng, source, &all);
+    // A few late rows at one place, rows of all times in one block, and rows over a stretch of blocks.
+    let near: Vec<i64> = (0..20).map(|row| 5_000 + row).collect();
+    let far: Vec<i64> = (0..60).map(|row| row * ROWS / 60 + 7).collect();
+    let stretch: Vec<i64> = (0..3_000).map(|row| 40_000 + row).collect();
+    for late in [near, far, stretch] {
+        store.engine.settle().unwrap();
+        store.append_wide(&mut rng, source, &late);
+    }
+    store.delete(source, Interval::new(20_000, 20_500));
+    store.engine.settle().unwrap();
+    for interval in [Interval::ALL, Interval::new(4_321, 54_321)] {
+        let expected = store.expected(None, interval);
+        let query = Query {
+            selector: Selector::all(),
+            fields: None,
+            interval,
+        };
+        for (threads, memory) in [(1, 1 << 20), (2, 64 << 10), (2, 1 << 20), (4, 8 << 20)] {
+            let mut found = Model::new();
+            for piece in store.engine.scan(&query).threads(threads).memory(memory) {
+                let piece = piece.unwrap();
+                for field in &piece.fields {
+                    let known = found
+                        .entry((piece.source.0, name(&field.name)))
+                        .or_default();
+                    known.extend(samples_of(&piece.times, field.column.as_ref()));
+                }
+            }
+            assert!(found == expected, "{threads} threads, {memory} bytes");
+        }
     }
 }

@@ -41,7 +41,7 @@ impl<'a> Aggregates<'a> {
             reader,
             step,
             bounds,
-            groups: Ordered::new(),
+            groups: Ordered::new(bounds.threads),
             ready: VecDeque::new(),
         }
     }
@@ -56,12 +56,13 @@ impl<'a> Aggregates<'a> {
     /// The same, with a number of threads that read and decode.
     pub fn threads(mut self, threads: usize) -> Self {
         self.bounds.threads = threads.max(1);
+        self.groups = Ordered::new(self.bounds.threads);
         self
     }
 
     /// Begins work on sources until there is enough of it ahead.
     fn look_ahead(&mut self) {
-        while self.groups.len() <= self.bounds.threads {
+        while self.groups.len() < self.bounds.groups() {
             let mut group: Vec<Result<Source, Error>> = Vec::new();
             let (mut bytes, mut rows) = (0, 0);
             while bytes < SOURCES_BYTES && rows < SOURCES_ROWS && group.len() < SOURCES {
@@ -131,7 +132,7 @@ impl Iterator for Aggregates<'_> {
                     }
                     Err(Error::Abandoned) => {
                         self.reader.stop();
-                        self.groups = Ordered::new();
+                        self.groups = Ordered::new(self.bounds.threads);
                         self.ready.push_back(Err(Error::Abandoned));
                     }
                     Err(error) => self.ready.push_back(Err(error)),
@@ -220,10 +221,10 @@ pub(crate) fn columns_of_samples(
         .map(|(entry, _)| u64::from(entry.len))
         .sum();
     if bounds.threads > 1 && encoded >= HEAVY_BYTES {
-        let mut groups = Ordered::new();
+        let mut groups = Ordered::new(bounds.threads);
         let mut rest = found.into_iter();
         loop {
-            while groups.len() <= bounds.threads {
+            while groups.len() < bounds.groups() {
                 let group: Vec<Cluster> = rest.by_ref().take(GROUP).collect();
                 if group.is_empty() {
                     break;

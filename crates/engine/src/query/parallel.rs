@@ -3,10 +3,11 @@
 //! All queries of the process share a number of helper threads, one more than there are cores. A query that gets none
 //! does its work itself. The order and the content of the results never depend on threads.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::{Builder, JoinHandle};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::thread::Builder;
 
 /// Helpers at work, in this process.
 static HELPERS: AtomicUsize = AtomicUsize::new(0);
@@ -35,34 +36,92 @@ impl Drop for Permit {
     }
 }
 
+type Job<R> = Box<dyn FnOnce() -> R + Send>;
+
 /// Results of work in the order in which the work was given.
+///
+/// Helpers take the work from a queue, so that they stay busy while it has more than one piece for each of them.
 pub(crate) struct Ordered<R> {
     works: VecDeque<Work<R>>,
+    /// Number of works that were given to helpers so far.
+    given: u64,
+    /// Most helpers at a time.
+    threads: usize,
+    queue: Arc<Queue<R>>,
 }
 
 enum Work<R> {
     Done(R),
-    Here(Box<dyn FnOnce() -> R + Send>),
-    Elsewhere(JoinHandle<R>),
+    Here(Job<R>),
+    /// With its number in the queue.
+    Elsewhere(u64),
+}
+
+/// Work between the thread that gives it and the helpers.
+struct Queue<R> {
+    state: Mutex<Queued<R>>,
+    /// A result has come, or a helper has ended.
+    changed: Condvar,
+}
+
+struct Queued<R> {
+    jobs: VecDeque<(u64, Job<R>)>,
+    results: BTreeMap<u64, std::thread::Result<R>>,
+    helpers: usize,
+}
+
+impl<R> Queue<R> {
+    fn lock(&self) -> MutexGuard<'_, Queued<R>> {
+        self.state.lock().expect("no work runs while it is held")
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, Queued<R>>) -> MutexGuard<'a, Queued<R>> {
+        let woken = self.changed.wait(state);
+        woken.expect("no work runs while it is held")
+    }
+
+    /// Does work until none is left.
+    fn help(&self) {
+        let mut state = self.lock();
+        while let Some((number, job)) = state.jobs.pop_front() {
+            drop(state);
+            let result = catch_unwind(AssertUnwindSafe(job));
+            state = self.lock();
+            state.results.insert(number, result);
+            self.changed.notify_all();
+        }
+        state.helpers -= 1;
+        self.changed.notify_all();
+    }
 }
 
 impl<R> Drop for Ordered<R> {
     /// Waits for helpers: they may have files of the store open.
     fn drop(&mut self) {
-        for work in self.works.drain(..) {
-            if let Work::Elsewhere(helper) = work {
-                // A panic is of no interest to somebody who does not want the result.
-                let _ = helper.join();
-            }
+        let mut state = self.queue.lock();
+        state.jobs.clear();
+        while state.helpers > 0 {
+            state = self.queue.wait(state);
         }
+        state.results.clear();
     }
 }
 
 impl<R: Send + 'static> Ordered<R> {
-    /// Creates an empty list of work.
-    pub fn new() -> Ordered<R> {
+    /// Creates an empty list of work for a number of helpers.
+    pub fn new(threads: usize) -> Ordered<R> {
         Ordered {
             works: VecDeque::new(),
+            given: 0,
+            threads,
+            queue: Arc::new(Queue {
+                state: Mutex::new(Queued {
+                    jobs: VecDeque::new(),
+                    results: BTreeMap::new(),
+                    helpers: 0,
+                }),
+                changed: Condvar::new(),
+            }),
         }
     }
 
@@ -81,34 +140,27 @@ impl<R: Send + 'static> Ordered<R> {
         self.works.push_back(Work::Here(Box::new(work)));
     }
 
-    /// Begins work on a helper if one is free; otherwise the thread that takes the result does it.
+    /// Adds work for a helper. If none is free, the thread that takes the result does it.
     pub fn begin(&mut self, work: impl FnOnce() -> R + Send + 'static) {
+        let number = self.given;
+        self.given += 1;
+        self.works.push_back(Work::Elsewhere(number));
+        let mut state = self.queue.lock();
+        state.jobs.push_back((number, Box::new(work)));
+        if state.helpers >= self.threads {
+            return;
+        }
         let Some(permit) = Permit::take() else {
-            self.works.push_back(Work::Here(Box::new(work)));
             return;
         };
-        // The thread may not start: then the work must still be here.
-        let shared = Arc::new(Mutex::new(Some(work)));
-        let given = shared.clone();
+        let queue = self.queue.clone();
         let helper = Builder::new().name("seiner-query".to_string());
         let begun = helper.spawn(move || {
             let _permit = permit;
-            let work = given
-                .lock()
-                .expect("nothing panics while it is held")
-                .take();
-            work.expect("work is taken once")()
+            queue.help();
         });
-        self.works.push_back(match begun {
-            Ok(helper) => Work::Elsewhere(helper),
-            Err(_) => {
-                let work = shared
-                    .lock()
-                    .expect("nothing panics while it is held")
-                    .take();
-                Work::Here(Box::new(work.expect("no thread took it")))
-            }
-        });
+        // Without it, others do the work.
+        state.helpers += usize::from(begun.is_ok());
     }
 
     /// Returns the next result, after waiting for it or doing the work.
@@ -119,10 +171,26 @@ impl<R: Send + 'static> Ordered<R> {
         self.works.pop_front().map(|work| match work {
             Work::Done(result) => result,
             Work::Here(work) => work(),
-            Work::Elsewhere(helper) => helper
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Work::Elsewhere(number) => self.wait_for(number),
         })
+    }
+
+    fn wait_for(&self, number: u64) -> R {
+        let mut state = self.queue.lock();
+        loop {
+            if let Some(result) = state.results.remove(&number) {
+                drop(state);
+                return result.unwrap_or_else(|panic| resume_unwind(panic));
+            }
+            let is_next = matches!(state.jobs.front(), Some((next, _)) if *next == number);
+            if state.helpers == 0 && is_next {
+                let job = state.jobs.pop_front();
+                drop(state);
+                let (_, job) = job.expect("the front was looked at");
+                return job();
+            }
+            state = self.queue.wait(state);
+        }
     }
 }
 
@@ -132,7 +200,7 @@ mod tests {
 
     #[test]
     fn results_come_in_order_however_many_helpers_there_are() {
-        let mut works = Ordered::new();
+        let mut works = Ordered::new(cores());
         for work in 0..50_u64 {
             match work % 7 {
                 0 => works.push(work),
@@ -150,7 +218,7 @@ mod tests {
     #[test]
     fn helpers_are_as_many_as_allowed_and_end_with_the_list() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let mut works = Ordered::new();
+        let mut works = Ordered::new(cores());
         for _ in 0..4 * cores() + 8 {
             let (now, most) = (now.clone(), most.clone());
             works.begin(move || {
@@ -162,5 +230,28 @@ mod tests {
         drop(works);
         assert_eq!(now.load(Ordering::SeqCst), 0);
         assert!(most.load(Ordering::SeqCst) <= cores() + 1);
+    }
+
+    #[test]
+    fn a_panic_of_a_helper_is_that_of_who_takes_the_result() {
+        let mut works: Ordered<u64> = Ordered::new(2);
+        works.begin(|| panic!("a test"));
+        works.begin(|| 7);
+        let taken = catch_unwind(AssertUnwindSafe(|| works.take()));
+        assert!(taken.is_err());
+        assert_eq!(works.take(), Some(7));
+    }
+
+    #[test]
+    fn without_helpers_the_work_is_done_here() {
+        let mut works = Ordered::new(0);
+        let here = std::thread::current().id();
+        for _ in 0..3 {
+            works.begin(move || std::thread::current().id() == here);
+        }
+        assert_eq!(
+            std::iter::from_fn(|| works.take()).collect::<Vec<_>>(),
+            [true; 3]
+        );
     }
 }

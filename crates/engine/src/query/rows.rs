@@ -116,10 +116,9 @@ pub(crate) fn merge(mut runs: Vec<Rows>, types: &[FieldType]) -> Rows {
 
 /// Runs end to end. A run without a column has gaps there.
 fn join(runs: &[Rows], types: &[FieldType]) -> Rows {
-    let times: Vec<i64> = runs
-        .iter()
-        .flat_map(|run| run.times.iter().copied())
-        .collect();
+    let mut times = Vec::with_capacity(runs.iter().map(|run| run.times.len()).sum());
+    runs.iter()
+        .for_each(|run| times.extend_from_slice(&run.times));
     let fields = types
         .iter()
         .enumerate()

@@ -78,7 +78,7 @@ impl<'a> Scan<'a> {
         Scan {
             reader,
             bounds,
-            groups: Ordered::new(),
+            groups: Ordered::new(bounds.threads),
             ready: VecDeque::new(),
             current: None,
         }
@@ -94,6 +94,7 @@ impl<'a> Scan<'a> {
     /// The same, with a number of threads that read and decode.
     pub fn threads(mut self, threads: usize) -> Self {
         self.bounds.threads = threads.max(1);
+        self.groups = Ordered::new(self.bounds.threads);
         self
     }
 
@@ -110,7 +111,7 @@ impl<'a> Scan<'a> {
         if self.reader.is_over() {
             // Nor is what was read ahead wanted.
             self.ready.clear();
-            self.groups = Ordered::new();
+            self.groups = Ordered::new(self.bounds.threads);
             return None;
         }
         if self.ready.is_empty() {
@@ -131,7 +132,7 @@ impl<'a> Scan<'a> {
         if matches!(prepared, Err(Error::Abandoned)) {
             self.reader.stop();
             self.ready.clear();
-            self.groups = Ordered::new();
+            self.groups = Ordered::new(self.bounds.threads);
         }
         Some(prepared.map(|prepared| SourceScan {
             engine: self.reader.engine,
@@ -142,8 +143,8 @@ impl<'a> Scan<'a> {
 
     /// Begins work on sources until there is enough of it ahead.
     fn look_ahead(&mut self) {
-        let share = self.bounds.ahead / (self.bounds.threads + 1);
-        while self.groups.len() <= self.bounds.threads {
+        let share = self.bounds.share();
+        while self.groups.len() < self.bounds.groups() {
             let mut group: Vec<Result<Source, Error>> = Vec::new();
             let (mut bytes, mut decoded) = (0, 0);
             while group.is_empty()

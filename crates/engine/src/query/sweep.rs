@@ -58,6 +58,16 @@ impl Bounds {
         }
     }
 
+    /// Returns the number of groups that helpers decode or have decoded: enough that none waits for work.
+    pub fn groups(&self) -> usize {
+        2 * self.threads + 1
+    }
+
+    /// Returns the bytes of the decoded rows of a group, about.
+    pub fn share(&self) -> usize {
+        self.ahead / self.groups()
+    }
+
     /// Returns bounds that limit nothing, for one thread: for parts of an interval that are short.
     pub fn unlimited() -> Bounds {
         Bounds {
@@ -88,6 +98,8 @@ pub(crate) struct Sweep {
     /// Runs that are decoded ahead; they were the first of the pending ones.
     ahead: VecDeque<Decoded>,
     groups: Ordered<Vec<Decoded>>,
+    /// Last time of the blocks that were begun.
+    reached: i64,
     /// Runs that came decoded, with the numbers behind the blocks.
     given: Vec<Rows>,
     /// Runs that have been reached, oldest first.
@@ -100,8 +112,22 @@ pub(crate) struct Sweep {
     pub damages: Damages,
 }
 
-/// A run that was decoded ahead: its first time that is wanted, its number, its rows.
-type Decoded = (i64, usize, Result<Rows, Error>);
+/// A run that was decoded ahead.
+struct Decoded {
+    /// Its first time that is wanted.
+    from: i64,
+    /// Its number, or the number of the first of several blocks that were joined.
+    number: usize,
+    rows: Result<Rows, Error>,
+}
+
+/// Blocks for a helper: the first time that is wanted of each, and its number.
+#[derive(Default)]
+struct Group {
+    blocks: Vec<(i64, usize)>,
+    /// True if no two of them overlap, nor any of them another run. Their rows are joined by the helper then.
+    is_alone: bool,
+}
 
 struct Run {
     number: usize,
@@ -166,7 +192,8 @@ impl Sweep {
             bounds,
             again: HashMap::new(),
             ahead: VecDeque::new(),
-            groups: Ordered::new(),
+            groups: Ordered::new(bounds.threads),
+            reached: i64::MIN,
             given,
             active: Vec::new(),
             ceiling: None,
@@ -199,7 +226,8 @@ impl Sweep {
 
     fn gather(&mut self, bytes: usize, rows: usize) -> Result<Option<Rows>, Error> {
         let (mut parts, mut found_bytes, mut found_rows) = (Vec::new(), 0, 0);
-        while found_bytes < bytes && found_rows < rows {
+        // What a helper joined is a quarter of a piece or more, and is not copied again.
+        while found_bytes < bytes / 4 && found_rows < rows / 4 {
             let Some(part) = self.next_rows()? else { break };
             found_bytes += part.bytes();
             found_rows += part.times.len();
@@ -237,7 +265,7 @@ impl Sweep {
         if self.bounds.threads > 1 {
             self.decode_ahead()?;
         }
-        let ahead = self.ahead.front().map(|(from, ..)| *from);
+        let ahead = self.ahead.front().map(|decoded| decoded.from);
         let pending = self.peek().map(|(from, _)| from);
         Ok(match (ahead, pending) {
             (Some(ahead), Some(pending)) => Some(ahead.min(pending)),
@@ -248,20 +276,14 @@ impl Sweep {
     fn decode_ahead(&mut self) -> Result<(), Error> {
         while self.ahead.is_empty() {
             // Below a ceiling runs are pending again, and few of their rows are wanted.
-            while self.ceiling.is_none() && self.groups.len() <= self.bounds.threads {
+            while self.ceiling.is_none() && self.groups.len() < self.bounds.groups() {
                 self.view.go_on()?;
                 let group = self.next_group();
-                if group.is_empty() {
+                if group.blocks.is_empty() {
                     break;
                 }
                 let (view, wanted) = (self.view.clone(), self.wanted.clone());
-                self.groups.begin(move || {
-                    let read = |(from, block)| {
-                        let rows = view.go_on().and_then(|()| view.read(block, &wanted));
-                        (from, block, rows)
-                    };
-                    group.into_iter().map(read).collect()
-                });
+                self.groups.begin(move || decode(group, &view, &wanted));
             }
             match self.groups.take() {
                 Some(found) => self.ahead.extend(found),
@@ -284,18 +306,25 @@ impl Sweep {
 
     /// Takes the run that [`Sweep::peek`] returned.
     fn pop(&mut self) {
-        if let Some(Reverse((_, number))) = self.pending.pop()
-            && let Some(again) = self.again.get_mut(&number)
-        {
+        let Some(Reverse((_, number))) = self.pending.pop() else {
+            return;
+        };
+        if let Some(again) = self.again.get_mut(&number) {
             *again = None;
         }
+        let last = match number.checked_sub(self.view.blocks.len()) {
+            Some(given) => self.given[given].times.last().copied(),
+            None => Some(self.view.blocks[number].0.last),
+        };
+        self.reached = self.reached.max(last.unwrap_or(i64::MIN));
     }
 
     /// Takes the blocks that a helper decodes next.
-    fn next_group(&mut self) -> Vec<(i64, usize)> {
-        let share = self.bounds.ahead / (self.bounds.threads + 1);
+    fn next_group(&mut self) -> Group {
+        let share = self.bounds.share();
         let columns = self.wanted.iter().filter(|wanted| **wanted).count();
-        let (mut group, mut encoded, mut decoded) = (Vec::new(), 0, 0);
+        let (mut group, mut encoded, mut decoded) = (Group::default(), 0, 0);
+        group.is_alone = true;
         while encoded < GROUP_BYTES && decoded < share {
             let Some((from, number)) = self.peek() else {
                 break;
@@ -304,11 +333,14 @@ impl Sweep {
                 // What came decoded needs no helper.
                 break;
             };
+            group.is_alone &= self.reached < from;
             self.pop();
             encoded += u64::from(entry.len);
             decoded += entry.rows as usize * (columns + 1) * 8 + entry.len as usize;
-            group.push((from, number));
+            group.blocks.push((from, number));
         }
+        let next = self.peek();
+        group.is_alone &= next.is_none_or(|(from, _)| self.reached < from);
         group
     }
 
@@ -316,11 +348,12 @@ impl Sweep {
     fn load(&mut self) -> Result<(), Error> {
         let pending = self.peek();
         let is_ahead = match (self.ahead.front(), pending) {
-            (Some((ahead, block, _)), Some(pending)) => (*ahead, *block) < pending,
+            (Some(ahead), Some(pending)) => (ahead.from, ahead.number) < pending,
             (ahead, _) => ahead.is_some(),
         };
         let (from, number, rows) = if is_ahead {
-            self.ahead.pop_front().expect("it was looked at")
+            let decoded = self.ahead.pop_front().expect("it was looked at");
+            (decoded.from, decoded.number, decoded.rows)
         } else {
             let Some((from, number)) = pending else {
                 return Ok(());
@@ -443,4 +476,22 @@ impl Sweep {
             run.taken = 0;
         }
     }
+}
+
+/// Decodes blocks. If they are alone, their rows become one run, or several where damaged blocks lie between them.
+fn decode(group: Group, view: &SourceView, wanted: &[bool]) -> Vec<Decoded> {
+    let mut runs: Vec<(i64, usize, Result<Vec<Rows>, Error>)> = Vec::new();
+    for (from, number) in group.blocks {
+        let rows = view.go_on().and_then(|()| view.read(number, wanted));
+        match (runs.last_mut(), rows) {
+            (Some((.., Ok(parts))), Ok(rows)) if group.is_alone => parts.push(rows),
+            (_, rows) => runs.push((from, number, rows.map(|rows| vec![rows]))),
+        }
+    }
+    let joined = runs.into_iter().map(|(from, number, parts)| Decoded {
+        from,
+        number,
+        rows: parts.map(|parts| merge(parts, view.types())),
+    });
+    joined.collect()
 }

@@ -10,9 +10,9 @@ use seiner_codec::varint;
 use seiner_model::{LevelId, Notation, SourceKey, Value};
 
 /// Bytes of names that are added to a frame of the catalog under one lock, about.
-const FRAME_PART: usize = 64 << 10;
+const FRAME_PART: usize = 16 << 10;
 /// Links of sources with new layouts that are added under one lock.
-const LINKS_A_PART: usize = 4096;
+const LINKS_A_PART: usize = 1024;
 
 impl State {
     /// The source of a key, registered where it is new.

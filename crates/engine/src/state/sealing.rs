@@ -11,7 +11,7 @@ use crate::sealing::queue::Taken;
 use crate::segment::Entry;
 
 /// Sources that are looked at under one lock, at most.
-const SOURCES_A_LOCK: u32 = 4096;
+const SOURCES_A_LOCK: u32 = 512;
 /// Sources that are looked at before it is asked whether much waits to be written.
 const SOURCES_A_LOOK: u32 = 1024;
 
