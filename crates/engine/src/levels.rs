@@ -8,9 +8,10 @@ pub(crate) mod rows;
 
 use self::rows::{LevelField, LevelRows, leave_the_finest, put_part, strings};
 use crate::answer::{Bucket, LevelSpan, Query, Step, is_integer};
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::error::Error;
 use crate::query::aggregate::columns_of_samples;
+use crate::query::bounds;
 use crate::query::buckets::{add_bucket, bucket_start};
 use crate::query::rows::{Rows, range_of, within};
 use crate::query::source::{Damages, Source, SourceReader, SourceView};
@@ -20,172 +21,173 @@ use seiner_model::{Bitmap, Column, FieldColumn, FieldType, Interval, LevelId, So
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-impl Engine {
-    /// The parts of a query's interval in which some of its sources have coarser levels instead of
-    /// samples, as the rules of their classes say: by the length of the step, then by time.
-    pub fn levels(&self, query: &Query) -> Vec<LevelSpan> {
-        let levels = self.dictionary(|dictionary| dictionary.select_levels(&query.selector));
-        let Interval { start, end } = query.interval;
-        self.look_at_the_clock();
-        let mut state = self.lock();
-        state.advance(&*self.clock);
-        let retention = &state.retention;
-        let mut spans = BTreeSet::new();
-        for (step, sources) in levels {
-            let classes: BTreeSet<u8> = sources
-                .iter()
-                .map(|source| retention.class_of(source))
-                .collect();
-            for class in classes {
-                let Some(level) = retention.rules().level(class) else {
-                    continue;
-                };
-                let steps = retention.rules().levels_of(level.class);
-                let finer = steps.iter().take_while(|(_, other)| *other < level.step);
-                let finer = finer.last().map_or(level.class, |(number, _)| *number);
-                let from = retention.hidden_before(class);
-                let to = retention.made(finer).saturating_sub(1);
-                spans.insert((step, from.max(start), to.min(end)));
-            }
-            // Of other rules: it may be there, where nothing finer is.
-            let older = retention.older().filter(|(older, _)| *older == step);
-            spans.extend(older.map(|(_, to)| (step, start, to.saturating_sub(1).min(end))));
-        }
-        let mut joined: Vec<LevelSpan> = Vec::new();
-        for (step_ns, from, to) in spans {
-            match joined.last_mut() {
-                _ if from > to => {}
-                Some(last) if last.step_ns == step_ns && from <= last.to.saturating_add(1) => {
-                    last.to = last.to.max(to);
-                }
-                _ => joined.push(LevelSpan { from, to, step_ns }),
-            }
-        }
-        joined
-    }
-
-    // ---- for rounds
-
-    /// When a source may have rows in an interval, and how many at most: of each block.
-    pub(crate) fn spans(
-        &self,
-        source: SourceId,
-        interval: Interval,
-    ) -> Result<Vec<(Interval, u64)>, Error> {
-        let mut damages = Damages::default();
-        let view = SourceReader::of(self, Vec::new(), interval).alone(source, &mut damages)?;
-        Ok(spans(&view))
-    }
-
-    /// The figures of a source's samples by steps, with the columns of the fields.
-    pub(crate) fn level_of_samples(
-        &self,
-        source: SourceId,
-        interval: Interval,
-        step: u64,
-    ) -> Result<Vec<(usize, LevelField)>, Error> {
-        let mut damages = Damages::default();
-        let view = SourceReader::of(self, Vec::new(), interval).alone(source, &mut damages)?;
-        let every = Step::Every(step as i64);
-        let columns =
-            columns_of_samples(&view, interval, every, self.bounds(Some(1)), &mut damages)?;
-        let texts = match view.types().contains(&FieldType::Str) {
-            true => last_texts(&view, step, &mut damages)?,
-            false => BTreeMap::new(),
-        };
-        let mut found = Vec::new();
-        for (column, buckets) in columns.into_iter().enumerate() {
-            if buckets.is_empty() {
+/// The parts of a query's interval in which some of its sources have coarser levels instead of
+/// samples, as the rules of their classes say: by the length of the step, then by time.
+pub(crate) fn levels(core: &Core, query: &Query) -> Vec<LevelSpan> {
+    let levels = core.dictionary(|dictionary| dictionary.select_levels(&query.selector));
+    let Interval { start, end } = query.interval;
+    core.look_at_the_clock();
+    let mut state = core.lock();
+    state.advance(&*core.clock);
+    let retention = &state.retention;
+    let mut spans = BTreeSet::new();
+    for (step, sources) in levels {
+        let classes: BTreeSet<u8> = sources
+            .iter()
+            .map(|source| retention.class_of(source))
+            .collect();
+        for class in classes {
+            let Some(level) = retention.rules().level(class) else {
                 continue;
+            };
+            let steps = retention.rules().levels_of(level.class);
+            let finer = steps.iter().take_while(|(_, other)| *other < level.step);
+            let finer = finer.last().map_or(level.class, |(number, _)| *number);
+            let from = retention.hidden_before(class);
+            let to = retention.made(finer).saturating_sub(1);
+            spans.insert((step, from.max(start), to.min(end)));
+        }
+        // Of other rules: it may be there, where nothing finer is.
+        let older = retention.older().filter(|(older, _)| *older == step);
+        spans.extend(older.map(|(_, to)| (step, start, to.saturating_sub(1).min(end))));
+    }
+    let mut joined: Vec<LevelSpan> = Vec::new();
+    for (step_ns, from, to) in spans {
+        match joined.last_mut() {
+            _ if from > to => {}
+            Some(last) if last.step_ns == step_ns && from <= last.to.saturating_add(1) => {
+                last.to = last.to.max(to);
             }
-            let texts = texts.get(&column).map(|texts| {
-                let of = |bucket: &Bucket| texts.get(&bucket.start).map_or("", |text| text);
-                strings(&buckets.iter().map(of).collect::<Vec<_>>())
-            });
-            let field = view.names()[column].clone();
-            found.push((
-                column,
-                LevelField {
-                    field,
-                    buckets,
-                    texts,
-                },
-            ));
+            _ => joined.push(LevelSpan { from, to, step_ns }),
         }
-        self.tell_damage(damages);
-        Ok(found)
     }
+    joined
+}
 
-    /// What levels of a source tell of an interval where nothing finer does: no samples, by their times,
-    /// and none of these levels. Levels come by their steps.
-    pub(crate) fn level_fields(
-        &self,
-        levels: &[(LevelId, u32)],
-        interval: Interval,
-        samples: &[i64],
-    ) -> Result<Vec<LevelField>, Error> {
-        let mut found = self.level_rows(levels, interval)?;
-        leave_the_finest(&mut found, samples);
-        Ok(found.into_iter().flat_map(|level| level.fields).collect())
-    }
+// ---- for rounds
 
-    /// Of how many samples parts of one level tell in an interval, by step.
-    pub(crate) fn told(
-        &self,
-        parts: &[(LevelId, u32)],
-        interval: Interval,
-    ) -> Result<BTreeMap<i64, u64>, Error> {
-        let found = self.level_rows(parts, interval)?.into_iter();
-        Ok(found.flat_map(|level| level.rows).collect())
-    }
+/// When a source may have rows in an interval, and how many at most: of each block.
+pub(crate) fn spans_of(
+    core: &Core,
+    source: SourceId,
+    interval: Interval,
+) -> Result<Vec<(Interval, u64)>, Error> {
+    let mut damages = Damages::default();
+    let view = SourceReader::of(core, Vec::new(), interval).alone(source, &mut damages)?;
+    Ok(spans(&view))
+}
 
-    /// What levels of a source hold in an interval. They come by their steps.
-    fn level_rows(
-        &self,
-        levels: &[(LevelId, u32)],
-        interval: Interval,
-    ) -> Result<Vec<LevelRows>, Error> {
-        let mut found = Vec::new();
-        for (id, level) in levels {
-            let mut damages = Damages::default();
-            let mut reader = SourceReader::of(self, Vec::new(), interval);
-            let view = reader.alone(SourceId(*level), &mut damages)?;
-            put_part(
-                &mut found,
-                level_rows(&view, interval, id.step_ns, &mut damages)?,
-            );
-            self.tell_damage(damages);
+/// The figures of a source's samples by steps, with the columns of the fields.
+pub(crate) fn level_of_samples(
+    core: &Core,
+    source: SourceId,
+    interval: Interval,
+    step: u64,
+) -> Result<Vec<(usize, LevelField)>, Error> {
+    let mut damages = Damages::default();
+    let view = SourceReader::of(core, Vec::new(), interval).alone(source, &mut damages)?;
+    let every = Step::Every(step as i64);
+    let columns = columns_of_samples(&view, interval, every, bounds(core, Some(1)), &mut damages)?;
+    let texts = match view.types().contains(&FieldType::Str) {
+        true => last_texts(&view, step, &mut damages)?,
+        false => BTreeMap::new(),
+    };
+    let mut found = Vec::new();
+    for (column, buckets) in columns.into_iter().enumerate() {
+        if buckets.is_empty() {
+            continue;
         }
-        Ok(found)
+        let texts = texts.get(&column).map(|texts| {
+            let of = |bucket: &Bucket| texts.get(&bucket.start).map_or("", |text| text);
+            strings(&buckets.iter().map(of).collect::<Vec<_>>())
+        });
+        let field = view.names()[column].clone();
+        found.push((
+            column,
+            LevelField {
+                field,
+                buckets,
+                texts,
+            },
+        ));
     }
+    tell_damage(core, damages);
+    Ok(found)
+}
 
-    /// The times of a source's rows.
-    pub(crate) fn times(&self, source: SourceId, interval: Interval) -> Result<Vec<i64>, Error> {
+/// What levels of a source tell of an interval where nothing finer does: no samples, by their times,
+/// and none of these levels. Levels come by their steps.
+pub(crate) fn level_fields(
+    core: &Core,
+    levels: &[(LevelId, u32)],
+    interval: Interval,
+    samples: &[i64],
+) -> Result<Vec<LevelField>, Error> {
+    let mut found = level_rows_of(core, levels, interval)?;
+    leave_the_finest(&mut found, samples);
+    Ok(found.into_iter().flat_map(|level| level.fields).collect())
+}
+
+/// Of how many samples parts of one level tell in an interval, by step.
+pub(crate) fn told(
+    core: &Core,
+    parts: &[(LevelId, u32)],
+    interval: Interval,
+) -> Result<BTreeMap<i64, u64>, Error> {
+    let found = level_rows_of(core, parts, interval)?.into_iter();
+    Ok(found.flat_map(|level| level.rows).collect())
+}
+
+/// What levels of a source hold in an interval. They come by their steps.
+fn level_rows_of(
+    core: &Core,
+    levels: &[(LevelId, u32)],
+    interval: Interval,
+) -> Result<Vec<LevelRows>, Error> {
+    let mut found = Vec::new();
+    for (id, level) in levels {
         let mut damages = Damages::default();
-        let view = SourceReader::of(self, Vec::new(), interval).alone(source, &mut damages)?;
-        let times = times(&view, interval, &mut damages);
-        damages.report(self).for_each(drop);
-        times
+        let mut reader = SourceReader::of(core, Vec::new(), interval);
+        let view = reader.alone(SourceId(*level), &mut damages)?;
+        put_part(
+            &mut found,
+            level_rows(&view, interval, id.step_ns, &mut damages)?,
+        );
+        tell_damage(core, damages);
     }
+    Ok(found)
+}
 
-    /// What cannot be read cannot be made coarser, and dies of its age like the rest.
-    fn tell_damage(&self, damages: Damages) {
-        for damage in damages.report(self) {
-            tracing::error!("{damage}; it is missing from the coarser level that is being made");
-        }
-    }
+/// The times of a source's rows.
+pub(crate) fn times_of(
+    core: &Core,
+    source: SourceId,
+    interval: Interval,
+) -> Result<Vec<i64>, Error> {
+    let mut damages = Damages::default();
+    let view = SourceReader::of(core, Vec::new(), interval).alone(source, &mut damages)?;
+    let times = times(&view, interval, &mut damages);
+    damages.report(core).for_each(drop);
+    times
+}
 
-    /// The column of a source's field, and its type.
-    pub(crate) fn column_of(&self, source: u32, field: &str) -> Option<(usize, FieldType)> {
-        let state = self.lock();
-        let layout = state.layouts.get(state.buffers.line(source).layout)?;
-        let column = layout.column(field.as_bytes(), 0)?;
-        Some((column, layout.types()[column]))
+/// What cannot be read cannot be made coarser, and dies of its age like the rest.
+fn tell_damage(core: &Core, damages: Damages) {
+    for damage in damages.report(core) {
+        tracing::error!("{damage}; it is missing from the coarser level that is being made");
     }
 }
 
+/// The column of a source's field, and its type.
+pub(crate) fn column_of(core: &Core, source: u32, field: &str) -> Option<(usize, FieldType)> {
+    let state = core.lock();
+    let layout = state.layouts.get(state.buffers.line(source).layout)?;
+    let column = layout.column(field.as_bytes(), 0)?;
+    Some((column, layout.types()[column]))
+}
+
 /// When a source may have rows, and how many: of each block.
-fn spans(view: &SourceView) -> Vec<(Interval, u64)> {
+pub(crate) fn spans(view: &SourceView) -> Vec<(Interval, u64)> {
     let blocks = view.blocks.iter().map(|(entry, _)| {
         (
             Interval::new(entry.first, entry.last),
@@ -217,7 +219,7 @@ fn rows(
 }
 
 /// The times of a source's rows.
-fn times(
+pub(crate) fn times(
     view: &Arc<SourceView>,
     interval: Interval,
     damages: &mut Damages,

@@ -7,8 +7,8 @@
 //! The engine is synchronous and knows no sockets. Everything outside comes through
 //! `seiner-platform`, so the simulator runs the same code with power cuts.
 
-mod ageing;
 mod aside;
+mod background;
 mod backpressure;
 mod block;
 mod budget;
@@ -16,7 +16,11 @@ mod buffer;
 mod bytes;
 mod catalog;
 mod check;
+mod closing;
+mod commit;
+mod core;
 mod counters;
+mod delete;
 mod dictionary;
 mod embedded;
 mod engine;
@@ -26,19 +30,22 @@ mod error;
 pub mod fuzzing;
 mod holds;
 pub mod inspect;
+mod intake;
+mod jobs;
 mod journal;
 mod ledger;
 mod levels;
 mod log;
 mod memory;
-mod merging;
 mod opened;
+mod opening;
 mod options;
 mod prefetch;
 mod pressure;
 mod query;
 mod reading;
 mod recover;
+mod report;
 mod retention;
 mod rules;
 mod scheduler;
@@ -53,9 +60,7 @@ mod timekeeper;
 mod trace;
 mod trouble;
 mod turns;
-mod upkeep;
 mod volume;
-mod writing;
 
 use seiner_store::answer;
 
@@ -64,7 +69,7 @@ pub use check::{CheckReport, Damage, Note, check};
 pub use engine::Engine;
 pub use error::{Error, Reason, Receipt, Relief};
 pub use holds::Holds;
-pub use merging::memory::Record;
+pub use jobs::merging::memory::Record;
 pub use options::{Durability, Options};
 pub use query::aggregate::Aggregates;
 pub use query::scan::{Piece, PieceField, Pieces, Scan, SourceScan};

@@ -5,10 +5,11 @@
 
 use crate::catalog;
 use crate::check::{CheckReport, Damage, check};
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::error::{Error, io_error};
 use crate::inspect::FileKind;
 use crate::ledger;
+use crate::opening::open as open_disk;
 use crate::options::Options;
 use crate::rules::{self, Given};
 use seiner_platform::{Disk, Habit, Overlay, Snapshot, SystemClock, is_gone};
@@ -103,7 +104,7 @@ pub fn check_directory(
     })
 }
 
-fn open(path: &Path) -> Result<Snapshot, Error> {
+pub(crate) fn open(path: &Path) -> Result<Snapshot, Error> {
     let context = || format!("reading {}", path.display());
     let disk = Snapshot::open(path, habit).map_err(io_error(context))?;
     let names = disk.list().map_err(io_error(context))?;
@@ -120,38 +121,36 @@ fn open(path: &Path) -> Result<Snapshot, Error> {
     }
 }
 
-impl Engine {
-    /// Opens the store in a directory for reading. Its rules are the stored ones; nothing in the directory
-    /// changes, it is not locked, and a server may be writing it. What that server accepted and has not written
-    /// to the disk is not seen.
-    ///
-    /// # Errors
-    /// When there is no store, or it cannot be read.
-    pub fn open_to_read(path: &Path, options: Options) -> Result<Engine, Error> {
-        read_directory(path, |disk| {
-            let engine = Engine::read_disk(disk, options.clone())?;
-            let recovery = engine.recovery();
-            Ok(
-                match recovery.set_aside.is_empty() && recovery.losses.is_empty() {
-                    true => Reading::Done(engine),
-                    false => Reading::Doubtful(engine),
-                },
-            )
-        })
-    }
+/// Opens the store in a directory for reading. Its rules are the stored ones; nothing in the directory
+/// changes, it is not locked, and a server may be writing it. What that server accepted and has not written
+/// to the disk is not seen.
+///
+/// # Errors
+/// When there is no store, or it cannot be read.
+pub(crate) fn open_to_read(path: &Path, options: Options) -> Result<Core, Error> {
+    read_directory(path, |disk| {
+        let engine = read_disk(disk, options.clone())?;
+        let recovery = engine.recovery();
+        Ok(
+            match recovery.set_aside.is_empty() && recovery.losses.is_empty() {
+                true => Reading::Done(engine),
+                false => Reading::Doubtful(engine),
+            },
+        )
+    })
+}
 
-    /// The same on any disk, which nobody writes meanwhile.
-    ///
-    /// # Errors
-    /// As [`Engine::open_to_read`].
-    pub fn read_disk(disk: Arc<dyn Disk>, mut options: Options) -> Result<Engine, Error> {
-        let context = || "listing the files of the store".to_string();
-        let overlay = Arc::new(Overlay::new(disk).map_err(io_error(context))?);
-        options.given = Given::NONE;
-        let engine = Engine::open(overlay, Arc::new(SystemClock::new()), options)?;
-        // A reader lets nothing go: it hides what is too old by its clock.
-        engine.accept_clock()?;
-        engine.lock().read_only = true;
-        Ok(engine)
-    }
+/// The same on any disk, which nobody writes meanwhile.
+///
+/// # Errors
+/// As [`Engine::open_to_read`].
+pub(crate) fn read_disk(disk: Arc<dyn Disk>, mut options: Options) -> Result<Core, Error> {
+    let context = || "listing the files of the store".to_string();
+    let overlay = Arc::new(Overlay::new(disk).map_err(io_error(context))?);
+    options.given = Given::NONE;
+    let engine = open_disk(overlay, Arc::new(SystemClock::new()), options)?;
+    // A reader lets nothing go: it hides what is too old by its clock.
+    engine.accept_clock()?;
+    engine.lock().read_only = true;
+    Ok(engine)
 }

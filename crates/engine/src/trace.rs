@@ -4,7 +4,7 @@
 //! and its times, and the rules by which it will die. Blocks that were dropped are not in a trace.
 //! `docs/format/merge-trace.md` says how the lines are to be read.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::error::Error;
 use crate::inspect::registry::{Registry, open_catalog};
 use crate::inspect::{FileKind, files};
@@ -145,33 +145,31 @@ fn keeps(classes: &[Class]) -> Vec<Keep> {
     classes.iter().map(|class| class.keep).collect()
 }
 
-impl Engine {
-    /// What the store wrote, as far as it is still there, in segments sealed or being written.
-    ///
-    /// # Errors
-    /// When the disk fails, or an index is damaged.
-    pub fn trace(&self) -> Result<Vec<Arrival>, Error> {
-        let mut blocks = Blocks::default();
-        let (now, open, sealed, keeps) = {
-            let state = self.lock();
-            let open: Vec<Listing> = state.open.iter().map(OpenSegment::listing).collect();
-            let keeps = keeps(state.retention.classes());
-            (state.retention.now(), open, state.sealed.clone(), keeps)
-        };
-        for listing in open {
-            blocks.add(&listing.entries(), now);
-        }
-        for segment in sealed.values() {
-            blocks.add_segment(segment)?;
-        }
-        let state = self.lock();
-        let sources = 0..state.buffers.sources() as u32;
-        let of: Vec<u8> = sources
-            .map(|source| state.retention.class_of(source))
-            .collect();
-        drop(state);
-        Ok(blocks.arrivals(&keeps, |source| {
-            of.get(source as usize).copied().unwrap_or(0)
-        }))
+/// What the store wrote, as far as it is still there, in segments sealed or being written.
+///
+/// # Errors
+/// When the disk fails, or an index is damaged.
+pub(crate) fn written(core: &Core) -> Result<Vec<Arrival>, Error> {
+    let mut blocks = Blocks::default();
+    let (now, open, sealed, keeps) = {
+        let state = core.lock();
+        let open: Vec<Listing> = state.open.iter().map(OpenSegment::listing).collect();
+        let keeps = keeps(state.retention.classes());
+        (state.retention.now(), open, state.sealed.clone(), keeps)
+    };
+    for listing in open {
+        blocks.add(&listing.entries(), now);
     }
+    for segment in sealed.values() {
+        blocks.add_segment(segment)?;
+    }
+    let state = core.lock();
+    let sources = 0..state.buffers.sources() as u32;
+    let of: Vec<u8> = sources
+        .map(|source| state.retention.class_of(source))
+        .collect();
+    drop(state);
+    Ok(blocks.arrivals(&keeps, |source| {
+        of.get(source as usize).copied().unwrap_or(0)
+    }))
 }

@@ -37,63 +37,66 @@ use self::select::Select;
 use self::source::SourceReader;
 use self::sweep::Bounds;
 use crate::answer::{Query, Step};
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::error::Error;
+use crate::report::sources;
 use seiner_model::Interval;
 
-impl Engine {
-    /// The rows that a query asks for, source by source, in pieces of bounded size. Times ascend strictly over the
-    /// pieces of a source. Each [`Error::Damage`] among the items tells of a block that is missing from what follows.
-    ///
-    /// The module's documentation states the memory that a scan takes.
-    pub fn scan(&self, query: &Query) -> Scan<'_> {
-        Scan::new(SourceReader::new(self, query), self.bounds(None))
-    }
+/// The rows that a query asks for, source by source, in pieces of bounded size. Times ascend strictly over the
+/// pieces of a source. Each [`Error::Damage`] among the items tells of a block that is missing from what follows.
+///
+/// The module's documentation states the memory that a scan takes.
+pub(crate) fn scan<'a>(core: &'a Core, query: &Query) -> Scan<'a> {
+    Scan::new(SourceReader::new(core, query), bounds(core, None))
+}
 
-    /// The samples that a query asks for: series by series, times strictly ascending. Series
-    /// without samples in the interval are left out. Each [`Error::Damage`] among the items tells of
-    /// a block that is missing from what follows.
-    ///
-    /// Holds all series of a source in memory; [`Engine::scan`] does not.
-    ///
-    /// # Errors
-    /// None at present.
-    pub fn select(&self, query: &Query) -> Result<Select<'_>, Error> {
-        Ok(Select::new(self.scan(query)))
-    }
+/// The samples that a query asks for: series by series, times strictly ascending. Series
+/// without samples in the interval are left out. Each [`Error::Damage`] among the items tells of
+/// a block that is missing from what follows.
+///
+/// Holds all series of a source in memory; [`Engine::scan`] does not.
+///
+/// # Errors
+/// None at present.
+pub(crate) fn select<'a>(core: &'a Core, query: &Query) -> Result<Select<'a>, Error> {
+    Ok(Select::new(scan(core, query)))
+}
 
-    /// The aggregates of a query's series, in buckets of a step; damage is told as by
-    /// [`Engine::select`].
-    ///
-    /// # Errors
-    /// When the step is not positive.
-    pub fn aggregate(&self, query: &Query, step: Step) -> Result<Aggregates<'_>, Error> {
-        if let Step::Every(step) = step
-            && step < 1
-        {
-            return Err(Error::Query(format!("a step of {step} ns is not positive")));
-        }
-        let reader = SourceReader::new(self, query);
-        Ok(Aggregates::new(reader, step, self.bounds(None)))
+/// The aggregates of a query's series, in buckets of a step; damage is told as by
+/// [`Engine::select`].
+///
+/// # Errors
+/// When the step is not positive.
+pub(crate) fn aggregate<'a>(
+    core: &'a Core,
+    query: &Query,
+    step: Step,
+) -> Result<Aggregates<'a>, Error> {
+    if let Step::Every(step) = step
+        && step < 1
+    {
+        return Err(Error::Query(format!("a step of {step} ns is not positive")));
     }
+    let reader = SourceReader::new(core, query);
+    Ok(Aggregates::new(reader, step, bounds(core, None)))
+}
 
-    /// First and last time of the samples that a query selects, for people: of the query's first `sources`
-    /// sources with any field, which bounds the cost. Damaged blocks are left out.
-    pub fn time_range(&self, query: &Query, sources: usize) -> Option<Interval> {
-        let ids = self.sources(&query.selector);
-        let ids = ids.into_iter().take(sources).collect();
-        let reader = SourceReader::of(self, ids, query.interval).with_fields(query.fields.clone());
-        let summaries = Aggregates::new(reader, Step::Whole, self.bounds(None));
-        let buckets = summaries.flatten().flat_map(|summary| summary.buckets);
-        buckets
-            .map(|bucket| Interval::new(bucket.first.0, bucket.last.0))
-            .reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)))
-    }
+/// First and last time of the samples that a query selects, for people: of the query's first `sources`
+/// sources with any field, which bounds the cost. Damaged blocks are left out.
+pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Interval> {
+    let ids = sources(core, &query.selector);
+    let ids = ids.into_iter().take(most).collect();
+    let reader = SourceReader::of(core, ids, query.interval).with_fields(query.fields.clone());
+    let summaries = Aggregates::new(reader, Step::Whole, bounds(core, None));
+    let buckets = summaries.flatten().flat_map(|summary| summary.buckets);
+    buckets
+        .map(|bucket| Interval::new(bucket.first.0, bucket.last.0))
+        .reduce(|a, b| Interval::new(a.start.min(b.start), a.end.max(b.end)))
+}
 
-    /// Returns the bounds of a query. A store without threads of its own reads on the caller's, so that the
-    /// simulator meets the same operations in the same order each time.
-    pub(crate) fn bounds(&self, threads: Option<usize>) -> Bounds {
-        let threads = threads.or((!self.has_threads()).then_some(1));
-        Bounds::of(&self.lock().options, threads)
-    }
+/// Returns the bounds of a query. A store without threads of its own reads on the caller's, so that the
+/// simulator meets the same operations in the same order each time.
+pub(crate) fn bounds(core: &Core, threads: Option<usize>) -> Bounds {
+    let threads = threads.or((!core.has_threads()).then_some(1));
+    Bounds::of(&core.lock().options, threads)
 }

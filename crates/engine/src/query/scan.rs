@@ -1,6 +1,6 @@
 //! Scan: the columns of a query's sources, in pieces of bounded size.
 
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::error::Error;
 use crate::query::parallel::Ordered;
 use crate::query::rows::{Rows, merge};
@@ -59,14 +59,14 @@ struct Prepared {
 
 /// One source of a [`Scan`], as of one moment. It can be read several times, with the same rows each time.
 pub struct SourceScan<'a> {
-    engine: &'a Engine,
+    engine: &'a Core,
     prepared: Prepared,
     bounds: Bounds,
 }
 
 /// Pieces of one source.
 pub struct Pieces<'a> {
-    engine: &'a Engine,
+    engine: &'a Core,
     source: Arc<Source>,
     wanted: Vec<bool>,
     ready: VecDeque<Result<Rows, Error>>,

@@ -7,10 +7,11 @@ use crate::answer::Query;
 use crate::block::{self, Block};
 use crate::buffer::OpenBlock;
 use crate::buffer::row;
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::error::Error;
 use crate::query::rows::Rows;
 use crate::query::snapshot::{Known, Part, Place, Snapshot};
+use crate::report::{source_key, sources};
 use crate::retention::Veil;
 use crate::retention::coarser::{field_of, step_start};
 use crate::segment::sealed::LastPage;
@@ -50,7 +51,7 @@ impl Damages {
     }
 
     /// Records damaged blocks as losses of the store and returns the errors.
-    pub fn report(self, engine: &Engine) -> impl Iterator<Item = Error> + use<> {
+    pub fn report(self, engine: &Core) -> impl Iterator<Item = Error> + use<> {
         for (error, block) in &self.0 {
             if let Some(entry) = block {
                 engine.note_block(error, entry);
@@ -62,7 +63,7 @@ impl Damages {
 
 /// Reader of the sources of a query, in order.
 pub(crate) struct SourceReader<'a> {
-    pub engine: &'a Engine,
+    pub engine: &'a Core,
     sources: std::vec::IntoIter<SourceId>,
     fields: Option<Vec<String>>,
     pub interval: Interval,
@@ -108,16 +109,16 @@ pub(crate) struct SourceView {
 
 impl<'a> SourceReader<'a> {
     /// Creates a reader of the sources that a query selects.
-    pub fn new(engine: &'a Engine, query: &Query) -> SourceReader<'a> {
+    pub fn new(engine: &'a Core, query: &Query) -> SourceReader<'a> {
         let sources = match query.interval.is_empty() {
             true => Vec::new(),
-            false => engine.sources(&query.selector),
+            false => sources(engine, &query.selector),
         };
         SourceReader::of(engine, sources, query.interval).with_fields(query.fields.clone())
     }
 
     /// Creates a reader of some sources, with all fields.
-    pub fn of(engine: &'a Engine, sources: Vec<SourceId>, interval: Interval) -> SourceReader<'a> {
+    pub fn of(engine: &'a Core, sources: Vec<SourceId>, interval: Interval) -> SourceReader<'a> {
         engine.look_at_the_clock();
         SourceReader {
             engine,
@@ -249,10 +250,7 @@ impl<'a> SourceReader<'a> {
                 .is_none_or(|fields| fields.iter().any(|field| **field == *name))
         });
         let source = SourceId(part.source);
-        let key = self
-            .engine
-            .source_key(source)
-            .expect("selected sources are registered");
+        let key = source_key(self.engine, source).expect("selected sources are registered");
         Ok(SourceView {
             source,
             key: Arc::new(key),

@@ -1,7 +1,8 @@
 //! Counts the data that a store would lose if other rules held.
 
-use crate::engine::Engine;
+use crate::closing::settle;
 use crate::error::Error;
+use crate::opening::open_under;
 use crate::options::Options;
 use crate::retention::class::{Class, WhenFull};
 use seiner_platform::{Clock, Disk};
@@ -30,9 +31,9 @@ pub(super) fn of(
     new: &Options,
 ) -> Result<Outlook, Error> {
     let now = clock.now();
-    let engine = Engine::open_under(disk, clock, old)?;
+    let engine = open_under(disk, clock, old)?;
     // All rows lie in sealed segments then, whose footers have the figures.
-    engine.settle()?;
+    settle(&engine)?;
     let mut count = Count::default();
     let segments = engine.lock().sealed.clone();
     for segment in segments.values() {

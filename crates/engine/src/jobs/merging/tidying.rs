@@ -7,11 +7,13 @@
 
 use super::gathering::Live;
 use super::rewriting::Plan;
-use crate::engine::Engine;
+use crate::core::Core;
 use crate::error::Error;
+use crate::jobs::merging::liveness::opened;
+use crate::jobs::merging::rewriting::{living, may_gather, merge_segments, plan_rewriting};
+use crate::jobs::writing::Writing;
 use crate::segment::tally::Tally;
 use crate::state::State;
-use crate::writing::Writing;
 use std::collections::HashSet;
 
 /// Segments that are gathered together at most.
@@ -93,45 +95,43 @@ impl State {
     }
 }
 
-impl Engine {
-    /// Gathers the small blocks of some segments, if that is allowed and worth it; answers whether
-    /// anything was done.
-    pub(super) fn tidy(&self, writing: &mut Writing) -> Result<bool, Error> {
-        if !self.may_gather(writing) {
-            return Ok(false);
-        }
-        let eaten = writing
-            .eaten
-            .iter()
-            .map(|eaten| eaten.segment.trailer.number);
-        let mut but: HashSet<u64> = eaten.collect();
-        but.extend(writing.tidy.iter().chain(&writing.merging));
-        let Some(some) = self.lock().untidy(&but) else {
-            return Ok(false);
-        };
-        if !self.is_untidy(writing, &some)? {
-            writing.tidy.extend(some.numbers);
-            return Ok(true);
-        }
-        self.merge(writing, &some.numbers, true)?;
-        Ok(true)
+/// Gathers the small blocks of some segments, if that is allowed and worth it; answers whether
+/// anything was done.
+pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    if !may_gather(core, writing) {
+        return Ok(false);
     }
+    let eaten = writing
+        .eaten
+        .iter()
+        .map(|eaten| eaten.segment.trailer.number);
+    let mut but: HashSet<u64> = eaten.collect();
+    but.extend(writing.tidy.iter().chain(&writing.merging));
+    let Some(some) = core.lock().untidy(&but) else {
+        return Ok(false);
+    };
+    if !is_untidy(core, writing, &some)? {
+        writing.tidy.extend(some.numbers);
+        return Ok(true);
+    }
+    merge_segments(core, writing, &some.numbers, true)?;
+    Ok(true)
+}
 
-    /// Whether as many blocks follow each other as it seems.
-    fn is_untidy(&self, writing: &mut Writing, some: &Candidates) -> Result<bool, Error> {
-        let opened = self.opened(writing, &some.numbers)?;
-        if opened.len() < some.numbers.len() {
-            return Ok(false);
-        }
-        let mut live = Vec::new();
-        for (victim, (_, entries)) in self.living(writing, opened).into_iter().enumerate() {
-            live.extend(entries.into_iter().map(|entry| Live { victim, entry }));
-        }
-        let blocks = live.len() as u64;
-        let Plan {
-            copies, sheaves, ..
-        } = self.plan(writing, live);
-        let outputs: usize = sheaves.iter().map(|sheaf| sheaf.outputs.len()).sum();
-        Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
+/// Whether as many blocks follow each other as it seems.
+fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bool, Error> {
+    let opened = opened(core, writing, &some.numbers)?;
+    if opened.len() < some.numbers.len() {
+        return Ok(false);
     }
+    let mut live = Vec::new();
+    for (victim, (_, entries)) in living(core, writing, opened).into_iter().enumerate() {
+        live.extend(entries.into_iter().map(|entry| Live { victim, entry }));
+    }
+    let blocks = live.len() as u64;
+    let Plan {
+        copies, sheaves, ..
+    } = plan_rewriting(core, writing, live);
+    let outputs: usize = sheaves.iter().map(|sheaf| sheaf.outputs.len()).sum();
+    Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
 }

@@ -1,10 +1,10 @@
 //! Memory of the jobs that write segments: whoever holds its lock writes.
 
-use crate::ageing::round::Round;
-use crate::merging::memory::{Eaten, Half, Squeezes, Unfinished};
+use crate::jobs::ageing::round::Round;
+use crate::jobs::ended::Ended;
+use crate::jobs::merging::memory::{Eaten, Half, Squeezes, Unfinished};
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
-use crate::upkeep::ended::Ended;
 use crate::volume::SlotState;
 use roaring::RoaringBitmap;
 use seiner_merge::Policy;

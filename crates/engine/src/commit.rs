@@ -1,0 +1,120 @@
+//! Commit: what was accepted goes to the journal, and with it the names that its rows need.
+
+use crate::core::Core;
+use crate::error::Error;
+use crate::journal::files::JournalWriter;
+use crate::options::Durability;
+use crate::trouble::Path as Way;
+use std::sync::atomic::Ordering;
+/// Writes and syncs what was accepted.
+pub(crate) fn commit(core: &Core) -> Result<(), Error> {
+    write_journal(core, true)
+}
+
+/// Whether what was accepted up to a receipt's position is on disk. Without a journal nobody
+/// promised it, and the answer is yes.
+pub(crate) fn is_durable(core: &Core, position: u64) -> bool {
+    core.durability() == Durability::Memory
+        || core.durable.position.load(Ordering::Acquire) >= position
+}
+
+/// Returns when what was accepted up to a receipt's position is on disk. Those who wait at the
+/// same time share a sync.
+pub(crate) fn wait_durable(core: &Core, position: u64) -> Result<(), Error> {
+    if is_durable(core, position) {
+        return Ok(());
+    }
+    commit(core)
+}
+
+pub(crate) fn write_journal(core: &Core, sync: bool) -> Result<(), Error> {
+    if core.durability() == Durability::Memory {
+        return core
+            .lock()
+            .poisoned
+            .clone()
+            .map_or(Ok(()), |why| Err(Error::Poisoned(why)));
+    }
+    let _span = tracing::trace_span!("commit").entered();
+    let mut journal = core.journal();
+    let result = write_record(core, &mut journal, sync);
+    if let Err(error) = &result {
+        core.poison(error);
+    }
+    core.note_trouble(Way::Journal, &result);
+    result
+}
+
+fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<(), Error> {
+    let (file, position, samples) = {
+        let mut state = core.lock();
+        if let Some(why) = &state.poisoned {
+            return Err(Error::Poisoned(why.clone()));
+        }
+        let file = state.pins.current();
+        if !journal.waits() && !state.staging.is_empty() {
+            std::mem::swap(&mut state.staging, &mut journal.staging);
+            state.sequence = journal.sequence() + 1;
+        }
+        (file, state.position, state.counters.samples)
+    };
+    let waited = journal.waits();
+    if waited || !journal.staging.is_empty() {
+        let _ = core.durable.since.compare_exchange(
+            0,
+            journal.staging.since,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        let bytes = journal.write(file)?;
+        core.durable.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let full = journal.is_full(file);
+        let mut state = core.lock();
+        state.pins.grow(file, bytes);
+        state.journal_memory = journal.memory();
+        state.counters.journal_written += bytes;
+        // Rows staged while the record was written may have begun blocks: they pin this file,
+        // and are written to it, or to the next, which is replayed after it.
+        if full {
+            state.pins.rotate();
+        }
+    }
+    if waited {
+        // Now what was accepted since.
+        return write_record(core, journal, sync);
+    }
+    if sync {
+        if journal.sync()? {
+            core.durable.syncs.fetch_add(1, Ordering::Relaxed);
+        }
+        record_names_and_files(core, journal)?;
+        core.durable.samples.store(samples, Ordering::Relaxed);
+        core.durable.since.store(0, Ordering::Relaxed);
+        core.durable.bytes.store(0, Ordering::Relaxed);
+        core.durable.position.fetch_max(position, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+/// Makes durable what the rows that are acknowledged next depend on, or later ones may: names and
+/// layouts in the catalog, so that no record is needed to read another one's rows; and the file in
+/// the ledger, so that it is missed when it is gone.
+fn record_names_and_files(core: &Core, journal: &mut JournalWriter) -> Result<(), Error> {
+    if core.lock().has_new_names() {
+        core.write_catalog()?;
+    }
+    if !journal.begun.is_empty() {
+        let mut ledger = core.ledger();
+        for (number, file) in journal.begun.drain(..) {
+            ledger.note_journal_file(number, file);
+        }
+        drop(ledger);
+        core.lock().loss_waits = true;
+    }
+    if std::mem::take(&mut core.lock().loss_waits) {
+        let result = core.write_ledger();
+        core.lock().loss_waits |= result.is_err();
+        result?;
+    }
+    Ok(())
+}

@@ -1,0 +1,88 @@
+//! Delete: samples of sources in an interval, hidden at once and for good.
+
+use crate::core::Core;
+use crate::error::Error;
+use crate::jobs::writing::Writing;
+use crate::retention::Tombstone;
+use crate::retention::coarser::step_start;
+use roaring::RoaringBitmap;
+use seiner_model::{Interval, Selector};
+
+/// Sources sealed under one lock before a delete.
+const SOURCES_A_LOCK: usize = 1024;
+use crate::jobs::step_or_poison;
+
+/// Deletes the samples of sources in an interval, as far as they were accepted before; durable,
+/// and seen by nobody any more, on return. Answers how many sources were meant. The room comes
+/// back when the segments that hold them are dropped or merged.
+///
+/// # Errors
+/// When the disk fails: then the samples may or may not be deleted.
+pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Result<u64, Error> {
+    let _span = tracing::trace_span!("delete").entered();
+    let mut writing = core.writing();
+    let sources = core.dictionary(|dictionary| dictionary.select(selector));
+    let levels = core.dictionary(|dictionary| dictionary.select_levels(selector));
+    let count = sources.len();
+    if count == 0 || interval.is_empty() {
+        return Ok(count);
+    }
+    // Figures that tell of what is deleted go with it: of a step that it overlaps, all.
+    let all = levels
+        .iter()
+        .fold(sources.clone(), |all, (_, levels)| all | levels);
+    core.lock().begun = Some(RoaringBitmap::new());
+    let sealed = seal_ahead(core, &mut writing, &all);
+    {
+        let mut state = core.lock();
+        let begun = state.begun.take().unwrap_or_default();
+        sealed?;
+        state.writable()?;
+        for source in begun & all {
+            state.seal(source);
+        }
+        let before = state.next_block;
+        state.retention.bury(Tombstone {
+            sources,
+            interval,
+            before,
+        });
+        for (step, sources) in levels {
+            let start = step_start(interval.start, step);
+            state.retention.bury(Tombstone {
+                sources,
+                interval: Interval::new(start, interval.end),
+                before,
+            });
+        }
+        // And what it made of them is made anew.
+        writing.round = None;
+    }
+    let result = core.write_catalog();
+    if let Err(error) = &result {
+        core.poison(error);
+    }
+    result?;
+    for tally in core.lock().tallies.values_mut() {
+        tally.ask();
+    }
+    Ok(count)
+}
+
+/// Seals what sources have in buffers, some at a time: all at once would take the memory again that
+/// they have as rows.
+fn seal_ahead(core: &Core, writing: &mut Writing, sources: &RoaringBitmap) -> Result<(), Error> {
+    let mut sources = sources.iter().peekable();
+    while sources.peek().is_some() {
+        {
+            let mut state = core.lock();
+            state.writable()?;
+            for source in sources.by_ref().take(SOURCES_A_LOCK) {
+                state.seal(source);
+            }
+        }
+        core.finish_sealing()?;
+        while core.lock().is_behind() && step_or_poison(core, writing)? {}
+    }
+    Ok(())
+}

@@ -1,0 +1,344 @@
+//! Intake: rows and names from outside, under the lock for a short time at once; writers that are ahead of the
+//! background threads wait for these.
+
+use crate::background::done;
+use crate::buffer::Number;
+use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
+use crate::core::{Core, ROWS_A_LOCK};
+use crate::dictionary::names::{NameHash, hash_name};
+use crate::error::{Error, Reason, Receipt};
+use crate::jobs::free::room_for_writers;
+use crate::pressure::Backlog;
+use crate::scheduler::Job;
+use crate::state::State;
+use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
+use std::time::Duration;
+
+/// No source: the row was refused.
+const REFUSED: u32 = u32::MAX;
+/// Shortest delay for which a throttled writer sleeps.
+const LEAST_DELAY: Duration = Duration::from_millis(2);
+
+/// Appends rows in the order in which they stand. Rows that cannot be accepted are refused one
+/// by one and told in the receipt; the others are accepted.
+///
+/// # Errors
+/// When the store accepts nothing any more; rows of the batch may have been accepted before.
+pub(crate) fn append(
+    core: &Core,
+    notation: &dyn Notation,
+    batch: &Batch<'_>,
+) -> Result<Receipt, Error> {
+    let mut receipt = Receipt::default();
+    let mut scratch = Scratch::default();
+    for (turn, rows) in batch.rows.chunks(ROWS_A_LOCK).enumerate() {
+        make_way(core)?;
+        scratch.hashes.clear();
+        scratch.hashes.extend(
+            rows.iter()
+                .map(|row| hash_name(core.names_seed, notation.id(), row.name)),
+        );
+        let mut state = core.lock();
+        core.prepare(&mut state)?;
+        scratch.resolve(&mut state, notation, rows, turn * ROWS_A_LOCK, &mut receipt);
+        let mut values = Vec::new();
+        for (index, row) in rows.iter().enumerate() {
+            scratch.fetch(&state, index);
+            let source = scratch.sources[index];
+            if source == REFUSED {
+                continue;
+            }
+            let cells = batch.cells_of(row);
+            if let Err(reason) = state.append(source, row.time, cells, &mut values, &mut receipt) {
+                receipt.refuse(turn * ROWS_A_LOCK + index, reason);
+            }
+        }
+        note_rows(core, &mut state, &mut receipt);
+    }
+    receipt.rejected.sort_by_key(|(row, _)| *row);
+    Ok(receipt)
+}
+
+/// The number of a source, which is registered where it is new. The inner error is a refusal.
+pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
+    make_way(core)?;
+    let mut state = core.lock();
+    core.prepare(&mut state)?;
+    let dictionary = state.dictionary.clone();
+    let mut dictionary = dictionary
+        .write()
+        .expect("no panic while the dictionary is locked");
+    Ok(state.register(&mut dictionary, key).map(SourceId))
+}
+
+/// Appends rows of one source: a column a field, as many as `fields`.
+pub(crate) fn append_columns(
+    core: &Core,
+    source: SourceId,
+    fields: &[&str],
+    columns: &Columns,
+) -> Result<Receipt, Error> {
+    let mut receipt = Receipt::default();
+    if columns.fields.len() != fields.len() {
+        return Err(Error::Query(format!(
+            "{} fields are named for {} columns",
+            fields.len(),
+            columns.fields.len()
+        )));
+    }
+    // Where each column's next value lies.
+    let mut next = vec![0; fields.len()];
+    let mut cells = Vec::with_capacity(fields.len());
+    let rows = columns.times.len();
+    for start in (0..rows).step_by(ROWS_A_LOCK) {
+        make_way(core)?;
+        let mut state = core.lock();
+        core.prepare(&mut state)?;
+        if source.0 as usize >= state.buffers.sources() {
+            return Err(Error::UnknownSource(source.0));
+        }
+        let mut values = Vec::new();
+        for row in start..rows.min(start + ROWS_A_LOCK) {
+            cells.clear();
+            for ((field, column), next) in fields.iter().zip(&columns.fields).zip(&mut next) {
+                if column
+                    .present
+                    .as_ref()
+                    .is_none_or(|present| present.get(row))
+                {
+                    cells.push(Cell {
+                        field: field.as_bytes(),
+                        value: column.values.get(*next),
+                    });
+                    *next += 1;
+                }
+            }
+            if let Err(reason) = state.append(
+                source.0,
+                columns.times[row],
+                &cells,
+                &mut values,
+                &mut receipt,
+            ) {
+                receipt.refuse(row, reason);
+            }
+        }
+        note_rows(core, &mut state, &mut receipt);
+    }
+    Ok(receipt)
+}
+
+/// Appends one value each to many sources: equally many sources, times and values.
+pub(crate) fn append_samples(
+    core: &Core,
+    field: &str,
+    sources: &[SourceId],
+    times: &[i64],
+    values: &[f64],
+) -> Result<Receipt, Error> {
+    let mut receipt = Receipt::default();
+    if sources.len() != times.len() || sources.len() != values.len() {
+        return Err(Error::Query(format!(
+            "{} sources, {} times and {} values are not equally many",
+            sources.len(),
+            times.len(),
+            values.len()
+        )));
+    }
+    for start in (0..sources.len()).step_by(ROWS_A_LOCK) {
+        let range = start..sources.len().min(start + ROWS_A_LOCK);
+        let turn = Floats {
+            sources: &sources[range.clone()],
+            times: &times[range.clone()],
+            values: &values[range],
+        };
+        make_way(core)?;
+        let mut state = core.lock();
+        core.prepare(&mut state)?;
+        let known = state.buffers.sources() as u32;
+        let highest = turn.sources.iter().fold(0, |all, source| all.max(source.0));
+        if highest >= known {
+            return Err(Error::UnknownSource(highest));
+        }
+        // Where some may be too old, they are looked at one by one.
+        let late_before = state.retention.late_before();
+        let in_time = turn.times.iter().all(|&time| time >= late_before);
+        let mut arranged = Vec::new();
+        let mut only = u32::MAX;
+        let mut index = 0;
+        loop {
+            let usual = state.put_floats(only, turn.from(index));
+            receipt.rows += usual;
+            receipt.samples += usual;
+            index += usual;
+            let Some(&SourceId(source)) = turn.sources.get(index) else {
+                break;
+            };
+            let (time, value) = (turn.times[index], turn.values[index]);
+            index += 1;
+            // A layout that had the field as its only one has it still.
+            if state.buffers.line(source).layout == only {
+                state.put_number(source, time, Number::F64(value));
+                receipt.rows += 1;
+                receipt.samples += 1;
+                continue;
+            }
+            let cell = [Cell {
+                field: field.as_bytes(),
+                value: Value::F64(value),
+            }];
+            match state.append(source, time, &cell, &mut arranged, &mut receipt) {
+                Ok(()) if in_time => {
+                    only = state
+                        .only_layout(source, field, FieldType::F64)
+                        .unwrap_or(only)
+                }
+                Ok(()) => {}
+                Err(reason) => receipt.refuse(start + index - 1, reason),
+            }
+        }
+        note_rows(core, &mut state, &mut receipt);
+    }
+    Ok(receipt)
+}
+
+/// What follows them.
+fn note_rows(core: &Core, state: &mut State, receipt: &mut Receipt) {
+    let (rows, samples, refused) = receipt.news();
+    let counters = &mut state.counters;
+    counters.rows += rows;
+    counters.samples += samples;
+    counters.rejected += refused;
+    receipt.position = state.position;
+    if state.staging.since == 0 && !state.staging.is_empty() {
+        state.staging.since = core.clock.monotonic().max(1);
+    }
+    state.staging.samples += samples;
+}
+
+/// Waits while more work is unfinished than may be, so that nothing grows without bound. The
+/// background threads do the work; they are nudged before writers have to wait for them.
+fn make_way(core: &Core) -> Result<(), Error> {
+    let (staged, taken, behind) = {
+        let state = core.lock_after_others();
+        (state.staged(), state.taken(), state.is_behind())
+    };
+    wait_if_full(core, Job::Journal, staged)?;
+    wait_if_full(core, Job::Seal, taken)?;
+    if behind {
+        wait_if_full(core, Job::Segments, Backlog::Full)?;
+    }
+    make_room(core)
+}
+
+/// Waits for a job if its backlog is full.
+fn wait_if_full(core: &Core, job: Job, backlog: Backlog) -> Result<(), Error> {
+    match backlog {
+        Backlog::Small => Ok(()),
+        Backlog::Large => {
+            core.scheduler.nudge(job);
+            Ok(())
+        }
+        Backlog::Full => done(core, job),
+    }
+}
+
+/// Waits as the throttle says, and makes room where there is none.
+///
+/// # Errors
+/// [`Error::Full`] when neither merging nor what the classes allow to shed gives any.
+fn make_room(core: &Core) -> Result<(), Error> {
+    let (room, delay) = room_for_writers(core);
+    if room {
+        if delay >= LEAST_DELAY {
+            core.lock().debt.settle();
+            core.clock.sleep(delay);
+            core.lock().counters.waited_ns += delay.as_nanos() as u64;
+        }
+        return Ok(());
+    }
+    let began = core.clock.monotonic();
+    let result = done(core, Job::Space);
+    core.lock().counters.waited_ns += core.clock.monotonic() - began;
+    result
+}
+
+/// What a batch needs beside itself.
+#[derive(Default)]
+struct Scratch {
+    hashes: Vec<NameHash>,
+    sources: Vec<u32>,
+    /// The rows whose names were not known.
+    unknown: Vec<usize>,
+}
+
+impl Scratch {
+    /// Finds the rows' sources; new names are registered.
+    fn resolve(
+        &mut self,
+        state: &mut State,
+        notation: &dyn Notation,
+        rows: &[seiner_model::Row<'_>],
+        base: usize,
+        receipt: &mut Receipt,
+    ) {
+        self.sources.clear();
+        self.unknown.clear();
+        for (index, &hash) in self.hashes.iter().enumerate() {
+            if let Some(&ahead) = self.hashes.get(index + LINES_AHEAD) {
+                state.names.prefetch(ahead);
+            }
+            let source = state.names.find(hash).unwrap_or_else(|| {
+                self.unknown.push(index);
+                REFUSED
+            });
+            self.sources.push(source);
+        }
+        if !self.unknown.is_empty() {
+            self.register(state, notation, rows, base, receipt);
+        }
+    }
+
+    /// Registers the names that were not known, in the order of their rows.
+    #[cold]
+    fn register(
+        &mut self,
+        state: &mut State,
+        notation: &dyn Notation,
+        rows: &[seiner_model::Row<'_>],
+        base: usize,
+        receipt: &mut Receipt,
+    ) {
+        let dictionary = state.dictionary.clone();
+        let mut dictionary = dictionary
+            .write()
+            .expect("no panic while the dictionary is locked");
+        for &index in &self.unknown {
+            let hash = self.hashes[index];
+            // An earlier row may have had the name.
+            let source = state.names.find(hash).map_or_else(
+                || state.register_name(&mut dictionary, notation, rows[index].name, hash),
+                Ok,
+            );
+            match source {
+                Ok(source) => self.sources[index] = source,
+                Err(reason) => receipt.refuse(base + index, reason),
+            }
+        }
+    }
+
+    /// Starts fetching what later rows will need.
+    #[inline]
+    fn fetch(&self, state: &State, index: usize) {
+        if let Some(&ahead) = self.sources.get(index + LINES_AHEAD)
+            && ahead != REFUSED
+        {
+            state.buffers.prefetch_line(ahead);
+        }
+        if let Some(&ahead) = self.sources.get(index + ROWS_AHEAD)
+            && ahead != REFUSED
+        {
+            state.buffers.prefetch_rows(ahead);
+        }
+    }
+}

@@ -1,0 +1,475 @@
+//! Flush: pieces, chapters and seals of the segments that are being written.
+
+use crate::commit::write_journal;
+use crate::core::{Core, ENTRIES_A_LOCK};
+use crate::error::{Error, io_error, sync_error};
+use crate::jobs::ended::Ended;
+use crate::jobs::writing::Writing;
+use crate::options::Durability;
+use crate::recover::note_of;
+use crate::retention::expected::Moment;
+use crate::segment::Entry;
+use crate::segment::footer::{self, Page, Trailer};
+use crate::segment::list::Listing;
+use crate::segment::open::{Horizon, OpenSegment, Piece, Place};
+use crate::segment::sealed::Segment;
+use crate::segment::tally::Survey;
+use crate::shared::Guard;
+use crate::state::State;
+use crate::volume::SlotState;
+use seiner_platform::File;
+use std::sync::Arc;
+
+/// Room in a slot is reserved in so many steps.
+const RESERVATIONS: u64 = 8;
+/// Bytes written, about, before others may have their turn.
+const WRITTEN_AT_ONCE: usize = 8 << 20;
+/// The share of the memory that may wait for the segment writer before writers lend a hand.
+const WAITING_SHARE: u64 = 16;
+
+/// A segment that takes no more blocks and has all that it took on disk.
+struct Closed {
+    number: u64,
+    lane: u32,
+    closed_at: Option<u64>,
+    horizon: Horizon,
+    entries: Vec<Entry>,
+    file: Arc<dyn File>,
+    /// Bytes of blocks, and of them those that count already.
+    len: u64,
+    marked: u64,
+}
+
+impl Closed {
+    /// Returns a segment without its list of blocks.
+    fn of(open: &OpenSegment, horizon: Horizon) -> Closed {
+        Closed {
+            number: open.number,
+            lane: open.lane,
+            closed_at: open.closed_at,
+            horizon,
+            entries: Vec::new(),
+            file: open.file.clone(),
+            len: open.len(),
+            marked: open.marked,
+        }
+    }
+}
+
+/// The same, with its footer.
+struct EndedSegment {
+    closed: Closed,
+    trailer: Trailer,
+    fence: Vec<Page>,
+    name: String,
+    /// Bytes of its footer, and of all.
+    index: u64,
+    total: u64,
+}
+
+/// Pieces that wait to be written to a segment.
+pub(crate) struct Waiting {
+    number: u64,
+    file: Arc<dyn File>,
+    pieces: Vec<Piece>,
+    /// How many of them are written.
+    written: usize,
+    /// Bytes of the slot that are reserved.
+    reserved: u64,
+}
+
+impl State {
+    /// Whether writers fill memory or journal faster than upkeep empties them.
+    pub fn is_behind(&self) -> bool {
+        let closed = |open: &OpenSegment| open.closed_at.is_some();
+        let journal_full = self.pins.bytes() >= self.options.journal_bytes
+            && (self.chapter_due || self.open.iter().any(closed));
+        journal_full || self.is_much_waiting()
+    }
+
+    /// Whether as much was taken or sealed and is not written as memory may hold.
+    pub fn is_much_sealed(&self) -> bool {
+        self.is_sealer_behind() || self.is_much_waiting()
+    }
+
+    /// Whether as much is in open segments and not written as memory may hold.
+    fn is_much_waiting(&self) -> bool {
+        let waiting = self.open.iter().map(OpenSegment::waiting).sum::<usize>();
+        waiting as u64 > self.options.memory / WAITING_SHARE || self.is_short_of_memory()
+    }
+
+    /// Pieces that wait to be written, of segments that are closed first, as many as are written at once.
+    pub(crate) fn waiting_pieces(&self, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
+        let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
+        let mut open: Vec<&OpenSegment> = self.open.iter().filter(waits).collect();
+        open.sort_by_key(|open| open.closed_at.is_none());
+        let mut bytes = 0;
+        let mut waiting = Vec::new();
+        for open in open {
+            if bytes >= WRITTEN_AT_ONCE {
+                break;
+            }
+            bytes += open.waiting();
+            waiting.push(Waiting {
+                number: open.number,
+                file: open.file.clone(),
+                pieces: open.pieces.iter().cloned().collect(),
+                written: 0,
+                reserved: open.reserved,
+            });
+        }
+        waiting
+    }
+}
+
+/// Writes pieces that wait, as many as are written at once, of segments that are closed first;
+/// answers whether there were any.
+pub(crate) fn write_pieces(core: &Core, which: impl Fn(u64) -> bool) -> Result<bool, Error> {
+    let waiting = core.lock().waiting_pieces(which);
+    match waiting.is_empty() {
+        true => Ok(false),
+        false => write_waiting(core, waiting).map(|()| true),
+    }
+}
+
+pub(crate) fn write_waiting(core: &Core, mut waiting: Vec<Waiting>) -> Result<(), Error> {
+    // The first that fails is the last: the pieces before it are written.
+    let result = waiting.iter_mut().try_for_each(|one| write_some(core, one));
+    let mut state = core.lock();
+    for one in &waiting {
+        let written = one.pieces[..one.written].iter();
+        let bytes: usize = written.map(|piece| piece.bytes.len()).sum();
+        state.counters.segment_written += bytes as u64;
+        let open = open_mut(&mut state, one.number);
+        open.pieces.drain(..one.written);
+        open.reserved = one.reserved;
+    }
+    result
+}
+
+fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
+    let context = || format!("writing {}", core.volume.name(waiting.number));
+    let last = waiting.pieces.last();
+    let end = last.map_or(0, |piece| piece.offset + piece.bytes.len() as u64);
+    if end > waiting.reserved {
+        let step = core.segment_bytes / RESERVATIONS;
+        let room = end.max((waiting.reserved + step).min(core.segment_bytes));
+        waiting.file.reserve(room).map_err(io_error(context))?;
+        waiting.reserved = room;
+    }
+    for piece in &waiting.pieces {
+        let written = waiting.file.write_at(piece.offset, &piece.bytes);
+        written.map_err(io_error(context))?;
+        waiting.written += 1;
+    }
+    Ok(())
+}
+
+/// Makes closed segments count, as many as there are: catalog, footers, syncs, names; then lets
+/// the journal go.
+pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+    let _span = tracing::trace_span!("seal").entered();
+    // Chapters that could not be written for want of room may be these segments'.
+    if !writing.chapters.is_empty() {
+        end_chapters(core, writing, |_| false)?;
+    }
+    let closed = closed_segments(core, core.store);
+    // Blocks may hold rows that the journal does not have on disk yet; what it has must not be
+    // less than what segments have, or a crash would keep later rows and lose earlier ones.
+    write_journal(core, true)?;
+    core.write_catalog()?;
+    let mut ended = Vec::with_capacity(closed.len());
+    for closed in closed {
+        ended.push(end_segment(core, closed)?);
+    }
+    for end in &ended {
+        let context = || format!("sealing {}", end.name);
+        end.closed.file.sync().map_err(sync_error(context))?;
+    }
+    let mut result = Ok(());
+    let mut named = Vec::with_capacity(ended.len());
+    for end in ended {
+        let marked = SlotState::Open(end.closed.marked);
+        result = core
+            .volume
+            .turn(end.closed.number, marked, SlotState::Sealed);
+        if result.is_err() {
+            break;
+        }
+        named.push(end);
+    }
+    // Those that have their names must not be named again.
+    core.volume.sync()?;
+    serve(core, named);
+    result?;
+    // What no journal file can bring back is missed at once when it is gone.
+    if core.durability() == Durability::Memory {
+        core.write_ledger()?;
+    }
+    {
+        let mut state = core.lock();
+        state.retention.look_again();
+        let fill = state.fill();
+        state.lanes.adapt(&fill);
+    }
+    release_journal(core, true)
+}
+
+/// Returns the closed segments all of whose blocks are written, as many as are sealed at once.
+fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
+    let closed: Vec<(Closed, Listing)> = {
+        let state = core.lock();
+        let horizon = state.horizon(store);
+        let closed = state
+            .open
+            .iter()
+            .filter(|open| open.closed_at.is_some() && open.pieces.is_empty());
+        let mut lists = 0;
+        let at_once = closed.take_while(|open| {
+            let first = lists == 0;
+            lists += open.list_bytes();
+            first || state.is_sealed_at_once(lists)
+        });
+        at_once
+            .map(|open| (Closed::of(open, horizon), open.listing()))
+            .collect()
+    };
+    let with_entries = closed.into_iter().map(|(closed, listing)| Closed {
+        entries: listing.entries(),
+        ..closed
+    });
+    with_entries.collect()
+}
+
+/// Writes a segment's footer.
+fn end_segment(core: &Core, mut closed: Closed) -> Result<EndedSegment, Error> {
+    let mut bytes = Vec::new();
+    let len = closed.len;
+    let horizon = &closed.horizon;
+    let trailer = horizon.trailer(
+        closed.number,
+        closed.lane,
+        closed.closed_at,
+        &closed.entries,
+    );
+    let (fence, trailer) = footer::encode(&mut closed.entries, len, trailer, &mut bytes);
+    let name = core.volume.name(closed.number);
+    let context = || format!("sealing {name}");
+    closed
+        .file
+        .write_at(len, &bytes)
+        .map_err(io_error(context))?;
+    let total = len + bytes.len() as u64;
+    // Gives back what was reserved and not needed.
+    closed.file.set_len(total).map_err(io_error(context))?;
+    Ok(EndedSegment {
+        closed,
+        trailer,
+        fence,
+        name,
+        index: bytes.len() as u64,
+        total,
+    })
+}
+
+/// From here on segments are among those that serve.
+fn serve(core: &Core, ended: Vec<EndedSegment>) {
+    let (surveys, moment) = survey_new(core, &ended);
+    let mut sealed = Vec::with_capacity(ended.len());
+    let mut durable = Vec::with_capacity(ended.len());
+    for (end, survey) in ended.into_iter().zip(surveys) {
+        let (closed, born) = (end.closed, end.trailer.born);
+        core.files.hold(closed.number, closed.file);
+        let files = core.files.clone();
+        let segment = Segment::new(end.trailer, end.fence, files, end.name, end.total);
+        let tally = survey.tally(closed.lane, segment.room(core.unit), born, &moment);
+        core.ledger().note_segment(closed.number, segment.note());
+        sealed.push((Arc::new(segment), tally));
+        durable.push((closed.number, closed.entries, end.index));
+    }
+    // Given back when nobody waits for the lock.
+    let mut taken = Vec::with_capacity(durable.len());
+    let mut state = core.lock();
+    state.add_sealed(sealed);
+    for (number, _, index) in &durable {
+        let open = state.take_open(*number);
+        state.counters.segment_written += index;
+        state.unpin(&open.pins);
+        taken.push(open);
+    }
+    drop(state);
+    for (_, entries, _) in &durable {
+        note_durable(core, entries);
+    }
+}
+
+/// Blocks are on disk: rings may forget by them. Others get the lock now and then.
+fn note_durable(core: &Core, entries: &[Entry]) {
+    for some in entries.chunks(ENTRIES_A_LOCK) {
+        core.lock().note_durable(some);
+    }
+}
+
+/// What is live in segments that were just sealed.
+fn survey_new(core: &Core, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
+    let mut state = core.lock();
+    let mut surveys = Vec::with_capacity(ended.len());
+    for EndedSegment { closed, .. } in ended {
+        let survey;
+        (state, survey) = survey_segment(core, state, closed.number, &closed.entries, |_| false);
+        surveys.push(survey);
+    }
+    (surveys, state.retention.moment())
+}
+
+/// Ends the chapters of segments that are being written: what is in them counts from now on, and
+/// the journal lets go of it.
+pub(crate) fn end_chapters(
+    core: &Core,
+    writing: &mut Writing,
+    which: impl Fn(u64) -> bool,
+) -> Result<(), Error> {
+    core.finish_sealing()?;
+    // What could not be written for want of room is written first.
+    let ended = close_chapters(core, which);
+    writing.chapters.extend(ended);
+    if writing.chapters.is_empty() {
+        return Ok(());
+    }
+    let _span = tracing::trace_span!("chapter").entered();
+    // As before sealing.
+    write_journal(core, true)?;
+    core.write_catalog()?;
+    let ended = |number| writing.chapters.iter().any(|one| one.number == number);
+    while write_pieces(core, ended)? {}
+    let mut marked = Vec::with_capacity(writing.chapters.len());
+    let result: Result<(), Error> = writing.chapters.iter_mut().try_for_each(|one| {
+        marked.push(mark_chapter(core, one)?);
+        Ok(())
+    });
+    note_marked(core, &marked);
+    result?;
+    core.volume.sync()?;
+    {
+        let mut ledger = core.ledger();
+        for chapter in writing.chapters.drain(..) {
+            ledger.add_blocks(chapter.number, note_of(&chapter.entries));
+            core.lock().unpin(&chapter.pins);
+            note_durable(core, &chapter.entries);
+        }
+    }
+    release_journal(core, true)
+}
+
+/// Lets a segment's name say that a chapter counts.
+fn mark_chapter(core: &Core, chapter: &mut Ended) -> Result<(u64, u64), Error> {
+    let context = || format!("syncing {}", core.volume.name(chapter.number));
+    chapter.file.sync().map_err(sync_error(context))?;
+    let (from, to) = (
+        SlotState::Open(chapter.marked),
+        SlotState::Open(chapter.end),
+    );
+    core.volume.turn(chapter.number, from, to)?;
+    chapter.marked = chapter.end;
+    Ok((chapter.number, chapter.end))
+}
+
+/// The names that segments have now, whether they last or not.
+fn note_marked(core: &Core, marked: &[(u64, u64)]) {
+    let mut state = core.lock();
+    for &(number, end) in marked {
+        open_mut(&mut state, number).marked = end;
+    }
+}
+
+/// Ends chapters in memory. While their indexes are encoded, without the lock, the sealer adds no
+/// blocks, and whoever merges does not either.
+fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
+    let _sealer = core.sealer().pause();
+    let (horizon, begun) = {
+        let mut state = core.lock();
+        state.chapter_due = false;
+        let horizon = state.horizon(core.store);
+        let due = |open: &&mut OpenSegment| {
+            open.closed_at.is_none() && open.has_news() && which(open.number)
+        };
+        let due = state.open.iter_mut().filter(due);
+        let begun = due.map(|open| {
+            let news = open.begin_chapter();
+            (open.place(), news)
+        });
+        let begun: Vec<(Place, Listing)> = begun.collect();
+        (horizon, begun)
+    };
+    let begun = begun.into_iter();
+    let mut begun: Vec<(Place, Vec<Entry>)> =
+        begun.map(|(place, news)| (place, news.entries())).collect();
+    let indexes = begun
+        .iter_mut()
+        .map(|(place, entries)| OpenSegment::index(*place, entries, &horizon));
+    let indexes: Vec<Vec<u8>> = indexes.collect();
+    let mut state = core.lock();
+    let ended = begun.into_iter().zip(indexes);
+    ended
+        .map(|((place, entries), index)| {
+            let open = open_mut(&mut state, place.number);
+            let pins = open.end_chapter(index);
+            Ended {
+                number: place.number,
+                file: open.file.clone(),
+                marked: open.marked,
+                end: open.chapter_end(),
+                pins,
+                entries,
+            }
+        })
+        .collect()
+}
+
+/// Counts what is live among a segment's blocks; others get the lock now and then. `elsewhere`:
+/// whether others have all that is in a block.
+pub(crate) fn survey_segment<'a>(
+    core: &'a Core,
+    mut state: Guard<'a>,
+    number: u64,
+    entries: &[Entry],
+    elsewhere: impl Fn(&Entry) -> bool,
+) -> (Guard<'a>, Survey) {
+    let mut survey = Survey::new(number);
+    for (index, some) in entries.chunks(ENTRIES_A_LOCK).enumerate() {
+        if index > 0 {
+            drop(state);
+            state = core.lock();
+        }
+        for entry in some {
+            survey.add(entry, &state.retention, elsewhere(entry));
+        }
+    }
+    (state, survey)
+}
+
+/// Lets journal files go that nothing holds. The catalog has all that they registered; the ledger has
+/// the segments, and says that the files are not needed, before they go.
+pub(crate) fn release_journal(core: &Core, keep: bool) -> Result<(), Error> {
+    let mut journal = core.journal();
+    let Some(last) = core.lock().pins.last_free() else {
+        return Ok(());
+    };
+    journal.keep_damaged(last)?;
+    core.ledger().note_released(last + 1);
+    core.write_ledger()?;
+    loop {
+        let Some(number) = core.lock().pins.take_free(last) else {
+            return Ok(());
+        };
+        journal.release(number, keep)?;
+    }
+}
+
+fn open_mut(state: &mut State, number: u64) -> &mut OpenSegment {
+    state
+        .open
+        .iter_mut()
+        .find(|open| open.number == number)
+        .expect("segments are taken off the list by whoever seals them")
+}

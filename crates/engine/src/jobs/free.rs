@@ -1,0 +1,59 @@
+//! Space that is left: what the file system says, and what the arithmetic of [`crate::space`] makes of it.
+
+use crate::core::Core;
+use crate::error::{Error, io_error};
+use crate::jobs::writing::Writing;
+use crate::journal::DAMAGED;
+use crate::space::{delay_s, on_disk};
+use seiner_platform::Disk;
+use std::time::Duration;
+
+/// Interval between questions to the file system for its free bytes, and between attempts to make
+/// room by all means before writers are refused, ns.
+pub(crate) const ASK_EVERY: u64 = 1_000_000_000;
+
+/// Counts what files take that were set aside: they are in nobody's way, but in the budget.
+pub(crate) fn count_set_aside(core: &Core, disk: &dyn Disk) -> Result<(), Error> {
+    let listing = || "listing what was set aside".to_string();
+    let mut aside = 0;
+    for name in disk.list().map_err(io_error(listing))? {
+        if name.ends_with(DAMAGED) {
+            let context = || format!("measuring {name}");
+            let file = disk.open(&name).map_err(io_error(context))?;
+            aside += on_disk(file.len().map_err(io_error(context))?, disk.unit());
+        }
+    }
+    core.lock().space.note_aside(aside);
+    Ok(())
+}
+
+/// Asks the file system how much is free, now and then.
+pub(crate) fn ask_for_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+    let now = core.clock.monotonic();
+    if writing.asked.is_some_and(|asked| now - asked < ASK_EVERY) {
+        return Ok(());
+    }
+    writing.asked = Some(now);
+    let free = writing
+        .disk
+        .free()
+        .map_err(io_error(|| "asking how much room is free".to_string()))?;
+    let mut state = core.lock();
+    let (load, leave_free) = (state.load(), state.options.leave_free);
+    state.space.note_free(free, leave_free, &load);
+    Ok(())
+}
+
+/// Returns whether writers have room, and how long they should wait.
+pub(crate) fn room_for_writers(core: &Core) -> (bool, Duration) {
+    let mut state = core.lock();
+    let load = state.load();
+    let (used, limit) = (state.space.used(&load), state.space.limit(&load));
+    let written = state.counters.block_bytes + state.staging.bytes() as u64;
+    let delay = state.debt.charge(written, delay_s(used, limit));
+    let room = used < limit;
+    if room {
+        state.troubles.note_room();
+    }
+    (room, delay)
+}

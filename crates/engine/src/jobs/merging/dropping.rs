@@ -1,0 +1,149 @@
+//! Dropping: segments leave service, and their space comes back when their last readers are done.
+
+use super::memory::Eaten;
+use crate::core::Core;
+use crate::error::Error;
+use crate::jobs::flush::end_chapters;
+use crate::jobs::writing::Writing;
+use crate::segment::sealed::Segment;
+use crate::state::State;
+use crate::volume::SlotState;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Takes segments out of service; their room comes back when their last readers are done.
+pub(super) fn bury(
+    core: &Core,
+    writing: &mut Writing,
+    gone: Vec<(Arc<Segment>, SlotState)>,
+) -> Result<(), Error> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let _span = tracing::trace_span!("drop").entered();
+    // What lets rings forget must not go with the block that tells it.
+    core.write_catalog()?;
+    // Nor is it missed when it is gone.
+    {
+        let mut ledger = core.ledger();
+        for (segment, _) in &gone {
+            ledger.note_gone(segment.trailer.number);
+        }
+    }
+    core.write_ledger()?;
+    for (segment, _) in &gone {
+        let number = segment.trailer.number;
+        if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
+            writing.copied.clear();
+        }
+        writing.half.remove(&number);
+        writing.overwritten.remove(&number);
+        writing.tidy.remove(&number);
+        writing.merging.remove(&number);
+    }
+    let mut state = core.lock();
+    for (segment, _) in &gone {
+        state.remove_sealed(segment);
+    }
+    state.forget_deletes();
+    drop(state);
+    writing.graveyard.extend(gone);
+    empty_graveyard(core, writing)
+}
+
+pub(super) fn empty_graveyard(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+    let unread = |(segment, _): &(Arc<Segment>, SlotState)| Arc::strong_count(segment) == 1;
+    let free: Vec<_> = writing
+        .graveyard
+        .extract_if(.., |one| unread(one))
+        .collect();
+    if free.is_empty() {
+        return Ok(());
+    }
+    let mut gone = free.into_iter();
+    let mut discarded = Vec::new();
+    let result = gone.by_ref().try_for_each(|(segment, slot)| {
+        let result = discard_segment(core, &segment, slot);
+        match &result {
+            Ok(()) => discarded.push((segment, slot)),
+            // It is tried again.
+            Err(_) => writing.graveyard.push((segment, slot)),
+        }
+        result
+    });
+    writing.graveyard.extend(gone);
+    let mut state = core.lock();
+    for (segment, slot) in &discarded {
+        let bytes = segment.room(core.unit);
+        match slot {
+            SlotState::Damaged => state.space.set_aside(bytes),
+            _ => state.space.delete(bytes),
+        }
+        state.counters.segments_dropped += 1;
+    }
+    result
+}
+
+/// Gives a segment's slot back, or sets it aside.
+fn discard_segment(core: &Core, segment: &Segment, slot: SlotState) -> Result<(), Error> {
+    let number = segment.trailer.number;
+    core.files.forget(number);
+    match slot {
+        SlotState::Damaged => core.volume.turn(number, SlotState::Merging, slot),
+        slot => core.volume.discard(number, slot),
+    }
+}
+
+/// Drops victims whose live blocks are on disk elsewhere; asks for chapters when the room that
+/// they take is wanted.
+pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    if writing.eaten.is_empty() {
+        return Ok(false);
+    }
+    let bytes: u64 = writing
+        .eaten
+        .iter()
+        .map(|eaten| eaten.segment.room(core.unit))
+        .sum();
+    let (mut waiting, room) = {
+        let state = core.lock();
+        let room = state.space.room(&state.load());
+        (unwritten_copies(&state, &writing.eaten), room)
+    };
+    // A sync of each segment that waits should bring back a segment, unless there is no time for it.
+    let wanted = bytes >= room / 2 || bytes >= 8 * core.segment_bytes;
+    if wanted && !waiting.is_empty() {
+        end_chapters(core, writing, |number| waiting.contains(&number))?;
+        waiting = unwritten_copies(&core.lock(), &writing.eaten);
+    }
+    let (free, rest): (Vec<Eaten>, Vec<Eaten>) = writing
+        .eaten
+        .drain(..)
+        .partition(|eaten| eaten.into.is_disjoint(&waiting));
+    writing.eaten = rest;
+    let done = !free.is_empty();
+    let free = free.into_iter().map(|eaten| {
+        let slot = match eaten.damaged {
+            true => SlotState::Damaged,
+            false => SlotState::Merging,
+        };
+        (eaten.segment, slot)
+    });
+    let free = free.collect();
+    bury(core, writing, free)?;
+    Ok(done)
+}
+
+/// The segments that have copies which are not on disk yet.
+fn unwritten_copies(state: &State, eaten: &[Eaten]) -> HashSet<u64> {
+    let news = state.open.iter().filter(|open| {
+        // A chapter may have been ended that could not be written yet.
+        let unwritten = open.marked < open.chapter_end();
+        open.closed_at.is_some() || open.has_news() || unwritten
+    });
+    let news: HashSet<u64> = news.map(|open| open.number).collect();
+    let into = eaten.iter().flat_map(|eaten| &eaten.into);
+    into.copied()
+        .filter(|number| news.contains(number))
+        .collect()
+}

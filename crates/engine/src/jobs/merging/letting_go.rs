@@ -1,0 +1,142 @@
+//! Letting go: classes lose their oldest blocks, because of their quotas or to make space.
+
+use super::floor::floor_for;
+use super::liveness::survey_all;
+use crate::core::Core;
+use crate::error::Error;
+use crate::jobs::writing::Writing;
+use crate::segment::tally::Share;
+
+/// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
+/// budget: seldom enough to be worth a note in the catalog.
+const STEP: u64 = 64;
+/// Shedding begins when writers have less than this part of the budget left: before they are slowed.
+const AHEAD: u64 = 32;
+/// Everything is counted anew before something is shed, but no more often than this while as much is
+/// written as the budget holds.
+const SURVEYS_A_BUDGET: u64 = 16;
+
+/// Lets classes that have more than their quota go of their oldest blocks.
+pub(super) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
+    let over: Vec<(u8, u64)> = {
+        let state = core.lock();
+        let classes = state.retention.classes();
+        if classes.iter().all(|class| class.keep.bytes.is_none()) {
+            return Ok(());
+        }
+        let quota = |class: u8| classes[class as usize].keep.bytes;
+        let live = state.live_by_class();
+        let over = live.into_iter().filter_map(|(class, live)| {
+            let quota = quota(class)?;
+            (live > quota + quota / STEP).then(|| (class, live - quota))
+        });
+        over.collect()
+    };
+    for (class, bytes) in over {
+        let_go(core, class, bytes)?;
+    }
+    Ok(())
+}
+
+/// Sheds before writers are slowed for want of room, when nothing is worth a merge; answers whether
+/// there was need to.
+pub(super) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    let (written, budget) = {
+        let state = core.lock();
+        let budget = state.budget();
+        let eaten = writing
+            .eaten
+            .iter()
+            .map(|eaten| eaten.segment.room(core.unit));
+        let coming = state.space.retired() + eaten.sum::<u64>();
+        if state.room_for_writers() + coming >= budget / AHEAD || !state.may_shed() {
+            return Ok(false);
+        }
+        // What was let go last is counted first.
+        if state.is_survey_due() {
+            return Ok(true);
+        }
+        (state.counters.block_bytes, budget)
+    };
+    if written - writing.surveyed >= budget / SURVEYS_A_BUDGET {
+        writing.surveyed = written;
+        survey_all(core, writing)?;
+        return Ok(true);
+    }
+    shed(core)
+}
+
+/// Sheds the oldest blocks of the class of the lowest priority that may be shed; answers
+/// whether there were any.
+pub(crate) fn shed(core: &Core) -> Result<bool, Error> {
+    let (class, bytes) = {
+        let mut state = core.lock();
+        let Some(class) = state.first_to_shed() else {
+            return Ok(false);
+        };
+        let bytes = (state.budget() / STEP).max(2 * core.segment_bytes);
+        // Counted first: if the disk fails now, they may be gone or not.
+        state.counters.shed_bytes += bytes;
+        state.troubles.note_shed(core.clock.monotonic());
+        (class, bytes)
+    };
+    let_go(core, class, bytes)?;
+    Ok(true)
+}
+
+/// Raises a class's floor so that about so many bytes die.
+fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
+    let _span = tracing::trace_span!("let_go").entered();
+    let floor = {
+        let mut state = core.lock();
+        let shares = state.tallies.values().flat_map(|tally| &tally.shares);
+        let shares: Vec<Share> = shares
+            .filter(|share| share.class == class)
+            .copied()
+            .collect();
+        let floor = floor_for(&shares, bytes);
+        state.retention.note_floor(class, floor);
+        floor
+    };
+    // On disk before it counts.
+    core.write_catalog()?;
+    // And so that no row is accepted into a block that is dead already.
+    seal_slow(core, class, floor)?;
+    let mut state = core.lock();
+    state.retention.raise(class, floor);
+    let touched = |share: &Share| share.class == class && share.first < floor;
+    for tally in state.tallies.values_mut() {
+        if tally.shares.iter().any(touched) {
+            tally.ask();
+        }
+    }
+    Ok(())
+}
+
+/// Takes open blocks of a class that were begun below the middle of what is above its new floor: a block
+/// dies by its number, and those of slow sources would go on taking rows when they are dead already.
+fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
+    let before = {
+        let state = core.lock();
+        floor + state.next_block.saturating_sub(floor) / 2
+    };
+    let mut hand = Some(0);
+    while let Some(from) = hand {
+        let (next, is_behind) = {
+            let mut state = core.lock();
+            (
+                state.seal_slow(class, before, from),
+                state.is_sealer_behind(),
+            )
+        };
+        hand = next;
+        if is_behind {
+            match core.finish_sealing() {
+                // What was taken waits until there is room.
+                Err(error) if !error.is_want_of_room() => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Blocks all of whose rows later ones overwrite: corrections, batches that were sent again.
+//!
+//! Their footers do not tell of them, but of where to look: a block that begins before one that its source
+//! had earlier (`Entry::late`) may overwrite that one. When such a block is in a sealed segment, the times
+//! of both are compared, value by value, and what is overwritten as a whole is dead from then on, like a
+//! block that was deleted. A start looks again.
+//!
+//! Invariant: what overwrites is on disk, in a sealed segment, and every rule that lets it die lets what
+//! it overwrites die, too: it is later, and its times are the same.
+
+use super::gathering::Shade;
+use crate::core::Core;
+use crate::error::Error;
+use crate::jobs::merging::rewriting::{decode_block, layout_of};
+use crate::jobs::writing::Writing;
+use crate::segment::sealed::{LastPage, Segment};
+use crate::segment::{Entry, uncover};
+use seiner_model::Interval;
+use std::sync::Arc;
+
+/// Sources looked at in a step.
+const SOURCES_A_STEP: usize = 32;
+/// Rows that are compared at once; of a source with more at the same times nothing is said.
+const ROWS_AT_ONCE: u64 = 1 << 18;
+/// How often an interval is widened to that of the blocks in it.
+const WIDER: usize = 4;
+
+/// A block, and the sealed segment that it is in; none if that is being written.
+type Found = (Entry, Option<Arc<Segment>>);
+
+/// Looks for blocks that are overwritten, of some sources; answers whether there were any to look at.
+pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    let some = core.lock().retention.take_late(SOURCES_A_STEP);
+    if some.is_empty() {
+        return Ok(false);
+    }
+    for (source, interval) in some {
+        let blocks = blocks_around(core, source, interval)?;
+        if blocks.iter().any(|(_, segment)| segment.is_none()) {
+            // Nothing is dead before what overwrites it is where it stays.
+            core.lock().retention.wait_for_seal(source, interval);
+        }
+        let sealed = blocks
+            .iter()
+            .filter_map(|(entry, segment)| Some((entry, segment.as_ref()?)));
+        let sealed: Vec<(&Entry, &Arc<Segment>)> = sealed.collect();
+        for (at, &(entry, segment)) in sealed.iter().enumerate() {
+            let over = |(later, _): &&(&Entry, &Arc<Segment>)| {
+                later.since > entry.number && later.first <= entry.last && later.last >= entry.first
+            };
+            let later: Vec<_> = sealed[at + 1..].iter().filter(over).copied().collect();
+            if is_overwritten(core, (entry, segment), &later)? {
+                let number = segment.trailer.number;
+                writing
+                    .overwritten
+                    .entry(number)
+                    .or_default()
+                    .insert(entry.offset);
+                if let Some(tally) = core.lock().tallies.get_mut(&number) {
+                    tally.ask();
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// The blocks of a source that have times in an interval, and those that overlap these, by their
+/// numbers.
+fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec<Found>, Error> {
+    for _ in 0..WIDER {
+        let found = blocks_in(core, source, interval)?;
+        let start = found.iter().map(|(entry, _)| entry.first).min();
+        let end = found.iter().map(|(entry, _)| entry.last).max();
+        let wider = Interval::new(
+            interval.start.min(start.unwrap_or(i64::MAX)),
+            interval.end.max(end.unwrap_or(i64::MIN)),
+        );
+        if wider == interval {
+            return Ok(found);
+        }
+        interval = wider;
+    }
+    blocks_in(core, source, interval)
+}
+
+fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>, Error> {
+    let (open, sealed, veil) = {
+        let state = core.lock();
+        let open = state.open_blocks_of(source);
+        let open: Vec<Found> = open.map(|(_, entry)| (entry, None)).collect();
+        (
+            open,
+            state.sealed.clone(),
+            state.retention.veil_for_good(source),
+        )
+    };
+    let mut found = open;
+    for segment in sealed.values().filter(|one| one.span().overlaps(&interval)) {
+        let mut entries = Vec::new();
+        match segment.blocks_of(source, &mut LastPage::default(), &mut entries) {
+            Ok(()) => {}
+            // Of what cannot be read nothing is said.
+            Err(Error::Damage { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        found.extend(
+            entries
+                .into_iter()
+                .map(|entry| (entry, Some(segment.clone()))),
+        );
+    }
+    uncover(&mut found, |(entry, _)| entry);
+    let within = |entry: &Entry| interval.overlaps(&Interval::new(entry.first, entry.last));
+    found.retain(|(entry, _)| within(entry) && !veil.hides(entry));
+    Ok(found)
+}
+
+/// Whether later blocks have all values of a block.
+fn is_overwritten(
+    core: &Core,
+    (entry, segment): (&Entry, &Arc<Segment>),
+    later: &[(&Entry, &Arc<Segment>)],
+) -> Result<bool, Error> {
+    let has = |time: i64| {
+        let mut of = later.iter();
+        of.any(|(one, _)| (one.first..=one.last).contains(&time))
+    };
+    if !has(entry.first) {
+        return Ok(false);
+    }
+    // What is still to come of the same times is to be looked at, wherever it begins.
+    core.lock().retention.expect_late(entry.source, entry.last);
+    let rows: u64 = later.iter().map(|(one, _)| u64::from(one.rows)).sum();
+    let may_be = has(entry.last) && (u64::from(entry.rows)..=ROWS_AT_ONCE).contains(&rows);
+    if !may_be {
+        return Ok(false);
+    }
+    let (layout, veil) = {
+        let state = core.lock();
+        let layout = state.buffers.line(entry.source).layout;
+        (layout, state.retention.veil_for_good(entry.source))
+    };
+    let Some(layout) = layout_of(core, layout) else {
+        return Ok(false);
+    };
+    let mut shade = Shade::default();
+    for (one, of) in later {
+        let bytes = of.read(one)?;
+        let Some(rows) = decode_block(core, &bytes, one, &layout, &veil) else {
+            return Ok(false);
+        };
+        shade.fall_on(rows);
+    }
+    let bytes = segment.read(entry)?;
+    let rows = decode_block(core, &bytes, entry, &layout, &veil);
+    Ok(rows.is_some_and(|rows| shade.fall_on(rows).0.times.is_empty()))
+}

@@ -1,0 +1,609 @@
+//! Writing the live blocks of victims again: copied as they are, gathered, compressed harder.
+//!
+//! Whatever cannot be done better is copied byte for byte. A block that is encoded anew bears the
+//! number of the latest block that is in it, so that of two samples at the same time the same one
+//! counts as before.
+
+use super::gathering::{self, Limits, Live, Shade, Sheaf};
+use super::memory::{Eaten, Half, Squeezes, Unfinished};
+use crate::block::{self, Block, BlockHead};
+use crate::core::Core;
+use crate::dictionary::layouts::Layout;
+use crate::error::Error;
+use crate::jobs::flush::write_pieces;
+use crate::jobs::merging::liveness::{Opened, opened};
+use crate::jobs::writing::Writing;
+use crate::query::rows::{Rows, merge};
+use crate::retention::Veil;
+use crate::segment::Entry;
+use crate::segment::sealed::Segment;
+use crate::state::State;
+use crate::volume::SlotState;
+use seiner_codec::Effort;
+use seiner_model::{Column, Columns, FieldColumn};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Live blocks this close to each other are read at once, with what lies between them.
+const GAP: u64 = 32 << 10;
+/// The same where only the blocks of some sources are wanted: those between are read again later.
+const GAP_BETWEEN_SOURCES: u64 = 4 << 10;
+/// The bytes read at once, and about those that are gathered at once.
+const READ: u64 = 1 << 20;
+/// Blocks copied under one lock.
+const COPIES_A_LOCK: usize = 32;
+/// The fewest bytes that a row takes in a buffer: a gathered block has no more rows than one that
+/// was filled.
+const LEAST_ROW: u64 = 2;
+/// Compressing harder is kept where it saves this part of a block, for it is slower to read.
+const WORTHWHILE: usize = 32;
+
+/// A merge that has taken so long lets others write segments before it goes on, ns; some sources are
+/// gathered in a piece, which may take longer.
+const TURN: u64 = 50_000_000;
+/// With less than this part of the budget left for writers, a merge takes no time to compress harder.
+const PRESSED: u64 = 32;
+
+const HAS_SLOT: &str = "a slot was claimed before";
+
+struct Victim {
+    segment: Arc<Segment>,
+    half: Half,
+}
+
+/// A run of blocks that are read at once.
+struct Run {
+    victim: usize,
+    offset: u64,
+    len: u64,
+    entries: Vec<Entry>,
+}
+
+/// Which blocks are copied, which gathered, and how hard to compress.
+pub(super) struct Plan {
+    pub copies: Vec<Live>,
+    pub sheaves: Vec<Sheaf>,
+    effort: Effort,
+}
+
+/// Blocks that are to be copied, with what is to be written of each; and the bytes that were read for
+/// them.
+#[derive(Default)]
+struct Copies {
+    blocks: Vec<(Live, Vec<u8>)>,
+    read: u64,
+}
+
+/// Bytes of blocks, by victim and place.
+type Blocks = HashMap<(usize, u32), Vec<u8>>;
+
+impl State {
+    /// How hard to compress: not while writers may have to wait for it.
+    fn effort(&self) -> Effort {
+        match self.room_for_writers() < self.budget() / PRESSED {
+            true => Effort::Fast,
+            false => Effort::Best,
+        }
+    }
+}
+
+/// Writes what is live in victims again; they are dropped when that is on disk. Whoever waits to
+/// write segments gets his turn now and then: then the rest follows with the next step. `extra`:
+/// no room is wanted, it is for the sake of reads.
+pub(crate) fn merge_segments(
+    core: &Core,
+    writing: &mut Writing,
+    numbers: &[u64],
+    extra: bool,
+) -> Result<(), Error> {
+    if numbers.is_empty() {
+        return Ok(());
+    }
+    let _span = tracing::trace_span!("merge").entered();
+    let before = extra.then(|| core.lock().counters.merge_written);
+    let result = merge_some(core, writing, numbers);
+    if let Some(before) = before {
+        let mut state = core.lock();
+        state.counters.extra_written += state.counters.merge_written - before;
+    }
+    if !result? {
+        writing.unfinished = Some(Unfinished {
+            victims: numbers.to_vec(),
+            extra,
+        });
+    }
+    Ok(())
+}
+
+/// Answers whether it is done.
+fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<bool, Error> {
+    let mut victims: Vec<Victim> = Vec::new();
+    let mut live: Vec<Live> = Vec::new();
+    let mut named = Vec::new();
+    let opened = opened(core, writing, numbers)?;
+    for (segment, entries) in living(core, writing, opened) {
+        let number = segment.trailer.number;
+        named.push(number);
+        let half = writing.half.remove(&number).unwrap_or_default();
+        let victim = victims.len();
+        let entries = entries.into_iter();
+        let left = entries.filter(|entry| !half.done.contains(&entry.number));
+        live.extend(left.map(|entry| Live { victim, entry }));
+        victims.push(Victim { segment, half });
+    }
+    let result = name_victims(core, writing, &named)
+        .and_then(|()| rewrite_live(core, writing, &mut victims, live));
+    if !matches!(result, Ok(true)) {
+        let half = |victim: Victim| (victim.segment.trailer.number, victim.half);
+        writing.half.extend(victims.into_iter().map(half));
+        return result;
+    }
+    core.lock().counters.segments_merged += victims.len() as u64;
+    // Rows were left out for the sake of others that another victim had.
+    let into: HashSet<u64> = victims
+        .iter()
+        .flat_map(|victim| victim.half.into.iter().copied())
+        .collect();
+    writing
+        .eaten
+        .extend(victims.into_iter().map(|victim| Eaten {
+            segment: victim.segment,
+            into: into.clone(),
+            damaged: victim.half.damaged,
+        }));
+    Ok(true)
+}
+
+/// A start that finds a victim's name knows that some of the blocks may be elsewhere, too.
+fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(), Error> {
+    let new = |number: &&u64| !writing.merging.contains(number);
+    let new: Vec<u64> = numbers.iter().filter(new).copied().collect();
+    if new.is_empty() {
+        return Ok(());
+    }
+    for &number in &new {
+        core.volume
+            .turn(number, SlotState::Sealed, SlotState::Merging)?;
+        // Whether it lasts or not.
+        writing.merging.insert(number);
+    }
+    core.volume.sync()
+}
+
+/// Of segments, the blocks that have to be kept.
+pub(crate) fn living(core: &Core, writing: &Writing, opened: Vec<Opened>) -> Vec<Opened> {
+    let mut state = core.lock();
+    let living = opened.into_iter().map(|(segment, entries)| {
+        let number = segment.trailer.number;
+        let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
+            !writing.is_elsewhere(number, entry) && !state.retention.may_drop(entry)
+        });
+        state.retention.note_past(&dead);
+        (segment, live)
+    });
+    living.collect()
+}
+
+/// Answers whether it is done.
+fn rewrite_live(
+    core: &Core,
+    writing: &Writing,
+    victims: &mut [Victim],
+    live: Vec<Live>,
+) -> Result<bool, Error> {
+    let began = core.clock.monotonic();
+    let is_late = || core.clock.monotonic() - began > TURN;
+    let Plan {
+        copies,
+        sheaves,
+        effort,
+    } = plan_rewriting(core, writing, live);
+    let squeezes = (effort == Effort::Best).then_some(&writing.squeezes);
+    let (mut copied, mut ready) = (0, Copies::default());
+    let mut runs = runs(copies, GAP).into_iter().peekable();
+    while let Some(run) = runs.next() {
+        copied += run.len;
+        read_run(core, squeezes, victims, &run, &mut ready)?;
+        let late = is_late();
+        if late || ready.blocks.len() >= COPIES_A_LOCK || runs.peek().is_none() {
+            add_copies(core, victims, std::mem::take(&mut ready))?;
+        }
+        if copied >= READ {
+            write_all_pieces(core)?;
+            copied = 0;
+        }
+        if late {
+            return Ok(false);
+        }
+    }
+    let mut sheaves = sheaves.into_iter().peekable();
+    while sheaves.peek().is_some() {
+        let (mut some, mut bytes) = (Vec::new(), 0);
+        while let Some(sheaf) = sheaves.next_if(|_| bytes < READ) {
+            bytes += sheaf.bytes();
+            some.push(sheaf);
+        }
+        gather_rows(core, victims, &some)?;
+        if is_late() {
+            return Ok(sheaves.peek().is_none());
+        }
+    }
+    Ok(true)
+}
+
+/// What is to be done with live blocks.
+pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) -> Plan {
+    let may_gather = knows_of_no_loss(core, writing);
+    let state = core.lock();
+    let effort = state.effort();
+    if !may_gather || state.counters.damaged_blocks > 0 {
+        return Plan {
+            copies: live,
+            sheaves: Vec::new(),
+            effort,
+        };
+    }
+    let (copies, sheaves) = gathering::plan(live, |source| {
+        let layout = state.buffers.line(source).layout;
+        Limits {
+            bytes: state.buffer_limit(layout) as u64,
+            rows: u64::from(state.options.block_bytes) / LEAST_ROW,
+        }
+    });
+    Plan {
+        copies,
+        sheaves,
+        effort,
+    }
+}
+
+/// Whether every block that there ever was is where it should be: one that is missing, and put
+/// back one day, may lie between two that are gathered.
+pub(crate) fn may_gather(core: &Core, writing: &Writing) -> bool {
+    knows_of_no_loss(core, writing) && core.lock().counters.damaged_blocks == 0
+}
+
+fn knows_of_no_loss(core: &Core, writing: &Writing) -> bool {
+    let recovery = core.recovery();
+    recovery.set_aside.is_empty()
+        && recovery.damaged_segments == 0
+        && writing.unreadable.is_empty()
+        && core.ledger().contents().unacknowledged().is_empty()
+}
+
+// ---- one by one
+
+/// Reads blocks that are to be copied.
+fn read_run(
+    core: &Core,
+    squeezes: Option<&Squeezes>,
+    victims: &mut [Victim],
+    run: &Run,
+    copies: &mut Copies,
+) -> Result<(), Error> {
+    let victim = &mut victims[run.victim];
+    let bytes = victim.segment.bytes_at(run.offset, run.len)?;
+    copies.read += run.len;
+    for entry in &run.entries {
+        let at = (u64::from(entry.offset) - run.offset) as usize;
+        let bytes = &bytes[at..at + entry.len as usize];
+        if is_whole(core, victim, entry, bytes) {
+            let bytes = match squeezes.filter(|squeezes| squeezes.is_worth_a_try()) {
+                Some(squeezes) => squeezed(core, bytes, squeezes),
+                None => bytes.to_vec(),
+            };
+            let (victim, entry) = (run.victim, *entry);
+            copies.blocks.push((Live { victim, entry }, bytes));
+        }
+    }
+    Ok(())
+}
+
+fn add_copies(core: &Core, victims: &mut [Victim], mut copies: Copies) -> Result<(), Error> {
+    for some in copies.blocks.chunks(COPIES_A_LOCK) {
+        let mut state = core.lock();
+        state.counters.merge_read += std::mem::take(&mut copies.read);
+        for (Live { victim, entry }, bytes) in some {
+            if state.ready.is_empty() {
+                drop(state);
+                state = core.lock_with_slot()?;
+            }
+            let into = state.add_copy(*entry, bytes).expect(HAS_SLOT);
+            let half = &mut victims[*victim].half;
+            half.into.insert(into);
+            half.done.insert(entry.number);
+            state.counters.merge_written += bytes.len() as u64;
+            state.counters.squeezed_bytes += u64::from(entry.len) - bytes.len() as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Writes what waits, so that a merge does not gather it in memory.
+fn write_all_pieces(core: &Core) -> Result<(), Error> {
+    while write_pieces(core, |_| true)? {}
+    Ok(())
+}
+
+/// Whether a block is as it was written. Damage is told, and the victim set aside in the end.
+fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &[u8]) -> bool {
+    let Err(what) = Block::open(bytes) else {
+        return true;
+    };
+    let error = Error::Damage {
+        file: victim.segment.name().to_string(),
+        offset: u64::from(entry.offset),
+        what,
+    };
+    tracing::error!("{error}; its segment is set aside when the others are safe");
+    core.note_block(&error, entry);
+    victim.half.damaged = true;
+    victim.half.done.insert(entry.number);
+    core.lock().counters.damaged_blocks += 1;
+    false
+}
+
+/// A block with the same rows in fewer bytes, if there are enough fewer of them.
+fn squeezed(core: &Core, bytes: &[u8], squeezes: &Squeezes) -> Vec<u8> {
+    let smaller = || {
+        let block = Block::open(bytes).ok()?;
+        let layout = layout_of(core, block.head.layout)?;
+        let (times, fields) = block.columns(layout.types(), |_| true).ok()?;
+        let columns = Columns {
+            times,
+            fields: fields.into_iter().collect::<Option<_>>()?,
+        };
+        let mut out = Vec::with_capacity(bytes.len());
+        block::encode(block.head, &columns, Effort::Best, &mut out);
+        let kept = out.len() + bytes.len() / WORTHWHILE < bytes.len();
+        squeezes.note(kept);
+        kept.then_some(out)
+    };
+    smaller().unwrap_or_else(|| bytes.to_vec())
+}
+
+pub(crate) fn layout_of(core: &Core, number: u32) -> Option<Arc<Layout>> {
+    let state = core.lock();
+    let layout = state.layouts.get(number)?;
+    (!layout.is_lost()).then(|| layout.clone())
+}
+
+// ---- together
+
+fn gather_rows(core: &Core, victims: &mut [Victim], sheaves: &[Sheaf]) -> Result<(), Error> {
+    let live = sheaves
+        .iter()
+        .flat_map(|sheaf| sheaf.outputs.iter().flatten());
+    let (mut blocks, mut read) = (Blocks::new(), 0);
+    for run in runs(live.copied().collect(), GAP_BETWEEN_SOURCES) {
+        let victim = &mut victims[run.victim];
+        let bytes = victim.segment.bytes_at(run.offset, run.len)?;
+        read += run.len;
+        for entry in &run.entries {
+            let at = (u64::from(entry.offset) - run.offset) as usize;
+            let bytes = &bytes[at..at + entry.len as usize];
+            if is_whole(core, victim, entry, bytes) {
+                blocks.insert((run.victim, entry.offset), bytes.to_vec());
+            }
+        }
+    }
+    core.lock().counters.merge_read += read;
+    for sheaf in sheaves {
+        let mut shade = sheaf.overlaps.then(Shade::default);
+        // What is later overwrites what was before.
+        for output in sheaf.outputs.iter().rev() {
+            put_output(core, victims, output, &blocks, &mut shade)?;
+        }
+        write_all_pieces(core)?;
+    }
+    Ok(())
+}
+
+fn put_output(
+    core: &Core,
+    victims: &mut [Victim],
+    output: &[Live],
+    blocks: &Blocks,
+    shade: &mut Option<Shade>,
+) -> Result<(), Error> {
+    match join(core, output, blocks, shade) {
+        // All of its rows are overwritten.
+        Some(None) => {
+            for live in output {
+                victims[live.victim].half.done.insert(live.entry.number);
+            }
+            Ok(())
+        }
+        Some(Some((entry, bytes))) => add_gathered(core, victims, output, entry, &bytes, blocks),
+        None => copy_all(core, victims, output, blocks),
+    }
+}
+
+/// The block that blocks become, if it is not none; nothing where they cannot be put together.
+#[allow(clippy::type_complexity)]
+fn join(
+    core: &Core,
+    output: &[Live],
+    blocks: &Blocks,
+    shade: &mut Option<Shade>,
+) -> Option<Option<(Entry, Vec<u8>)>> {
+    let (first, last) = (output[0].entry, output[output.len() - 1].entry);
+    let source = first.source;
+    let (layout, veil) = {
+        let state = core.lock();
+        let layout = state.buffers.line(source).layout;
+        (layout, state.retention.veil_for_good(source))
+    };
+    let layout = layout_of(core, layout)?;
+    let mut runs = Vec::with_capacity(output.len());
+    for live in output {
+        let bytes = blocks.get(&(live.victim, live.entry.offset))?;
+        runs.push(decode_block(core, bytes, &live.entry, &layout, &veil)?);
+    }
+    let found: u64 = runs.iter().map(|rows| rows.times.len() as u64).sum();
+    let mut rows = merge(runs, layout.types());
+    if let Some(shade) = shade {
+        (rows, _) = shade.fall_on(rows);
+    }
+    core.lock().counters.overwritten_rows += found - rows.times.len() as u64;
+    let (Some(&first_time), Some(&last_time)) = (rows.times.first(), rows.times.last()) else {
+        // Deleted row by row: rare, and no reason to forget that they were there.
+        return (found > 0).then_some(None);
+    };
+    let entry = Entry {
+        first: first_time,
+        last: last_time,
+        rows: rows.times.len() as u32,
+        since: first.since,
+        before: first.before,
+        late: output.iter().any(|live| live.entry.late),
+        ..last
+    };
+    let head = BlockHead {
+        source,
+        number: entry.number,
+        layout: layout.number(),
+    };
+    let effort = core.lock().effort();
+    let mut bytes = Vec::new();
+    block::encode(head, &columns(rows, &layout), effort, &mut bytes);
+    Some(Some((entry, bytes)))
+}
+
+/// A block's rows that are not dead, in the columns that its source has now.
+pub(crate) fn decode_block(
+    core: &Core,
+    bytes: &[u8],
+    entry: &Entry,
+    layout: &Layout,
+    veil: &Veil,
+) -> Option<Rows> {
+    let block = Block::open(bytes).ok()?;
+    let own = layout_of(core, block.head.layout)?;
+    let (times, found) = block.columns(own.types(), |_| true).ok()?;
+    let mut fields = vec![None; layout.columns()];
+    for (column, field) in found.into_iter().enumerate() {
+        let place = layout.column(own.names()[column].as_bytes(), column)?;
+        fields[place] = field;
+    }
+    let kept: Vec<usize> = (0..times.len())
+        .filter(|&row| !veil.hides_row(entry.number, times[row]))
+        .collect();
+    let rows = Rows { times, fields };
+    Some(match kept.len() == rows.times.len() {
+        true => rows,
+        false => rows.pick(&kept),
+    })
+}
+
+/// Adds a gathered block, unless some of what is in it is hidden by now: then its blocks are
+/// copied, for what was hidden must not come back.
+fn add_gathered(
+    core: &Core,
+    victims: &mut [Victim],
+    output: &[Live],
+    entry: Entry,
+    bytes: &[u8],
+    blocks: &Blocks,
+) -> Result<(), Error> {
+    let mut state = core.lock_with_slot()?;
+    let buffered = state.buffers.line(entry.source).rows;
+    let veil = state.retention.veil(entry.source, buffered);
+    if output.iter().any(|live| veil.hides(&live.entry)) {
+        drop(state);
+        return copy_all(core, victims, output, blocks);
+    }
+    let into = state.add_copy(entry, bytes).expect(HAS_SLOT);
+    for live in output {
+        victims[live.victim].half.into.insert(into);
+        victims[live.victim].half.done.insert(live.entry.number);
+    }
+    state.counters.merge_written += bytes.len() as u64;
+    if output.len() > 1 {
+        state.counters.gathered_blocks += output.len() as u64;
+    }
+    Ok(())
+}
+
+/// Copies blocks as they are, but for damaged ones.
+fn copy_all(
+    core: &Core,
+    victims: &mut [Victim],
+    output: &[Live],
+    blocks: &Blocks,
+) -> Result<(), Error> {
+    for live in output {
+        let Some(bytes) = blocks.get(&(live.victim, live.entry.offset)) else {
+            continue;
+        };
+        let mut state = core.lock_with_slot()?;
+        let into = state.add_copy(live.entry, bytes).expect(HAS_SLOT);
+        let half = &mut victims[live.victim].half;
+        half.into.insert(into);
+        half.done.insert(live.entry.number);
+        state.counters.merge_written += bytes.len() as u64;
+    }
+    Ok(())
+}
+
+/// Rows as columns of a layout; a column without any value is one of gaps.
+fn columns(rows: Rows, layout: &Layout) -> Columns {
+    let count = rows.times.len();
+    let fields = rows.fields.into_iter().zip(layout.types());
+    let fields = fields.map(|(field, &field_type)| {
+        field.unwrap_or_else(|| FieldColumn {
+            present: Some(std::iter::repeat_n(false, count).collect()),
+            values: Column::new(field_type),
+        })
+    });
+    Columns {
+        fields: fields.collect(),
+        times: rows.times,
+    }
+}
+
+/// Blocks in the order of their places, those near each other together.
+fn runs(mut blocks: Vec<Live>, gap: u64) -> Vec<Run> {
+    blocks.sort_unstable_by_key(|live| (live.victim, live.entry.offset));
+    let mut runs: Vec<Run> = Vec::new();
+    for Live { victim, entry } in blocks {
+        let (start, len) = (u64::from(entry.offset), u64::from(entry.len));
+        match runs.last_mut() {
+            Some(run)
+                if run.victim == victim
+                    && start < run.offset + run.len + gap
+                    && start + len - run.offset <= READ =>
+            {
+                run.len = start + len - run.offset;
+                run.entries.push(entry);
+            }
+            _ => runs.push(Run {
+                victim,
+                offset: start,
+                len,
+                entries: vec![entry],
+            }),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_near_each_other_are_read_at_once() {
+        let live = |offset: u32, len: u32| Live {
+            victim: 0,
+            entry: Entry {
+                offset,
+                len,
+                ..Entry::default()
+            },
+        };
+        let found = runs(vec![live(100_000, 10), live(0, 10), live(20, 10)], GAP);
+        let found: Vec<(u64, u64)> = found.iter().map(|run| (run.offset, run.len)).collect();
+        assert_eq!(found, [(0, 30), (100_000, 10)]);
+    }
+}

@@ -1,0 +1,212 @@
+//! Jobs on segments, a step at a time: writing and sealing them, merging, levels, deletes that overwrite.
+//!
+//! A step happens under the `writing` lock, in a thread of its own in production and by hand in the simulator.
+//! [`choice`] has the order of the jobs.
+
+pub(crate) mod ageing;
+mod choice;
+pub(crate) mod ended;
+pub(crate) mod flush;
+pub(crate) mod free;
+pub(crate) mod merging;
+pub(crate) mod writing;
+
+use self::choice::{Choice, Sight};
+use self::flush::Waiting;
+use self::writing::{IDLE_TICKS, Writing};
+use crate::core::Core;
+use crate::error::Error;
+use crate::jobs::ageing::age;
+use crate::jobs::flush::{end_chapters, seal_segments, write_pieces, write_waiting};
+use crate::jobs::free::ask_for_room;
+use crate::jobs::merging::overwritten::find_overwritten;
+use crate::jobs::merging::tend;
+use crate::segment::open::OpenSegment;
+use crate::trouble::Path;
+
+/// Sources looked at for idleness at a time.
+const IDLE_AT_ONCE: u32 = 16_384;
+/// Slots claimed ahead at most.
+const READY: usize = 16;
+
+/// What comes next.
+enum Next {
+    Write(Vec<Waiting>),
+    Seal,
+    Chapter,
+    Idle,
+}
+
+/// What there is to do, seen under one lock.
+struct Look {
+    next: Next,
+    /// Whether the disk should be told how late it is.
+    is_time_due: bool,
+    /// Whether slots were taken, coarser levels are to be made, blocks may overwrite others.
+    is_short_of_slots: bool,
+    is_round_due: bool,
+    is_late: bool,
+}
+
+/// A step of background work: writes a piece, seals a segment, ends chapters, seals idle sources,
+/// drops and merges segments. Answers whether more is waiting.
+pub(crate) fn step(core: &Core) -> Result<bool, Error> {
+    step_or_poison(core, &mut core.writing_after_others())
+}
+
+pub(crate) fn step_or_poison(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    let result = step_with(core, writing);
+    if let Err(error) = &result {
+        core.poison(error);
+    }
+    core.note_trouble(Path::Segments, &result);
+    result
+}
+
+pub(crate) fn step_with(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    let result = take_step(core, writing);
+    if let Err(error) = &result
+        && error.is_want_of_room()
+    {
+        // There is no room, but there may be something to drop.
+        ask_for_room(core, writing)?;
+        tend(core, writing)?;
+    }
+    result
+}
+
+fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    if std::mem::take(&mut core.lock().loss_waits) {
+        let result = core.write_ledger();
+        core.lock().loss_waits |= result.is_err();
+        result?;
+    }
+    core.finish_sealing()?;
+    let look = look(core, writing)?;
+    if look.is_time_due {
+        match core.tell_time(true) {
+            // What is too old stays, for want of a few bytes.
+            Err(error) if !error.is_want_of_room() => return Err(error),
+            _ => {}
+        }
+    }
+    match look.next {
+        Next::Write(waiting) => write_waiting(core, waiting).map(|()| true),
+        Next::Seal => write_and_seal(core, writing).map(|()| true),
+        Next::Chapter => end_chapters(core, writing, |_| true).map(|()| true),
+        Next::Idle => {
+            ask_for_room(core, writing)?;
+            if look.is_short_of_slots {
+                claim_ahead(core)?;
+            }
+            if seal_idle(core, writing)? {
+                return Ok(true);
+            }
+            // A round may be long, and what is dead by now should not wait for its end.
+            let more = look.is_round_due && age(core, writing)?;
+            let late = look.is_late && find_overwritten(core, writing)?;
+            if tend(core, writing)? || more || late {
+                return Ok(true);
+            }
+            // Nothing is left but what was not worth a step.
+            write_and_seal(core, writing)?;
+            Ok(false)
+        }
+    }
+}
+
+fn write_and_seal(core: &Core, writing: &mut Writing) -> Result<(), Error> {
+    write_pieces(core, |_| true)?;
+    let closed = |open: &OpenSegment| open.closed_at.is_some() && open.pieces.is_empty();
+    if core.lock().open.iter().any(closed) {
+        seal_segments(core, writing)?;
+    }
+    Ok(())
+}
+
+fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
+    let mut state = core.lock();
+    if let Some(why) = &state.poisoned {
+        return Err(Error::Poisoned(why.clone()));
+    }
+    let waiting: usize = state.open.iter().map(OpenSegment::waiting).sum();
+    let closed = state.open.iter().filter(|open| open.closed_at.is_some());
+    let is_round_due = writing.round.is_some() || state.is_round_due();
+    let sight = Sight {
+        segment_bytes: core.segment_bytes,
+        waiting: waiting as u64,
+        open: state.open.len(),
+        closed: closed.count(),
+        is_journal_full: state.pins.bytes() >= state.options.journal_bytes,
+        is_round_due,
+        is_short_of_memory: state.is_short_of_memory(),
+        is_merge_waiting: !writing.eaten.is_empty() && state.room_for_writers() == 0,
+        is_chapter_due: state.chapter_due,
+    };
+    let next = match sight.next() {
+        Choice::Write => Next::Write(state.waiting_pieces(|_| true)),
+        Choice::Seal => Next::Seal,
+        Choice::Chapter => Next::Chapter,
+        Choice::Idle => {
+            state.advance(&*core.clock);
+            Next::Idle
+        }
+    };
+    state.retention.judge(&*core.clock);
+    Ok(Look {
+        next,
+        is_time_due: state.retention.promise_due(true).is_some(),
+        is_short_of_slots: state.taken > 0,
+        is_round_due,
+        is_late: state.retention.has_late(),
+    })
+}
+
+/// Claims as many slots as were taken since the last time.
+fn claim_ahead(core: &Core) -> Result<(), Error> {
+    let numbers: Vec<u64> = {
+        let mut state = core.lock();
+        let taken = std::mem::take(&mut state.taken);
+        let wanted = taken.min(READY.saturating_sub(state.ready.len()));
+        (0..wanted).map(|_| state.number_segment()).collect()
+    };
+    let mut claimed = Vec::with_capacity(numbers.len());
+    let result = numbers.into_iter().try_for_each(|number| {
+        claimed.push((number, core.volume.claim(number)?));
+        Ok(())
+    });
+    if !claimed.is_empty() {
+        core.lock().ready.extend(claimed);
+    }
+    result
+}
+
+/// Seals sources that were silent, some at a time; and ends chapters, when all are.
+fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    let tick = core.tick();
+    let mut state = core.lock();
+    state.tick = tick;
+    if writing.idle_tick == tick || state.writable().is_err() {
+        return Ok(false);
+    }
+    let end = (state.buffers.sources() as u32).min(writing.idle_hand + IDLE_AT_ONCE);
+    state.seal_idle(writing.idle_hand..end, IDLE_TICKS);
+    writing.idle_hand = end;
+    if (end as usize) < state.buffers.sources() {
+        return Ok(true);
+    }
+    (writing.idle_hand, writing.idle_tick) = (0, tick);
+    let rows = std::mem::replace(&mut writing.idle_rows, state.counters.rows);
+    if state.buffers.open_blocks() == 0 && rows == state.counters.rows {
+        state.chapter_due = state.open.iter().any(OpenSegment::has_news);
+    }
+    Ok(state.chapter_due)
+}
+
+/// Takes steps until writers may go on: merges, which never end in a store that is nearly full, can
+/// wait.
+pub(crate) fn catch_up(core: &Core) -> Result<(), Error> {
+    let mut writing = core.writing();
+    while core.lock().is_behind() && step_or_poison(core, &mut writing)? {}
+    Ok(())
+}
