@@ -10,6 +10,7 @@ mod error;
 mod memory;
 mod outlook;
 mod piece;
+mod series;
 mod status;
 mod store;
 
@@ -19,6 +20,7 @@ pub use error::{Error, Reason, Receipt, Relief};
 pub use memory::MemoryStore;
 pub use outlook::{Change, ClassOutlook, Outlook};
 pub use piece::{Cut, PIECE_ROWS, Piece, Pieces};
+pub use series::{LongSeries, Part, Samples};
 pub use status::{
     ClassStatus, Durability, LogStatus, Loss, Record, SegmentStatus, Status, Trouble,
 };

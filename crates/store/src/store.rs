@@ -5,6 +5,7 @@ use crate::answer::{
 };
 use crate::error::{Error, Receipt};
 use crate::piece::{Join, Piece};
+use crate::series::Samples;
 use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
@@ -138,6 +139,19 @@ pub trait Store: Send + Sync {
         is_over: Option<IsOver>,
     ) -> Result<Found<'_, SeriesData>, Error> {
         Ok(Box::new(Join::new(self.scan(query, is_over)?)))
+    }
+
+    /// Returns the same series as [`Store::select`]. A store may leave those that take much memory to be read in parts.
+    ///
+    /// # Errors
+    /// If the query cannot be answered.
+    fn series(
+        &self,
+        query: &Query,
+        is_over: Option<IsOver>,
+    ) -> Result<Found<'_, Samples<'_>>, Error> {
+        let series = self.select(query, is_over)?;
+        Ok(Box::new(series.map(|series| series.map(Samples::Whole))))
     }
 
     /// Returns the aggregates of a query's series in buckets of a step. Made from [`Store::select`] unless a store

@@ -26,6 +26,7 @@ pub(crate) mod rows;
 pub(crate) mod scan;
 mod sections;
 pub(crate) mod select;
+pub(crate) mod series;
 pub(crate) mod snapshot;
 pub(crate) mod source;
 pub(crate) mod spans;
