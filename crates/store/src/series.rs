@@ -1,9 +1,13 @@
 //! Series that may have more samples than memory has room for.
 
 use crate::answer::SeriesData;
-use crate::store::Found;
+use crate::error::Error;
 use seiner_model::{Column, SourceKey};
 use std::sync::Arc;
+
+/// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
+/// valid. Any other error is the last item.
+pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
 
 /// Some samples of a series: times in ns, strictly ascending over all parts of the series, and as many values.
 pub type Part = (Vec<i64>, Column);

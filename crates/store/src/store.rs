@@ -5,7 +5,7 @@ use crate::answer::{
 };
 use crate::error::{Error, Receipt};
 use crate::piece::{Join, Piece};
-use crate::series::Samples;
+use crate::series::{Found, Samples};
 use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
@@ -16,10 +16,6 @@ use std::sync::Arc;
 
 /// Function that returns whether nobody wants an answer any more. A store calls it now and then while it reads.
 pub type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
-/// valid. Any other error is the last item.
-pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
 
 /// The latest sample of one series.
 #[derive(Clone, Debug, PartialEq)]
