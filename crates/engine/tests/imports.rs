@@ -24,7 +24,7 @@ const LIMITS: [(&str, usize, usize); 16] = [
     ("crates/merge", 1, 1),
     ("crates/model", 1, 1),
     ("crates/nbd", 5, 2),
-    ("crates/plan", 5, 1),
+    ("crates/plan", 1, 1),
     ("crates/platform", 1, 1),
     ("crates/raid", 5, 5),
     ("crates/server", 2, 2),
