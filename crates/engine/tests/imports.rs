@@ -20,7 +20,7 @@ const LIMITS: [(&str, usize, usize); 16] = [
     ("crates/cli", 1, 1),
     ("crates/codec", 2, 1),
     ("crates/engine", 1, 10),
-    ("crates/lab", 12, 1),
+    ("crates/lab", 1, 1),
     ("crates/merge", 1, 1),
     ("crates/model", 1, 1),
     ("crates/nbd", 5, 2),

@@ -10,17 +10,17 @@
 
 mod platter;
 
+use crate::backend::Backend;
+use crate::bench::Bench;
 use crate::blocks::tracer::Tracer;
+use crate::cell::{Cell, Missing, Settings};
 use crate::error::{Error, Result, refuse};
-use crate::guest::Needs;
+use crate::experiment::{Experiment, Measurements, Needs, Plan, Profile, Session, Task};
 use crate::interrupt::Interrupt;
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task, Work};
 use crate::native::{self, Claims, LoopDevice, Mounted, Recipe};
 use crate::papers;
 use crate::place::{Device, Place, SECTOR};
 use crate::report::figure::{Axis, BarSeries, Figure, Row, bytes, plain};
-use crate::results::{Backend, Cell, Missing, Results, Settings};
-use crate::runner::Bench;
 use crate::tree::{self, Shape};
 use anyhow::Context;
 use platter::{Tally, replay};
@@ -105,6 +105,15 @@ impl Align {
         1.0 + small_files * SMALL_FILE_S + self.large_bytes as f64 / LARGE_RATE
     }
 
+    /// Returns these settings for a guest, where `directory` replaces the directories of this machine.
+    pub fn inside(&self, directory: &Path) -> Align {
+        Align {
+            directory: directory.to_owned(),
+            backend: Backend::Native,
+            ..self.clone()
+        }
+    }
+
     fn image_bytes(&self) -> u64 {
         (self.small_bytes * 6 + self.large_bytes * 2).max(640 << 20)
     }
@@ -156,7 +165,7 @@ fn holds_data(path: &Path, size: u64) -> anyhow::Result<bool> {
 }
 
 impl Experiment for Align {
-    fn plan(&self, _job: &Job) -> Result<Plan> {
+    fn plan(&self, _profile: Profile) -> Result<Plan> {
         let is_guest = self.backend == Backend::Guest;
         if !is_guest && !rustix::process::geteuid().is_root() {
             return refuse(
@@ -219,14 +228,14 @@ impl Experiment for Align {
         })
     }
 
-    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+    fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
         let (claim, root) = bench.registry.tree(&self.directory)?;
         bench.say("growing what is copied");
         let archive = root.join("small.tar");
         tree::archive(
             &archive,
             Shape::small(self.small_bytes),
-            job.seed,
+            seed,
             &bench.interrupt,
         )?;
         let medium = match &self.device {
@@ -253,18 +262,10 @@ impl Experiment for Align {
             directory: self.directory.clone(),
             medium_bytes: self.image_bytes() + UNALIGNED.max(ALIGNED) * SECTOR,
             memory_bytes: self.small_bytes * 4,
-            inside: |work, directory| match work {
-                Work::Align(align) => Work::Align(Align {
-                    directory: directory.to_owned(),
-                    backend: Backend::Native,
-                    ..align.clone()
-                }),
-                other => other.clone(),
-            },
         })
     }
 
-    fn figures(&self, results: &Results) -> Vec<Figure> {
+    fn figures(&self, results: &Measurements<'_>) -> Vec<Figure> {
         let mut figures = vec![
             counts(results),
             penalties(
@@ -284,7 +285,7 @@ impl Experiment for Align {
         figures
     }
 
-    fn remarks(&self, results: &Results) -> Vec<String> {
+    fn remarks(&self, results: &Measurements<'_>) -> Vec<String> {
         let sum = |which: &str| -> f64 {
             let of = |cell: &Cell| {
                 OPERATIONS
@@ -475,7 +476,7 @@ impl Drop for Pass<'_> {
     }
 }
 
-fn counts(results: &Results) -> Figure {
+fn counts(results: &Measurements<'_>) -> Figure {
     let series = ["aligned", "unaligned"].map(|which| BarSeries {
         name: which.to_string(),
         values: results
@@ -508,7 +509,7 @@ fn penalty(cell: &Cell, operation: &str, by: &str) -> Option<f64> {
     (aligned > 0.0).then(|| unaligned / aligned)
 }
 
-fn penalties(results: &Results, by: &str, title: &str) -> Figure {
+fn penalties(results: &Measurements<'_>, by: &str, title: &str) -> Figure {
     let ours = results.cells.iter().map(|cell| BarSeries {
         name: cell.name.clone(),
         values: OPERATIONS
@@ -565,9 +566,9 @@ fn published() -> Figure {
     }
 }
 
-fn rows(results: &Results) -> Figure {
+fn rows(results: &Measurements<'_>) -> Figure {
     let mut rows = Vec::new();
-    for cell in &results.cells {
+    for cell in results.cells {
         for operation in OPERATIONS {
             let figure = |name: &str| {
                 cell.figure(&format!("{operation} {name}"))
