@@ -33,6 +33,7 @@ pub mod papers;
 pub mod place;
 pub mod registry;
 pub mod report;
+pub mod resource;
 pub mod results;
 pub mod runner;
 pub mod seed;

@@ -4,7 +4,8 @@
 use crate::cell::Cell;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
-use crate::registry::{Registry, Resource};
+use crate::registry::Registry;
+use crate::resource::Resource;
 use crate::tool;
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
