@@ -28,7 +28,7 @@ const LIMITS: [(&str, usize, usize); 16] = [
     ("crates/platform", 1, 1),
     ("crates/raid", 5, 5),
     ("crates/server", 2, 2),
-    ("crates/sim", 4, 6),
+    ("crates/sim", 1, 6),
     ("crates/store", 1, 1),
     ("crates/volume", 2, 1),
     ("crates/wire", 1, 1),
