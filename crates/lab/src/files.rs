@@ -3,17 +3,17 @@
 //! Each operation is timed together with the unmounting after it, so no cost is left in the page
 //! cache.
 
+use crate::backend::Backend;
+use crate::bench::Bench;
+use crate::cell::{Cell, Missing, Settings};
 use crate::error::{Result, refuse};
-use crate::guest::Needs;
+use crate::experiment::{Experiment, Measurements, Needs, Plan, Profile, Session, Task};
 use crate::interrupt::Interrupt;
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task, Work};
 use crate::native::{self, Fresh, Recipe};
 use crate::papers;
 use crate::place::Place;
 use crate::registry::Claim;
 use crate::report::figure::{Axis, BarSeries, Figure, Row, bytes, plain};
-use crate::results::{Backend, Cell, Missing, Results, Settings};
-use crate::runner::Bench;
 use crate::tree::{self, Shape};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -96,6 +96,15 @@ impl Files {
         self
     }
 
+    /// Returns these settings for a guest, where `directory` replaces the directories of this machine.
+    pub fn inside(&self, directory: &Path) -> Files {
+        Files {
+            directory: directory.to_owned(),
+            backend: Backend::Native,
+            ..self.clone()
+        }
+    }
+
     /// Bytes of an image: twice the largest input plus 64 MiB, and at least 512 MiB. Small files
     /// count 8 times, for the space that they waste and for their copy.
     fn image_bytes(&self) -> u64 {
@@ -113,7 +122,7 @@ fn system(name: &str) -> (&str, &str) {
 }
 
 impl Experiment for Files {
-    fn plan(&self, _job: &Job) -> Result<Plan> {
+    fn plan(&self, _profile: Profile) -> Result<Plan> {
         let place = Place::find(&self.directory)?;
         let (mut tasks, mut missing) = (Vec::new(), Vec::new());
         let needed = match self.backend {
@@ -184,10 +193,10 @@ impl Experiment for Files {
         })
     }
 
-    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+    fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
         let (claim, root) = bench.registry.tree(&self.directory)?;
         bench.say("growing what is copied");
-        let input = Input::make(self, &root, job.seed, &bench.interrupt)?;
+        let input = Input::make(self, &root, seed, &bench.interrupt)?;
         Ok(Box::new(Run {
             settings: self.clone(),
             input,
@@ -202,22 +211,14 @@ impl Experiment for Files {
             // The guest's inputs are in memory. An archive is larger than the contents of its small
             // files.
             memory_bytes: self.mixed_bytes + self.large_bytes + self.small_bytes * 4,
-            inside: |work, directory| match work {
-                Work::Files(files) => Work::Files(Files {
-                    directory: directory.to_owned(),
-                    backend: Backend::Native,
-                    ..files.clone()
-                }),
-                other => other.clone(),
-            },
         })
     }
 
-    fn figures(&self, results: &Results) -> Vec<Figure> {
+    fn figures(&self, results: &Measurements<'_>) -> Vec<Figure> {
         vec![table(results), bars(results)]
     }
 
-    fn remarks(&self, results: &Results) -> Vec<String> {
+    fn remarks(&self, results: &Measurements<'_>) -> Vec<String> {
         let mut remarks = Vec::new();
         for operation in papers::FILE_OPERATIONS {
             let mut timed: Vec<(&str, f64)> = results
@@ -408,7 +409,7 @@ impl Run {
     }
 }
 
-fn table(results: &Results) -> Figure {
+fn table(results: &Measurements<'_>) -> Figure {
     let head = std::iter::once("file system".to_string());
     let ours = results.cells.iter().map(|cell| {
         let seconds = papers::FILE_OPERATIONS.iter().map(|name| {
@@ -444,7 +445,7 @@ fn table(results: &Results) -> Figure {
     }
 }
 
-fn bars(results: &Results) -> Figure {
+fn bars(results: &Measurements<'_>) -> Figure {
     let series = papers::FILE_OPERATIONS.iter().map(|operation| BarSeries {
         name: operation.to_string(),
         values: results

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Result, refuse};
 use crate::place::{self, Mount};
-use crate::registry::{Claim, PREFIX, Registry, Resource};
+use crate::registry::{Claim, Registry};
 use crate::report::figure::bytes;
+use crate::resource::{PREFIX, Resource};
 use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,33 +2,17 @@
 //! run can be repeated and continued.
 
 use crate::align::Align;
+use crate::bench::Bench;
 use crate::disk::Disk;
 use crate::error::Result;
+use crate::experiment::{Experiment, Plan, Profile, Session};
 use crate::files::Files;
-use crate::guest::Needs;
 use crate::merge::Merge;
-use crate::place::Place;
-use crate::report::figure::Figure;
-use crate::results::{Backend, Cell, Missing, Results, Settings};
-use crate::runner::Bench;
 use crate::trace::Trace;
 use crate::write::Write;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-
-/// Size of an experiment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Profile {
-    /// Seconds. Shows that the experiment runs; its figures mean nothing.
-    Toy,
-    /// Minutes, and a few GiB at most.
-    #[default]
-    Safe,
-    /// Grid of the papers: hours.
-    Full,
-}
 
 /// Description of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -60,75 +44,6 @@ pub enum Work {
     Trace(Trace),
 }
 
-/// One cell to measure.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Task {
-    /// Name of the cell.
-    pub name: String,
-    /// Settings of the cell.
-    pub settings: Settings,
-    /// Expected duration, s.
-    pub estimate_s: f64,
-}
-
-/// Running experiment. Owns the resources of the experiment; dropping the session removes them.
-pub trait Session {
-    /// Measures one cell. The runner fills in name, settings and time.
-    ///
-    /// # Errors
-    /// [`Error::Interrupted`](crate::Error::Interrupted), or the error of the operation that
-    /// failed.
-    fn run(&mut self, task: &Task, bench: &Bench) -> Result<Cell>;
-}
-
-/// Cells that an experiment can and cannot measure on this machine.
-pub struct Plan {
-    /// Cells to measure, in this order.
-    pub tasks: Vec<Task>,
-    /// Requested cells that cannot be measured here.
-    pub missing: Vec<Missing>,
-    /// Method of measurement.
-    pub backend: Backend,
-    /// Disk under test.
-    pub place: Option<Place>,
-}
-
-impl Plan {
-    /// Returns this plan with all estimates multiplied by [`Backend::pace`].
-    pub fn paced(mut self) -> Plan {
-        for task in &mut self.tasks {
-            task.estimate_s *= self.backend.pace();
-        }
-        self
-    }
-}
-
-/// Operations that all experiments share.
-pub trait Experiment {
-    /// Checks the settings and the machine. Creates nothing.
-    ///
-    /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) if a request cannot be carried out at all.
-    fn plan(&self, job: &Job) -> Result<Plan>;
-
-    /// Creates the resources that all cells share.
-    ///
-    /// # Errors
-    /// A resource cannot be created, or the user stopped the run.
-    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>>;
-
-    /// Returns the requirements for running in a guest; `None` if the experiment cannot run there.
-    fn guest_needs(&self) -> Option<Needs> {
-        None
-    }
-
-    /// Returns the figures of a report.
-    fn figures(&self, results: &Results) -> Vec<Figure>;
-
-    /// Returns sentences that summarize the results and state their limits.
-    fn remarks(&self, results: &Results) -> Vec<String>;
-}
-
 impl Work {
     /// Returns the name of the experiment on the command line.
     pub fn name(&self) -> &'static str {
@@ -153,6 +68,16 @@ impl Work {
             Work::Trace(trace) => trace,
         }
     }
+
+    /// Returns the same work for a guest, where `directory` replaces the directories of this machine.
+    pub fn inside(&self, directory: &Path) -> Work {
+        match self {
+            Work::Write(write) => Work::Write(write.inside(directory)),
+            Work::Files(files) => Work::Files(files.inside(directory)),
+            Work::Align(align) => Work::Align(align.inside(directory)),
+            other => other.clone(),
+        }
+    }
 }
 
 impl Job {
@@ -173,6 +98,23 @@ impl Job {
             toml::from_str(&text).map_err(anyhow::Error::from)
         };
         job.with_context(|| format!("{} describes no run", path.display()))
+    }
+
+    /// Checks the settings and the machine, and lists the cells. The estimates are those of the
+    /// run's backend. Creates nothing.
+    ///
+    /// # Errors
+    /// [`Error::Refused`](crate::Error::Refused) if a request cannot be carried out at all.
+    pub fn plan(&self) -> Result<Plan> {
+        Ok(self.work.experiment().plan(self.profile)?.paced())
+    }
+
+    /// Creates the resources that all cells share.
+    ///
+    /// # Errors
+    /// A resource cannot be created, or the user stopped the run.
+    pub fn open(&self, bench: &Bench) -> Result<Box<dyn Session>> {
+        self.work.experiment().open(self.seed, bench)
     }
 
     /// Returns the description as TOML.

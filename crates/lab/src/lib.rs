@@ -12,11 +12,15 @@
 //! This crate opens no sockets, and the engine does not depend on it.
 
 pub mod align;
+pub mod backend;
+pub mod bench;
 pub mod blocks;
+pub mod cell;
 pub mod check;
 mod course;
 pub mod disk;
 mod error;
+pub mod experiment;
 pub mod files;
 mod group;
 pub mod guest;
@@ -29,6 +33,7 @@ pub mod papers;
 pub mod place;
 pub mod registry;
 pub mod report;
+pub mod resource;
 pub mod results;
 pub mod runner;
 pub mod seed;

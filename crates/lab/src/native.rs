@@ -2,7 +2,8 @@
 
 use crate::error::{Result, refuse};
 use crate::place::Device;
-use crate::registry::{Claim, Registry, Resource};
+use crate::registry::{Claim, Registry};
+use crate::resource::Resource;
 use crate::tool;
 use anyhow::Context;
 use rustix::fs::FallocateFlags;

@@ -1,13 +1,14 @@
 //! `lab trace`: block operations of a command, or of trace files from the user.
 
+use crate::backend::Backend;
+use crate::bench::Bench;
 use crate::blocks::{Recorder, Statistics, blktrace, tables};
+use crate::cell::{Cell, Settings};
 use crate::error::{Error, Result, refuse};
-use crate::job::{Experiment, Job, Plan, Session, Task};
+use crate::experiment::{Experiment, Measurements, Plan, Profile, Session, Task};
 use crate::native::sync_file_system;
 use crate::place::Place;
 use crate::report::figure::{Figure, plain};
-use crate::results::{Backend, Cell, Results, Settings};
-use crate::runner::Bench;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -29,7 +30,7 @@ pub struct Trace {
 }
 
 impl Experiment for Trace {
-    fn plan(&self, _job: &Job) -> Result<Plan> {
+    fn plan(&self, _profile: Profile) -> Result<Plan> {
         let (name, place) = if self.files.is_empty() {
             let Some(program) = self.command.first() else {
                 return refuse("name a command behind --, or files of blktrace by --blktrace");
@@ -58,17 +59,17 @@ impl Experiment for Trace {
         })
     }
 
-    fn open(&self, _job: &Job, _bench: &Bench) -> Result<Box<dyn Session>> {
+    fn open(&self, _seed: u64, _bench: &Bench) -> Result<Box<dyn Session>> {
         Ok(Box::new(Run(self.clone())))
     }
 
-    fn figures(&self, results: &Results) -> Vec<Figure> {
-        let mut figures = tables::figures(&results.cells);
+    fn figures(&self, results: &Measurements<'_>) -> Vec<Figure> {
+        let mut figures = tables::figures(results.cells);
         figures.extend(results.cells.iter().filter_map(tables::over_time));
         figures
     }
 
-    fn remarks(&self, results: &Results) -> Vec<String> {
+    fn remarks(&self, results: &Measurements<'_>) -> Vec<String> {
         let blocks = results.cells.iter().filter_map(|cell| cell.blocks.as_ref());
         blocks.map(in_words).collect()
     }

@@ -33,8 +33,6 @@ const FOOTERS_PER_S: f64 = 2000.0;
 /// Cost of a journal row that is found in a segment, over that of a row put into a buffer. Fitted to measurements of
 /// `seiner plan --prove-all`.
 const SKIPPED: f64 = 0.6;
-/// Seconds per day.
-pub const DAY_S: f64 = 86_400.0;
 
 /// A configuration.
 #[derive(Clone, Copy, Debug, PartialEq)]

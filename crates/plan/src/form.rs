@@ -27,7 +27,7 @@ pub fn read<'a>(
         sensors: 0.0,
         every_s: 10.0,
         fields: 1,
-        lifetimes: Lifetime::of_all(365.0 * crate::forecast::DAY_S),
+        lifetimes: Lifetime::of_all(365.0 * crate::words::DAY_S),
         values: Values::Decimals,
         clockwork: Clockwork::Regular,
         ram: around.ram,
@@ -178,7 +178,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     let remedy = || "write a duration such as 10s, 30d or 5y".to_string();
     if let Some(years) = text.strip_suffix('y') {
         let years: f64 = years.parse().map_err(|_| remedy())?;
-        return Ok(years * 365.25 * crate::forecast::DAY_S);
+        return Ok(years * 365.25 * crate::words::DAY_S);
     }
     parse_duration(text)
         .map(|ns| ns as f64 / 1e9)

@@ -5,6 +5,7 @@
 //! has its origin.
 
 pub mod array;
+mod buffer;
 pub mod calibration;
 pub mod demand;
 pub mod forecast;
@@ -15,6 +16,7 @@ pub mod observed;
 pub mod plan;
 mod processor;
 pub mod soak;
+mod trial;
 mod words;
 
 pub use calibration::Calibration;

@@ -149,10 +149,23 @@ impl Load {
     }
 }
 
+/// Describes the kind of samples in words.
+pub fn in_words(values: Values, clockwork: Clockwork) -> String {
+    let values = match values {
+        Values::Decimals => "decimals that change a little",
+        Values::Counters => "rising whole numbers",
+        Values::Floats => "floats with all digits",
+    };
+    let clockwork = match clockwork {
+        Clockwork::Regular => "at regular times",
+        Clockwork::Jittered => "some milliseconds late at random",
+    };
+    format!("{values}, {clockwork}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::calibration::in_words;
     use seiner_engine::{Durability, Options};
     use seiner_platform::SystemClock;
     use seiner_platform::sim::SimDisk;

@@ -1,11 +1,12 @@
 //! Proof of a plan: the engine runs in a directory and is fed as fast as possible with samples that match the demand.
 //! Figures per sensor are kept, shared resources are scaled down. The measurements are compared with the forecast.
 
-use crate::calibration::{Calibration, quickest_start};
+use crate::calibration::Calibration;
 use crate::demand::{Demand, Lifetime};
 use crate::forecast::{Choice, Forecast, Start};
 use crate::load::Load;
 use crate::processor::processor_s;
+use crate::trial::quickest_start;
 use seiner_engine::{Durability, Engine, Options, SegmentInfo};
 use std::path::Path;
 use std::sync::Arc;

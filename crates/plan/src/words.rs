@@ -1,6 +1,7 @@
 //! Numbers, sizes and durations for people.
 
-use crate::forecast::DAY_S;
+/// Seconds per day.
+pub const DAY_S: f64 = 86_400.0;
 
 /// Formats a number with three significant digits.
 pub fn plain(value: f64) -> String {

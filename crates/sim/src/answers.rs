@@ -1,8 +1,8 @@
 //! Comparison of the engine's answers with those of the oracle.
 
-use crate::cast::{Cast, DRAWN, Series};
+use crate::cast::{Cast, DRAWN};
 use crate::datum::Datum;
-use crate::oracle::{Samples, each, first_difference};
+use crate::samples::{Samples, Series, each, first_difference};
 use seiner_engine::{Bucket, Engine, Error, Exact, Query, SeriesData, SeriesSummary, Step};
 use seiner_model::{FieldType, Interval, Selector, SourceKey};
 use seiner_platform::sim::SimRng;

@@ -2,12 +2,9 @@
 
 use crate::datum::Datum;
 use crate::names::Lines;
-use crate::oracle::Samples;
+use crate::samples::Samples;
 use seiner_model::{Batch, Cell, FieldType, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
-
-/// A series: the index of its source in the cast, and the index of its field in [`FIELDS`].
-pub(crate) type Series = (u32, u32);
 
 /// Names of all fields. The type of a field differs from source to source.
 const FIELDS: [&str; 16] = [

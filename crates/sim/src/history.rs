@@ -5,119 +5,17 @@
 //! source returns its rows from some first row on, without those that were deleted or are too old.
 //! Rings, quotas and shedding determine the first row; the model computes bounds for it.
 
-use crate::cast::{Entry, NUMBER, VALUE};
+use crate::cast::Entry;
 use crate::datum::Datum;
-use crate::oracle::Samples;
-use seiner_engine::{Class, Keep, WhenFull};
+use crate::past::{Found, Grave, NOTHING, Past, Row, Sight, by_source, is_there};
+use crate::rules::Rules;
+use crate::samples::Samples;
 use seiner_model::Interval;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::RangeInclusive;
 
-/// Least number of bytes that a row takes in a buffer.
+/// Minimum size of a row in a buffer, bytes.
 const LEAST_ROW: u64 = 2;
-
-/// Retention rules of a store, and the class of each source of the cast.
-#[derive(Clone, Debug)]
-pub(crate) struct Rules {
-    pub(crate) classes: Vec<Class>,
-    pub(crate) of: Vec<u8>,
-    /// For each class, true if its rows expire by age alone. Rows of the other classes stay until
-    /// the next level has them.
-    pub(crate) by_clock: Vec<bool>,
-    /// True if there is a budget, so that classes may be shed.
-    pub(crate) budget: bool,
-}
-
-impl Rules {
-    fn keep(&self, source: usize) -> Keep {
-        self.classes[self.of[source] as usize].keep
-    }
-
-    /// Returns true if a source may lose its oldest blocks to a quota or to shedding.
-    fn is_loose(&self, source: usize) -> bool {
-        let class = &self.classes[self.of[source] as usize];
-        class.keep.bytes.is_some() || self.budget && class.when_full == WhenFull::Shed
-    }
-
-    /// Returns true if the store may refuse rows, because some class in use is not shed.
-    pub(crate) fn may_refuse(&self) -> bool {
-        let refuses = |class: &u8| self.classes[*class as usize].when_full == WhenFull::Refuse;
-        self.of.iter().any(refuses)
-    }
-
-    /// Returns true if a store treats both sets of rules as equal.
-    pub(crate) fn is_same(&self, other: &Rules) -> bool {
-        let same = |(a, b): (&Class, &Class)| {
-            (&a.name, &a.sources, a.keep, &a.coarser) == (&b.name, &b.sources, b.keep, &b.coarser)
-        };
-        self.classes.len() == other.classes.len()
-            && self.classes.iter().zip(&other.classes).all(same)
-    }
-
-    /// Maximum lead of the persisted clock over the wall clock, ns. A start after a crash goes on
-    /// from the persisted clock. The lead is a 64th of the shortest age, between 1 s and 60 s; 0 if
-    /// no class has an age.
-    pub(crate) fn promise(&self) -> i64 {
-        const SECOND: i64 = 1_000_000_000;
-        let classes = self.classes.iter().zip(&self.by_clock);
-        let by_clock = classes.filter(|(_, by_clock)| **by_clock);
-        let shortest = by_clock.filter_map(|(class, _)| class.keep.age).min();
-        shortest.map_or(0, |age| {
-            (age.as_nanos() as i64 / 64).clamp(SECOND, 60 * SECOND)
-        })
-    }
-}
-
-/// An accepted row.
-#[derive(Clone, Debug)]
-struct Row {
-    /// Number of rows of all sources that were accepted before.
-    at: u64,
-    number: i64,
-    time: i64,
-    cells: Vec<(u32, Datum)>,
-}
-
-/// An interval of a source that is hidden, in rows accepted before the grave.
-#[derive(Clone, Debug)]
-struct Grave {
-    before: u64,
-    /// Times that are certainly hidden.
-    sure: Interval,
-    /// Times that may be hidden.
-    maybe: Interval,
-    /// Number of the delete, if the outcome of the delete is unknown.
-    doubtful: Option<u64>,
-}
-
-/// Visibility of a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sight {
-    Shown,
-    Maybe,
-    Hidden,
-}
-
-/// State of one source.
-#[derive(Clone, Debug, Default)]
-struct Past {
-    /// Rows that may still exist.
-    rows: Vec<Row>,
-    /// Number of rows before the first of `rows`.
-    gone: u64,
-    graves: Vec<Grave>,
-    /// `may`: number of first rows that may have expired under earlier rules. `must`: number of
-    /// those that certainly have.
-    may: u64,
-    must: u64,
-    /// Number of first rows that were observed to have expired for good.
-    seen: u64,
-    /// Maximum difference between the row counts of the model and of the engine.
-    doubt: u64,
-}
-
-/// Found samples of one source, by field and time.
-type Found<'a> = BTreeMap<u32, &'a BTreeMap<i64, Datum>>;
 
 /// Model of a store with retention: rules, rows, and the number of durable rows.
 #[derive(Clone, Debug)]
@@ -199,8 +97,8 @@ impl History {
 
     /// Returns true if a row may be rejected as too old for its class.
     pub(crate) fn may_be_too_old(&self, entry: &Entry) -> bool {
-        let age = self.rules.keep(entry.source as usize).age;
-        age.is_some_and(|age| entry.time < *self.now.end() - age.as_nanos() as i64)
+        let age = self.age(entry.source as usize);
+        age.is_some_and(|age| entry.time < *self.now.end() - age)
     }
 
     /// Records a delete. `done`: the delete certainly succeeded; otherwise its outcome is unknown.
@@ -260,8 +158,8 @@ impl History {
     ) -> Result<(), String> {
         let by_source = by_source(found);
         if self.rules.promise() == 0 {
-            // Nobody told the disk how late it was, and nothing was hidden by that. A start that does not
-            // believe its clock may go by any earlier time.
+            // No class has an age, so the disk has no persisted clock. A start that distrusts the wall
+            // clock may use any earlier time.
             let least = if looked { now } else { 0 };
             self.now = least..=*self.now.end();
         }
@@ -427,8 +325,8 @@ impl History {
                         shown += 1;
                     } else if at >= first
                         && row.at < self.durable
-                        && self.sight_of(&without, source, row) == Sight::Shown
-                        && !is_overwritten(past, row)
+                        && without.sight(row, self.age(source), &self.now) == Sight::Shown
+                        && !past.is_overwritten(row)
                     {
                         hidden += 1;
                     }
@@ -460,10 +358,10 @@ impl History {
     /// later rules.
     fn bury_aged(&mut self) {
         for source in 0..self.sources.len() {
-            let Some(age) = self.rules.keep(source).age else {
+            let Some(age) = self.age(source) else {
                 continue;
             };
-            let end = |now: i64| now - age.as_nanos() as i64 - 1;
+            let end = |now: i64| now - age - 1;
             self.sources[source].graves.push(Grave {
                 before: self.accepted,
                 sure: Interval::new(i64::MIN, end(*self.now.start())),
@@ -491,33 +389,14 @@ impl History {
 
     // ---- visible rows
 
-    fn sight(&self, source: usize, row: &Row) -> Sight {
-        self.sight_of(&self.sources[source], source, row)
+    /// Returns the age in ns at which the rows of a source expire.
+    fn age(&self, source: usize) -> Option<i64> {
+        let age = self.rules.keep(source).age;
+        age.map(|age| age.as_nanos() as i64)
     }
 
-    fn sight_of(&self, past: &Past, source: usize, row: &Row) -> Sight {
-        let mut sight = Sight::Shown;
-        if row.cells.is_empty() {
-            return Sight::Hidden;
-        }
-        for grave in past.graves.iter().filter(|grave| row.at < grave.before) {
-            if grave.sure.contains(row.time) {
-                return Sight::Hidden;
-            }
-            if grave.maybe.contains(row.time) {
-                sight = Sight::Maybe;
-            }
-        }
-        if let Some(age) = self.rules.keep(source).age {
-            let age = age.as_nanos() as i64;
-            if row.time < *self.now.start() - age {
-                return Sight::Hidden;
-            }
-            if row.time < *self.now.end() - age {
-                sight = Sight::Maybe;
-            }
-        }
-        sight
+    fn sight(&self, source: usize, row: &Row) -> Sight {
+        self.sources[source].sight(row, self.age(source), &self.now)
     }
 
     /// Returns the range of rows of which one is the first that is shown, counted from the first
@@ -704,35 +583,4 @@ impl History {
             past.seen = past.seen.max(past.gone);
         }
     }
-}
-
-const NOTHING: Interval = Interval { start: 1, end: 0 };
-
-fn by_source(found: &Samples) -> BTreeMap<usize, Found<'_>> {
-    let mut sources: BTreeMap<usize, Found<'_>> = BTreeMap::new();
-    for ((source, field), samples) in found {
-        let of: &mut Found<'_> = sources.entry(*source as usize).or_default();
-        of.insert(*field, samples);
-    }
-    sources
-}
-
-/// Returns true if the number of a row was found at its time.
-fn is_there(row: &Row, found: Option<&Found<'_>>) -> bool {
-    let Some(found) = found else {
-        return false;
-    };
-    [NUMBER, VALUE].iter().any(|field| {
-        let datum = found.get(field).and_then(|times| times.get(&row.time));
-        datum.is_some_and(|datum| match datum {
-            Datum::I64(number) => *number == row.number,
-            other => other.number() as i64 == row.number,
-        })
-    })
-}
-
-fn is_overwritten(past: &Past, row: &Row) -> bool {
-    let later = past.rows.iter().rev();
-    let mut later = later.take_while(|other| other.at > row.at);
-    later.any(|other| other.time == row.time)
 }

@@ -7,10 +7,11 @@
 //! delete, and those that were not durable in a crash. The aggregates of a window with uncertain
 //! samples are compared with bounds.
 
-use crate::cast::{Entry, NUMBER, Series, VALUE};
+use crate::cast::Entry;
+use crate::change::{Cell, Cells, Change, Row, is_there};
 use crate::datum::Datum;
-use crate::history::Rules;
-use crate::oracle::{Samples, each};
+use crate::rules::Rules;
+use crate::samples::{Samples, Series, each};
 use seiner_engine::{Bucket, Classes, LevelSpan, LogStatus};
 use seiner_model::{FieldType, Interval};
 use std::collections::BTreeMap;
@@ -18,38 +19,6 @@ use std::time::Duration;
 
 /// A multiple of every step of every level, ns.
 pub(crate) const WINDOW: i64 = 120_000_000_000;
-
-/// The sample of a series at one time.
-#[derive(Clone, Debug)]
-struct Cell {
-    /// Values that the sample may have.
-    datums: Vec<Datum>,
-    /// True if the sample certainly exists until it expires by age.
-    sure: bool,
-}
-
-type Cells = BTreeMap<Series, BTreeMap<i64, Cell>>;
-
-/// An accepted row.
-#[derive(Clone, Debug)]
-struct Row {
-    source: u32,
-    time: i64,
-    cells: Vec<(u32, Datum)>,
-    /// True if the row was, or may have been, too old on arrival. It is then unknown whether a
-    /// level includes it.
-    late: bool,
-}
-
-/// A change of the samples.
-#[derive(Clone, Debug)]
-enum Change {
-    Row(Row),
-    /// The samples of a source in an interval are deleted or expired.
-    Gone(u32, Interval),
-    /// The samples of a source in an interval may be gone.
-    Doubt(u32, Interval),
-}
 
 /// Answers of a store.
 pub(crate) struct Found {
@@ -576,58 +545,6 @@ impl Ladder {
         let ends = (numbers[0], numbers[numbers.len() - 1]);
         check("first and last", (bucket.first.1, bucket.last.1) == ends)
     }
-}
-
-impl Change {
-    fn apply(&self, cells: &mut Cells) {
-        match self {
-            Change::Row(row) => row.apply(cells),
-            Change::Gone(source, interval) => {
-                for (_, cells) in of_source(cells, *source) {
-                    cells.retain(|time, _| !interval.contains(*time));
-                }
-            }
-            Change::Doubt(source, interval) => {
-                for (_, cells) in of_source(cells, *source) {
-                    let within = cells.range_mut(interval.start..=interval.end);
-                    within.for_each(|(_, cell)| cell.sure = false);
-                }
-            }
-        }
-    }
-}
-
-impl Row {
-    fn apply(&self, cells: &mut Cells) {
-        for (field, datum) in &self.cells {
-            let cells = cells.entry((self.source, *field)).or_default();
-            let cell = cells.entry(self.time).or_insert(Cell {
-                datums: Vec::new(),
-                sure: false,
-            });
-            if !self.late {
-                (cell.datums, cell.sure) = (vec![datum.clone()], true);
-            } else if !cell.datums.contains(datum) {
-                cell.datums.push(datum.clone());
-            }
-        }
-    }
-}
-
-fn of_source(
-    cells: &mut Cells,
-    source: u32,
-) -> impl Iterator<Item = (&Series, &mut BTreeMap<i64, Cell>)> {
-    cells.range_mut((source, 0)..=(source, u32::MAX))
-}
-
-/// Returns true if the number of a row is among the samples.
-fn is_there(row: &Row, found: &Samples) -> bool {
-    row.cells.iter().any(|(field, datum)| {
-        let samples = found.get(&(row.source, *field));
-        let there = samples.and_then(|samples| samples.get(&row.time));
-        [NUMBER, VALUE].contains(field) && there == Some(datum)
-    })
 }
 
 fn nanos(duration: Duration) -> i64 {

@@ -21,13 +21,17 @@
 mod answers;
 mod canary;
 mod cast;
+mod change;
 mod datum;
 mod history;
 mod ladder;
 mod names;
 mod oracle;
+mod past;
 mod plan;
+mod rules;
 mod runner;
+mod samples;
 mod witness;
 mod world;
 

@@ -1,13 +1,11 @@
 //! Reference model of the store: maps in memory, where the last write wins.
 
-use crate::cast::{Entry, Series};
+use crate::cast::Entry;
 use crate::datum::{Datum, digest};
 use crate::history::History;
 use crate::ladder::Ladder;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// Samples of a store, by series and time.
-pub(crate) type Samples = BTreeMap<Series, BTreeMap<i64, Datum>>;
+use crate::samples::{Samples, Series, each, first_difference, sum_of};
+use std::collections::{BTreeSet, HashMap};
 
 /// An accepted row.
 #[derive(Clone, Debug)]
@@ -390,49 +388,10 @@ impl Accepted {
     }
 }
 
-/// Iterates over all samples.
-pub(crate) fn each(samples: &Samples) -> impl Iterator<Item = (Series, i64, &Datum)> {
-    samples.iter().flat_map(|(&series, samples)| {
-        samples
-            .iter()
-            .map(move |(&time, datum)| (series, time, datum))
-    })
-}
-
-/// Returns the sum of the digests of all samples. It does not depend on the order in which they
-/// were added.
-fn sum_of(samples: &Samples) -> u64 {
-    each(samples).fold(0, |sum, (series, time, datum)| {
-        sum.wrapping_add(digest(&(series, time, datum)))
-    })
-}
-
-/// Describes the first sample in which both differ; `None` if they are equal.
-pub(crate) fn first_difference(expected: &Samples, found: &Samples) -> Option<String> {
-    if expected == found {
-        return None;
-    }
-    let get = |samples: &Samples, series: Series, time: i64| {
-        samples.get(&series).and_then(|s| s.get(&time)).cloned()
-    };
-    for (series, time, datum) in each(expected) {
-        let there = get(found, series, time);
-        if there.as_ref() != Some(datum) {
-            return Some(format!(
-                "series {series:?} at {time}: expected {datum:?}, found {there:?}"
-            ));
-        }
-    }
-    each(found)
-        .find(|&(series, time, _)| get(expected, series, time).is_none())
-        .map(|(series, time, datum)| {
-            format!("series {series:?} at {time}: expected nothing, found {datum:?}")
-        })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn entry(time: i64, value: i64) -> Entry {
         Entry {

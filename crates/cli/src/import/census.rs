@@ -4,7 +4,7 @@
 //! 2. If fewer than half are numbers, the column is text.
 //! 3. Otherwise the user must decide, because the type of a field is permanent.
 
-use super::columns::boolean;
+use super::value::boolean;
 use seiner_model::FieldType;
 
 /// Maximum number of non-numeric cells quoted in a message.

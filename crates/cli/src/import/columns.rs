@@ -2,6 +2,7 @@
 
 use super::census::{Census, Verdict};
 use super::dialect::{Decimal, Dialect};
+use super::value::{boolean, number};
 use csv::StringRecord;
 use seiner_model::{FieldType, Value, parse_date, parse_units, plausible_unit};
 use std::collections::HashMap;
@@ -239,7 +240,7 @@ impl Columns {
         let value = match field.field_type {
             FieldType::Str => Some(Value::Str(text)),
             FieldType::Bool => boolean(text).map(Value::Bool),
-            numeric => read(&self.dialect.number(text), numeric),
+            numeric => number(&self.dialect.number(text), numeric),
         };
         let value = value.ok_or_else(|| {
             format!(
@@ -283,25 +284,6 @@ fn list(header: &StringRecord) -> String {
 fn present<'r>(record: &'r StringRecord, place: usize, missing: &[String]) -> Option<&'r str> {
     let text = record.get(place)?.trim();
     (!text.is_empty() && missing.iter().all(|missing| missing != text)).then_some(text)
-}
-
-/// Parses a boolean in the usual spellings.
-pub fn boolean(text: &str) -> Option<bool> {
-    match text {
-        "true" | "True" | "TRUE" => Some(true),
-        "false" | "False" | "FALSE" => Some(false),
-        _ => None,
-    }
-}
-
-fn read(number: &str, field_type: FieldType) -> Option<Value<'static>> {
-    match field_type {
-        FieldType::F64 => number.parse().ok().map(Value::F64),
-        FieldType::F32 => number.parse().ok().map(Value::F32),
-        FieldType::I64 => number.parse().ok().map(Value::I64),
-        FieldType::U64 => number.parse().ok().map(Value::U64),
-        FieldType::Bool | FieldType::Str => None,
-    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::columns::{Columns, Roles};
 use super::dialect::{Decimal, Dialect, separator};
-use super::sink::{Sink, escape};
+use super::sink::{BATCH_ROWS, Sink, escape};
 use super::survey::{Survey, Surveyed};
 use crate::failure::Failure;
 use crate::source;
@@ -17,9 +17,6 @@ use csv::{Reader, ReaderBuilder, StringRecord};
 use seiner_model::{Batch, Cell, FieldType};
 use std::io::Read;
 use std::path::{Path, PathBuf};
-
-/// Number of records stored at once.
-pub const BATCH_ROWS: usize = 1024;
 
 /// Comma-separated values, with a first line that names the columns.
 ///

@@ -8,6 +8,7 @@ mod preview;
 mod repeats;
 mod sink;
 mod survey;
+mod value;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};

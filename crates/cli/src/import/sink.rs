@@ -8,6 +8,9 @@ use seiner_store::Query;
 use seiner_wire::line::{LineNotation, Precision};
 use std::io::{Read, Write};
 
+/// Number of rows of a batch. The last batch of a file has fewer.
+pub const BATCH_ROWS: usize = 1024;
+
 /// Bytes of one request.
 const REQUEST_BYTES: usize = 4 << 20;
 
@@ -130,7 +133,7 @@ impl Sink {
         }
         // A file ends with a short batch. The rest is sent then, so that rejections are reported under that
         // file's name.
-        if self.text.len() >= REQUEST_BYTES || batch.rows.len() < super::comma::BATCH_ROWS {
+        if self.text.len() >= REQUEST_BYTES || batch.rows.len() < BATCH_ROWS {
             self.send(report)?;
         }
         Ok(())

@@ -4,8 +4,8 @@ use super::{Common, Means};
 use crate::failure::Failure;
 use clap::Args;
 use seiner_lab::align;
+use seiner_lab::backend::Backend;
 use seiner_lab::job::Work;
-use seiner_lab::results::Backend;
 use std::path::PathBuf;
 
 /// Measure what an unaligned partition costs, by file system (root).

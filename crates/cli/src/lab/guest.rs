@@ -34,7 +34,7 @@ impl Guest {
         .map_err(failure)?;
         let registry = Registry::open(&state_directory().map_err(failure)?).map_err(failure)?;
         eprintln!("starting it once");
-        let kernel = made.probe(&registry, &interrupt).map_err(failure)?;
+        let kernel = guest::probe(&made, &registry, &interrupt).map_err(failure)?;
         writeln!(stdout(), "kernel {kernel}, in {}", directory.display())?;
         for (kind, modules) in &made.systems {
             match modules {

@@ -17,7 +17,8 @@ mod writer;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand, ValueEnum};
-use seiner_lab::job::{Job, Profile, Work};
+use seiner_lab::experiment::Profile;
+use seiner_lab::job::{Job, Work};
 use seiner_lab::results::Results;
 use seiner_lab::{Error, Interrupt, runner};
 pub use seiner_plan::form::{bytes, count};
@@ -190,7 +191,7 @@ fn measure(
         }
         other => failure(other),
     })?;
-    for remark in job.work.experiment().remarks(&results) {
+    for remark in results.remarks() {
         writeln!(stdout(), "{remark}")?;
     }
     for missing in &results.missing {

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use anyhow::Context;
 use clap::Args;
-use seiner_lab::report::compare;
+use seiner_lab::report::{self, compare};
 use seiner_lab::results::Results;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ impl Report {
             } else {
                 self.run.parent().unwrap_or(&self.run).to_owned()
             };
-            results.write(&directory)?;
+            report::write(&results, &directory)?;
             writeln!(
                 stdout(),
                 "report: {}",

@@ -7,8 +7,9 @@ use clap::Args;
 use seiner_lab::align::Align;
 use seiner_lab::check::{Finding, findings};
 use seiner_lab::disk::Disk;
+use seiner_lab::experiment::Profile;
 use seiner_lab::files::Files;
-use seiner_lab::job::{Job, Profile, Work};
+use seiner_lab::job::{Job, Work};
 use seiner_lab::machine::Machine;
 use seiner_lab::place::Place;
 use seiner_lab::report::tour::{self, Stop};
@@ -114,7 +115,7 @@ impl Tour {
                 profile,
                 work,
             };
-            match job.work.experiment().plan(&job) {
+            match job.plan() {
                 Ok(_) => route.jobs.push(job),
                 // A tour still runs on a machine without programs that create file systems.
                 Err(Error::Refused(why)) if matches!(job.work, Work::Align(_)) => {

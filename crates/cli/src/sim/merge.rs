@@ -1,12 +1,13 @@
 //! `seiner sim merge`: runs every policy on the same stream of blocks.
 
 use super::picture;
+use super::run::Run;
 use crate::failure::Failure;
 use crate::output::{Form, Output};
 use crate::progress;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use seiner_merge::simulate::{self, Arrival, Outcome, Settings, Stream, Workload, trace};
+use seiner_merge::simulate::{self, Arrival, Settings, Stream, Workload, trace};
 use seiner_merge::{Kind, LaneSettings, Throttle};
 use seiner_model::parse_duration;
 use seiner_server::settings::parse_size;
@@ -100,20 +101,6 @@ enum Arrivals {
     Random,
 }
 
-/// One simulation and its result.
-pub struct Run {
-    /// Policy of the simulation.
-    pub policy: Kind,
-    /// Requested live share; with a trace, the live share at its end.
-    pub v: f64,
-    /// Capacity of the store in bytes.
-    pub budget: u64,
-    /// Number of lanes; 1 for a single log.
-    pub lanes: u32,
-    /// Result of the simulation.
-    pub outcome: Outcome,
-}
-
 /// Stream of blocks to simulate.
 enum Load {
     Made(Workload),
@@ -130,7 +117,7 @@ impl Merge {
         let mut out = stdout().lock();
         match self.output.form() {
             Form::Json => {
-                let all: Vec<Value> = runs.iter().map(whole).collect();
+                let all: Vec<Value> = runs.iter().map(Run::json).collect();
                 writeln!(out, "{:#}", json!(all))?;
             }
             Form::Csv => write_csv(&runs, &mut out)?,
@@ -303,40 +290,10 @@ impl Merge {
     }
 }
 
-/// Returns the columns of the table: name and text.
-fn columns(run: &Run) -> [(&'static str, String); 11] {
-    let Outcome { counts, .. } = &run.outcome;
-    let merged = match counts.merges {
-        0 => "-".to_string(),
-        merges => format!("{:.3}", counts.merged_dead_share / merges as f64),
-    };
-    [
-        ("V", format!("{:.3}", run.v)),
-        ("policy", run.policy.to_string()),
-        ("lanes", run.lanes.to_string()),
-        ("written", format!("{:.3}", run.outcome.written_per_byte())),
-        ("drops", counts.drops.to_string()),
-        ("merges", counts.merges.to_string()),
-        ("merged_D", merged),
-        ("mean_U", format!("{:.3}", run.outcome.mean_u)),
-        ("peak_U", format!("{:.3}", run.outcome.peak_u)),
-        ("throttled_s", format!("{:.1}", counts.throttled_s)),
-        (
-            "full",
-            if run.outcome.full.is_some() {
-                "yes"
-            } else {
-                "no"
-            }
-            .to_string(),
-        ),
-    ]
-}
-
 fn write_table(runs: &[Run], out: &mut impl Write) -> Result<(), Failure> {
     let mut rows: Vec<Vec<String>> = Vec::new();
     for run in runs {
-        let columns = columns(run);
+        let columns = run.columns();
         if rows.is_empty() {
             rows.push(columns.iter().map(|(name, _)| name.to_string()).collect());
         }
@@ -358,7 +315,7 @@ fn write_table(runs: &[Run], out: &mut impl Write) -> Result<(), Failure> {
 fn write_csv(runs: &[Run], out: &mut impl Write) -> Result<(), Failure> {
     let mut writer = csv::Writer::from_writer(out);
     for (index, run) in runs.iter().enumerate() {
-        let columns = columns(run);
+        let columns = run.columns();
         if index == 0 {
             writer.write_record(columns.iter().map(|(name, _)| name))?;
         }
@@ -366,38 +323,6 @@ fn write_csv(runs: &[Run], out: &mut impl Write) -> Result<(), Failure> {
     }
     writer.flush()?;
     Ok(())
-}
-
-/// Returns all data of a run as JSON.
-fn whole(run: &Run) -> Value {
-    let outcome = &run.outcome;
-    let counts = &outcome.counts;
-    let lane = |lane: &seiner_merge::Lane| {
-        json!({
-            "lane": lane.id, "from_ns": lane.from, "to_ns": lane.to,
-            "flow_share": lane.flow_share, "segment_bytes": lane.segment_bytes,
-        })
-    };
-    json!({
-        "policy": run.policy.name(),
-        "v": run.v,
-        "budget_bytes": run.budget,
-        "lanes": run.lanes,
-        "written_per_byte": outcome.written_per_byte(),
-        "arrived_bytes": counts.arrived,
-        "rewritten_bytes": counts.rewritten,
-        "drops": counts.drops,
-        "merges": counts.merges,
-        "outputs": counts.outputs,
-        "merged_dead_share_sum": counts.merged_dead_share,
-        "mean_u": outcome.mean_u,
-        "peak_u": outcome.peak_u,
-        "throttled_s": counts.throttled_s,
-        "full": outcome.full.is_some(),
-        "lane_intervals": outcome.lanes.iter().map(lane).collect::<Vec<_>>(),
-        "segment_live_shares": picture::live_shares(&outcome.segments),
-        "fill": outcome.fill.iter().map(|(bytes, u)| json!([bytes, u])).collect::<Vec<_>>(),
-    })
 }
 
 #[cfg(test)]
@@ -445,7 +370,7 @@ mod tests {
         let page = picture::page(&runs, 0.95);
         assert_eq!(page.matches("<svg").count(), 4);
         assert!(!page.contains("NaN") && !page.contains("http"));
-        assert_eq!(whole(ours)["policy"], "patient");
+        assert_eq!(ours.json()["policy"], "patient");
     }
 
     #[test]

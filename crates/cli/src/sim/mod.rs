@@ -2,6 +2,7 @@
 
 mod merge;
 mod picture;
+mod run;
 
 use crate::failure::Failure;
 use clap::{Args, Subcommand};

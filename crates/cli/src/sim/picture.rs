@@ -1,8 +1,8 @@
 //! Charts of simulations.
 
-use super::merge::Run;
+use super::run::Run;
 use crate::chart::{Axis, Chart, Curve, bounds};
-use seiner_merge::{Kind, SegmentStat};
+use seiner_merge::Kind;
 
 /// Maximum number of points of a curve.
 const POINTS: usize = 400;
@@ -19,13 +19,6 @@ pub fn page(runs: &[Run], um: f64) -> String {
         segments(&last, fullest),
     ];
     crate::chart::page("Merge policies, simulated", &charts)
-}
-
-/// Returns the live shares of segments in ascending order.
-pub fn live_shares(segments: &[SegmentStat]) -> Vec<f64> {
-    let mut shares: Vec<f64> = segments.iter().map(|one| 1.0 - one.dead_share()).collect();
-    shares.sort_by(f64::total_cmp);
-    shares
 }
 
 fn color(kind: Kind) -> &'static str {
@@ -123,7 +116,7 @@ fn fill(runs: &[&Run], v: f64, um: f64) -> Chart {
 
 fn segments(runs: &[&Run], v: f64) -> Chart {
     let sorted = |run: &&Run| {
-        let shares = live_shares(&run.outcome.segments);
+        let shares = run.live_shares();
         let last = shares.len().max(2) - 1;
         let step = shares.len().div_ceil(POINTS).max(1);
         let place = |(index, share): (usize, f64)| (index as f64 / last as f64, share);

@@ -8,19 +8,19 @@
 //! The counts are measured; the seconds of the model are estimates. On a device from the user the
 //! wall-clock seconds are those of the device.
 
+mod pictures;
 mod platter;
 
+use crate::backend::Backend;
+use crate::bench::Bench;
 use crate::blocks::tracer::Tracer;
+use crate::cell::{Cell, Missing, Settings};
 use crate::error::{Error, Result, refuse};
-use crate::guest::Needs;
+use crate::experiment::{Experiment, Measurements, Needs, Plan, Profile, Session, Task};
 use crate::interrupt::Interrupt;
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task, Work};
 use crate::native::{self, Claims, LoopDevice, Mounted, Recipe};
-use crate::papers;
 use crate::place::{Device, Place, SECTOR};
-use crate::report::figure::{Axis, BarSeries, Figure, Row, bytes, plain};
-use crate::results::{Backend, Cell, Missing, Results, Settings};
-use crate::runner::Bench;
+use crate::report::figure::{Figure, bytes};
 use crate::tree::{self, Shape};
 use anyhow::Context;
 use platter::{Tally, replay};
@@ -105,6 +105,15 @@ impl Align {
         1.0 + small_files * SMALL_FILE_S + self.large_bytes as f64 / LARGE_RATE
     }
 
+    /// Returns these settings for a guest, where `directory` replaces the directories of this machine.
+    pub fn inside(&self, directory: &Path) -> Align {
+        Align {
+            directory: directory.to_owned(),
+            backend: Backend::Native,
+            ..self.clone()
+        }
+    }
+
     fn image_bytes(&self) -> u64 {
         (self.small_bytes * 6 + self.large_bytes * 2).max(640 << 20)
     }
@@ -156,7 +165,7 @@ fn holds_data(path: &Path, size: u64) -> anyhow::Result<bool> {
 }
 
 impl Experiment for Align {
-    fn plan(&self, _job: &Job) -> Result<Plan> {
+    fn plan(&self, _profile: Profile) -> Result<Plan> {
         let is_guest = self.backend == Backend::Guest;
         if !is_guest && !rustix::process::geteuid().is_root() {
             return refuse(
@@ -219,14 +228,14 @@ impl Experiment for Align {
         })
     }
 
-    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+    fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
         let (claim, root) = bench.registry.tree(&self.directory)?;
         bench.say("growing what is copied");
         let archive = root.join("small.tar");
         tree::archive(
             &archive,
             Shape::small(self.small_bytes),
-            job.seed,
+            seed,
             &bench.interrupt,
         )?;
         let medium = match &self.device {
@@ -253,62 +262,15 @@ impl Experiment for Align {
             directory: self.directory.clone(),
             medium_bytes: self.image_bytes() + UNALIGNED.max(ALIGNED) * SECTOR,
             memory_bytes: self.small_bytes * 4,
-            inside: |work, directory| match work {
-                Work::Align(align) => Work::Align(Align {
-                    directory: directory.to_owned(),
-                    backend: Backend::Native,
-                    ..align.clone()
-                }),
-                other => other.clone(),
-            },
         })
     }
 
-    fn figures(&self, results: &Results) -> Vec<Figure> {
-        let mut figures = vec![
-            counts(results),
-            penalties(
-                results,
-                "model",
-                "Penalty on a modelled disk with 4 KiB sectors",
-            ),
-        ];
-        if self.device.is_some() {
-            figures.push(penalties(
-                results,
-                "clock",
-                "Penalty by the clock on this disk",
-            ));
-        }
-        figures.extend([published(), rows(results)]);
-        figures
+    fn figures(&self, results: &Measurements<'_>) -> Vec<Figure> {
+        pictures::figures(self, results)
     }
 
-    fn remarks(&self, results: &Results) -> Vec<String> {
-        let sum = |which: &str| -> f64 {
-            let of = |cell: &Cell| {
-                OPERATIONS
-                    .iter()
-                    .filter_map(|name| cell.figure(&format!("{name} rmw, {which}")))
-                    .sum::<f64>()
-            };
-            results.cells.iter().map(of).sum()
-        };
-        let mut remarks = vec![format!(
-            "Over all file systems {} sectors had to be read before they could be written when unaligned, {} when aligned.",
-            plain(sum("unaligned")),
-            plain(sum("aligned"))
-        )];
-        remarks.push(match self.device {
-            Some(_) => "Seconds by the clock are this device's; the counts come from the requests that went to it.".to_string(),
-            None if self.backend == Backend::Guest => "Counts come from the traced requests of an emulated machine; seconds by its clock are those of instructions. \
-                     The model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
-                .to_string(),
-            None => "The image's own disk hides the penalty: seconds by the clock show no more than noise here. Counts come from the traced requests; \
-                     the model's seconds are those of a disk of 7200 turns a minute without a write cache that sorts."
-                .to_string(),
-        });
-        remarks
+    fn remarks(&self, results: &Measurements<'_>) -> Vec<String> {
+        pictures::remarks(self, results)
     }
 }
 
@@ -472,136 +434,6 @@ impl Drop for Pass<'_> {
     fn drop(&mut self) {
         // The file system is unmounted before the loop device is detached.
         self.mounted.take();
-    }
-}
-
-fn counts(results: &Results) -> Figure {
-    let series = ["aligned", "unaligned"].map(|which| BarSeries {
-        name: which.to_string(),
-        values: results
-            .cells
-            .iter()
-            .map(|cell| {
-                let of = |name: &&str| cell.figure(&format!("{name} rmw, {which}"));
-                Some(OPERATIONS.iter().filter_map(of).sum())
-            })
-            .collect(),
-        is_reference: false,
-        twin: None,
-    });
-    Figure::Bars {
-        title: "Sectors read before they could be written".to_string(),
-        caption: "Counted from the requests of all operations, for a medium with sectors of 4 KiB."
-            .to_string(),
-        y: Axis::linear("read-modify-writes"),
-        categories: results.cells.iter().map(|cell| cell.name.clone()).collect(),
-        series: series.into(),
-        is_stacked: false,
-    }
-}
-
-/// Penalty of an operation: seconds unaligned ÷ seconds aligned. `None` if a figure is missing or
-/// the aligned time is 0.
-fn penalty(cell: &Cell, operation: &str, by: &str) -> Option<f64> {
-    let of = |which: &str| cell.figure(&format!("{operation} s {by}, {which}"));
-    let (aligned, unaligned) = (of("aligned")?, of("unaligned")?);
-    (aligned > 0.0).then(|| unaligned / aligned)
-}
-
-fn penalties(results: &Results, by: &str, title: &str) -> Figure {
-    let ours = results.cells.iter().map(|cell| BarSeries {
-        name: cell.name.clone(),
-        values: OPERATIONS
-            .iter()
-            .map(|operation| penalty(cell, operation, by))
-            .collect(),
-        is_reference: false,
-        twin: None,
-    });
-    Figure::Bars {
-        title: title.to_string(),
-        caption: "Unaligned over aligned: 1 is no penalty.".to_string(),
-        y: Axis::linear("times as long"),
-        categories: OPERATIONS.map(String::from).into(),
-        series: ours.collect(),
-        is_stacked: false,
-    }
-}
-
-/// Figure of the three disks in the paper.
-fn published() -> Figure {
-    let penalties = papers::alignment();
-    let operations = [
-        "mkfs",
-        "extract",
-        "copy large",
-        "read small",
-        "read large",
-        "delete",
-    ];
-    let mut disks: Vec<&String> = penalties.iter().map(|penalty| &penalty.disk).collect();
-    disks.dedup();
-    let series = disks.into_iter().map(|disk| BarSeries {
-        name: format!("paper: {disk}"),
-        values: operations
-            .iter()
-            .map(|operation| {
-                let found = penalties
-                    .iter()
-                    .find(|penalty| &penalty.disk == disk && &penalty.operation == operation);
-                found.and_then(|penalty| penalty.values[1])
-            })
-            .collect(),
-        is_reference: true,
-        twin: None,
-    });
-    Figure::Bars {
-        title: "The paper's disks".to_string(),
-        caption: "Mean over ext3, ext4, ReiserFS, JFS, XFS and Btrfs; the greatest are 25.5 (extract, ReiserFS, 2009) and 8.5 (read small, JFS, 2012).".to_string(),
-        y: Axis::linear("times as long"),
-        categories: operations.map(String::from).into(),
-        series: series.collect(),
-        is_stacked: false,
-    }
-}
-
-fn rows(results: &Results) -> Figure {
-    let mut rows = Vec::new();
-    for cell in &results.cells {
-        for operation in OPERATIONS {
-            let figure = |name: &str| {
-                cell.figure(&format!("{operation} {name}"))
-                    .map(plain)
-                    .unwrap_or_default()
-            };
-            let ratio = |by: &str| penalty(cell, operation, by).map(plain).unwrap_or_default();
-            rows.push(Row {
-                fields: vec![
-                    format!("{} {operation}", cell.name),
-                    figure("requests, unaligned"),
-                    figure("rmw, aligned"),
-                    figure("rmw, unaligned"),
-                    ratio("model"),
-                    ratio("clock"),
-                ],
-                is_reference: false,
-            });
-        }
-    }
-    let columns = [
-        "operation",
-        "requests",
-        "rmw at sector 40",
-        "rmw at sector 34",
-        "penalty, model",
-        "penalty, clock",
-    ];
-    Figure::Table {
-        title: "Operation by operation".to_string(),
-        caption: "rmw: sectors of the medium that had to be read before they were written."
-            .to_string(),
-        columns: columns.map(String::from).into(),
-        rows,
     }
 }
 

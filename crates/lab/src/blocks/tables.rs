@@ -1,9 +1,9 @@
 //! Tables and figures of block statistics, in the form of *FS*, tables 3 to 5.
 
 use super::{Origin, moves_data};
+use crate::cell::Cell;
 use crate::papers::{self, KINDS};
 use crate::report::figure::{Axis, BarSeries, Figure, Row, Series, plain};
-use crate::results::Cell;
 
 /// Returns the figures of the cells with block statistics; none if no cell has any.
 pub fn figures(cells: &[Cell]) -> Vec<Figure> {

@@ -6,7 +6,8 @@
 use super::Operation;
 use crate::error::Result;
 use crate::place::{self, Device};
-use crate::registry::{Claim, PREFIX, Registry, Resource};
+use crate::registry::{Claim, Registry};
+use crate::resource::{PREFIX, Resource};
 use crate::tool;
 use anyhow::{Context, anyhow};
 use rustix::fs::{Mode, OFlags};

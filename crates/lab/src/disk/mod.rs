@@ -6,13 +6,14 @@
 mod fio;
 mod load;
 
+use crate::backend::Backend;
+use crate::bench::Bench;
+use crate::cell::{Cell, Line, Settings};
 use crate::error::{Result, refuse};
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::experiment::{Experiment, Measurements, Plan, Profile, Session, Task};
 use crate::place::Place;
 use crate::registry::Claim;
 use crate::report::figure::{Axis, BarSeries, Figure, Row, Series, bytes, plain};
-use crate::results::{Backend, Cell, Results, Settings};
-use crate::runner::Bench;
 use load::{Access, Load, Measured, Order, TestFile};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -161,7 +162,7 @@ fn first_of_each_kind_first(tasks: Vec<Task>) -> Vec<Task> {
 }
 
 impl Experiment for Disk {
-    fn plan(&self, job: &Job) -> Result<Plan> {
+    fn plan(&self, profile: Profile) -> Result<Plan> {
         let place = Place::find(&self.directory)?;
         if !place.path.is_dir() {
             return refuse(format!(
@@ -193,32 +194,32 @@ impl Experiment for Disk {
             return refuse("--seconds must be between 0.01 and 86400");
         }
         Ok(Plan {
-            tasks: self.tasks(job.profile),
+            tasks: self.tasks(profile),
             missing: Vec::new(),
             backend: Backend::Native,
             place: Some(place),
         })
     }
 
-    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+    fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
         let (claim, directory) = bench.registry.tree(&self.directory)?;
         bench.say("laying out the test file");
         let file = TestFile::create(
             &directory.join("file"),
             self.file_bytes,
-            job.seed,
+            seed,
             &bench.interrupt,
         )?;
         Ok(Box::new(Run {
             file,
             path: directory.join("file"),
             settings: self.clone(),
-            seed: job.seed,
+            seed,
             _claim: claim,
         }))
     }
 
-    fn figures(&self, results: &Results) -> Vec<Figure> {
+    fn figures(&self, results: &Measurements<'_>) -> Vec<Figure> {
         let mut figures = Vec::new();
         for (kind, figure, unit) in [
             (Kind::RandomRead, "operations/s", "operations a second"),
@@ -234,7 +235,7 @@ impl Experiment for Disk {
         figures
     }
 
-    fn remarks(&self, results: &Results) -> Vec<String> {
+    fn remarks(&self, results: &Measurements<'_>) -> Vec<String> {
         remarks(results)
     }
 }
@@ -309,21 +310,21 @@ fn as_cell(load: &Load, measured: Measured) -> Cell {
         cell.tell("burst MB/s", mean(&points[..third.min(4)]));
         cell.tell("sustained MB/s", mean(&points[points.len() - third..]));
     }
-    cell.lines.push(crate::results::Line {
+    cell.lines.push(Line {
         name: "MB/s".to_string(),
         points,
     });
     cell
 }
 
-fn cells(results: &Results, kind: Kind) -> impl Iterator<Item = &Cell> {
+fn cells<'a>(results: &Measurements<'a>, kind: Kind) -> impl Iterator<Item = &'a Cell> {
     results
         .cells
         .iter()
         .filter(move |cell| Kind::of(&cell.settings) == Some(kind))
 }
 
-fn by_depth(results: &Results, kind: Kind, figure: &str, unit: &str) -> Figure {
+fn by_depth(results: &Measurements<'_>, kind: Kind, figure: &str, unit: &str) -> Figure {
     let mut series: Vec<Series> = Vec::new();
     for cell in cells(results, kind) {
         let (Some(size), Some(depth), Some(value)) = (
@@ -355,7 +356,7 @@ fn by_depth(results: &Results, kind: Kind, figure: &str, unit: &str) -> Figure {
     }
 }
 
-fn latencies(results: &Results) -> Figure {
+fn latencies(results: &Measurements<'_>) -> Figure {
     let cells: Vec<&Cell> = cells(results, Kind::Sync).collect();
     let series = ["p50 ms", "p99 ms", "max ms"].map(|name| BarSeries {
         name: name.to_string(),
@@ -376,7 +377,7 @@ fn latencies(results: &Results) -> Figure {
     }
 }
 
-fn sustained(results: &Results) -> Figure {
+fn sustained(results: &Measurements<'_>) -> Figure {
     let lines = cells(results, Kind::Sustained).flat_map(|cell| &cell.lines);
     Figure::Lines {
         title: "A long write".to_string(),
@@ -395,7 +396,7 @@ fn sustained(results: &Results) -> Figure {
     }
 }
 
-fn beside_fio(results: &Results) -> Figure {
+fn beside_fio(results: &Measurements<'_>) -> Figure {
     let row = |cell: &Cell| {
         let (ours, theirs) = (cell.figure("MB/s")?, cell.figure("fio MB/s")?);
         let fields = [plain(ours), plain(theirs), plain(ours / theirs)];
@@ -414,7 +415,7 @@ fn beside_fio(results: &Results) -> Figure {
 }
 
 /// Returns the main results as sentences for readers who skip the figures.
-fn remarks(results: &Results) -> Vec<String> {
+fn remarks(results: &Measurements<'_>) -> Vec<String> {
     let best = |kind: Kind, figure: &str| {
         cells(results, kind)
             .filter_map(|cell| cell.figure(figure))

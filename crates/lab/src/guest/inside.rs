@@ -1,12 +1,13 @@
 //! Entry point of this program as the first process of a guest. It prepares the system, measures
 //! the cell of its order, writes the answer and switches the machine off.
 
+use super::machine::Answer;
+use crate::bench::Bench;
 use crate::error::{Error, Result, refuse};
+use crate::experiment::Task;
 use crate::interrupt::Interrupt;
-use crate::job::{Job, Task};
+use crate::job::Job;
 use crate::registry::Registry;
-use crate::results::Cell;
-use crate::runner::Bench;
 use anyhow::Context;
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
@@ -36,21 +37,6 @@ pub struct Order {
     pub medium_bytes: u64,
     /// Job and cell to measure; `None` to test only that the guest starts.
     pub work: Option<(Job, Task)>,
-}
-
-/// Result of a guest.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Answer {
-    /// The guest started and had no cell to measure.
-    Ready {
-        /// Release of the guest's kernel.
-        kernel: String,
-    },
-    /// The measured cell.
-    Cell(Box<Cell>),
-    /// Text of the error.
-    Failed(String),
 }
 
 /// Runs as the first process of a guest, up to the power-off.
@@ -106,7 +92,7 @@ fn measure() -> Result<Answer> {
     File::create(DISK)?.set_len(order.medium_bytes)?;
     let registry = Registry::on_medium(Path::new("/tmp/state"), Path::new(DISK))?;
     let bench = Bench::silent(registry, Interrupt::default());
-    let mut session = job.work.experiment().open(&job, &bench)?;
+    let mut session = job.open(&bench)?;
     let cell = session.run(&task, &bench)?;
     Ok(Answer::Cell(Box::new(cell)))
 }

@@ -1,12 +1,14 @@
 //! The emulated machine: one processor whose clock counts instructions, memory, and two serial
 //! lines.
 
-use super::inside::Answer;
+use crate::cell::Cell;
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
-use crate::registry::{Registry, Resource};
+use crate::registry::Registry;
+use crate::resource::Resource;
 use crate::tool;
 use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +20,21 @@ const QEMU: &str = "qemu-system-x86_64";
 const PATIENCE: u32 = 10;
 /// Number of last console lines in the error of a guest that failed.
 const CONSOLE_LINES: usize = 8;
+
+/// Result of a guest.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The guest started and had no cell to measure.
+    Ready {
+        /// Release of the guest's kernel.
+        kernel: String,
+    },
+    /// The measured cell.
+    Cell(Box<Cell>),
+    /// Text of the error.
+    Failed(String),
+}
 
 /// Returns the reason why no machine can be emulated here; `None` if one can.
 pub fn obstacle() -> Option<String> {

@@ -1,7 +1,8 @@
 //! Preparation of a guest: packages of a distribution are fetched and unpacked, not installed, and
 //! the needed files are kept.
 
-use super::{Guest, modules};
+use super::description::Guest;
+use super::modules;
 use crate::error::{Result, refuse};
 use crate::native::KINDS;
 use crate::tool;

@@ -4,12 +4,13 @@
 mod pictures;
 mod store;
 
+use crate::backend::Backend;
+use crate::bench::Bench;
+use crate::cell::{Cell, Line, Settings};
 use crate::error::{Result, refuse};
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task};
+use crate::experiment::{Experiment, Measurements, Plan, Profile, Session, Task};
 use crate::place::Place;
 use crate::report::figure::{Figure, bytes, plain};
-use crate::results::{Backend, Cell, Line, Results, Settings};
-use crate::runner::Bench;
 use seiner_engine::MergePolicy;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -188,7 +189,7 @@ impl Merge {
 }
 
 impl Experiment for Merge {
-    fn plan(&self, _job: &Job) -> Result<Plan> {
+    fn plan(&self, _profile: Profile) -> Result<Plan> {
         let place = Place::find(&self.directory)?;
         self.check(&place)?;
         Ok(Plan {
@@ -199,18 +200,18 @@ impl Experiment for Merge {
         })
     }
 
-    fn open(&self, job: &Job, _bench: &Bench) -> Result<Box<dyn Session>> {
+    fn open(&self, seed: u64, _bench: &Bench) -> Result<Box<dyn Session>> {
         Ok(Box::new(Run {
             settings: self.clone(),
-            seed: job.seed,
+            seed,
         }))
     }
 
-    fn figures(&self, results: &Results) -> Vec<Figure> {
+    fn figures(&self, results: &Measurements<'_>) -> Vec<Figure> {
         pictures::figures(self, results)
     }
 
-    fn remarks(&self, results: &Results) -> Vec<String> {
+    fn remarks(&self, results: &Measurements<'_>) -> Vec<String> {
         pictures::remarks(self, results)
     }
 }

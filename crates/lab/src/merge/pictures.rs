@@ -1,14 +1,15 @@
 //! Figures of the report, in the form of figures 4 to 12 of *Riak*.
 
 use super::Merge;
+use crate::cell::Cell;
+use crate::experiment::Measurements;
 use crate::report::figure::{Axis, Figure, Series, plain};
-use crate::results::{Cell, Results};
 
 /// Best rate of one node of the paper's cluster, MB/s (*Riak*, conclusion).
 const PAPER_MB_S: f64 = 85.0;
 
 /// Returns all figures.
-pub fn figures(settings: &Merge, results: &Results) -> Vec<Figure> {
+pub fn figures(settings: &Merge, results: &Measurements<'_>) -> Vec<Figure> {
     let mut figures = vec![
         by(
             results,
@@ -104,7 +105,7 @@ impl Sweep {
 }
 
 fn by(
-    results: &Results,
+    results: &Measurements<'_>,
     settings: &Merge,
     sweep: Sweep,
     figure: &str,
@@ -157,7 +158,7 @@ fn by(
 }
 
 /// Lines over time of the first policy's cells, one for each V.
-fn lines(results: &Results, settings: &Merge, name: &str) -> Vec<Series> {
+fn lines(results: &Measurements<'_>, settings: &Merge, name: &str) -> Vec<Series> {
     let of = |cell: &Cell| {
         let line = cell.lines.iter().find(|line| line.name == name)?;
         Some(Series {
@@ -174,7 +175,7 @@ fn lines(results: &Results, settings: &Merge, name: &str) -> Vec<Series> {
     cells.filter_map(of).collect()
 }
 
-fn over_time(results: &Results, settings: &Merge, name: &str, title: &str) -> Figure {
+fn over_time(results: &Measurements<'_>, settings: &Merge, name: &str, title: &str) -> Figure {
     Figure::Lines {
         title: title.to_string(),
         caption: format!(
@@ -187,7 +188,7 @@ fn over_time(results: &Results, settings: &Merge, name: &str, title: &str) -> Fi
     }
 }
 
-fn live(results: &Results, settings: &Merge) -> Figure {
+fn live(results: &Measurements<'_>, settings: &Merge) -> Figure {
     Figure::Lines {
         title: "Live share by segment, at the end".to_string(),
         caption: "Segments in the order of their live share: the paper's figure 9. The more of them stand at 0 or 1, the less a merge has to write."
@@ -199,7 +200,7 @@ fn live(results: &Results, settings: &Merge) -> Figure {
 }
 
 /// Returns the results as sentences.
-pub fn remarks(settings: &Merge, results: &Results) -> Vec<String> {
+pub fn remarks(settings: &Merge, results: &Measurements<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     let at = |policy: &str, v: f64| {
         results.cells.iter().find(|cell| {

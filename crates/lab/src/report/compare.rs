@@ -2,7 +2,8 @@
 
 use super::figure::{BarSeries, Figure, Row, Series, plain};
 use super::{list, section, surroundings, whole};
-use crate::results::{Cell, Results};
+use crate::cell::Cell;
+use crate::results::Results;
 use std::collections::BTreeMap;
 
 /// Relative difference below which a change is noise on most machines, as a share of the smaller figure.
@@ -22,8 +23,8 @@ pub fn page(before: &Results, after: &Results) -> String {
         &differences(before, after),
     );
     body.push_str(&section(&summary(before, after)));
-    let others = after.job.work.experiment().figures(after);
-    for figure in before.job.work.experiment().figures(before) {
+    let others = after.figures();
+    for figure in before.figures() {
         if let Some(other) = others.iter().find(|other| other.title() == figure.title()) {
             body.push_str(
                 &overlay(figure, other)

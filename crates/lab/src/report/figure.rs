@@ -205,6 +205,15 @@ pub fn tick(value: f64) -> String {
     }
 }
 
+/// Returns a duration as text for people.
+pub fn about(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 5400.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,5 +230,12 @@ mod tests {
         assert_eq!(bytes(4096.0), "4 KiB");
         assert_eq!(bytes(0.0), "0 B");
         assert_eq!(tick(700_000.0), "700k");
+    }
+
+    #[test]
+    fn durations_for_people() {
+        assert_eq!(about(12.2), "12 s");
+        assert_eq!(about(600.0), "10 min");
+        assert_eq!(about(9000.0), "2.5 h");
     }
 }

@@ -7,12 +7,13 @@ pub mod figure;
 mod svg;
 pub mod tour;
 
-use crate::job::Profile;
+use crate::experiment::Profile;
 use crate::place::{Device, Place};
 use crate::results::Results;
-use crate::runner::about;
-use figure::{Figure, Row, bytes, plain};
+use anyhow::Context;
+use figure::{Figure, Row, about, bytes, plain};
 use std::fmt::Write;
+use std::path::Path;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -54,9 +55,19 @@ pub fn escape(text: &str) -> String {
     safe
 }
 
+/// Writes `results.json`, `results.csv`, `lines.csv` and `report.html` into a directory.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn write(results: &Results, directory: &Path) -> anyhow::Result<()> {
+    results.write(directory)?;
+    let path = directory.join("report.html");
+    std::fs::write(&path, page(results))
+        .with_context(|| format!("{} was not written", path.display()))
+}
+
 /// Returns the page of a run.
 pub fn page(results: &Results) -> String {
-    let experiment = results.job.work.experiment();
     let mut body = String::new();
     let title = format!("seiner lab {}", results.experiment());
     let _ = write!(
@@ -68,8 +79,8 @@ pub fn page(results: &Results) -> String {
         results.cells.len(),
         warning(results)
     );
-    list(&mut body, "What it says", &experiment.remarks(results));
-    for figure in experiment.figures(results) {
+    list(&mut body, "What it says", &results.remarks());
+    for figure in results.figures() {
         body.push_str(&section(&figure));
     }
     let missing: Vec<String> = results

@@ -1,11 +1,11 @@
 //! Page of a tour: the main statement and figure of every experiment, with a link to its own page.
 
-use super::figure::{Figure, plain};
+use super::figure::{Figure, about, plain};
 use super::{escape, list, moment, section, surroundings, warning, whole};
+use crate::cell::Cell;
 use crate::check::{Finding, Level};
 use crate::job::Work;
-use crate::results::{Cell, Results};
-use crate::runner::about;
+use crate::results::Results;
 use std::fmt::Write;
 
 /// Maximum number of charts of an experiment on the page.
@@ -173,7 +173,6 @@ fn checked(body: &mut String, findings: &[Finding]) {
 
 fn part(body: &mut String, stop: &Stop) {
     let results = &stop.results;
-    let experiment = results.job.work.experiment();
     let _ = write!(
         body,
         "<h2 class=\"part\">{} <a href=\"{}\">lab {}: everything</a></h2>",
@@ -181,9 +180,9 @@ fn part(body: &mut String, stop: &Stop) {
         escape(&stop.page),
         results.experiment()
     );
-    list(body, "What it says", &experiment.remarks(results));
-    let pictures: Vec<String> = experiment
-        .figures(results)
+    list(body, "What it says", &results.remarks());
+    let pictures: Vec<String> = results
+        .figures()
         .iter()
         .filter(|figure| !matches!(figure, Figure::Table { .. }) && !figure.is_empty())
         .take(PICTURES)

@@ -10,18 +10,18 @@ mod pictures;
 mod run;
 mod stores;
 
+use crate::backend::Backend;
+use crate::bench::Bench;
+use crate::cell::Missing;
 use crate::error::{Result, refuse};
-use crate::guest::Needs;
-use crate::job::{Experiment, Job, Plan, Profile, Session, Task, Work};
+use crate::experiment::{Experiment, Measurements, Needs, Plan, Profile, Session, Task};
 use crate::place::Place;
 use crate::report::figure::{Figure, bytes};
-use crate::results::{Backend, Missing, Results};
-use crate::runner::Bench;
 pub use crew::work;
 use run::Run;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a sample from a sensor: a time and a value.
 pub const SAMPLE_BYTES: u64 = 16;
@@ -378,6 +378,15 @@ impl Write {
         self.check_inodes(place, most)
     }
 
+    /// Returns these settings for a guest, where `directory` replaces the directories of this machine.
+    pub fn inside(&self, directory: &Path) -> Write {
+        Write {
+            directories: vec![directory.to_owned()],
+            backend: Backend::Native,
+            ..self.clone()
+        }
+    }
+
     /// Checks the limits of a guest: its disk is in its own memory.
     fn check_guest(&self) -> Result<()> {
         if self.fresh.is_none() {
@@ -432,7 +441,7 @@ impl Write {
 }
 
 impl Experiment for Write {
-    fn plan(&self, _job: &Job) -> Result<Plan> {
+    fn plan(&self, _profile: Profile) -> Result<Plan> {
         let Some(first) = self.directories.first() else {
             return refuse("name a directory to write into");
         };
@@ -463,13 +472,13 @@ impl Experiment for Write {
         })
     }
 
-    fn open(&self, job: &Job, bench: &Bench) -> Result<Box<dyn Session>> {
+    fn open(&self, seed: u64, bench: &Bench) -> Result<Box<dyn Session>> {
         if self.memory_bytes > 0 {
             crate::group::probe(self.memory_bytes, &bench.registry)?;
         }
         Ok(Box::new(Run {
             settings: self.clone(),
-            seed: job.seed,
+            seed,
         }))
     }
 
@@ -478,22 +487,14 @@ impl Experiment for Write {
             directory: self.directories.first()?.clone(),
             medium_bytes: self.image_bytes(),
             memory_bytes: self.guest_memory(),
-            inside: |work, directory| match work {
-                Work::Write(write) => Work::Write(Write {
-                    directories: vec![directory.to_owned()],
-                    backend: Backend::Native,
-                    ..write.clone()
-                }),
-                other => other.clone(),
-            },
         })
     }
 
-    fn figures(&self, results: &Results) -> Vec<Figure> {
+    fn figures(&self, results: &Measurements<'_>) -> Vec<Figure> {
         pictures::figures(results)
     }
 
-    fn remarks(&self, results: &Results) -> Vec<String> {
+    fn remarks(&self, results: &Measurements<'_>) -> Vec<String> {
         pictures::remarks(self, results)
     }
 }

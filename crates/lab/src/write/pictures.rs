@@ -1,10 +1,12 @@
 //! Report of the write test, in the form of the first paper's figures 2 to 8.
 
 use super::{Kind, SEQUENTIAL, Write};
+use crate::backend::Backend;
 use crate::blocks::tables;
+use crate::cell::Cell;
+use crate::experiment::Measurements;
 use crate::papers;
 use crate::report::figure::{Axis, Figure, Series, plain};
-use crate::results::{Backend, Cell, Results};
 
 /// Maximum number of cells whose course over time is drawn.
 const COURSES: usize = 10;
@@ -12,7 +14,7 @@ const COURSES: usize = 10;
 const SAME_RATE: f64 = 0.9;
 
 /// Returns all figures.
-pub fn figures(results: &Results) -> Vec<Figure> {
+pub fn figures(results: &Measurements<'_>) -> Vec<Figure> {
     let mut figures = vec![
         by_sensors(results),
         by_share(results),
@@ -20,7 +22,7 @@ pub fn figures(results: &Results) -> Vec<Figure> {
         by_portion(results),
     ];
     figures.extend(over_time(results));
-    figures.extend(tables::figures(&results.cells));
+    figures.extend(tables::figures(results.cells));
     figures
 }
 
@@ -46,13 +48,13 @@ fn rate(cell: &Cell) -> Option<f64> {
 
 /// Returns lines of cells over a setting.
 fn lines(
-    results: &Results,
+    results: &Measurements<'_>,
     x: &str,
     name: impl Fn(&Cell) -> Option<String>,
     y: impl Fn(&Cell) -> Option<f64>,
 ) -> Vec<Series> {
     let mut series: Vec<Series> = Vec::new();
-    for cell in &results.cells {
+    for cell in results.cells {
         let (Some(name), Some(x), Some(y)) = (name(cell), cell.number(x), y(cell)) else {
             continue;
         };
@@ -96,7 +98,7 @@ fn paper_lines(y: impl Fn(&papers::BlockRow, f64) -> f64) -> Vec<Series> {
         .collect()
 }
 
-fn by_sensors(results: &Results) -> Figure {
+fn by_sensors(results: &Measurements<'_>) -> Figure {
     let mut series = lines(results, "F", |cell| Some(label(cell)), rate);
     series.extend(paper_lines(|row, _| row.mb_s));
     Figure::Lines {
@@ -109,7 +111,7 @@ fn by_sensors(results: &Results) -> Figure {
 }
 
 /// Returns the best rate of one file, the limit of this disk.
-fn sequential(results: &Results) -> Option<f64> {
+fn sequential(results: &Measurements<'_>) -> Option<f64> {
     let single = results
         .cells
         .iter()
@@ -118,7 +120,7 @@ fn sequential(results: &Results) -> Option<f64> {
 }
 
 /// Returns whether one file was clearly faster in small portions than in large pieces.
-fn is_disturbed(results: &Results, single: f64) -> bool {
+fn is_disturbed(results: &Measurements<'_>, single: f64) -> bool {
     let mut cells = results.cells.iter();
     cells
         .find(|cell| cell.name == SEQUENTIAL)
@@ -126,7 +128,7 @@ fn is_disturbed(results: &Results, single: f64) -> bool {
         .is_some_and(|in_pieces| in_pieces < SAME_RATE * single)
 }
 
-fn by_share(results: &Results) -> Figure {
+fn by_share(results: &Measurements<'_>) -> Figure {
     let series = match sequential(results) {
         Some(single) => {
             let mut series = lines(
@@ -151,7 +153,7 @@ fn by_share(results: &Results) -> Figure {
     }
 }
 
-fn amplification(results: &Results) -> Figure {
+fn amplification(results: &Measurements<'_>) -> Figure {
     let mut series = lines(
         results,
         "F",
@@ -168,7 +170,7 @@ fn amplification(results: &Results) -> Figure {
     }
 }
 
-fn by_portion(results: &Results) -> Figure {
+fn by_portion(results: &Measurements<'_>) -> Figure {
     let name = |cell: &Cell| {
         let sensors = cell.number("F")?;
         (kind(cell) == Some(Kind::Files) && cell.name != SEQUENTIAL)
@@ -189,7 +191,7 @@ fn by_portion(results: &Results) -> Figure {
 }
 
 /// Returns the rate over time, for the cells with the most sensors.
-fn over_time(results: &Results) -> Option<Figure> {
+fn over_time(results: &Measurements<'_>) -> Option<Figure> {
     let most = results
         .cells
         .iter()
@@ -219,7 +221,7 @@ fn over_time(results: &Results) -> Option<Figure> {
 }
 
 /// Returns sentences about the results.
-pub fn remarks(settings: &Write, results: &Results) -> Vec<String> {
+pub fn remarks(settings: &Write, results: &Measurements<'_>) -> Vec<String> {
     let most = results
         .cells
         .iter()

@@ -3,10 +3,11 @@
 use super::choose::{JournalLimit, PATIENCE_S, most_journal, most_memory};
 use super::fit::processors;
 use super::simulated::Simulated;
-use crate::calibration::{Calibration, in_words};
+use crate::calibration::Calibration;
 use crate::demand::Demand;
-use crate::forecast::{Bound, Choice, DAY_S, Forecast};
-use crate::words::{bytes, count, duration, plain};
+use crate::forecast::{Bound, Choice, Forecast};
+use crate::load::in_words;
+use crate::words::{DAY_S, bytes, count, duration, plain};
 
 /// Origin of a figure.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -206,7 +206,8 @@ fn table_of_ways(ways: &[Way]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::{Bound, DAY_S};
+    use crate::forecast::Bound;
+    use crate::words::DAY_S;
 
     const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
     use crate::demand::{Clockwork, Disk, Raid, Values};

@@ -3,9 +3,10 @@
 use super::{Done, Violation, World};
 use crate::answers::{self, Amiss};
 use crate::cast::Cast;
-use crate::history::{History, Rules};
+use crate::history::History;
 use crate::ladder::Ladder;
 use crate::plan::{Plan, Trouble};
+use crate::rules::Rules;
 use crate::witness::{Target, Work};
 use seiner_engine::{Engine, Error};
 use seiner_model::{Interval, Selector};

@@ -3,8 +3,8 @@
 use super::forget::is_held;
 use super::{Done, World, coarsen};
 use crate::answers::{self, Amiss, Places};
-use crate::oracle::Samples;
 use crate::plan::Trouble;
+use crate::samples::Samples;
 use seiner_engine::{Engine, Error};
 use seiner_platform::Clock;
 use seiner_platform::sim::{Faults, SimDisk};

@@ -118,7 +118,7 @@ impl Store for Files {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Profile;
+    use crate::experiment::Profile;
 
     #[test]
     fn files_are_rotated_and_the_oldest_go() {

@@ -101,7 +101,7 @@ pub fn make(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Profile;
+    use crate::experiment::Profile;
 
     #[test]
     fn every_store_takes_what_it_is_given() {

@@ -1,0 +1,9 @@
+//! Tests that run the program.
+
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod import;
+mod program;
+mod server;
+mod settings;
+mod store;

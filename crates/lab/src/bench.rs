@@ -1,0 +1,114 @@
+//! Services that an experiment uses while it runs: registry, interrupt and progress.
+
+use crate::course::{self, Course};
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::registry::Registry;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, stderr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Ticks of the progress bar per estimated second.
+const TICKS: f64 = 10.0;
+
+/// Services that an experiment uses while it runs.
+pub struct Bench {
+    /// Record of created resources.
+    pub registry: Arc<Registry>,
+    /// Flag that the user sets to stop the run.
+    pub interrupt: Interrupt,
+    bar: ProgressBar,
+    /// Lines of progress in place of the bar.
+    course: Option<Course>,
+}
+
+impl Bench {
+    /// Returns a bench without a progress bar.
+    pub fn silent(registry: Arc<Registry>, interrupt: Interrupt) -> Bench {
+        Bench {
+            registry,
+            interrupt,
+            bar: ProgressBar::hidden(),
+            course: None,
+        }
+    }
+
+    /// Returns a bench that shows progress: a bar on a terminal, otherwise lines. `estimate_s` is the
+    /// expected duration of the run, s.
+    pub fn visible(registry: Arc<Registry>, interrupt: Interrupt, estimate_s: f64) -> Bench {
+        Bench {
+            registry,
+            interrupt,
+            bar: bar(estimate_s),
+            course: course(estimate_s),
+        }
+    }
+
+    /// Starts the measurement of the remaining time.
+    pub fn begin(&self) {
+        self.bar.reset_eta();
+    }
+
+    /// Moves the progress bar to the cells that would have taken `estimate_s` seconds.
+    pub fn advance(&self, estimate_s: f64) {
+        self.bar.set_position((estimate_s * TICKS) as u64);
+    }
+
+    /// Removes the progress bar.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+
+    /// Shows the current activity in the progress bar.
+    pub fn say(&self, what: impl Into<String>) {
+        let what = what.into();
+        if let Some(course) = &self.course {
+            course.say(&what);
+        }
+        self.bar.set_message(what);
+    }
+
+    /// Prints a line that stays visible after the progress bar is gone.
+    pub fn tell(&self, what: &str) {
+        if self.bar.is_hidden() {
+            eprintln!("{what}");
+        } else {
+            self.bar.println(what);
+        }
+    }
+
+    /// Sleeps for a duration, or until the user stops the run.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`](crate::Error::Interrupted).
+    pub fn sleep(&self, how_long: Duration) -> Result<()> {
+        let end = Instant::now() + how_long;
+        loop {
+            self.interrupt.check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(());
+            }
+            std::thread::sleep(left.min(Duration::from_millis(100)));
+        }
+    }
+}
+
+/// Begins lines of progress, if standard error is not a terminal.
+fn course(seconds: f64) -> Option<Course> {
+    let write = |line: &str| eprintln!("{line}");
+    (!stderr().is_terminal()).then(|| Course::begin(seconds, course::EVERY, write))
+}
+
+fn bar(seconds: f64) -> ProgressBar {
+    if !stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new((seconds * TICKS) as u64);
+    let style = ProgressStyle::with_template("{bar:30} {percent}% {eta} left  {wide_msg}")
+        .expect("the template is a constant");
+    bar.set_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

@@ -1,0 +1,121 @@
+//! Rows and deletes of one source of a store with retention, and the visibility of its rows.
+
+use crate::cast::{NUMBER, VALUE};
+use crate::datum::Datum;
+use crate::samples::Samples;
+use seiner_model::Interval;
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// An accepted row.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Number of rows of all sources that were accepted before.
+    pub(crate) at: u64,
+    pub(crate) number: i64,
+    pub(crate) time: i64,
+    pub(crate) cells: Vec<(u32, Datum)>,
+}
+
+/// An interval of a source that is hidden, in rows accepted before the grave.
+#[derive(Clone, Debug)]
+pub(crate) struct Grave {
+    pub(crate) before: u64,
+    /// Times that are certainly hidden.
+    pub(crate) sure: Interval,
+    /// Times that may be hidden.
+    pub(crate) maybe: Interval,
+    /// Number of the delete, if the outcome of the delete is unknown.
+    pub(crate) doubtful: Option<u64>,
+}
+
+/// Visibility of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    Shown,
+    Maybe,
+    Hidden,
+}
+
+/// State of one source.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Past {
+    /// Rows that may still exist.
+    pub(crate) rows: Vec<Row>,
+    /// Number of rows before the first of `rows`.
+    pub(crate) gone: u64,
+    pub(crate) graves: Vec<Grave>,
+    /// `may`: number of first rows that may have expired under earlier rules. `must`: number of
+    /// those that certainly have.
+    pub(crate) may: u64,
+    pub(crate) must: u64,
+    /// Number of first rows that were observed to have expired for good.
+    pub(crate) seen: u64,
+    /// Maximum difference between the row counts of the model and of the engine.
+    pub(crate) doubt: u64,
+}
+
+impl Past {
+    /// Returns the visibility of a row. `age`: age in ns at which the rows of the source expire. `now`: earliest
+    /// and latest time that the engine may take for the present time, ns.
+    pub(crate) fn sight(&self, row: &Row, age: Option<i64>, now: &RangeInclusive<i64>) -> Sight {
+        let mut sight = Sight::Shown;
+        if row.cells.is_empty() {
+            return Sight::Hidden;
+        }
+        for grave in self.graves.iter().filter(|grave| row.at < grave.before) {
+            if grave.sure.contains(row.time) {
+                return Sight::Hidden;
+            }
+            if grave.maybe.contains(row.time) {
+                sight = Sight::Maybe;
+            }
+        }
+        if let Some(age) = age {
+            if row.time < *now.start() - age {
+                return Sight::Hidden;
+            }
+            if row.time < *now.end() - age {
+                sight = Sight::Maybe;
+            }
+        }
+        sight
+    }
+
+    /// Returns true if a later row of the source has the same time.
+    pub(crate) fn is_overwritten(&self, row: &Row) -> bool {
+        let later = self.rows.iter().rev();
+        let mut later = later.take_while(|other| other.at > row.at);
+        later.any(|other| other.time == row.time)
+    }
+}
+
+/// Found samples of one source, by field and time.
+pub(crate) type Found<'a> = BTreeMap<u32, &'a BTreeMap<i64, Datum>>;
+
+/// The empty interval.
+pub(crate) const NOTHING: Interval = Interval { start: 1, end: 0 };
+
+/// Groups samples by source.
+pub(crate) fn by_source(found: &Samples) -> BTreeMap<usize, Found<'_>> {
+    let mut sources: BTreeMap<usize, Found<'_>> = BTreeMap::new();
+    for ((source, field), samples) in found {
+        let of: &mut Found<'_> = sources.entry(*source as usize).or_default();
+        of.insert(*field, samples);
+    }
+    sources
+}
+
+/// Returns true if the number of a row was found at its time.
+pub(crate) fn is_there(row: &Row, found: Option<&Found<'_>>) -> bool {
+    let Some(found) = found else {
+        return false;
+    };
+    [NUMBER, VALUE].iter().any(|field| {
+        let datum = found.get(field).and_then(|times| times.get(&row.time));
+        datum.is_some_and(|datum| match datum {
+            Datum::I64(number) => *number == row.number,
+            other => other.number() as i64 == row.number,
+        })
+    })
+}
