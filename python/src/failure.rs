@@ -78,9 +78,11 @@ fn engine_error(error: Error) -> PyErr {
         Error::Damage { .. } => python::Damaged::new_err(text),
         Error::Full { .. } => python::DiskFull::new_err(text),
         Error::Poisoned(_) => python::Poisoned::new_err(text),
-        Error::Options(_) | Error::Retention(_) | Error::Selector(_) | Error::UnknownSource(_) | Error::Query(_) => {
-            python::Invalid::new_err(text)
-        }
+        Error::Options(_)
+        | Error::Retention(_)
+        | Error::Selector(_)
+        | Error::UnknownSource(_)
+        | Error::Query(_) => python::Invalid::new_err(text),
         _ => python::SeinerError::new_err(text),
     }
 }

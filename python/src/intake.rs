@@ -13,8 +13,8 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::BooleanBuffer;
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{DataType, TimeUnit};
-use seiner_engine::{Engine, Receipt};
 use seiner_model::{Bitmap, Column, Columns, FieldColumn, SourceId, Strings};
+use seiner_store::{Receipt, Store};
 
 /// Number of rows converted at a time. It bounds the copied memory and the delay of signals.
 pub const ROWS_AT_ONCE: usize = 1 << 15;
@@ -30,7 +30,7 @@ pub struct Outcome {
     pub refused: Vec<(u64, String)>,
     /// Number of rows rejected in total.
     pub refused_total: usize,
-    /// Position for [`Engine::wait_durable`].
+    /// Position for [`Store::wait_durable`].
     pub position: u64,
 }
 
@@ -82,7 +82,7 @@ impl Piece {
 
 /// Appends rows of one source. `first` is the index of the batch's first row in the input.
 pub fn append_rows(
-    engine: &Engine,
+    store: &dyn Store,
     source: SourceId,
     roles: &Roles,
     batch: &RecordBatch,
@@ -95,14 +95,14 @@ pub fn append_rows(
         fields: std::mem::take(&mut piece.fields),
     };
     let names: Vec<&str> = piece.names.iter().map(String::as_str).collect();
-    let receipt = engine.append_columns(source, &names, &columns)?;
+    let receipt = store.append_columns(source, &names, &columns)?;
     outcome.add(&receipt, |row| first + piece.place(row) as u64);
     Ok(())
 }
 
 /// Appends rows whose sources are given by the tag columns.
 pub fn append_table(
-    engine: &Engine,
+    store: &dyn Store,
     measurement: &str,
     roles: &Roles,
     batch: &RecordBatch,
@@ -126,7 +126,7 @@ pub fn append_table(
         })
         .collect();
     let rows = TableRows::new(measurement, &tags, piece.times.len());
-    let receipt = engine.append(&rows.notation(), &rows.batch(&piece.times, &fields))?;
+    let receipt = store.append(&rows.notation(), &rows.batch(&piece.times, &fields))?;
     outcome.add(&receipt, |row| first + piece.place(row) as u64);
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use crate::failure::Failure;
 use crate::intake::{Outcome, ROWS_AT_ONCE};
-use seiner_engine::Engine;
 use seiner_model::Batch;
+use seiner_store::Store;
 use seiner_wire::line::{Arena, LineNotation, LineParser, Precision};
 
 /// Appends the lines of a text. Rejected lines are listed by their numbers, from 1.
 pub fn write(
-    engine: &Engine,
+    store: &dyn Store,
     text: &[u8],
     precision: Precision,
     now: i64,
@@ -31,7 +31,7 @@ pub fn write(
         for error in errors {
             outcome.refuse(error.line, error.reason.to_string());
         }
-        let receipt = engine.append(&LineNotation, &batch)?;
+        let receipt = store.append(&LineNotation, &batch)?;
         outcome.add(&receipt, |row| parser.line_of_row(row));
         rest = &rest[read..];
     }

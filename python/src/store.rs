@@ -30,7 +30,7 @@ const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 /// A store in a directory, until it is closed.
 #[pyclass(frozen, module = "seiner._seiner")]
 pub struct Store {
-    engine: RwLock<Option<Arc<Engine>>>,
+    store: RwLock<Option<Arc<dyn seiner_store::Store>>>,
     /// Process that opened the directory. A forked child has no background threads, and must not touch the
     /// files of its parent.
     process: u32,
@@ -110,11 +110,11 @@ impl Store {
             ),
             apply_retention,
         };
-        let engine = py
+        let store = py
             .detach(|| Engine::open_directory(&path, options))
             .map_err(Failure::from)?;
         Ok(Store {
-            engine: RwLock::new(Some(engine)),
+            store: RwLock::new(Some(store)),
             process: std::process::id(),
         })
     }
@@ -125,19 +125,19 @@ impl Store {
             return Ok(());
         }
         py.detach(|| {
-            let engine = self
-                .engine
+            let store = self
+                .store
                 .write()
                 .unwrap_or_else(PoisonError::into_inner)
                 .take();
-            engine.map_or(Ok(()), |engine| engine.close().map_err(Failure::from))
+            store.map_or(Ok(()), |store| store.close().map_err(Failure::from))
         })?;
         Ok(())
     }
 
     #[getter]
     fn closed(&self) -> bool {
-        self.engine().is_err()
+        self.store().is_err()
     }
 
     // ---- appending
@@ -148,8 +148,8 @@ impl Store {
         measurement: &str,
         tags: Vec<(String, String)>,
     ) -> PyResult<u32> {
-        let engine = self.engine()?;
-        Ok(py.detach(|| register(&engine, measurement, tags))?.0)
+        let store = self.store()?;
+        Ok(py.detach(|| register(&*store, measurement, tags))?.0)
     }
 
     fn append(
@@ -161,15 +161,15 @@ impl Store {
         time: String,
         fields: Option<Vec<String>>,
     ) -> PyResult<Counts> {
-        let engine = self.engine()?;
-        let source = py.detach(|| register(&engine, measurement, tags))?;
+        let store = self.store()?;
+        let source = py.detach(|| register(&*store, measurement, tags))?;
         let roles = Roles {
             time,
             tags: Vec::new(),
             fields,
         };
-        self.take(py, &engine, data, |batch, first, outcome| {
-            intake::append_rows(&engine, source, &roles, batch, first, outcome)
+        self.take(py, &*store, data, |batch, first, outcome| {
+            intake::append_rows(&*store, source, &roles, batch, first, outcome)
         })
     }
 
@@ -182,11 +182,11 @@ impl Store {
         mut tags: Vec<String>,
         fields: Option<Vec<String>>,
     ) -> PyResult<Counts> {
-        let engine = self.engine()?;
+        let store = self.store()?;
         tags.sort();
         let roles = Roles { time, tags, fields };
-        self.take(py, &engine, data, |batch, first, outcome| {
-            intake::append_table(&engine, measurement, &roles, batch, first, outcome)
+        self.take(py, &*store, data, |batch, first, outcome| {
+            intake::append_table(&*store, measurement, &roles, batch, first, outcome)
         })
     }
 
@@ -198,7 +198,7 @@ impl Store {
         times: &Bound<'_, PyAny>,
         values: &Bound<'_, PyAny>,
     ) -> PyResult<Counts> {
-        let engine = self.engine()?;
+        let store = self.store()?;
         let (sources, times, values) = (array(sources)?, array(times)?, array(values)?);
         if *values.data_type() != DataType::Float64 {
             return Ok(invalid(format!(
@@ -221,7 +221,7 @@ impl Store {
                     (start + row) as u64
                 })?;
                 let values = values.slice(start, len);
-                let receipt = engine.append_samples(
+                let receipt = store.append_samples(
                     field,
                     &sources,
                     &times,
@@ -232,16 +232,16 @@ impl Store {
             })?;
             py.check_signals()?;
         }
-        finish(py, &engine, outcome)
+        finish(py, &*store, outcome)
     }
 
     fn write_lines(&self, py: Python<'_>, lines: &[u8], precision: &str) -> PyResult<Counts> {
-        let engine = self.engine()?;
+        let store = self.store()?;
         let precision: Precision = precision
             .parse()
             .or_else(|error| invalid(format!("{error}")))?;
-        let outcome = py.detach(|| lines::write(&engine, lines, precision, now()))?;
-        finish(py, &engine, outcome)
+        let outcome = py.detach(|| lines::write(&*store, lines, precision, now()))?;
+        finish(py, &*store, outcome)
     }
 
     // ---- asking
@@ -258,7 +258,7 @@ impl Store {
         aggregates: Option<Vec<String>>,
         tag_columns: Option<Vec<String>>,
     ) -> PyResult<Answer> {
-        let engine = self.engine()?;
+        let store = self.store()?;
         let selector = Selector::parse(select).map_err(Failure::from)?;
         let interval = interval(start, end)?;
         let query = Query {
@@ -268,7 +268,9 @@ impl Store {
         };
         let Some(aggregates) = aggregates else {
             let mut answer = Answer::samples(tag_columns)?;
-            let mut series = py.detach(|| engine.select(&query)).map_err(Failure::from)?;
+            let mut series = py
+                .detach(|| store.select(&query, None))
+                .map_err(Failure::from)?;
             drain(py, &mut series, |series| answer.push_samples(series))?;
             return Ok(answer);
         };
@@ -279,20 +281,22 @@ impl Store {
         };
         let mut answer = Answer::aggregates(aggregates, tag_columns)?;
         let mut series = py
-            .detach(|| engine.aggregate(&query, step))
+            .detach(|| store.aggregate(&query, step, None))
             .map_err(Failure::from)?;
         drain(py, &mut series, |series| answer.push_summary(series))?;
         Ok(answer)
     }
 
     fn measurements(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let engine = self.engine()?;
-        Ok(py.detach(|| engine.measurements()))
+        let store = self.store()?;
+        Ok(py.detach(|| store.measurements()).map_err(Failure::from)?)
     }
 
     fn tags(&self, py: Python<'_>, select: &str) -> PyResult<Vec<String>> {
-        let (engine, selector) = self.select(select)?;
-        Ok(py.detach(|| engine.tag_names(&selector)))
+        let (store, selector) = self.select(select)?;
+        Ok(py
+            .detach(|| store.tag_names(&selector))
+            .map_err(Failure::from)?)
     }
 
     /// Answers values, and whether the limit left some out.
@@ -303,18 +307,22 @@ impl Store {
         select: &str,
         limit: usize,
     ) -> PyResult<(Vec<String>, bool)> {
-        let (engine, selector) = self.select(select)?;
+        let (store, selector) = self.select(select)?;
         // One more tells whether the limit left some out.
         let most = limit.saturating_add(1);
-        let mut values = py.detach(|| engine.tag_values(&selector, tag, most));
+        let mut values = py
+            .detach(|| store.tag_values(&selector, tag, most))
+            .map_err(Failure::from)?;
         let truncated = values.len() > limit;
         values.truncate(limit);
         Ok((values, truncated))
     }
 
     fn fields(&self, py: Python<'_>, select: &str) -> PyResult<Vec<(String, &'static str)>> {
-        let (engine, selector) = self.select(select)?;
-        let fields = py.detach(|| engine.fields(&selector));
+        let (store, selector) = self.select(select)?;
+        let fields = py
+            .detach(|| store.fields(&selector))
+            .map_err(Failure::from)?;
         Ok(fields
             .into_iter()
             .map(|(name, field_type)| (name, field_type.name()))
@@ -332,23 +340,25 @@ impl Store {
         select: &str,
         limit: usize,
     ) -> PyResult<(Vec<(u32, String, Vec<(String, String)>)>, bool)> {
-        let (engine, selector) = self.select(select)?;
-        Ok(py.detach(|| {
-            let found = engine.sources(&selector);
-            let truncated = found.len() > limit;
-            let sources = found.into_iter().take(limit);
-            let sources = sources
-                .filter_map(|source| engine.source_key(source).map(|key| (source, key)))
-                .map(|(source, key)| (source.0, key.measurement().to_string(), key.tags().to_vec()))
-                .collect();
-            (sources, truncated)
-        }))
+        let (store, selector) = self.select(select)?;
+        let list = || -> Result<_, Failure> {
+            let found = store.sources(&selector)?;
+            let mut sources = Vec::new();
+            for source in found.iter().take(limit) {
+                if let Some(key) = store.source_key(*source)? {
+                    let (measurement, tags) = (key.measurement().to_string(), key.tags().to_vec());
+                    sources.push((source.0, measurement, tags));
+                }
+            }
+            Ok((sources, found.len() > limit))
+        };
+        Ok(py.detach(list)?)
     }
 
     fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let engine = self.engine()?;
-        let status = py.detach(|| engine.status());
-        status_dict(py, &status, engine.durability())
+        let store = self.store()?;
+        let status = py.detach(|| store.status());
+        status_dict(py, &status, store.durability())
     }
 
     /// Deletes samples. Returns the number of sources that the selector matched.
@@ -359,58 +369,68 @@ impl Store {
         start: Option<Moment>,
         end: Option<Moment>,
     ) -> PyResult<u64> {
-        let (engine, selector) = self.select(select)?;
+        let (store, selector) = self.select(select)?;
         let interval = interval(start, end)?;
         Ok(py
-            .detach(|| engine.delete(&selector, interval))
+            .detach(|| store.delete(&selector, interval))
             .map_err(Failure::from)?)
     }
 
     fn log<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let engine = self.engine()?;
-        retention::log_dict(py, &py.detach(|| engine.log()))
+        let store = self.store()?;
+        let log = py
+            .detach(|| store.with_log().map(|part| part.log()))
+            .map_err(Failure::from)?;
+        retention::log_dict(py, &log)
     }
 
     fn decisions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
-        let decisions = self.engine()?.decisions();
-        let dicts = decisions.iter().map(|one| retention::decision_dict(py, one));
+        let store = self.store()?;
+        let decisions = store.with_log().map_err(Failure::from)?.decisions();
+        let dicts = decisions
+            .iter()
+            .map(|one| retention::decision_dict(py, one));
         dicts.collect()
     }
 
     fn commit(&self, py: Python<'_>) -> PyResult<()> {
-        let engine = self.engine()?;
-        Ok(py.detach(|| engine.commit()).map_err(Failure::from)?)
+        let store = self.store()?;
+        Ok(py
+            .detach(|| store.with_log()?.commit())
+            .map_err(Failure::from)?)
     }
 
     fn settle(&self, py: Python<'_>) -> PyResult<()> {
-        let engine = self.engine()?;
-        Ok(py.detach(|| engine.settle()).map_err(Failure::from)?)
+        let store = self.store()?;
+        Ok(py
+            .detach(|| store.with_log()?.settle())
+            .map_err(Failure::from)?)
     }
 }
 
 impl Store {
-    fn engine(&self) -> Result<Arc<Engine>, Failure> {
+    fn store(&self) -> Result<Arc<dyn seiner_store::Store>, Failure> {
         if self.process != std::process::id() {
             return invalid(
                 "this store was opened before the process forked; open one in the child, in another directory",
             );
         }
-        self.engine
+        self.store
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
             .ok_or(Failure::Closed)
     }
 
-    fn select(&self, select: &str) -> Result<(Arc<Engine>, Selector), Failure> {
-        Ok((self.engine()?, Selector::parse(select)?))
+    fn select(&self, select: &str) -> Result<(Arc<dyn seiner_store::Store>, Selector), Failure> {
+        Ok((self.store()?, Selector::parse(select)?))
     }
 
     /// Passes record batches to `append`, some rows at a time.
     fn take<F>(
         &self,
         py: Python<'_>,
-        engine: &Engine,
+        store: &dyn seiner_store::Store,
         data: AnyRecordBatch,
         append: F,
     ) -> PyResult<Counts>
@@ -430,42 +450,42 @@ impl Store {
             }
             first += batch.num_rows() as u64;
         }
-        finish(py, engine, outcome)
+        finish(py, store, outcome)
     }
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let engine = self
-            .engine
+        let store = self
+            .store
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner)
             .take();
-        match engine {
+        match store {
             // A forked child must not write to its parent's files.
-            Some(engine) if self.process != std::process::id() => std::mem::forget(engine),
+            Some(store) if self.process != std::process::id() => std::mem::forget(store),
             // An error cannot be reported to anyone here.
-            Some(engine) => drop(engine.close()),
+            Some(store) => drop(store.close()),
             None => {}
         }
     }
 }
 
 fn register(
-    engine: &Engine,
+    store: &dyn seiner_store::Store,
     measurement: &str,
     tags: Vec<(String, String)>,
 ) -> Result<SourceId, Failure> {
     let key = SourceKey::new(measurement, tags).or_else(|error| invalid(error.to_string()))?;
-    engine
+    store
         .register(&key)?
         .or_else(|reason| invalid(reason.to_string()))
 }
 
 /// Waits for the disk if the durability requires it, and returns the counts.
-fn finish(py: Python<'_>, engine: &Engine, outcome: Outcome) -> PyResult<Counts> {
-    if engine.durability() == Durability::Sync {
-        py.detach(|| engine.wait_durable(outcome.position))
+fn finish(py: Python<'_>, store: &dyn seiner_store::Store, outcome: Outcome) -> PyResult<Counts> {
+    if store.durability() == Durability::Sync {
+        py.detach(|| store.wait_durable(outcome.position))
             .map_err(Failure::from)?;
     }
     Ok((

@@ -5,19 +5,42 @@ use crate::query::scan;
 use crate::query::series::SeriesScan;
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
-    Batch, Column, Condition, FieldColumn, FieldType, Interval, Matcher, Notation, Selector,
-    SourceId, SourceKey, Value,
+    Batch, Column, Columns, Condition, FieldColumn, FieldType, Interval, Matcher, Notation,
+    Selector, SourceId, SourceKey, Value,
 };
 use seiner_store::{
     Bucket, ClassStatus, Durability, Embedded, Error, Found, IsOver, Latest, LevelSpan, LogStatus,
-    Loss, PIECE_ROWS, Piece, Query, Receipt, Record, Samples, SeriesData, SeriesSummary, Status,
-    Step, Store,
+    Loss, PIECE_ROWS, Piece, Query, Reason, Receipt, Record, Samples, SeriesData, SeriesSummary,
+    Status, Step, Store,
 };
 use std::sync::Arc;
 
 impl Store for Engine {
     fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error> {
         Engine::append(self, notation, batch)
+    }
+
+    fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
+        Engine::register(self, key)
+    }
+
+    fn append_columns(
+        &self,
+        source: SourceId,
+        fields: &[&str],
+        columns: &Columns,
+    ) -> Result<Receipt, Error> {
+        Engine::append_columns(self, source, fields, columns)
+    }
+
+    fn append_samples(
+        &self,
+        field: &str,
+        sources: &[SourceId],
+        times: &[i64],
+        values: &[f64],
+    ) -> Result<Receipt, Error> {
+        Engine::append_samples(self, field, sources, times, values)
     }
 
     fn durability(&self) -> Durability {

@@ -7,7 +7,8 @@ use crate::error::{Error, Reason, Receipt};
 use crate::piece::{PIECE_ROWS, Piece};
 use crate::store::{Latest, Store};
 use seiner_model::{
-    Batch, Cell, Column, FieldType, Interval, KeyError, Notation, Selector, SourceKey, Value,
+    Batch, Cell, Column, Columns, FieldColumn, FieldType, Interval, KeyError, Notation, Selector,
+    SourceId, SourceKey, Value,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ type Line<'a> = (&'a str, i64, &'a [(&'a str, Value<'a>)]);
 pub fn all(make: &dyn Fn() -> Arc<dyn Store>) {
     for test in [
         accepts_and_refuses_row_by_row,
+        takes_columns_and_samples_of_registered_sources,
         later_values_replace_earlier_ones,
         positions_become_durable,
         lists_names,
@@ -158,6 +160,71 @@ fn accepts_and_refuses_row_by_row(store: &dyn Store) {
     let found = values(store, &query("a", &[], Interval::ALL));
     let expected = [(1, text(Value::F64(1.0))), (3, text(Value::F64(3.0)))];
     assert_eq!(found, expected);
+}
+
+fn takes_columns_and_samples_of_registered_sources(store: &dyn Store) {
+    let register = |name: &str| {
+        let key = SourceKey::new(name, [("tag", "value")]).expect("a valid key");
+        let source = store.register(&key).expect("the store accepts sources");
+        source.expect("the source is not refused")
+    };
+    let (a, b) = (register("a"), register("b"));
+    assert_eq!(
+        (register("a"), register("b")),
+        (a, b),
+        "a source has one number"
+    );
+    must_put(store, &[("a,tag=value", 1, &[("x", Value::F64(1.0))])]);
+    let columns = Columns {
+        times: vec![2, 3, 4],
+        fields: vec![
+            FieldColumn {
+                present: None,
+                values: Column::F64(vec![2.0, 3.0, 4.0]),
+            },
+            FieldColumn {
+                present: Some([false, true, false].into_iter().collect()),
+                values: Column::I64(vec![33]),
+            },
+        ],
+    };
+    let receipt = store.append_columns(a, &["x", "n"], &columns);
+    let receipt = receipt.expect("the store accepts rows");
+    assert_eq!((receipt.rows, receipt.samples), (3, 4));
+    let samples = store.append_samples("x", &[b, a, b], &[1, 5, 2], &[10.0, 5.0, 20.0]);
+    let samples = samples.expect("the store accepts samples");
+    assert_eq!((samples.rows, samples.samples), (3, 3));
+    // Text where numbers are: the rows are refused one by one.
+    let mut values_of_x = Column::new(FieldType::Str);
+    for text in ["six", "seven"] {
+        values_of_x.push(Value::Str(text));
+    }
+    let texts = Columns {
+        times: vec![6, 7],
+        fields: vec![FieldColumn {
+            present: None,
+            values: values_of_x,
+        }],
+    };
+    let refused = store.append_columns(a, &["x"], &texts);
+    let refused = refused.expect("the store answers");
+    assert_eq!((refused.rows, refused.rejected_total), (0, 2));
+    let times = |select: &str, field: &str| {
+        let found = values(store, &query(select, &[field], Interval::ALL));
+        found
+            .into_iter()
+            .map(|(time, _)| time)
+            .collect::<Vec<i64>>()
+    };
+    assert_eq!(times("a", "x"), [1, 2, 3, 4, 5]);
+    assert_eq!(times("a", "n"), [3]);
+    assert_eq!(times("b", "x"), [1, 2]);
+    let stranger = store.append_columns(SourceId(99), &["x", "n"], &columns);
+    assert!(matches!(stranger, Err(Error::UnknownSource(99))));
+    let unnamed = store.append_columns(a, &["x"], &columns);
+    assert!(matches!(unnamed, Err(Error::Query(_))));
+    let uneven = store.append_samples("x", &[a, b], &[1], &[1.0]);
+    assert!(matches!(uneven, Err(Error::Query(_))));
 }
 
 fn later_values_replace_earlier_ones(store: &dyn Store) {
@@ -410,6 +477,10 @@ fn refuses_when_closed(store: &dyn Store) {
     must_put(store, &[("a", 1, x)]);
     store.close().expect("the store is closed");
     assert!(matches!(put(store, &[("a", 2, x)]), Err(Error::Closed)));
+    let key = SourceKey::new("new", [("a", "b")]).expect("a valid key");
+    assert!(matches!(store.register(&key), Err(Error::Closed)));
+    let samples = store.append_samples("x", &[SourceId(0)], &[2], &[1.0]);
+    assert!(matches!(samples, Err(Error::Closed)));
     let deleted = store.delete(&selector("a"), Interval::ALL);
     assert!(matches!(deleted, Err(Error::Closed)));
     assert_eq!(store.status().rows_accepted, 1);

@@ -8,7 +8,8 @@ use crate::status::{Durability, Status};
 use crate::store::{IsOver, Store};
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES, SeriesData};
 use seiner_model::{
-    Batch, Column, FieldType, Interval, Notation, Selector, SourceId, SourceKey, Strings, Value,
+    Batch, Column, Columns, FieldType, Interval, Notation, Selector, SourceId, SourceKey, Strings,
+    Value,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -118,6 +119,16 @@ impl Data {
             true => Ok(()),
             false => Err(Reason::Fields),
         }
+    }
+
+    /// Counts the rows of a receipt and gives it its position.
+    fn note(&mut self, receipt: &mut Receipt) {
+        let (rows, samples, rejected) = receipt.news();
+        self.rows += rows;
+        self.samples += samples;
+        self.rejected += rejected;
+        self.position += rows;
+        receipt.position = self.position;
     }
 
     /// Returns the number of a source, which is registered if it is new.
@@ -248,12 +259,58 @@ impl Store for MemoryStore {
                 Err(reason) => receipt.refuse(at, reason),
             }
         }
-        let (rows, samples, rejected) = receipt.news();
-        data.rows += rows;
-        data.samples += samples;
-        data.rejected += rejected;
-        data.position += rows;
-        receipt.position = data.position;
+        data.note(&mut receipt);
+        Ok(receipt)
+    }
+
+    fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
+        let mut data = self.data();
+        match data.closed {
+            true => Err(Error::Closed),
+            false => Ok(Ok(SourceId(data.register(key.clone()) as u32))),
+        }
+    }
+
+    fn append_columns(
+        &self,
+        source: SourceId,
+        fields: &[&str],
+        columns: &Columns,
+    ) -> Result<Receipt, Error> {
+        let mut data = self.data();
+        if data.closed {
+            return Err(Error::Closed);
+        }
+        if source.0 as usize >= data.sources.len() {
+            return Err(Error::UnknownSource(source.0));
+        }
+        if columns.fields.len() != fields.len() {
+            let (fields, columns) = (fields.len(), columns.fields.len());
+            let text = format!("{fields} fields are named for {columns} columns");
+            return Err(Error::Query(text));
+        }
+        let mut receipt = Receipt::default();
+        let mut next = vec![0; fields.len()];
+        for (row, &time) in columns.times.iter().enumerate() {
+            let mut cells = Vec::new();
+            for ((field, column), next) in fields.iter().zip(&columns.fields).zip(&mut next) {
+                let present = column.present.as_ref();
+                if present.is_none_or(|present| present.get(row)) {
+                    let value = column.values.get(*next);
+                    let field = field.as_bytes();
+                    cells.push(seiner_model::Cell { field, value });
+                    *next += 1;
+                }
+            }
+            match data.put(source.0 as usize, time, &cells) {
+                Ok(()) => {
+                    receipt.rows += 1;
+                    receipt.samples += cells.len();
+                }
+                Err(reason) => receipt.refuse(row, reason),
+            }
+        }
+        data.note(&mut receipt);
         Ok(receipt)
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
 /// valid. Any other error is the last item.
-pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
+pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + Send + 'a>;
 
 /// Some samples of a series: times in ns, strictly ascending over all parts of the series, and as many values.
 pub type Part = (Vec<i64>, Column);
@@ -24,7 +24,7 @@ pub enum Samples<'a> {
 pub struct LongSeries<'a> {
     key: Arc<SourceKey>,
     field: Arc<str>,
-    read: Box<dyn Fn() -> Found<'a, Part> + 'a>,
+    read: Box<dyn Fn() -> Found<'a, Part> + Send + 'a>,
 }
 
 impl<'a> LongSeries<'a> {
@@ -32,7 +32,7 @@ impl<'a> LongSeries<'a> {
     pub fn new(
         key: Arc<SourceKey>,
         field: Arc<str>,
-        read: impl Fn() -> Found<'a, Part> + 'a,
+        read: impl Fn() -> Found<'a, Part> + Send + 'a,
     ) -> LongSeries<'a> {
         LongSeries {
             key,

@@ -3,13 +3,14 @@
 use crate::answer::{
     Bucket, LevelSpan, Query, SeriesData, SeriesSummary, Step, is_integer, number,
 };
-use crate::error::{Error, Receipt};
+use crate::error::{Error, Reason, Receipt};
 use crate::piece::{Join, Piece};
 use crate::series::{Found, Samples};
 use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
-    Batch, Column, FieldType, Interval, Notation, Selector, SourceId, SourceKey, Value,
+    Batch, Column, Columns, FieldColumn, FieldType, Interval, Notation, Selector, SourceId,
+    SourceKey, Value,
 };
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -48,6 +49,64 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// If the store accepts nothing. Rows of the batch may have been accepted before.
     fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error>;
+
+    /// Returns the number of a source, which is registered if it is new. Programs that append to a source again and
+    /// again save the look-up of its name with [`Store::append_columns`]. The inner error is a refusal.
+    ///
+    /// # Errors
+    /// If the store accepts nothing.
+    fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error>;
+
+    /// Appends rows of one source, one column for each field. Refuses rows as [`Store::append`] does.
+    ///
+    /// # Errors
+    /// As [`Store::append`]; [`Error::UnknownSource`] if the store did not give this number, and [`Error::Query`] if there
+    /// are not as many columns as fields.
+    fn append_columns(
+        &self,
+        source: SourceId,
+        fields: &[&str],
+        columns: &Columns,
+    ) -> Result<Receipt, Error>;
+
+    /// Appends one value each to many sources, in their order. Refuses rows as [`Store::append`] does. Made from
+    /// [`Store::append_columns`] unless a store has a better way.
+    ///
+    /// # Errors
+    /// As [`Store::append_columns`]; [`Error::Query`] if there are not as many sources, times and values.
+    fn append_samples(
+        &self,
+        field: &str,
+        sources: &[SourceId],
+        times: &[i64],
+        values: &[f64],
+    ) -> Result<Receipt, Error> {
+        if sources.len() != times.len() || sources.len() != values.len() {
+            let (sources, times, values) = (sources.len(), times.len(), values.len());
+            let text = format!(
+                "{sources} sources, {times} times and {values} values are not equally many"
+            );
+            return Err(Error::Query(text));
+        }
+        let mut receipt = Receipt::default();
+        for (row, &source) in sources.iter().enumerate() {
+            let columns = Columns {
+                times: vec![times[row]],
+                fields: vec![FieldColumn {
+                    present: None,
+                    values: Column::F64(vec![values[row]]),
+                }],
+            };
+            let one = self.append_columns(source, &[field], &columns)?;
+            receipt.rows += one.rows;
+            receipt.samples += one.samples;
+            receipt.position = one.position;
+            for (_, reason) in one.rejected {
+                receipt.refuse(row, reason);
+            }
+        }
+        Ok(receipt)
+    }
 
     /// Returns which failures an acknowledged row survives. Does not wait.
     fn durability(&self) -> Durability;

@@ -6,7 +6,6 @@ use crate::error::Error;
 use crate::query::scan::{Scan, SourceScan};
 use seiner_store::{Found, LongSeries, Part, Samples};
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Series of a scan, source by source, field by field.
@@ -18,7 +17,7 @@ pub(crate) struct SeriesScan<'a> {
 enum Next<'a> {
     Found(Samples<'a>),
     /// A field that may have no samples.
-    Field(Rc<SourceScan<'a>>, Arc<str>),
+    Field(Arc<SourceScan<'a>>, Arc<str>),
 }
 
 impl<'a> SeriesScan<'a> {
@@ -38,7 +37,7 @@ impl<'a> SeriesScan<'a> {
             return Ok(());
         }
         self.ready.extend(source.take_damage().map(Err));
-        let source = Rc::new(source);
+        let source = Arc::new(source);
         for (field, _) in source.fields() {
             self.ready.push_back(Ok(Next::Field(source.clone(), field)));
         }
@@ -66,7 +65,7 @@ impl<'a> Iterator for SeriesScan<'a> {
 
 impl<'a> SeriesScan<'a> {
     /// Adds a field if it has samples. Reads up to the first; damage before it comes first if there is none.
-    fn look_at(&mut self, source: Rc<SourceScan<'a>>, field: Arc<str>) -> Result<(), Error> {
+    fn look_at(&mut self, source: Arc<SourceScan<'a>>, field: Arc<str>) -> Result<(), Error> {
         let mut damages = Vec::new();
         for part in parts(&source, &field) {
             match part {
