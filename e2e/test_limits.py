@@ -163,7 +163,7 @@ def rss_bytes(server):
 
 
 def test_ever_new_sources_stay_within_the_memory(serve):
-    """RSS from ingest to a restart: docs/config.md grants the process 40 MiB beside a small setting."""
+    """RSS from ingest to a restart: docs/config.md grants the process 64 MiB beside the setting."""
     mib, process = (256, 24) if SLOW else (24, 40)
     server = serve(memory=f"{mib} MiB")
 
@@ -171,7 +171,7 @@ def test_ever_new_sources_stay_within_the_memory(serve):
         used = server.peak_rss_bytes() / MIB
         status = server.status()["engine"]
         print(f"{phase}: RSS {used:.0f} MiB at most, {status['memory_used'] / MIB:.0f} accounted for")
-        assert used <= bound * mib + process, phase
+        assert used <= min(bound * mib + process, mib + 64), phase
         assert status["memory_used"] <= bound * status["memory_budget"], phase
         # The kernel counts the peak anew.
         Path(f"/proc/{server.process.pid}/clear_refs").write_text("5")

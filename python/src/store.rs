@@ -59,7 +59,7 @@ impl Store {
         path: PathBuf,
         durability: &str,
         interval_ms: u64,
-        memory: u64,
+        memory: Option<u64>,
         block_bytes: u32,
         segment_bytes: u64,
         journal_bytes: u64,
@@ -91,7 +91,7 @@ impl Store {
         };
         let options = Options {
             durability,
-            memory,
+            memory: memory.unwrap_or_else(Options::automatic_memory),
             block_bytes,
             segment_bytes,
             journal_bytes,

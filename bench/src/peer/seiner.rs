@@ -95,6 +95,7 @@ impl Peer for Seiner {
             "--listen",
             &address.to_string(),
             "--host-sensors=off",
+            "--memory=256MiB",
             "--durability",
             self.durability,
         ]);

@@ -68,7 +68,7 @@ fn process_options() -> anyhow::Result<Options> {
     let settings = layers.settings()?;
     Ok(Options {
         durability: settings.durability,
-        memory: settings.memory,
+        memory: settings.options().memory,
         idle_seal: settings.idle_seal,
         given: Given::NONE,
         ..Options::default()

@@ -51,16 +51,16 @@ fn try_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
         if more {
             continue;
         }
-        if core.lock().is_crowded() || !shed(core)? {
+        if core.log().is_crowded() || !shed(core)? {
             break;
         }
     }
-    let state = core.lock();
-    let fill = state.fill();
+    let (head, log) = core.both();
+    let fill = log.fill(&head.load());
     Err(Error::Full {
         used: fill.used,
         budget: fill.budget,
-        relief: state.relief(),
+        relief: log.relief(),
     })
 }
 
@@ -68,8 +68,8 @@ fn try_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
 fn count_anew(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let now = core.clock.monotonic();
     let (written, budget) = {
-        let state = core.lock();
-        (state.counters.block_bytes, state.budget())
+        let log = core.log();
+        (log.counters.block_bytes, log.budget())
     };
     let late = writing.tried.is_none_or(|tried| now - tried >= ASK_EVERY);
     if late || written - writing.surveyed >= budget / WORTH_COUNTING {

@@ -5,6 +5,7 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::flush::release_journal;
 use crate::jobs::{catch_up, step};
+use crate::segment::open::OpenSegment;
 use crate::volume::SlotState;
 use seiner_platform::memory::trim_allocator;
 
@@ -16,17 +17,17 @@ pub(crate) fn settle(core: &Core) -> Result<(), Error> {
     let mut hand = Some(0);
     while let Some(from) = hand {
         hand = {
-            let mut state = core.lock();
-            state.writable()?;
-            state.seal_some(from)
+            core.health.writable()?;
+            core.head().seal_some(from)
         };
         core.finish_sealing()?;
-        core.lock().release_idle_memory();
+        core.head().release_idle_memory();
         catch_up(core)?;
     }
     core.finish_sealing()?;
-    core.lock().close_active();
-    while core.lock().open.iter().any(|open| open.closed_at.is_some()) {
+    core.log().close_active();
+    let is_closed = |open: &OpenSegment| open.closed_at.is_some();
+    while core.log().open().iter().any(is_closed) {
         step(core)?;
     }
     let _writing = core.writing();
@@ -44,14 +45,10 @@ pub(crate) fn settle(core: &Core) -> Result<(), Error> {
 /// Gives free memory back to the system, if the allocator may have much of it: the lists of segments
 /// that were sealed, and what a query took.
 pub(crate) fn trim_memory(core: &Core) {
-    let mut state = core.lock();
-    let due = state.trims_due > 0;
-    state.trims_due = state.trims_due.saturating_sub(1);
-    if due && state.open.is_empty() {
-        state.release_idle_memory();
-    }
-    drop(state);
-    if due {
+    if core.take_trim() {
+        if core.log().open().is_empty() {
+            core.head().release_idle_memory();
+        }
         trim_allocator();
     }
 }
@@ -59,7 +56,7 @@ pub(crate) fn trim_memory(core: &Core) {
 fn end_journal(core: &Core) -> Result<(), Error> {
     write_journal(core, true)?;
     // A writer may have begun blocks meanwhile: then the file stays.
-    core.lock().pins.rotate();
+    core.head().pins.rotate();
     release_journal(core, false)?;
     let mut journal = core.journal();
     journal.drop_spares()
@@ -69,18 +66,21 @@ fn end_journal(core: &Core) -> Result<(), Error> {
 /// footers only.
 pub(crate) fn close(core: &Core) -> Result<(), Error> {
     core.scheduler.stop();
-    if core.lock().closed {
+    if core.health.is_closed() {
         return Ok(());
     }
     // What came since is on disk, too, before the store refuses.
     settle(core)?;
-    let ready = std::mem::take(&mut core.lock().ready);
+    let ready = core.log().take_slots();
     for (number, _) in ready {
         core.volume.discard(number, SlotState::Open(0))?;
     }
-    core.lock().closed = true;
+    {
+        let _head = core.head();
+        core.health.close();
+    }
     commit(core)?;
     let mut timekeeper = core.timekeeper();
-    let time = core.lock().retention.last_time();
+    let time = core.log().retention.last_time();
     time.map_or(Ok(()), |time| timekeeper.tell(time))
 }

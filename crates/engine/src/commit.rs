@@ -29,11 +29,7 @@ pub(crate) fn wait_durable(core: &Core, position: u64) -> Result<(), Error> {
 
 pub(crate) fn write_journal(core: &Core, sync: bool) -> Result<(), Error> {
     if core.durability() == Durability::Memory {
-        return core
-            .lock()
-            .poisoned
-            .clone()
-            .map_or(Ok(()), |why| Err(Error::Poisoned(why)));
+        return core.health.unpoisoned();
     }
     let _span = tracing::trace_span!("commit").entered();
     let mut journal = core.journal();
@@ -47,16 +43,14 @@ pub(crate) fn write_journal(core: &Core, sync: bool) -> Result<(), Error> {
 
 fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<(), Error> {
     let (file, position, samples) = {
-        let mut state = core.lock();
-        if let Some(why) = &state.poisoned {
-            return Err(Error::Poisoned(why.clone()));
+        core.health.unpoisoned()?;
+        let (mut head, mut log) = core.both();
+        if !journal.waits() && !head.staging.is_empty() {
+            std::mem::swap(&mut head.staging, &mut journal.staging);
+            // Under both locks: a block of rows that come next must not join a segment that is closed before them.
+            log.set_sequence(journal.sequence() + 1);
         }
-        let file = state.pins.current();
-        if !journal.waits() && !state.staging.is_empty() {
-            std::mem::swap(&mut state.staging, &mut journal.staging);
-            state.sequence = journal.sequence() + 1;
-        }
-        (file, state.position, state.counters.samples)
+        (head.pins.current(), head.position(), head.counters.samples)
     };
     let waited = journal.waits();
     if waited || !journal.staging.is_empty() {
@@ -69,14 +63,14 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
         let bytes = journal.write(file)?;
         core.durable.bytes.fetch_add(bytes, Ordering::Relaxed);
         let full = journal.is_full(file);
-        let mut state = core.lock();
-        state.pins.grow(file, bytes);
-        state.journal_memory = journal.memory();
-        state.counters.journal_written += bytes;
+        let mut head = core.head();
+        head.pins.grow(file, bytes);
+        head.journal_memory = journal.memory();
+        head.counters.journal_written += bytes;
         // Rows staged while the record was written may have begun blocks: they pin this file,
         // and are written to it, or to the next, which is replayed after it.
         if full {
-            state.pins.rotate();
+            head.pins.rotate();
         }
     }
     if waited {
@@ -100,7 +94,7 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
 /// layouts in the catalog, so that no record is needed to read another one's rows; and the file in
 /// the ledger, so that it is missed when it is gone.
 fn record_names_and_files(core: &Core, journal: &mut JournalWriter) -> Result<(), Error> {
-    if core.lock().has_new_names() {
+    if core.head().has_new_names() {
         core.write_catalog()?;
     }
     if !journal.begun.is_empty() {
@@ -109,12 +103,7 @@ fn record_names_and_files(core: &Core, journal: &mut JournalWriter) -> Result<()
             ledger.note_journal_file(number, file);
         }
         drop(ledger);
-        core.lock().loss_waits = true;
+        core.ask_for_ledger();
     }
-    if std::mem::take(&mut core.lock().loss_waits) {
-        let result = core.write_ledger();
-        core.lock().loss_waits |= result.is_err();
-        result?;
-    }
-    Ok(())
+    core.write_ledger_if_asked()
 }

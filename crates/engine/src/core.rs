@@ -1,24 +1,27 @@
 //! Core of a store: what writers, jobs and queries share, and its locks.
 //!
 //! Locks, always taken in this order: `writing` (segments), `sealer`, `journal` or `timekeeper`, `catalog` or
-//! `ledger`, `state`, the dictionary.
-//! Rows are accepted under `state` alone, which nobody holds while writing to the disk.
+//! `ledger`, the head, the log, the dictionary, members, health.
+//! Rows are accepted under the lock of the head, blocks are added under that of the log; nobody holds either of them while
+//! writing to the disk.
 
 use crate::catalog::{Catalog, Frame};
 use crate::error::Error;
+use crate::exchange::inform;
+use crate::head::Head;
+use crate::health::Health;
 use crate::holds::Holds;
 use crate::jobs::merging::memory::{Decisions, Squeezes};
 use crate::jobs::writing::{IDLE_TICKS, Writing};
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
+use crate::locks::{HeadGuard, Locks, LogGuard};
 use crate::options::{Durability, Options};
 use crate::recover;
 use crate::scheduler::Scheduler;
 use crate::sealer::Sealer;
 use crate::segment::Entry;
 use crate::segment::files::Files;
-use crate::shared::{Guard, Shared};
-use crate::state::State;
 use crate::status::{Loss, Recovery};
 use crate::timekeeper::Timekeeper;
 use crate::trouble::Path as Way;
@@ -26,19 +29,24 @@ use crate::turns::Turns;
 use crate::volume::Volume;
 use seiner_platform::{Clock, Disk};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Rows a lock is held for at most, so that readers and background threads get their turn.
 pub(crate) const ROWS_A_LOCK: usize = 1024;
 /// Entries of blocks that are looked at under one lock.
 pub(crate) const ENTRIES_A_LOCK: usize = 128;
+/// Free memory is given back so often after something large was freed: with the second time, what its
+/// user took with it is free, too.
+const TRIMS: u8 = 2;
 /// Why a lock is not poisoned.
 const UNBROKEN: &str = "nobody panics while writing segments";
 
 /// A store, as its parts see it. [`Engine`](crate::Engine) is how users see it.
 pub(crate) struct Core {
-    state: Shared,
+    locks: Locks,
+    pub(crate) health: Arc<Health>,
+    options: Arc<Options>,
     sealer: Sealer,
     journal: Mutex<JournalWriter>,
     catalog: Mutex<CatalogWriter>,
@@ -63,6 +71,10 @@ pub(crate) struct Core {
     pub(crate) scheduler: Scheduler,
     timekeeper: Mutex<Timekeeper>,
     pub(crate) rules_changed: Vec<String>,
+    /// Whether the ledger has entries that should be durable soon.
+    ledger_waits: AtomicBool,
+    /// How many times free memory is to be given back yet, because something large was freed or will be.
+    trims_due: AtomicU8,
 }
 
 /// What is known to be on disk, for those who ask without waiting for the disk.
@@ -89,12 +101,22 @@ struct CatalogWriter {
 impl Core {
     /// The settings that hold: the rules are those that are stored with the data.
     pub fn options(&self) -> Options {
-        self.lock().options.clone()
+        (*self.options).clone()
     }
 
-    /// Returns how long the store's lock was held since the store was opened.
+    /// Returns the bytes of rows in a buffer before they become a block, B.
+    pub(crate) fn block_bytes(&self) -> u32 {
+        self.options.block_bytes
+    }
+
+    /// Returns the memory budget of the store, bytes.
+    pub(crate) fn memory_limit(&self) -> u64 {
+        self.options.memory
+    }
+
+    /// Returns how long the locks of head and log were held since the store was opened.
     pub fn lock_holds(&self) -> Holds {
-        self.state.holds()
+        self.locks.holds()
     }
 
     /// What start-up found.
@@ -107,21 +129,55 @@ impl Core {
         self.durability
     }
 
+    /// Locks the head.
     #[track_caller]
-    pub(crate) fn lock(&self) -> Guard<'_> {
-        self.state.lock()
+    pub(crate) fn head(&self) -> HeadGuard<'_> {
+        self.locks.head()
     }
 
-    /// The state, after all others who wait for it.
+    /// Locks the head, after all others who wait for it.
     #[track_caller]
-    pub(crate) fn lock_after_others(&self) -> Guard<'_> {
-        self.state.lock_after_others()
+    pub(crate) fn head_after_others(&self) -> HeadGuard<'_> {
+        self.locks.head_after_others()
     }
 
-    /// The state, when a segment can be begun.
+    /// Locks the log.
     #[track_caller]
-    pub(crate) fn lock_with_slot(&self) -> Result<Guard<'_>, Error> {
-        self.state.lock_with_slot(&*self.volume)
+    pub(crate) fn log(&self) -> LogGuard<'_> {
+        self.locks.log()
+    }
+
+    /// Locks the head and the log, which then show one moment.
+    #[track_caller]
+    pub(crate) fn both(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
+        self.locks.both()
+    }
+
+    /// Locks the head and the log, after the time has gone on: what is too old by now is hidden.
+    #[track_caller]
+    pub(crate) fn present(&self) -> (HeadGuard<'_>, LogGuard<'_>) {
+        let (head, mut log) = self.both();
+        log.retention.advance(&*self.clock, head.next_block());
+        (head, log)
+    }
+
+    /// Locks the log, when a segment can be begun.
+    #[track_caller]
+    pub(crate) fn log_with_slot(&self) -> Result<LogGuard<'_>, Error> {
+        self.locks.log_with_slot(&*self.volume)
+    }
+
+    /// Locks the head and the log, when a segment can be begun.
+    #[track_caller]
+    pub(crate) fn both_with_slot(&self) -> Result<(HeadGuard<'_>, LogGuard<'_>), Error> {
+        loop {
+            let (head, log) = self.both();
+            if log.has_slot() {
+                return Ok((head, log));
+            }
+            drop((head, log));
+            drop(self.log_with_slot()?);
+        }
     }
 
     pub(crate) fn sealer(&self) -> &Sealer {
@@ -130,7 +186,7 @@ impl Core {
 
     /// Makes blocks of all buffers that were taken so far.
     pub(crate) fn finish_sealing(&self) -> Result<(), Error> {
-        self.sealer.run(&self.state, &*self.volume)
+        self.sealer.run(&self.locks, &*self.volume)
     }
 
     pub(crate) fn writing(&self) -> MutexGuard<'_, Writing> {
@@ -154,11 +210,42 @@ impl Core {
             .expect("nobody panics while writing the ledger")
     }
 
+    /// Lets the next step make the ledger durable.
+    pub(crate) fn ask_for_ledger(&self) {
+        self.ledger_waits.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes the ledger durable if that was asked for. It stays asked for after an error.
+    pub(crate) fn write_ledger_if_asked(&self) -> Result<(), Error> {
+        if self.ledger_waits.swap(false, Ordering::Relaxed) {
+            let result = self.write_ledger();
+            if result.is_err() {
+                self.ask_for_ledger();
+            }
+            result?;
+        }
+        Ok(())
+    }
+
+    /// Lets free memory be given back soon, because something large was freed or will be.
+    pub(crate) fn ask_for_trim(&self) {
+        self.trims_due.store(TRIMS, Ordering::Relaxed);
+    }
+
+    /// Returns whether free memory should be given back.
+    pub(crate) fn take_trim(&self) -> bool {
+        let less = |due: u8| due.checked_sub(1);
+        let taken = self
+            .trims_due
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        taken.is_ok()
+    }
+
     /// Makes the ledger durable.
     pub(crate) fn write_ledger(&self) -> Result<(), Error> {
         let mut ledger = self.ledger();
         let result = ledger.write();
-        self.lock().space.note_ledger(ledger.room(self.unit));
+        self.log().space.note_ledger(ledger.room(self.unit));
         result
     }
 
@@ -172,7 +259,7 @@ impl Core {
         loop {
             if frame.is_empty() {
                 // Others get the lock between two parts.
-                while !self.lock().extend_catalog_frame(frame) {}
+                while !self.extend_catalog_frame(frame) {}
                 if frame.is_empty() {
                     return Ok(());
                 }
@@ -180,10 +267,14 @@ impl Core {
             // It stays until it is written: there may be no room now.
             catalog.add(frame)?;
             *frame = Frame::default();
-            let mut state = self.lock();
-            state.space.note_catalog(catalog.room(self.unit));
-            state.frame_waits = false;
+            self.head().note_frame_written();
+            self.log().space.note_catalog(catalog.room(self.unit));
         }
+    }
+
+    fn extend_catalog_frame(&self, frame: &mut Frame) -> bool {
+        let (mut head, mut log) = self.both();
+        head.extend_catalog_frame(&mut log.retention, frame)
     }
 
     /// Data that was lost, and whose loss nobody acknowledged.
@@ -197,7 +288,7 @@ impl Core {
     /// # Errors
     /// When the disk fails.
     pub fn acknowledge_losses(&self) -> Result<u64, Error> {
-        self.lock().writable()?;
+        self.health.writable()?;
         let losses = self.ledger().acknowledge();
         let result = self.write_ledger();
         if let Err(error) = &result {
@@ -212,7 +303,7 @@ impl Core {
         let new = self.ledger().note_loss(&loss);
         if new {
             tracing::error!("{loss}");
-            self.lock().loss_waits = true;
+            self.ask_for_ledger();
         }
     }
 
@@ -231,12 +322,15 @@ impl Core {
     }
 
     /// What precedes the rows of a lock.
-    pub(crate) fn prepare(&self, state: &mut State) -> Result<(), Error> {
-        state.writable()?;
-        state.tick = self.tick();
-        state.advance(&*self.clock);
-        state.relieve_memory();
-        state.relieve_journal();
+    pub(crate) fn prepare(&self, head: &mut Head) -> Result<(), Error> {
+        self.health.writable()?;
+        head.tick = self.tick();
+        // The log may be busy: then what the head was told of it last is good enough.
+        if let Some(mut log) = self.locks.try_log() {
+            inform(head, &mut log, &*self.clock);
+        }
+        head.relieve_memory();
+        head.relieve_journal();
         Ok(())
     }
 
@@ -250,10 +344,10 @@ impl Core {
     /// When the disk fails. Then age hides nothing more.
     pub(crate) fn tell_time(&self, early: bool) -> Result<(), Error> {
         let due = || {
-            let mut state = self.lock();
-            state.retention.judge(&*self.clock);
-            let time = state.retention.promise_due(early);
-            time.filter(|_| state.writable().is_ok())
+            let mut log = self.log();
+            log.retention.judge(&*self.clock);
+            let time = log.retention.promise_due(early);
+            time.filter(|_| self.health.writable().is_ok())
         };
         if due().is_none() {
             return Ok(());
@@ -265,7 +359,7 @@ impl Core {
         };
         let result = timekeeper.tell(time);
         match &result {
-            Ok(()) => self.lock().retention.vouch(time),
+            Ok(()) => self.log().retention.vouch(time),
             Err(error) => self.poison(error),
         }
         result
@@ -282,7 +376,7 @@ impl Core {
     /// # Errors
     /// When the disk fails.
     pub fn accept_clock(&self) -> Result<(), Error> {
-        self.lock().retention.accept_clock(&*self.clock);
+        self.log().retention.accept_clock(&*self.clock);
         self.tell_time(false)
     }
 
@@ -294,8 +388,7 @@ impl Core {
 
     /// Keeps why a path to the disk failed, or that it works.
     pub(crate) fn note_trouble<T>(&self, path: Way, result: &Result<T, Error>) {
-        let mut state = self.lock();
-        state.troubles.note(path, result.as_ref().map(|_| ()));
+        self.health.note(path, result.as_ref().map(|_| ()));
     }
 
     pub(crate) fn poison(&self, error: &Error) {
@@ -303,9 +396,7 @@ impl Core {
         let harmless =
             error.is_want_of_room() || matches!(error, Error::Closed | Error::Poisoned(_));
         if !harmless {
-            self.lock()
-                .poisoned
-                .get_or_insert_with(|| error.to_string());
+            self.health.poison(|| error.to_string());
         }
     }
 
@@ -315,7 +406,7 @@ impl Core {
     }
 
     pub(crate) fn dictionary<T>(&self, ask: impl FnOnce(&crate::dictionary::Dictionary) -> T) -> T {
-        let dictionary = self.lock().dictionary.clone();
+        let dictionary = self.head().dictionary().clone();
         let dictionary = dictionary
             .read()
             .expect("no panic while the dictionary is locked");
@@ -336,14 +427,19 @@ impl Core {
         let idle_tick_ns = (options.idle_seal.as_nanos() as u64 / u64::from(IDLE_TICKS)).max(1);
         let (policy, segment_bytes) = (options.policy.policy(), options.segment_bytes);
         let opened = recover::open(disk.clone(), &*clock, options)?;
+        let health = Arc::new(Health::default());
         let engine = Core {
             durable: Durable {
-                position: AtomicU64::new(opened.state.position),
+                position: AtomicU64::new(opened.parts.head.position()),
                 ..Durable::default()
             },
-            names_seed: opened.state.names.seed(),
-            volume: opened.state.volume.clone(),
-            state: Shared::new(opened.state),
+            names_seed: opened.parts.head.names().seed(),
+            volume: opened.volume,
+            locks: Locks::new(opened.parts.head, opened.parts.log, health.clone()),
+            health,
+            options: opened.parts.options,
+            ledger_waits: AtomicBool::new(false),
+            trims_due: AtomicU8::new(0),
             sealer: Sealer::default(),
             journal: Mutex::new(opened.journal),
             store: opened.catalog.store,

@@ -1,33 +1,46 @@
-//! Counters of a store, as plain numbers.
+//! Counters since a store was opened, as plain numbers.
 
-/// Counters since the store was opened.
+/// Counts of what the head accepted and refused, and of what the journal took.
 #[derive(Default)]
-pub struct Counters {
+pub struct Accepted {
     /// Rows accepted.
     pub rows: u64,
     /// Values accepted.
     pub samples: u64,
     /// Rows refused.
     pub rejected: u64,
-    /// Those of them that were too old for their class as they came.
+    /// Refused rows that were too old for their class as they came.
     pub too_old: u64,
+    /// Bytes written to the journal.
+    pub journal_written: u64,
+    /// Time that writers were made to wait for room, ns.
+    pub waited_ns: u64,
+    /// Samples that went into a coarser level.
+    pub aged_samples: u64,
+    /// Rows of coarser levels.
+    pub level_rows: u64,
+    /// Values in rows of coarser levels.
+    pub level_samples: u64,
+}
+
+/// Counts of what joined the log, and of what the jobs did with it.
+#[derive(Default)]
+pub struct Written {
     /// Blocks sealed.
     pub blocks: u64,
-    /// Their bytes.
+    /// Bytes of sealed blocks.
     pub block_bytes: u64,
-    /// Their values.
+    /// Values in sealed blocks.
     pub block_samples: u64,
     /// Bytes written to segments.
     pub segment_written: u64,
-    /// Bytes written to the journal.
-    pub journal_written: u64,
     /// Segments dropped, merged ones included.
     pub segments_dropped: u64,
     /// Segments merged.
     pub segments_merged: u64,
     /// Bytes of blocks that merges wrote again.
     pub merge_written: u64,
-    /// Those of them that were written for the sake of reads alone.
+    /// Bytes of blocks that were written again for the sake of reads alone.
     pub extra_written: u64,
     /// Bytes that merges read.
     pub merge_read: u64,
@@ -39,13 +52,6 @@ pub struct Counters {
     pub squeezed_bytes: u64,
     /// Bytes that were let go because the budget was used up, about.
     pub shed_bytes: u64,
-    /// Time that writers were made to wait for room, ns.
-    pub waited_ns: u64,
     /// Blocks that a merge found damaged.
     pub damaged_blocks: u64,
-    /// Samples that went into a coarser level.
-    pub aged_samples: u64,
-    /// Rows of coarser levels, and the values in them.
-    pub level_rows: u64,
-    pub level_samples: u64,
 }

@@ -3,6 +3,7 @@
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::writing::Writing;
+use crate::jobs::{is_behind, step_or_poison};
 use crate::retention::Tombstone;
 use crate::retention::coarser::step_start;
 use roaring::RoaringBitmap;
@@ -10,7 +11,6 @@ use seiner_model::{Interval, Selector};
 
 /// Sources sealed under one lock before a delete.
 const SOURCES_A_LOCK: usize = 1024;
-use crate::jobs::step_or_poison;
 
 /// Deletes the samples of sources in an interval, as far as they were accepted before; durable,
 /// and seen by nobody any more, on return. Answers how many sources were meant. The room comes
@@ -31,25 +31,25 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
     let all = levels
         .iter()
         .fold(sources.clone(), |all, (_, levels)| all | levels);
-    core.lock().begun = Some(RoaringBitmap::new());
+    core.head().begun = Some(RoaringBitmap::new());
     let sealed = seal_ahead(core, &mut writing, &all);
     {
-        let mut state = core.lock();
-        let begun = state.begun.take().unwrap_or_default();
+        let (mut head, mut log) = core.both();
+        let begun = head.begun.take().unwrap_or_default();
         sealed?;
-        state.writable()?;
+        core.health.writable()?;
         for source in begun & all {
-            state.seal(source);
+            head.seal(source);
         }
-        let before = state.next_block;
-        state.retention.bury(Tombstone {
+        let before = head.next_block();
+        log.retention.bury(Tombstone {
             sources,
             interval,
             before,
         });
         for (step, sources) in levels {
             let start = step_start(interval.start, step);
-            state.retention.bury(Tombstone {
+            log.retention.bury(Tombstone {
                 sources,
                 interval: Interval::new(start, interval.end),
                 before,
@@ -63,7 +63,7 @@ pub(crate) fn delete(core: &Core, selector: &Selector, interval: Interval) -> Re
         core.poison(error);
     }
     result?;
-    for tally in core.lock().tallies.values_mut() {
+    for tally in core.log().tallies_mut() {
         tally.ask();
     }
     Ok(count)
@@ -75,14 +75,14 @@ fn seal_ahead(core: &Core, writing: &mut Writing, sources: &RoaringBitmap) -> Re
     let mut sources = sources.iter().peekable();
     while sources.peek().is_some() {
         {
-            let mut state = core.lock();
-            state.writable()?;
+            core.health.writable()?;
+            let mut head = core.head();
             for source in sources.by_ref().take(SOURCES_A_LOCK) {
-                state.seal(source);
+                head.seal(source);
             }
         }
         core.finish_sealing()?;
-        while core.lock().is_behind() && step_or_poison(core, writing)? {}
+        while is_behind(core) && step_or_poison(core, writing)? {}
     }
     Ok(())
 }

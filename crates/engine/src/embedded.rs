@@ -2,6 +2,7 @@
 
 use crate::engine::Engine;
 use crate::query::scan;
+use crate::query::series::SeriesScan;
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
     Batch, Column, Condition, FieldColumn, FieldType, Interval, Matcher, Notation, Selector,
@@ -9,8 +10,8 @@ use seiner_model::{
 };
 use seiner_store::{
     Bucket, ClassStatus, Durability, Embedded, Error, Found, IsOver, Latest, LevelSpan, LogStatus,
-    Loss, PIECE_ROWS, Piece, Query, Receipt, Record, SeriesData, SeriesSummary, Status, Step,
-    Store,
+    Loss, PIECE_ROWS, Piece, Query, Receipt, Record, Samples, SeriesData, SeriesSummary, Status,
+    Step, Store,
 };
 use std::sync::Arc;
 
@@ -87,6 +88,18 @@ impl Store for Engine {
             Some(is_over) => Box::new(found.until(is_over)),
             None => Box::new(found),
         })
+    }
+
+    fn series(
+        &self,
+        query: &Query,
+        is_over: Option<IsOver>,
+    ) -> Result<Found<'_, Samples<'_>>, Error> {
+        let found = Engine::scan(self, query);
+        Ok(Box::new(SeriesScan::new(match is_over {
+            Some(is_over) => found.until(is_over),
+            None => found,
+        })))
     }
 
     fn aggregate(

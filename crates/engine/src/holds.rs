@@ -90,6 +90,19 @@ impl Holds {
         Duration::ZERO
     }
 
+    /// Returns these holds and those of another lock.
+    pub fn and(&self, other: &Holds) -> Holds {
+        let buckets = self.buckets.iter().zip(&other.buckets);
+        let longer = match other.longest > self.longest {
+            true => other,
+            false => self,
+        };
+        Holds {
+            buckets: buckets.map(|(one, other)| one + other).collect(),
+            ..longer.clone()
+        }
+    }
+
     /// Returns the holds that `earlier` does not have yet. The longest is that of all.
     pub fn since(&self, earlier: &Holds) -> Holds {
         let buckets = self.buckets.iter().zip(&earlier.buckets);
@@ -146,5 +159,7 @@ mod tests {
         assert_eq!(holds.longest, Duration::from_millis(7));
         assert!(holds.longest_at.is_some());
         assert_eq!(holds.since(&before).count(), 1);
+        let both = before.and(&holds);
+        assert_eq!((both.count(), both.longest), (199, holds.longest));
     }
 }

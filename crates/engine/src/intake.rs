@@ -7,10 +7,9 @@ use crate::buffer::run::{Floats, LINES_AHEAD, ROWS_AHEAD};
 use crate::core::{Core, ROWS_A_LOCK};
 use crate::dictionary::names::{NameHash, hash_name};
 use crate::error::{Error, Reason, Receipt};
+use crate::head::{Backlog, Head};
 use crate::jobs::free::room_for_writers;
-use crate::pressure::Backlog;
 use crate::scheduler::Job;
-use crate::state::State;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
 use std::time::Duration;
 
@@ -38,22 +37,22 @@ pub(crate) fn append(
             rows.iter()
                 .map(|row| hash_name(core.names_seed, notation.id(), row.name)),
         );
-        let mut state = core.lock();
-        core.prepare(&mut state)?;
-        scratch.resolve(&mut state, notation, rows, turn * ROWS_A_LOCK, &mut receipt);
+        let mut head = core.head();
+        core.prepare(&mut head)?;
+        scratch.resolve(&mut head, notation, rows, turn * ROWS_A_LOCK, &mut receipt);
         let mut values = Vec::new();
         for (index, row) in rows.iter().enumerate() {
-            scratch.fetch(&state, index);
+            scratch.fetch(&head, index);
             let source = scratch.sources[index];
             if source == REFUSED {
                 continue;
             }
             let cells = batch.cells_of(row);
-            if let Err(reason) = state.append(source, row.time, cells, &mut values, &mut receipt) {
+            if let Err(reason) = head.append(source, row.time, cells, &mut values, &mut receipt) {
                 receipt.refuse(turn * ROWS_A_LOCK + index, reason);
             }
         }
-        note_rows(core, &mut state, &mut receipt);
+        note_rows(core, &mut head, &mut receipt);
     }
     receipt.rejected.sort_by_key(|(row, _)| *row);
     Ok(receipt)
@@ -62,13 +61,13 @@ pub(crate) fn append(
 /// The number of a source, which is registered where it is new. The inner error is a refusal.
 pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
     make_way(core)?;
-    let mut state = core.lock();
-    core.prepare(&mut state)?;
-    let dictionary = state.dictionary.clone();
+    let mut head = core.head();
+    core.prepare(&mut head)?;
+    let dictionary = head.dictionary().clone();
     let mut dictionary = dictionary
         .write()
         .expect("no panic while the dictionary is locked");
-    Ok(state.register(&mut dictionary, key).map(SourceId))
+    Ok(head.register(&mut dictionary, key).map(SourceId))
 }
 
 /// Appends rows of one source: a column a field, as many as `fields`.
@@ -92,9 +91,9 @@ pub(crate) fn append_columns(
     let rows = columns.times.len();
     for start in (0..rows).step_by(ROWS_A_LOCK) {
         make_way(core)?;
-        let mut state = core.lock();
-        core.prepare(&mut state)?;
-        if source.0 as usize >= state.buffers.sources() {
+        let mut head = core.head();
+        core.prepare(&mut head)?;
+        if source.0 >= head.sources() {
             return Err(Error::UnknownSource(source.0));
         }
         let mut values = Vec::new();
@@ -113,7 +112,7 @@ pub(crate) fn append_columns(
                     *next += 1;
                 }
             }
-            if let Err(reason) = state.append(
+            if let Err(reason) = head.append(
                 source.0,
                 columns.times[row],
                 &cells,
@@ -123,7 +122,7 @@ pub(crate) fn append_columns(
                 receipt.refuse(row, reason);
             }
         }
-        note_rows(core, &mut state, &mut receipt);
+        note_rows(core, &mut head, &mut receipt);
     }
     Ok(receipt)
 }
@@ -153,21 +152,21 @@ pub(crate) fn append_samples(
             values: &values[range],
         };
         make_way(core)?;
-        let mut state = core.lock();
-        core.prepare(&mut state)?;
-        let known = state.buffers.sources() as u32;
+        let mut head = core.head();
+        core.prepare(&mut head)?;
+        let known = head.sources();
         let highest = turn.sources.iter().fold(0, |all, source| all.max(source.0));
         if highest >= known {
             return Err(Error::UnknownSource(highest));
         }
         // Where some may be too old, they are looked at one by one.
-        let late_before = state.retention.late_before();
+        let late_before = head.late_before();
         let in_time = turn.times.iter().all(|&time| time >= late_before);
         let mut arranged = Vec::new();
         let mut only = u32::MAX;
         let mut index = 0;
         loop {
-            let usual = state.put_floats(only, turn.from(index));
+            let usual = head.put_floats(only, turn.from(index));
             receipt.rows += usual;
             receipt.samples += usual;
             index += usual;
@@ -177,8 +176,8 @@ pub(crate) fn append_samples(
             let (time, value) = (turn.times[index], turn.values[index]);
             index += 1;
             // A layout that had the field as its only one has it still.
-            if state.buffers.line(source).layout == only {
-                state.put_number(source, time, Number::F64(value));
+            if head.line(source).layout == only {
+                head.put_number(source, time, Number::F64(value));
                 receipt.rows += 1;
                 receipt.samples += 1;
                 continue;
@@ -187,9 +186,9 @@ pub(crate) fn append_samples(
                 field: field.as_bytes(),
                 value: Value::F64(value),
             }];
-            match state.append(source, time, &cell, &mut arranged, &mut receipt) {
+            match head.append(source, time, &cell, &mut arranged, &mut receipt) {
                 Ok(()) if in_time => {
-                    only = state
+                    only = head
                         .only_layout(source, field, FieldType::F64)
                         .unwrap_or(only)
                 }
@@ -197,31 +196,39 @@ pub(crate) fn append_samples(
                 Err(reason) => receipt.refuse(start + index - 1, reason),
             }
         }
-        note_rows(core, &mut state, &mut receipt);
+        note_rows(core, &mut head, &mut receipt);
     }
     Ok(receipt)
 }
 
 /// What follows them.
-fn note_rows(core: &Core, state: &mut State, receipt: &mut Receipt) {
+fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
     let (rows, samples, refused) = receipt.news();
-    let counters = &mut state.counters;
+    let counters = &mut head.counters;
     counters.rows += rows;
     counters.samples += samples;
     counters.rejected += refused;
-    receipt.position = state.position;
-    if state.staging.since == 0 && !state.staging.is_empty() {
-        state.staging.since = core.clock.monotonic().max(1);
+    receipt.position = head.position();
+    if head.staging.since == 0 && !head.staging.is_empty() {
+        head.staging.since = core.clock.monotonic().max(1);
     }
-    state.staging.samples += samples;
+    head.staging.samples += samples;
 }
 
 /// Waits while more work is unfinished than may be, so that nothing grows without bound. The
 /// background threads do the work; they are nudged before writers have to wait for them.
 fn make_way(core: &Core) -> Result<(), Error> {
-    let (staged, taken, behind) = {
-        let state = core.lock_after_others();
-        (state.staged(), state.taken(), state.is_behind())
+    let (staged, taken, journal_full, chapter_wanted) = {
+        let mut head = core.head_after_others();
+        let wanted = head.take_chapter_wanted();
+        (head.staged(), head.taken(), head.is_journal_full(), wanted)
+    };
+    let behind = {
+        let mut log = core.log();
+        if chapter_wanted {
+            log.set_chapter_due(true);
+        }
+        log.is_behind(journal_full)
     };
     wait_if_full(core, Job::Journal, staged)?;
     wait_if_full(core, Job::Seal, taken)?;
@@ -251,15 +258,15 @@ fn make_room(core: &Core) -> Result<(), Error> {
     let (room, delay) = room_for_writers(core);
     if room {
         if delay >= LEAST_DELAY {
-            core.lock().debt.settle();
+            core.log().debt.settle();
             core.clock.sleep(delay);
-            core.lock().counters.waited_ns += delay.as_nanos() as u64;
+            core.head().counters.waited_ns += delay.as_nanos() as u64;
         }
         return Ok(());
     }
     let began = core.clock.monotonic();
     let result = done(core, Job::Space);
-    core.lock().counters.waited_ns += core.clock.monotonic() - began;
+    core.head().counters.waited_ns += core.clock.monotonic() - began;
     result
 }
 
@@ -276,7 +283,7 @@ impl Scratch {
     /// Finds the rows' sources; new names are registered.
     fn resolve(
         &mut self,
-        state: &mut State,
+        head: &mut Head,
         notation: &dyn Notation,
         rows: &[seiner_model::Row<'_>],
         base: usize,
@@ -286,16 +293,16 @@ impl Scratch {
         self.unknown.clear();
         for (index, &hash) in self.hashes.iter().enumerate() {
             if let Some(&ahead) = self.hashes.get(index + LINES_AHEAD) {
-                state.names.prefetch(ahead);
+                head.names().prefetch(ahead);
             }
-            let source = state.names.find(hash).unwrap_or_else(|| {
+            let source = head.names().find(hash).unwrap_or_else(|| {
                 self.unknown.push(index);
                 REFUSED
             });
             self.sources.push(source);
         }
         if !self.unknown.is_empty() {
-            self.register(state, notation, rows, base, receipt);
+            self.register(head, notation, rows, base, receipt);
         }
     }
 
@@ -303,21 +310,21 @@ impl Scratch {
     #[cold]
     fn register(
         &mut self,
-        state: &mut State,
+        head: &mut Head,
         notation: &dyn Notation,
         rows: &[seiner_model::Row<'_>],
         base: usize,
         receipt: &mut Receipt,
     ) {
-        let dictionary = state.dictionary.clone();
+        let dictionary = head.dictionary().clone();
         let mut dictionary = dictionary
             .write()
             .expect("no panic while the dictionary is locked");
         for &index in &self.unknown {
             let hash = self.hashes[index];
             // An earlier row may have had the name.
-            let source = state.names.find(hash).map_or_else(
-                || state.register_name(&mut dictionary, notation, rows[index].name, hash),
+            let source = head.names().find(hash).map_or_else(
+                || head.register_name(&mut dictionary, notation, rows[index].name, hash),
                 Ok,
             );
             match source {
@@ -329,16 +336,16 @@ impl Scratch {
 
     /// Starts fetching what later rows will need.
     #[inline]
-    fn fetch(&self, state: &State, index: usize) {
+    fn fetch(&self, head: &Head, index: usize) {
         if let Some(&ahead) = self.sources.get(index + LINES_AHEAD)
             && ahead != REFUSED
         {
-            state.buffers.prefetch_line(ahead);
+            head.prefetch_line(ahead);
         }
         if let Some(&ahead) = self.sources.get(index + ROWS_AHEAD)
             && ahead != REFUSED
         {
-            state.buffers.prefetch_rows(ahead);
+            head.prefetch_rows(ahead);
         }
     }
 }

@@ -27,9 +27,8 @@ pub(crate) fn levels(core: &Core, query: &Query) -> Vec<LevelSpan> {
     let levels = core.dictionary(|dictionary| dictionary.select_levels(&query.selector));
     let Interval { start, end } = query.interval;
     core.look_at_the_clock();
-    let mut state = core.lock();
-    state.advance(&*core.clock);
-    let retention = &state.retention;
+    let (_, log) = core.present();
+    let retention = &log.retention;
     let mut spans = BTreeSet::new();
     for (step, sources) in levels {
         let classes: BTreeSet<u8> = sources
@@ -180,8 +179,8 @@ fn tell_damage(core: &Core, damages: Damages) {
 
 /// The column of a source's field, and its type.
 pub(crate) fn column_of(core: &Core, source: u32, field: &str) -> Option<(usize, FieldType)> {
-    let state = core.lock();
-    let layout = state.layouts.get(state.buffers.line(source).layout)?;
+    let head = core.head();
+    let layout = head.layouts().get(head.line(source).layout)?;
     let column = layout.column(field.as_bytes(), 0)?;
     Some((column, layout.types()[column]))
 }

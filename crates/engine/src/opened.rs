@@ -1,18 +1,24 @@
 //! Parts of a store as recovery hands them over.
 
 use crate::catalog::Catalog;
+use crate::head::Head;
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
+use crate::log::Log;
+use crate::members::Members;
+use crate::options::Options;
+use crate::retention::Retention;
 use crate::segment::files::Files;
-use crate::state::State;
 use crate::status::Recovery;
 use crate::timekeeper::Timekeeper;
+use crate::volume::Volume;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What a store is made of once it is read from the disk.
 pub(crate) struct Opened {
-    pub state: State,
+    pub parts: Parts,
+    pub volume: Arc<dyn Volume>,
     pub journal: JournalWriter,
     pub catalog: Catalog,
     pub ledger: Ledger,
@@ -22,4 +28,25 @@ pub(crate) struct Opened {
     /// Segments that were being merged, and blocks of theirs that others have, too.
     pub merging: HashSet<u64>,
     pub copied: HashSet<(u64, u64)>,
+}
+
+/// Head and log of a store that no thread shares yet.
+pub(crate) struct Parts {
+    pub options: Arc<Options>,
+    pub head: Head,
+    pub log: Log,
+}
+
+impl Parts {
+    /// Returns the parts of an empty store. `unit`: bytes of the disk's allocation unit.
+    pub fn new(options: Options, names_seed: u64, unit: u64) -> Parts {
+        let options = Arc::new(options);
+        let members = Arc::new(Members::new(options.classes.clone()));
+        let retention = Retention::new(members.clone(), options.disk);
+        Parts {
+            head: Head::new(options.clone(), members, names_seed),
+            log: Log::new(options.clone(), retention, unit),
+            options,
+        }
+    }
 }

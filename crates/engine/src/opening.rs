@@ -52,7 +52,7 @@ pub(crate) fn open_under(
 /// Writes what a start has to write.
 fn begin(core: &Core) -> Result<(), Error> {
     // Before the catalog has rules with an age: afterwards, a missing time is damage.
-    if core.lock().retention.has_news() {
+    if core.log().retention.has_news() {
         core.tell_time(false)?;
     }
     // A loss is on record before the file that shows it is removed.
@@ -62,7 +62,7 @@ fn begin(core: &Core) -> Result<(), Error> {
     }
     count_set_aside(core, &*core.writing().disk)?;
     // What new rules hide must stay hidden.
-    if core.lock().retention.has_news() {
+    if core.log().retention.has_news() {
         let _span = tracing::trace_span!("rules").entered();
         core.write_catalog()?;
     }
@@ -72,7 +72,7 @@ fn begin(core: &Core) -> Result<(), Error> {
 /// Writes what recovery found: names that only the journal has, and the ledger. Unless there are
 /// losses, it can wait for room.
 fn put_on_record(core: &Core, losses: bool) -> Result<(), Error> {
-    let new = core.lock().has_new_names();
+    let new = core.head().has_new_names();
     let names = match new {
         true => core.write_catalog(),
         false => Ok(()),

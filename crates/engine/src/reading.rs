@@ -151,6 +151,6 @@ pub(crate) fn read_disk(disk: Arc<dyn Disk>, mut options: Options) -> Result<Cor
     let engine = open_disk(overlay, Arc::new(SystemClock::new()), options)?;
     // A reader lets nothing go: it hides what is too old by its clock.
     engine.accept_clock()?;
-    engine.lock().read_only = true;
+    engine.health.set_read_only();
     Ok(engine)
 }

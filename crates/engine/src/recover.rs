@@ -15,12 +15,15 @@ use crate::bytes::{Cursor, Short};
 use crate::catalog::{self, Catalog, LOST, Registers, get_key, get_layout, lose_sources};
 use crate::dictionary::layouts::Layouts;
 use crate::error::{Error, io_error};
+use crate::exchange::tell_memory;
+use crate::head::Head;
 use crate::journal::files::{self, FileHeader, FileReader, JournalWriter, Pins};
 use crate::journal::record::Record;
 use crate::journal::rows::{RecordRow, Rows, is_too_large};
 use crate::journal::{DAMAGED, SPARE_PREFIX};
 use crate::ledger::{self, JournalFile, Ledger, SegmentNote};
-use crate::opened::Opened;
+use crate::log::Log;
+use crate::opened::{Opened, Parts};
 use crate::options::{Durability, Options};
 use crate::retention::counts::Counts;
 use crate::retention::pace::Begun;
@@ -31,7 +34,6 @@ use crate::segment::files::Files;
 use crate::segment::open::{OpenSegment, Resumed};
 use crate::segment::sealed::{Segment, read_index, read_page};
 use crate::segment::tally::Survey;
-use crate::state::State;
 use crate::status::{Loss, Recovery};
 use crate::timekeeper::{self, Timekeeper};
 use crate::volume::{DirectoryVolume, SlotState, Volume};
@@ -62,13 +64,13 @@ pub(crate) fn open(
     let memory = options.durability == Durability::Memory;
     let file_bytes = options.journal_file_bytes();
     let mut recovery = Recovery::default();
-    let mut state = State::new(options, volume, names_seed, disk.unit());
-    let catalog = read_catalog(&*disk, clock, &mut state, &mut recovery)?;
-    state.space.note_catalog(catalog.room(state.unit));
+    let mut parts = Parts::new(options, names_seed, disk.unit());
+    let catalog = read_catalog(&*disk, &*volume, clock, &mut parts, &mut recovery)?;
+    parts.log.space.note_catalog(catalog.room(disk.unit()));
     let (timekeeper, told) = Timekeeper::open(disk.clone(), catalog.store)?;
     match told {
-        Ok(Some(time)) => state.retention.recall_time(time),
-        Ok(None) if state.retention.needs_clock() => recovery.set_aside.push((
+        Ok(Some(time)) => parts.log.retention.recall_time(time),
+        Ok(None) if parts.log.retention.needs_clock() => recovery.set_aside.push((
             timekeeper::NAME.to_string(),
             timekeeper::MISSING.to_string(),
         )),
@@ -77,15 +79,23 @@ pub(crate) fn open(
             .set_aside
             .push((timekeeper::NAME.to_string(), damage.to_string())),
     }
-    let mut ledger = open_ledger(disk.clone(), catalog.store, &mut state, &mut recovery)?;
-    let mut found = Found::new(state.volume.clone(), catalog.store);
-    found.open_segments(&mut state, &mut recovery)?;
-    found.compare(&mut ledger, &state, &mut recovery)?;
+    let mut ledger = open_ledger(disk.clone(), catalog.store, &parts, &mut recovery)?;
+    let mut found = Found::new(volume.clone(), catalog.store);
+    found.open_segments(&mut parts, &mut recovery)?;
+    found.compare(&mut ledger, &parts, &mut recovery)?;
     let resumed = std::mem::take(&mut found.resumed);
-    let mut replay = Replay::new(&*disk, catalog.store, state, recovery, resumed, &ledger);
+    let mut replay = Replay::new(
+        &*disk,
+        &*volume,
+        catalog.store,
+        parts,
+        recovery,
+        resumed,
+        &ledger,
+    );
     replay.run()?;
     let Replay {
-        mut state,
+        mut parts,
         mut encoder,
         mut recovery,
         spares,
@@ -100,30 +110,34 @@ pub(crate) fn open(
         ledger.note_loss(loss)
     });
     recovery.rows_lost = recovery.losses.iter().filter_map(|loss| loss.rows).sum();
-    state.sequence = sequence;
-    let keys = state.dictionary.clone();
+    parts.log.set_sequence(sequence);
+    let keys = parts.head.dictionary().clone();
     let keys = keys
         .read()
         .expect("no panic while the dictionary is locked");
-    if state.retention.rules_change() {
+    let Parts { head, log, .. } = &mut parts;
+    if log.retention.rules_change() {
         // What the old rules hid counts rows that were replayed, and hides nothing that is to come.
-        state.seal_all();
+        head.seal_all();
     }
-    state.seal_buried();
-    sealer::run_alone(&mut state, &mut encoder)?;
-    let next_block = state.next_block;
-    state.retention.advance(clock, next_block);
-    state.retention.change_rules(
+    head.seal_buried(|source, number| log.retention.is_before_delete(source, number));
+    sealer::run_alone(&mut parts, &*volume, &mut encoder)?;
+    let Parts { head, log, .. } = &mut parts;
+    let next_block = head.next_block();
+    log.retention.advance(clock, next_block);
+    log.retention.change_rules(
         |source| keys.key(source).expect("numbers are dense"),
+        |source| head.rows_taken(source),
         next_block,
     );
     drop(keys);
-    state.release_idle_memory();
+    head.release_idle_memory();
+    tell_memory(head, log);
     // Less memory than the store had before is too little for rows that it had in there.
-    let too_much = state.memory() as u64 > state.options.memory;
+    let too_much = head.memory() as u64 > parts.options.memory;
     let losses = !recovery.losses.is_empty();
     recovery.needs_settling =
-        losses || !damaged.is_empty() || memory && state.pins.files() > 0 || too_much;
+        losses || !damaged.is_empty() || memory && parts.head.pins.files() > 0 || too_much;
     recovery.took_ns = clock.monotonic() - began;
     let mut journal = JournalWriter::new(disk, catalog.store, file_bytes, (sequence, rows), spares);
     journal.damaged = damaged;
@@ -134,7 +148,8 @@ pub(crate) fn open(
         ..
     } = found;
     Ok(Opened {
-        state,
+        parts,
+        volume,
         journal,
         catalog,
         ledger,
@@ -151,7 +166,7 @@ pub(crate) fn open(
 fn open_ledger(
     disk: Arc<dyn Disk>,
     store: u64,
-    state: &mut State,
+    parts: &Parts,
     recovery: &mut Recovery,
 ) -> Result<Ledger, Error> {
     let (ledger, found) = Ledger::open(disk, store)?;
@@ -161,7 +176,7 @@ fn open_ledger(
             recovery.set_aside.push((aside, what.clone()));
             format!("offset {offset}: {what}; files that went missing before cannot be named")
         }
-        ledger::Found::Missing if state.retention.has_ledger() => {
+        ledger::Found::Missing if parts.log.retention.has_ledger() => {
             "it is missing; files that went missing before cannot be named".to_string()
         }
         ledger::Found::Missing | ledger::Found::Torn | ledger::Found::Whole => return Ok(ledger),
@@ -186,13 +201,13 @@ fn unknown_loss(file: impl Into<String>, what: String) -> Loss {
 
 fn read_catalog(
     disk: &dyn Disk,
+    volume: &dyn Volume,
     clock: &dyn Clock,
-    state: &mut State,
+    parts: &mut Parts,
     recovery: &mut Recovery,
 ) -> Result<Catalog, Error> {
     let Some(read) = catalog::read(disk)? else {
-        if state
-            .volume
+        if volume
             .list()?
             .iter()
             .any(|(_, slot)| *slot != SlotState::Open(0))
@@ -213,52 +228,45 @@ fn read_catalog(
             .set_aside
             .push((format!("{file}, offset {offset}"), what));
     }
-    catalog::register(&read.frames, state, &mut |offset, what| {
+    catalog::register(&read.frames, parts, &mut |offset, what| {
         let place = format!("{}, offset {offset}", catalog::NAME);
         recovery.set_aside.push((place, what));
     });
-    state.catalogued = (state.buffers.sources() as u32, state.layouts.len() as u32);
-    state.next_block = state.next_block.max(state.retention.next_block());
+    let Parts { head, log, .. } = parts;
+    head.note_catalogued();
+    for (source, rows) in log.retention.pasts() {
+        head.had(source, rows);
+    }
+    head.begin_blocks_at(log.retention.next_block());
     Ok(open)
 }
 
-impl Registers for State {
+impl Registers for Parts {
     fn sources(&self) -> u32 {
-        self.buffers.sources() as u32
+        self.head.sources()
     }
 
     fn layouts(&mut self) -> &mut Layouts {
-        &mut self.layouts
+        self.head.layouts_mut()
     }
 
     fn add_source(&mut self, key: &SourceKey) -> Result<(), String> {
-        let dictionary = self.dictionary.clone();
-        let (number, new) = dictionary
-            .write()
-            .expect("no panic while the dictionary is locked")
-            .intern(&mut self.names, key);
-        if !new {
-            return Err(format!(
-                "{key} is registered twice, first as source {number}"
-            ));
-        }
-        self.buffers.add_source();
-        self.retention
-            .add_source(key.level_id().is_some(), || key.clone());
-        Ok(())
+        let added = self.head.add_source(key);
+        added.map_err(|number| format!("{key} is registered twice, first as source {number}"))
     }
 
     fn link(&mut self, source: u32, layout: u32) {
         // What is built on a lost layout would be lost, too.
         let lost = self
-            .layouts
+            .head
+            .layouts()
             .get(layout)
             .is_none_or(|layout| layout.is_lost());
-        self.relink(source, if lost { 0 } else { layout });
+        self.head.relink(source, if lost { 0 } else { layout });
     }
 
     fn bury(&mut self, dead: &[u8]) -> Result<(), Short> {
-        self.retention.recall_news(dead)
+        self.log.retention.recall_news(dead)
     }
 }
 
@@ -295,15 +303,15 @@ impl Found {
         }
     }
 
-    fn open_segments(&mut self, state: &mut State, recovery: &mut Recovery) -> Result<(), Error> {
+    fn open_segments(&mut self, parts: &mut Parts, recovery: &mut Recovery) -> Result<(), Error> {
         let mut sealed = Vec::new();
         let mut open = Vec::new();
         for (number, slot) in self.volume.list()? {
-            state.next_segment = state.next_segment.max(number + 1);
+            parts.log.note_segment(number);
             let opened = match slot {
                 SlotState::Open(0) => self.volume.discard(number, slot),
                 SlotState::Open(end) => self
-                    .read_chapters(number, end, state.options.piece_bytes())
+                    .read_chapters(number, end, parts.options.piece_bytes())
                     .map(|segment| open.push(segment)),
                 SlotState::Damaged => {
                     recovery.damaged_segments += 1;
@@ -333,7 +341,7 @@ impl Found {
             }
         }
         recovery.segments = sealed.len() as u64;
-        self.count(state, recovery, sealed, open)
+        self.count(parts, recovery, sealed, open)
     }
 
     /// Compares the segments with those in the ledger: one that is missing or was set aside is a loss, one
@@ -341,7 +349,7 @@ impl Found {
     fn compare(
         &self,
         ledger: &mut Ledger,
-        state: &State,
+        parts: &Parts,
         recovery: &mut Recovery,
     ) -> Result<(), Error> {
         let slots: BTreeMap<u64, SlotState> = self.volume.list()?.into_iter().collect();
@@ -367,7 +375,7 @@ impl Found {
                 ..unknown_loss(self.volume.name(number), what.to_string())
             });
         }
-        for segment in state.sealed.values() {
+        for segment in parts.log.sealed().values() {
             ledger.note_segment(segment.trailer.number, segment.note());
         }
         for resumed in &self.resumed {
@@ -415,25 +423,26 @@ impl Found {
     /// Counts what there is: rows of rings, numbers, live and dead bytes.
     fn count(
         &mut self,
-        state: &mut State,
+        parts: &mut Parts,
         recovery: &mut Recovery,
         sealed: Vec<Arc<Segment>>,
         open: Vec<Resumed>,
     ) -> Result<(), Error> {
+        let Parts { head, log, .. } = parts;
         let mut all = Vec::new();
         let mut begun = Begun::default();
         for segment in sealed {
             let merging = self.merging.contains(&segment.trailer.number);
             let mut survey = Survey::new(segment.trailer.number);
-            state.next_block = state.next_block.max(segment.trailer.last_block + 1);
-            state.retention.recall_born(segment.trailer.born);
+            head.begin_blocks_at(segment.trailer.last_block + 1);
+            log.retention.recall_born(segment.trailer.born);
             for page in segment.blocks() {
                 match page {
                     Ok(entries) => {
                         for entry in &entries {
-                            state.retention.found(entry);
-                            survey.add(entry, &state.retention, false);
-                            if state.retention.is_ring(entry.source) {
+                            note_found(head, log, entry);
+                            survey.add(entry, &log.retention, false);
+                            if log.retention.is_ring(entry.source) {
                                 begun.note(entry);
                             }
                         }
@@ -456,19 +465,19 @@ impl Found {
             all.push((segment, survey));
         }
         for resumed in &open {
-            state.retention.recall_born(resumed.born);
+            log.retention.recall_born(resumed.born);
             for entry in &resumed.entries {
-                state.retention.found(entry);
-                state.next_block = state.next_block.max(entry.number + 1);
+                note_found(head, log, entry);
+                head.begin_blocks_at(entry.number + 1);
             }
         }
         let trailers = all.iter().map(|(segment, _)| &segment.trailer);
         let ends = trailers.map(|trailer| (trailer.last_block + 1, trailer.born));
-        state.retention.recall_pace(ends.collect());
-        state.retention.recall_paces(&begun);
+        log.retention.recall_pace(ends.collect());
+        log.retention.recall_paces(&begun);
         self.find_copies(&all, &open)?;
-        let moment = state.retention.moment();
-        let unit = state.unit;
+        let moment = log.retention.moment();
+        let unit = log.unit();
         let tallied = all.into_iter().map(|(segment, survey)| {
             let trailer = &segment.trailer;
             let mut tally = survey.tally(trailer.lane, segment.room(unit), trailer.born, &moment);
@@ -476,8 +485,8 @@ impl Found {
             tally.ask();
             (segment, tally)
         });
-        state.add_sealed(tallied.collect());
-        state.next_block = state.next_block.max(state.retention.next_block());
+        log.add_sealed(tallied.collect());
+        head.begin_blocks_at(log.retention.next_block());
         self.resumed = open;
         Ok(())
     }
@@ -522,6 +531,14 @@ impl Found {
     }
 }
 
+/// A block is on disk, and found again.
+fn note_found(head: &mut Head, log: &mut Log, entry: &Entry) {
+    if entry.source < head.sources() {
+        head.had(entry.source, entry.ordinal);
+    }
+    log.retention.found(entry);
+}
+
 /// The loss of a page of a segment's index, which says neither how many blocks it lists nor of when.
 pub(crate) fn loss_of_page(segment: &Segment, error: &Error) -> Loss {
     let span = segment.trailer.span;
@@ -548,8 +565,9 @@ pub(crate) fn note_of(entries: &[Entry]) -> SegmentNote {
 /// What replaying has come to.
 struct Replay<'a> {
     disk: &'a dyn Disk,
+    volume: &'a dyn Volume,
     store: u64,
-    state: State,
+    parts: Parts,
     encoder: Encoder,
     recovery: Recovery,
     spares: Vec<String>,
@@ -584,22 +602,25 @@ struct Replay<'a> {
 impl<'a> Replay<'a> {
     fn new(
         disk: &'a dyn Disk,
+        volume: &'a dyn Volume,
         store: u64,
-        state: State,
+        parts: Parts,
         recovery: Recovery,
         resumed: Vec<Resumed>,
         ledger: &Ledger,
     ) -> Replay<'a> {
         let listed = ledger.contents().journal.clone();
         let lowest = ledger.contents().lowest;
-        let linked = (0..state.buffers.sources() as u32)
-            .map(|source| state.buffers.line(source).layout)
+        let sources = 0..parts.head.sources();
+        let linked = sources
+            .map(|source| parts.head.line(source).layout)
             .collect();
         Replay {
             encoder: Encoder::default(),
             disk,
+            volume,
             store,
-            state,
+            parts,
             recovery,
             spares: Vec::new(),
             damaged: Vec::new(),
@@ -630,9 +651,9 @@ impl<'a> Replay<'a> {
         self.note_sealed_blocks(first.unwrap_or(u64::MAX))?;
         // Blocks that are begun anew belong to files after all that there are, or were.
         let last = numbers.last().copied();
-        self.state.pins = Pins::new(numbers.first().copied().unwrap_or(self.lowest.max(1)));
+        self.parts.head.pins = Pins::new(numbers.first().copied().unwrap_or(self.lowest.max(1)));
         self.sequence = first.unwrap_or_else(|| self.sequence_of_segments());
-        self.state.sequence = self.sequence;
+        self.parts.log.set_sequence(self.sequence);
         self.missing.start(
             listed
                 .filter(|file| Some(file.sequence) == first)
@@ -642,17 +663,17 @@ impl<'a> Replay<'a> {
             // One at a time: the journal may be larger than the memory.
             let found = self.open_file(number)?;
             self.miss_files(number);
-            self.state.pins.advance(number);
+            self.parts.head.pins.advance(number);
             self.listed.remove(&number);
             match found {
                 files::Found::Whole(reader) | files::Found::WithoutHeader(reader) => {
                     self.replay_file(number, reader)?;
                 }
                 files::Found::NeverBegun => {
-                    self.state.pins.grow(number, files::FILE_HEADER_BYTES);
+                    self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
                 }
                 files::Found::Lost(why) => {
-                    self.state.pins.grow(number, files::FILE_HEADER_BYTES);
+                    self.parts.head.pins.grow(number, files::FILE_HEADER_BYTES);
                     self.lose_the_thread(number, why.to_string())?;
                 }
             }
@@ -660,25 +681,25 @@ impl<'a> Replay<'a> {
         let end = self.listed.last_key_value().map(|(number, _)| *number);
         if let Some(end) = end.max(last) {
             self.miss_files(end + 1);
-            self.state.pins.advance(end + 1);
+            self.parts.head.pins.advance(end + 1);
         }
         self.count_losses()?;
         self.lose_unnamed();
-        for source in 0..self.state.buffers.sources() as u32 {
+        for source in 0..self.parts.head.sources() {
             let Some(rows) = self.recounted.get(source).checked_sub(1) else {
                 continue;
             };
-            let buffered = u64::from(self.state.buffers.line(source).rows);
+            let buffered = u64::from(self.parts.head.line(source).rows);
             // A file that had been let go came back, and what a ring had let go of with it: it is no
             // beginning for the rows that are to come.
-            if self.state.retention.rows(source) + buffered < rows {
+            if self.parts.head.rows_taken(source) + buffered < rows {
                 self.seal(source)?;
             }
-            self.state.retention.had(source, rows);
+            self.parts.head.had(source, rows);
         }
-        sealer::run_alone(&mut self.state, &mut self.encoder)?;
+        sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder)?;
         let resumed = std::mem::take(&mut self.resumed);
-        self.state.resume(resumed);
+        self.parts.log.resume(resumed);
         self.widen()
     }
 
@@ -715,13 +736,13 @@ impl<'a> Replay<'a> {
         if lost.is_empty() {
             return Ok(());
         }
-        let sources = self.state.buffers.sources() as u32;
+        let sources = self.parts.head.sources();
         lost.end(sources, |source| self.ordinal(source));
         let mut entries = Vec::new();
         for resumed in &self.resumed {
             entries.extend(resumed.entries.iter().copied());
         }
-        for segment in self.state.sealed.clone().values() {
+        for segment in self.parts.log.sealed().clone().values() {
             if segment.trailer.sequence >= lost.first() {
                 for page in segment.blocks() {
                     match page {
@@ -742,31 +763,33 @@ impl<'a> Replay<'a> {
 
     /// The ordinal of the last row of a source that was replayed, if any was.
     fn ordinal(&self, source: u32) -> Option<u64> {
-        let buffered = u64::from(self.state.buffers.line(source).rows);
-        (self.recounted.get(source) != 0).then(|| self.state.retention.rows(source) + buffered)
+        let buffered = u64::from(self.parts.head.line(source).rows);
+        (self.recounted.get(source) != 0).then(|| self.parts.head.rows_taken(source) + buffered)
     }
 
     /// Blocks that were replayed may have older layouts than the source has got since.
     fn widen(&mut self) -> Result<(), Error> {
         for (source, layout) in std::mem::take(&mut self.linked).into_iter().enumerate() {
             let columns = |number: u32| {
-                self.state
-                    .layouts
+                self.parts
+                    .head
+                    .layouts()
                     .get(number)
                     .map_or(0, |layout| layout.columns())
             };
             let source = source as u32;
-            if columns(layout) > columns(self.state.buffers.line(source).layout) {
+            if columns(layout) > columns(self.parts.head.line(source).layout) {
                 self.seal(source)?;
-                self.state.relink(source, layout);
+                self.parts.head.relink(source, layout);
             }
         }
         Ok(())
     }
 
     fn sequence_of_segments(&self) -> u64 {
-        self.state
-            .sealed
+        self.parts
+            .log
+            .sealed()
             .values()
             .map(|segment| segment.trailer.sequence)
             .chain(self.resumed.iter().map(|resumed| resumed.sequence))
@@ -862,8 +885,9 @@ impl<'a> Replay<'a> {
             self.resumed.push(resumed);
         }
         for segment in self
-            .state
-            .sealed
+            .parts
+            .log
+            .sealed()
             .clone()
             .values()
             .filter(|segment| segment.trailer.sequence >= first_sequence)
@@ -915,9 +939,11 @@ impl<'a> Replay<'a> {
         }
         loop {
             // A segment that is closed from here on says that it may have blocks of these records.
-            self.state.sequence = reader.sequence;
+            let mut sequence = reader.sequence;
+            self.parts.log.set_sequence(sequence);
             while let Some((at, record)) = reader.next_record() {
-                self.state.sequence += 1;
+                sequence += 1;
+                self.parts.log.set_sequence(sequence);
                 self.sequence = reader.sequence;
                 let why = || format!("the record at offset {at} is malformed");
                 match record.map(|record| self.replay_record(&record)) {
@@ -941,7 +967,7 @@ impl<'a> Replay<'a> {
         self.sequence = reader.sequence;
         self.recovery.torn_bytes = reader.torn_bytes();
         self.recovery.journal_bytes += reader.at();
-        self.state.pins.grow(number, reader.len());
+        self.parts.head.pins.grow(number, reader.len());
         Ok(())
     }
 
@@ -973,15 +999,15 @@ impl<'a> Replay<'a> {
             Err(error) => return Err(io_error(|| format!("opening {name}"))(error)),
         }
         self.follows.fill(false);
-        (0..self.state.buffers.sources() as u32).try_for_each(|source| self.seal(source))?;
-        sealer::run_alone(&mut self.state, &mut self.encoder)
+        (0..self.parts.head.sources()).try_for_each(|source| self.seal(source))?;
+        sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder)
     }
 
     /// Seals a source's open block. The work is done for many at once.
     fn seal(&mut self, source: u32) -> Result<(), Error> {
-        self.state.seal(source);
-        match self.state.is_sealer_behind() {
-            true => sealer::run_alone(&mut self.state, &mut self.encoder),
+        self.parts.head.seal(source);
+        match self.parts.head.is_sealer_behind() {
+            true => sealer::run_alone(&mut self.parts, self.volume, &mut self.encoder),
             false => Ok(()),
         }
     }
@@ -991,7 +1017,7 @@ impl<'a> Replay<'a> {
         let mut done = 0;
         let result = self.replay_streams(record, &mut done);
         if result.is_err() {
-            let (number, left) = (self.state.pins.current(), record.rows - done);
+            let (number, left) = (self.parts.head.pins.current(), record.rows - done);
             let what = format!("record {} is malformed", self.sequence - 1);
             let name = files::name(number);
             self.missing.malformed(name, what, self.sequence - 1, left);
@@ -1002,21 +1028,22 @@ impl<'a> Replay<'a> {
     fn replay_streams(&mut self, record: &Record, done: &mut u64) -> Result<(), Short> {
         self.replay_names(record, Cursor(&record.streams[0]))?;
         self.replay_layouts(record, Cursor(&record.streams[1]))?;
-        self.follows.resize(self.state.buffers.sources(), false);
+        self.follows
+            .resize(self.parts.head.sources() as usize, false);
         self.replay_rows(record, done)
     }
 
     fn replay_names(&mut self, record: &Record, mut names: Cursor<'_>) -> Result<(), Short> {
         if record.new_sources > 0 {
             lose_sources(
-                &mut self.state,
+                &mut self.parts,
                 u32::try_from(record.first_source).map_err(|_| Short)?,
             );
         }
         for number in record.first_source..record.first_source.saturating_add(record.new_sources) {
             let key = get_key(&mut names)?;
-            if number >= self.state.buffers.sources() as u64 {
-                self.state.add_source(&key).map_err(|_| Short)?;
+            if number >= u64::from(self.parts.head.sources()) {
+                self.parts.add_source(&key).map_err(|_| Short)?;
             }
         }
         names.is_empty().then_some(()).ok_or(Short)
@@ -1024,13 +1051,14 @@ impl<'a> Replay<'a> {
 
     fn replay_layouts(&mut self, record: &Record, mut layouts: Cursor<'_>) -> Result<(), Short> {
         if record.new_layouts > 0 {
-            self.state
-                .layouts
+            self.parts
+                .head
+                .layouts_mut()
                 .lose(u32::try_from(record.first_layout).map_err(|_| Short)?);
         }
         for _ in 0..record.new_layouts {
             // Known ones are found again under their number.
-            get_layout(&mut layouts, &mut self.state.layouts)?;
+            get_layout(&mut layouts, self.parts.head.layouts_mut())?;
         }
         layouts.is_empty().then_some(()).ok_or(Short)
     }
@@ -1038,23 +1066,25 @@ impl<'a> Replay<'a> {
     /// Segments may know of more sources than the catalog and the journal, if those are damaged.
     fn lose_unnamed(&mut self) {
         let sources = self
-            .state
-            .sealed
+            .parts
+            .log
+            .sealed()
             .values()
             .map(|segment| segment.trailer.sources)
             .chain(self.resumed.iter().map(|resumed| resumed.sources))
             .max()
             .unwrap_or(0);
         let layouts = self
-            .state
-            .sealed
+            .parts
+            .log
+            .sealed()
             .values()
             .map(|segment| segment.trailer.layouts)
             .chain(self.resumed.iter().map(|resumed| resumed.layouts))
             .max()
             .unwrap_or(0);
-        self.state.layouts.lose(layouts);
-        let known = self.state.buffers.sources() as u32;
+        self.parts.head.layouts_mut().lose(layouts);
+        let known = self.parts.head.sources();
         if sources > known {
             let what = format!(
                 "the names of {} sources are lost; they stand under {LOST}",
@@ -1063,7 +1093,7 @@ impl<'a> Replay<'a> {
             self.recovery
                 .set_aside
                 .push((catalog::NAME.to_string(), what));
-            lose_sources(&mut self.state, sources);
+            lose_sources(&mut self.parts, sources);
         }
     }
 }
@@ -1075,13 +1105,12 @@ impl Replay<'_> {
         while let Some(head) = rows.head()? {
             let follows = self.follows.get(head.source as usize);
             let follows = follows.copied().ok_or(Short)?;
-            let is_usual = head.columns == 1 && follows && self.state.has_one_number(head.source);
-            let buffers = &mut self.state.buffers;
+            let is_usual =
+                head.columns == 1 && follows && self.parts.head.has_one_number(head.source);
+            let to = &mut self.parts.head;
             if is_usual
-                && rows
-                    .number(|codes, payload| buffers.replay_number(head.source, codes, payload))?
+                && rows.number(|codes, payload| to.replay_number(head.source, codes, payload))?
             {
-                self.state.position += 1;
                 self.recovery.rows_replayed += 1;
             } else {
                 self.replay_row(&rows.rest(head)?, follows)?;
@@ -1094,7 +1123,7 @@ impl Replay<'_> {
     fn replay_row(&mut self, row: &RecordRow<'_>, mut follows: bool) -> Result<(), Short> {
         let source = row.source;
         if let Some(start) = row.start {
-            if start.layout as usize >= self.state.layouts.len() {
+            if start.layout as usize >= self.parts.head.layouts().len() {
                 return Err(Short);
             }
             follows = self
@@ -1105,23 +1134,15 @@ impl Replay<'_> {
             self.pass_row(source);
             return Ok(());
         }
-        let state = &mut self.state;
-        let layout = state
-            .layouts
-            .get(state.buffers.line(source).layout)
-            .ok_or(Short)?
-            .clone();
-        let line = state.buffers.line(source);
+        let head = &mut self.parts.head;
+        let line = head.line(source);
+        let layout = head.layouts().get(line.layout).ok_or(Short)?.clone();
         let bytes = line.bytes as usize + row.codes.len() + row.payload.len();
         let rows = u64::from(line.rows) + 1;
         if layout.columns() != row.columns || is_too_large(bytes, rows) {
             return Err(Short);
         }
-        state
-            .buffers
-            .replay(source, &layout, row.codes, row.payload)
-            .map_err(|_| Short)?;
-        state.position += 1;
+        head.replay_row(source, &layout, row.codes, row.payload)?;
         self.recovery.rows_replayed += 1;
         Ok(())
     }
@@ -1141,11 +1162,11 @@ impl Replay<'_> {
         self.missing.begin(source, before, replayed, sealed);
         // The block before was sealed at this point, into a segment that is lost.
         self.seal(source)?;
-        let state = &mut self.state;
-        state.next_block = state.next_block.max(block.saturating_add(1));
+        let head = &mut self.parts.head;
+        head.begin_blocks_at(block.saturating_add(1));
         // Rows cannot be read without their layout, which damage may have taken.
-        let lost = state
-            .layouts
+        let lost = head
+            .layouts()
             .get(layout)
             .is_none_or(|layout| layout.is_lost());
         let follows = !lost && !sealed;
@@ -1160,16 +1181,11 @@ impl Replay<'_> {
             }
         }
         if follows {
-            if state.buffers.line(source).layout != layout {
-                state.relink(source, layout);
+            if head.line(source).layout != layout {
+                head.relink(source, layout);
             }
-            let file = state.pins.current();
-            state.pins.pin(file);
-            let line = state.buffers.line_mut(source);
-            line.block = block;
-            line.journal_file = file;
             // Of a source's blocks, a later one may be on disk already.
-            let rows = state.retention.recount(source, before);
+            let rows = head.replay_block(source, block, before);
             let first = self.recounted.of(source);
             if *first == 0 {
                 *first = rows + 1;

@@ -2,11 +2,11 @@
 
 use crate::core::{Core, ENTRIES_A_LOCK, ROWS_A_LOCK};
 use crate::jobs::merging::memory::Record;
-use crate::log::TRIMS;
 use crate::options::Durability;
 use crate::segment::list::Listing;
 use crate::segment::open::OpenSegment;
 use crate::status::{ClassStatus, LogStatus, SegmentInfo, Status, Unsynced, counted, log_status};
+use crate::trouble::Trouble;
 use seiner_model::{FieldType, Selector, SourceId, SourceKey};
 use std::sync::atomic::Ordering;
 /// Differences between the rules that this start brought and those that were stored, in words.
@@ -27,7 +27,7 @@ pub(crate) fn tag_names(core: &Core, selector: &Selector) -> Vec<String> {
 /// The first `limit` values of a tag among the selected sources, sorted.
 pub(crate) fn tag_values(core: &Core, selector: &Selector, tag: &str, limit: usize) -> Vec<String> {
     let values = core.dictionary(|dictionary| dictionary.tag_values(selector, tag, limit));
-    core.lock().trims_due = TRIMS;
+    core.ask_for_trim();
     values
 }
 
@@ -46,16 +46,13 @@ pub(crate) fn fields(core: &Core, selector: &Selector) -> Vec<(String, FieldType
     let sources = sources(core, selector);
     let mut layouts = std::collections::BTreeSet::new();
     for some in sources.chunks(ROWS_A_LOCK) {
-        let state = core.lock();
-        layouts.extend(
-            some.iter()
-                .map(|source| state.buffers.line(source.0).layout),
-        );
+        let head = core.head();
+        layouts.extend(some.iter().map(|source| head.line(source.0).layout));
     }
-    let state = core.lock();
+    let head = core.head();
     let fields: std::collections::BTreeSet<(String, FieldType)> = layouts
         .into_iter()
-        .filter_map(|number| state.layouts.get(number))
+        .filter_map(|number| head.layouts().get(number))
         .flat_map(|layout| {
             layout
                 .names()
@@ -69,7 +66,7 @@ pub(crate) fn fields(core: &Core, selector: &Selector) -> Vec<(String, FieldType
 
 /// The sealed segments, oldest first.
 pub(crate) fn segments(core: &Core) -> Vec<SegmentInfo> {
-    let sealed = core.lock().sealed.clone();
+    let sealed = core.log().sealed().clone();
     sealed.values().map(|segment| segment.info()).collect()
 }
 
@@ -78,31 +75,28 @@ pub(crate) fn log(core: &Core) -> LogStatus {
     core.look_at_the_clock();
     let memory = core.decided().memory;
     let live = live_on_disk(core);
-    let mut state = core.lock();
-    state.advance(&*core.clock);
-    log_status(state.log_view(memory, &live))
+    let (head, log) = core.present();
+    log_status(log.view(&head.load(), memory, &live))
 }
 
 /// The retention classes and what they have.
 pub(crate) fn classes(core: &Core) -> Vec<ClassStatus> {
     core.look_at_the_clock();
     let live = live_on_disk(core);
-    let mut state = core.lock();
-    state.advance(&*core.clock);
-    state.class_status(&live)
+    core.present().1.class_status(&live)
 }
 
 /// Returns the bytes of live blocks by class, in sealed segments and in those that are being written.
 /// Others get the lock now and then.
 fn live_on_disk(core: &Core) -> Vec<u64> {
     let (mut live, open) = {
-        let state = core.lock();
-        let open: Vec<Listing> = state.open.iter().map(OpenSegment::listing).collect();
-        (state.live_in_sealed(), open)
+        let log = core.log();
+        let open: Vec<Listing> = log.open().iter().map(OpenSegment::listing).collect();
+        (log.live_in_sealed(), open)
     };
     for listing in open {
         for entries in listing.entries().chunks(ENTRIES_A_LOCK) {
-            core.lock().add_live(entries, &mut live);
+            core.log().add_live(entries, &mut live);
         }
     }
     live
@@ -123,46 +117,52 @@ pub(crate) fn status(core: &Core) -> Status {
         (losses, rows, contents.unacknowledged().len() as u64)
     };
     let live_bytes = live_on_disk(core).iter().sum();
-    let mut state = core.lock();
-    let trouble = state.trouble(now);
-    let counters = &state.counters;
-    let (fill, files) = (state.fill(), state.used_by_files());
-    let (clock_held_ns, clock_behind_ns) = state.retention.clock_differences(core.clock.now());
+    let (head, log) = core.both();
+    let load = head.load();
+    let room = log.room_for_writers(&load);
+    let trouble = Trouble {
+        no_new_sources: head.is_registry_full(),
+        ..core.health.trouble(now, log.used(&load), room)
+    };
+    let (fill, files) = (log.fill(&load), log.used_by_files(&load));
+    let (clock_held_ns, clock_behind_ns) = log.retention.clock_differences(core.clock.now());
+    let members = head.members();
     let durable = &core.durable;
     let unsynced = Unsynced {
         no_journal: core.durability() == Durability::Memory,
         durable: durable.samples.load(Ordering::Relaxed),
-        buffered: state.buffers.row_bytes(),
-        staged: state.staging.bytes() as u64,
+        buffered: head.buffers().row_bytes(),
+        staged: head.staging.bytes() as u64,
         written: durable.bytes.load(Ordering::Relaxed),
-        since: (durable.since.load(Ordering::Relaxed), state.staging.since),
+        since: (durable.since.load(Ordering::Relaxed), head.staging.since),
     };
-    let (unsynced_samples, unsynced_bytes, unsynced_age_ns) = unsynced.count(counters, now);
+    let (unsynced_samples, unsynced_bytes, unsynced_age_ns) =
+        unsynced.count(&head.counters, log.counters.block_samples, now);
     Status {
-        sources: state.buffers.sources() as u64 - state.retention.levels(),
-        levels: state.retention.levels(),
-        series: state.series,
+        sources: u64::from(head.sources()) - members.levels(),
+        levels: members.levels(),
+        series: head.series(),
         unsynced_samples,
         unsynced_bytes,
         unsynced_age_ns,
-        buffered_rows: state.buffers.rows(),
-        buffer_bytes: state.buffers.memory() as u64,
-        dictionary_bytes: state.dictionary_bytes() as u64,
-        memory_used: state.memory() as u64,
-        memory_budget: state.options.memory,
-        journal_bytes: state.pins.bytes(),
-        journal_files: state.pins.files() as u64,
+        buffered_rows: head.buffers().rows(),
+        buffer_bytes: head.buffers().memory() as u64,
+        dictionary_bytes: head.dictionary_bytes() as u64,
+        memory_used: head.memory() as u64,
+        memory_budget: core.memory_limit(),
+        journal_bytes: head.pins.bytes(),
+        journal_files: head.pins.files() as u64,
         journal_syncs: durable.syncs.load(Ordering::Relaxed),
-        segments: state.sealed.len() as u64,
-        segment_bytes: state.sealed.values().map(|segment| segment.bytes()).sum(),
-        damaged_segments: core.recovery.damaged_segments + counters.damaged_blocks,
+        segments: log.sealed().len() as u64,
+        segment_bytes: log.sealed().values().map(|segment| segment.bytes()).sum(),
+        damaged_segments: core.recovery.damaged_segments + log.counters.damaged_blocks,
         losses,
         lost_rows,
         losses_unacknowledged,
-        extra_left: state.extra_left(),
-        ageing_waits: state.ageing_waits.clone(),
-        open_segments: state.open.len() as u64,
-        open_segment_bytes: state.open.iter().map(OpenSegment::len).sum(),
+        extra_left: log.extra_left(),
+        ageing_waits: core.health.ageing_waits(),
+        open_segments: log.open().len() as u64,
+        open_segment_bytes: log.open().iter().map(OpenSegment::len).sum(),
         disk_used: fill.used,
         disk_files: files,
         disk_allotted: fill.used - files,
@@ -170,8 +170,8 @@ pub(crate) fn status(core: &Core) -> Status {
         live_bytes,
         clock_held_ns,
         clock_behind_ns,
-        poisoned: state.poisoned.clone(),
+        poisoned: core.health.poisoned().map(str::to_string),
         trouble,
-        ..counted(counters)
+        ..counted(&head.counters, &log.counters)
     }
 }

@@ -1,9 +1,9 @@
 //! The sealer: makes blocks of taken buffers and adds them to the log.
 
 use crate::error::Error;
+use crate::locks::Locks;
+use crate::opened::Parts;
 use crate::sealing::encode::Encoder;
-use crate::shared::Shared;
-use crate::state::State;
 use crate::volume::Volume;
 use seiner_platform::critical;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,14 +21,14 @@ impl Sealer {
     ///
     /// # Errors
     /// When no segment can be begun. Buffers that are not sealed stay in the queue.
-    pub fn run(&self, shared: &Shared, volume: &dyn Volume) -> Result<(), Error> {
-        let end = shared.lock().sealing.end();
+    pub fn run(&self, locks: &Locks, volume: &dyn Volume) -> Result<(), Error> {
+        let end = locks.head().sealing().end();
         let mut encoder = self.pause();
-        while run_some(&mut encoder, shared, volume, end)? {}
+        while run_some(&mut encoder, locks, volume, end)? {}
         Ok(())
     }
 
-    /// Keeps others from sealing as long as the result lives. The lock comes before that of the state.
+    /// Keeps others from sealing as long as the result lives. The lock comes before those of head and log.
     pub fn pause(&self) -> MutexGuard<'_, Encoder> {
         // What an encoder has is made anew each time, so that a panic leaves nothing behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -36,45 +36,56 @@ impl Sealer {
 }
 
 /// Seals some buffers before the position `end` of the queue. Returns whether there were any.
+///
+/// Between the two locks, a block is in the log and its buffer still in the queue. Readers go by [`Log::logged`].
+///
+/// [`Log::logged`]: crate::log::Log::logged
 fn run_some(
     encoder: &mut Encoder,
-    shared: &Shared,
+    locks: &Locks,
     volume: &dyn Volume,
     end: u64,
 ) -> Result<bool, Error> {
     encoder.clear();
-    shared.lock().copy_taken(end, encoder);
+    locks.head().copy_taken(end, encoder);
     critical::assert_outside("encoding blocks");
     encoder.encode();
     let mut left = encoder.blocks();
     let any = !left.is_empty();
     while !left.is_empty() {
-        let mut state = shared.lock_with_slot(volume)?;
-        state.sealer_memory = encoder.memory();
-        let some = &left[..left.len().min(BLOCKS_A_LOCK)];
-        let done = state.append_encoded(some, encoder);
+        let mut log = locks.log_with_slot(volume)?;
+        let done = log.append_encoded(&left[..left.len().min(BLOCKS_A_LOCK)], encoder);
+        drop(log);
+        let mut head = locks.head();
+        head.sealer_memory = encoder.memory();
+        head.free_taken(done);
         left = &left[done..];
     }
     Ok(any)
 }
 
-/// Seals all taken buffers of a state that no other thread has yet, as a start does.
+/// Seals all taken buffers of a store that no other thread has yet, as a start does.
 ///
 /// # Errors
 /// When no segment can be begun.
-pub fn run_alone(state: &mut State, encoder: &mut Encoder) -> Result<(), Error> {
-    while state.sealing.len() > 0 {
+pub(crate) fn run_alone(
+    Parts { head, log, .. }: &mut Parts,
+    volume: &dyn Volume,
+    encoder: &mut Encoder,
+) -> Result<(), Error> {
+    while head.sealing().len() > 0 {
         encoder.clear();
-        state.copy_taken(state.sealing.end(), encoder);
+        head.copy_taken(head.sealing().end(), encoder);
         encoder.encode();
         let mut left = encoder.blocks();
         while !left.is_empty() {
-            let done = state.append_encoded(left, encoder);
+            let done = log.append_encoded(left, encoder);
+            head.free_taken(done);
             left = &left[done..];
-            if state.ready.is_empty() && !left.is_empty() {
-                let number = state.number_segment();
-                let file = state.volume.claim(number)?;
-                state.ready.push_back((number, file));
+            if !log.has_slot() && !left.is_empty() {
+                let number = log.number_segment();
+                let file = volume.claim(number)?;
+                log.add_slots([(number, file)]);
             }
         }
     }

@@ -1,34 +1,34 @@
 //! What a store tells about itself.
 
-use crate::counters::Counters;
+use crate::counters::{Accepted, Written};
 use seiner_merge::{Death, Fill, Kind as MergePolicy, Lane, LaneId, Memory, SegmentStat};
 pub use seiner_store::{ClassStatus, LogStatus, Loss, SegmentStatus, Status};
 
 /// Returns the status of a store without anything but these counters.
-pub(crate) fn counted(counters: &Counters) -> Status {
+pub(crate) fn counted(accepted: &Accepted, written: &Written) -> Status {
     Status {
-        rows_accepted: counters.rows,
-        samples_accepted: counters.samples,
-        rows_rejected: counters.rejected,
-        rows_too_old: counters.too_old,
-        journal_written: counters.journal_written,
-        segment_written: counters.segment_written,
-        blocks_sealed: counters.blocks,
-        block_bytes_sealed: counters.block_bytes,
-        samples_sealed: counters.block_samples,
-        damaged_segments: counters.damaged_blocks,
-        segments_dropped: counters.segments_dropped,
-        segments_merged: counters.segments_merged,
-        merge_written: counters.merge_written,
-        extra_written: counters.extra_written,
-        merge_read: counters.merge_read,
-        gathered_blocks: counters.gathered_blocks,
-        overwritten_rows: counters.overwritten_rows,
-        squeezed_bytes: counters.squeezed_bytes,
-        shed_bytes: counters.shed_bytes,
-        waited_ns: counters.waited_ns,
-        aged_samples: counters.aged_samples,
-        level_rows: counters.level_rows,
+        rows_accepted: accepted.rows,
+        samples_accepted: accepted.samples,
+        rows_rejected: accepted.rejected,
+        rows_too_old: accepted.too_old,
+        journal_written: accepted.journal_written,
+        segment_written: written.segment_written,
+        blocks_sealed: written.blocks,
+        block_bytes_sealed: written.block_bytes,
+        samples_sealed: written.block_samples,
+        damaged_segments: written.damaged_blocks,
+        segments_dropped: written.segments_dropped,
+        segments_merged: written.segments_merged,
+        merge_written: written.merge_written,
+        extra_written: written.extra_written,
+        merge_read: written.merge_read,
+        gathered_blocks: written.gathered_blocks,
+        overwritten_rows: written.overwritten_rows,
+        squeezed_bytes: written.squeezed_bytes,
+        shed_bytes: written.shed_bytes,
+        waited_ns: accepted.waited_ns,
+        aged_samples: accepted.aged_samples,
+        level_rows: accepted.level_rows,
         ..Status::default()
     }
 }
@@ -51,11 +51,10 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// Returns samples, their bytes, and the age of the oldest at `now` in ns.
-    pub fn count(&self, counters: &Counters, now: u64) -> (u64, u64, u64) {
+    /// Returns samples, their bytes, and the age of the oldest at `now` in ns. `sealed`: samples in blocks of the log.
+    pub fn count(&self, accepted: &Accepted, sealed: u64, now: u64) -> (u64, u64, u64) {
         // Rows of levels are sealed at once, and nobody sent them.
-        let sealed = counters.block_samples;
-        let sealed = sealed.saturating_sub(counters.level_samples);
+        let sealed = sealed.saturating_sub(accepted.level_samples);
         let (kept, bytes) = match self.no_journal {
             true => (sealed, self.buffered),
             false => (self.durable, self.staged + self.written),
@@ -64,7 +63,7 @@ impl Unsynced {
             (0, 0) => 0,
             (0, since) | (since, _) => now.saturating_sub(since),
         };
-        (counters.samples.saturating_sub(kept), bytes, age)
+        (accepted.samples.saturating_sub(kept), bytes, age)
     }
 }
 
@@ -91,7 +90,7 @@ pub(crate) struct LogView<'a> {
     /// Classes, in the order in which they are asked.
     pub classes: Vec<ClassStatus>,
     /// Counters since the store was opened.
-    pub counters: &'a Counters,
+    pub counters: &'a Written,
     /// Bytes that may still be written for the sake of reads alone.
     pub extra_left: u64,
 }
@@ -229,7 +228,7 @@ mod tests {
     use super::*;
     use crate::retention::class::Classes;
 
-    fn view(counters: &Counters) -> LogView<'_> {
+    fn view(counters: &Written) -> LogView<'_> {
         LogView {
             now: 77,
             fill: Fill {
@@ -269,7 +268,7 @@ mod tests {
             reserved,
             bytes,
         };
-        let counters = Counters::default();
+        let counters = Written::default();
         let log = log_status(LogView {
             sealed: vec![stat(3), stat(1)],
             open: vec![open(4, 64, 10), open(2, 16, 20)],
@@ -299,10 +298,10 @@ mod tests {
             live,
             hidden_before: i64::MIN,
         };
-        let counters = Counters {
+        let counters = Written {
             block_bytes: 100,
             merge_written: 50,
-            ..Counters::default()
+            ..Written::default()
         };
         let log = log_status(LogView {
             classes: vec![class(70), class(80)],
@@ -315,11 +314,10 @@ mod tests {
 
     #[test]
     fn a_crash_loses_what_is_neither_in_the_journal_nor_in_blocks() {
-        let counters = Counters {
+        let accepted = Accepted {
             samples: 100,
-            block_samples: 50,
             level_samples: 20,
-            ..Counters::default()
+            ..Accepted::default()
         };
         let journal = Unsynced {
             durable: 90,
@@ -329,27 +327,27 @@ mod tests {
             since: (5, 7),
             ..Unsynced::default()
         };
-        assert_eq!(journal.count(&counters, 105), (10, 24, 100));
+        assert_eq!(journal.count(&accepted, 50, 105), (10, 24, 100));
         let staged = Unsynced {
             since: (0, 7),
             ..journal
         };
-        assert_eq!(staged.count(&counters, 107).2, 100);
+        assert_eq!(staged.count(&accepted, 50, 107).2, 100);
         let none = Unsynced {
             since: (0, 0),
             ..journal
         };
-        assert_eq!(none.count(&counters, 107).2, 0);
+        assert_eq!(none.count(&accepted, 50, 107).2, 0);
         let memory = Unsynced {
             no_journal: true,
             ..journal
         };
-        assert_eq!(memory.count(&counters, 105), (70, 1000, 100));
+        assert_eq!(memory.count(&accepted, 50, 105), (70, 1000, 100));
         // A commit that ends between two looks makes nothing negative.
         let ahead = Unsynced {
             durable: 101,
             ..journal
         };
-        assert_eq!(ahead.count(&counters, 105).0, 0);
+        assert_eq!(ahead.count(&accepted, 50, 105).0, 0);
     }
 }

@@ -152,10 +152,10 @@ fn keeps(classes: &[Class]) -> Vec<Keep> {
 pub(crate) fn written(core: &Core) -> Result<Vec<Arrival>, Error> {
     let mut blocks = Blocks::default();
     let (now, open, sealed, keeps) = {
-        let state = core.lock();
-        let open: Vec<Listing> = state.open.iter().map(OpenSegment::listing).collect();
-        let keeps = keeps(state.retention.classes());
-        (state.retention.now(), open, state.sealed.clone(), keeps)
+        let log = core.log();
+        let open: Vec<Listing> = log.open().iter().map(OpenSegment::listing).collect();
+        let keeps = keeps(log.retention.classes());
+        (log.retention.now(), open, log.sealed().clone(), keeps)
     };
     for listing in open {
         blocks.add(&listing.entries(), now);
@@ -163,13 +163,6 @@ pub(crate) fn written(core: &Core) -> Result<Vec<Arrival>, Error> {
     for segment in sealed.values() {
         blocks.add_segment(segment)?;
     }
-    let state = core.lock();
-    let sources = 0..state.buffers.sources() as u32;
-    let of: Vec<u8> = sources
-        .map(|source| state.retention.class_of(source))
-        .collect();
-    drop(state);
-    Ok(blocks.arrivals(&keeps, |source| {
-        of.get(source as usize).copied().unwrap_or(0)
-    }))
+    let members = core.head().shared_members();
+    Ok(blocks.arrivals(&keeps, |source| members.class_of(source)))
 }

@@ -43,6 +43,15 @@ impl<T> Turns<T> {
         }
     }
 
+    /// Takes the lock if nobody has it.
+    pub fn try_lock(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
+        match self.mutex.try_lock() {
+            Ok(guard) => Some(Ok(guard)),
+            Err(TryLockError::Poisoned(error)) => Some(Err(error)),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     /// For who takes the lock again and again: others who wait for it go first, if they come at once.
     /// They are soon done, so that it is not worth going to sleep.
     pub fn lock_after_others(&self) -> LockResult<MutexGuard<'_, T>> {
@@ -70,11 +79,7 @@ impl<T> Turns<T> {
         if self.waiting.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        match self.mutex.try_lock() {
-            Ok(guard) => Some(Ok(guard)),
-            Err(TryLockError::Poisoned(error)) => Some(Err(error)),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        self.try_lock()
     }
 }
 

@@ -19,7 +19,7 @@ const LIMITS: [(&str, usize, usize); 16] = [
     ("bench", 1, 1),
     ("crates/cli", 1, 1),
     ("crates/codec", 2, 1),
-    ("crates/engine", 1, 10),
+    ("crates/engine", 1, 6),
     ("crates/lab", 1, 1),
     ("crates/merge", 1, 1),
     ("crates/model", 1, 1),

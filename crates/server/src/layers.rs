@@ -372,7 +372,7 @@ mod tests {
             Origin::Flag("durability".into()),
         );
         let settings = layers.settings().unwrap();
-        assert_eq!((settings.memory, settings.max_queries), (1 << 30, 5));
+        assert_eq!((settings.memory, settings.max_queries), (Some(1 << 30), 5));
         assert_eq!(
             (settings.durability, settings.allow_remote),
             (Durability::Memory, true)

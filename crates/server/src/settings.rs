@@ -63,8 +63,8 @@ pub struct Settings {
     pub allowed_hosts: Vec<HostName>,
     /// Durability of acknowledged rows.
     pub durability: Durability,
-    /// Memory of the store, bytes.
-    pub memory: u64,
+    /// Memory of the store, bytes; `None`: a share of the machine's.
+    pub memory: Option<u64>,
     /// Size of a block, bytes.
     pub block_bytes: u32,
     /// Maximum size of the data directory, bytes, if it is limited.
@@ -287,13 +287,15 @@ pub static TABLE: [Setting; 32] = [
     },
     Setting {
         name: "memory",
-        default: "256 MiB",
-        form: "SIZE",
-        help: "The memory that the store takes for buffers, names and index. More lets blocks grow larger before they \
-               are sealed, which compresses better; each source needs some 200 bytes. When names alone would \
-               take nine sixteenths of it, new sources are refused. The process takes up to 40 MiB beside it, for \
-               its program, threads, requests and answers; of 256 MiB or more, they are a part.",
-        assign: |settings, text| at_least(text, 8 << 20).map(|bytes| settings.memory = bytes),
+        default: "auto",
+        form: "SIZE|auto",
+        help: "The memory that the store takes at most for buffers, names and index. `auto`: a quarter of the \
+               machine's memory, or of the control group's limit if that is less, from 128 MiB to 8 GiB. More lets \
+               blocks grow larger before they are sealed, which compresses better; less leaves more to other \
+               programs and to the page cache. Each source needs some 200 bytes. When names alone would take nine \
+               sixteenths of the memory, new sources are refused. The process takes up to 64 MiB beside it, for its \
+               program, threads, requests and answers.",
+        assign: |settings, text| automatic(text, 8 << 20).map(|bytes| settings.memory = bytes),
     },
     Setting {
         name: "block_bytes",
@@ -525,7 +527,7 @@ impl Settings {
     pub fn options(&self) -> Options {
         Options {
             durability: self.durability,
-            memory: self.memory,
+            memory: self.memory.unwrap_or_else(Options::automatic_memory),
             block_bytes: self.block_bytes,
             segment_bytes: self
                 .segment_bytes
@@ -558,6 +560,7 @@ impl Settings {
     pub fn comes_to(&self, name: &str) -> Option<String> {
         let options = self.options();
         match name {
+            "memory" if self.memory.is_none() => Some(format_size(options.memory)),
             "segment_bytes" if self.segment_bytes.is_none() => {
                 Some(format_size(options.segment_bytes))
             }
@@ -627,7 +630,7 @@ impl Default for Settings {
             allow_remote: false,
             allowed_hosts: Vec::new(),
             durability: Durability::Memory,
-            memory: 0,
+            memory: None,
             block_bytes: 0,
             disk: None,
             leave_free: 0,
@@ -882,7 +885,8 @@ mod tests {
         let options = Settings::default().options();
         let engine = Options::default();
         assert_eq!(options.durability, engine.durability);
-        assert_eq!(options.memory, engine.memory);
+        // The server takes a share of the machine; a program that embeds the engine decides itself.
+        assert_eq!(options.memory, Options::automatic_memory());
         assert_eq!(options.block_bytes, engine.block_bytes);
         assert_eq!(options.segment_bytes, engine.segment_bytes);
         assert_eq!(options.journal_bytes, engine.journal_bytes);

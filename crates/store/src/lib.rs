@@ -10,6 +10,7 @@ mod error;
 mod memory;
 mod outlook;
 mod piece;
+mod series;
 mod status;
 mod store;
 
@@ -19,10 +20,11 @@ pub use error::{Error, Reason, Receipt, Relief};
 pub use memory::MemoryStore;
 pub use outlook::{Change, ClassOutlook, Outlook};
 pub use piece::{Cut, PIECE_ROWS, Piece, Pieces};
+pub use series::{Found, LongSeries, Part, Samples};
 pub use status::{
     ClassStatus, Durability, LogStatus, Loss, Record, SegmentStatus, Status, Trouble,
 };
-pub use store::{Embedded, Found, IsOver, Latest, Store};
+pub use store::{Embedded, IsOver, Latest, Store};
 
 /// Fields that a source can have at most.
 pub const MAX_FIELDS: usize = 1024;

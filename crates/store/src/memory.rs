@@ -3,8 +3,9 @@
 use crate::answer::Query;
 use crate::error::{Error, Reason, Receipt};
 use crate::piece::{Cut, Piece};
+use crate::series::Found;
 use crate::status::{Durability, Status};
-use crate::store::{Found, IsOver, Store};
+use crate::store::{IsOver, Store};
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES, SeriesData};
 use seiner_model::{
     Batch, Column, FieldType, Interval, Notation, Selector, SourceId, SourceKey, Strings, Value,

@@ -5,6 +5,7 @@ use crate::answer::{
 };
 use crate::error::{Error, Receipt};
 use crate::piece::{Join, Piece};
+use crate::series::{Found, Samples};
 use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
 use seiner_merge::simulate::Arrival;
 use seiner_model::{
@@ -15,10 +16,6 @@ use std::sync::Arc;
 
 /// Function that returns whether nobody wants an answer any more. A store calls it now and then while it reads.
 pub type IsOver = Arc<dyn Fn() -> bool + Send + Sync>;
-
-/// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
-/// valid. Any other error is the last item.
-pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
 
 /// The latest sample of one series.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,6 +135,19 @@ pub trait Store: Send + Sync {
         is_over: Option<IsOver>,
     ) -> Result<Found<'_, SeriesData>, Error> {
         Ok(Box::new(Join::new(self.scan(query, is_over)?)))
+    }
+
+    /// Returns the same series as [`Store::select`]. A store may leave those that take much memory to be read in parts.
+    ///
+    /// # Errors
+    /// If the query cannot be answered.
+    fn series(
+        &self,
+        query: &Query,
+        is_over: Option<IsOver>,
+    ) -> Result<Found<'_, Samples<'_>>, Error> {
+        let series = self.select(query, is_over)?;
+        Ok(Box::new(series.map(|series| series.map(Samples::Whole))))
     }
 
     /// Returns the aggregates of a query's series in buckets of a step. Made from [`Store::select`] unless a store

@@ -34,7 +34,7 @@ class Source(NamedTuple):
 def open(
     path: str | os.PathLike[str],
     *,
-    memory: Size = "256 MiB",
+    memory: Size | Literal["auto"] = "auto",
     durability: Durability = "interval",
     interval_ms: int = 100,
     block_bytes: Size | None = None,
@@ -60,7 +60,8 @@ def open(
 
     Args:
         path: The directory.
-        memory: Maximum memory of the store: buffers, dictionary, index and caches.
+        memory: Maximum memory of the store: buffers, dictionary, index and caches. ``"auto"``: a quarter of the
+            machine's memory, or of the control group's limit if that is less, from 128 MiB to 8 GiB.
         durability: Rows that survive a crash or a power cut. ``"sync"``: all rows of appends that have returned.
             ``"interval"``: all but those of the last `interval_ms`, and of the flush that the
             crash interrupted. ``"memory"``: only rows in sealed segments; there is no journal.
@@ -112,7 +113,7 @@ def open(
             os.fspath(path),
             durability=durability,
             interval_ms=interval_ms,
-            memory=byte_count("memory", memory),
+            memory=None if memory == "auto" else byte_count("memory", memory),
             block_bytes=byte_count("block_bytes", 4096 if block_bytes is None else block_bytes),
             segment_bytes=byte_count("segment_bytes", segment_bytes),
             journal_bytes=byte_count("journal_bytes", journal_bytes),

@@ -3,8 +3,11 @@
 use crate::commit::write_journal;
 use crate::core::{Core, ENTRIES_A_LOCK};
 use crate::error::{Error, io_error, sync_error};
+use crate::head::Head;
 use crate::jobs::ended::Ended;
 use crate::jobs::writing::Writing;
+use crate::locks::LogGuard;
+use crate::log::Log;
 use crate::options::Durability;
 use crate::recover::note_of;
 use crate::retention::expected::Moment;
@@ -14,8 +17,6 @@ use crate::segment::list::Listing;
 use crate::segment::open::{Horizon, OpenSegment, Piece, Place};
 use crate::segment::sealed::Segment;
 use crate::segment::tally::Survey;
-use crate::shared::Guard;
-use crate::state::State;
 use crate::volume::SlotState;
 use seiner_platform::File;
 use std::sync::Arc;
@@ -24,8 +25,6 @@ use std::sync::Arc;
 const RESERVATIONS: u64 = 8;
 /// Bytes written, about, before others may have their turn.
 const WRITTEN_AT_ONCE: usize = 8 << 20;
-/// The share of the memory that may wait for the segment writer before writers lend a hand.
-const WAITING_SHARE: u64 = 16;
 
 /// A segment that takes no more blocks and has all that it took on disk.
 struct Closed {
@@ -78,54 +77,33 @@ pub(crate) struct Waiting {
     reserved: u64,
 }
 
-impl State {
-    /// Whether writers fill memory or journal faster than upkeep empties them.
-    pub fn is_behind(&self) -> bool {
-        let closed = |open: &OpenSegment| open.closed_at.is_some();
-        let journal_full = self.pins.bytes() >= self.options.journal_bytes
-            && (self.chapter_due || self.open.iter().any(closed));
-        journal_full || self.is_much_waiting()
-    }
-
-    /// Whether as much was taken or sealed and is not written as memory may hold.
-    pub fn is_much_sealed(&self) -> bool {
-        self.is_sealer_behind() || self.is_much_waiting()
-    }
-
-    /// Whether as much is in open segments and not written as memory may hold.
-    fn is_much_waiting(&self) -> bool {
-        let waiting = self.open.iter().map(OpenSegment::waiting).sum::<usize>();
-        waiting as u64 > self.options.memory / WAITING_SHARE || self.is_short_of_memory()
-    }
-
-    /// Pieces that wait to be written, of segments that are closed first, as many as are written at once.
-    pub(crate) fn waiting_pieces(&self, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
-        let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
-        let mut open: Vec<&OpenSegment> = self.open.iter().filter(waits).collect();
-        open.sort_by_key(|open| open.closed_at.is_none());
-        let mut bytes = 0;
-        let mut waiting = Vec::new();
-        for open in open {
-            if bytes >= WRITTEN_AT_ONCE {
-                break;
-            }
-            bytes += open.waiting();
-            waiting.push(Waiting {
-                number: open.number,
-                file: open.file.clone(),
-                pieces: open.pieces.iter().cloned().collect(),
-                written: 0,
-                reserved: open.reserved,
-            });
+/// Pieces that wait to be written, of segments that are closed first, as many as are written at once.
+pub(crate) fn waiting_pieces(log: &Log, which: impl Fn(u64) -> bool) -> Vec<Waiting> {
+    let waits = |open: &&OpenSegment| !open.pieces.is_empty() && which(open.number);
+    let mut open: Vec<&OpenSegment> = log.open().iter().filter(waits).collect();
+    open.sort_by_key(|open| open.closed_at.is_none());
+    let mut bytes = 0;
+    let mut waiting = Vec::new();
+    for open in open {
+        if bytes >= WRITTEN_AT_ONCE {
+            break;
         }
-        waiting
+        bytes += open.waiting();
+        waiting.push(Waiting {
+            number: open.number,
+            file: open.file.clone(),
+            pieces: open.pieces.iter().cloned().collect(),
+            written: 0,
+            reserved: open.reserved,
+        });
     }
+    waiting
 }
 
 /// Writes pieces that wait, as many as are written at once, of segments that are closed first;
 /// answers whether there were any.
 pub(crate) fn write_pieces(core: &Core, which: impl Fn(u64) -> bool) -> Result<bool, Error> {
-    let waiting = core.lock().waiting_pieces(which);
+    let waiting = waiting_pieces(&core.log(), which);
     match waiting.is_empty() {
         true => Ok(false),
         false => write_waiting(core, waiting).map(|()| true),
@@ -135,12 +113,12 @@ pub(crate) fn write_pieces(core: &Core, which: impl Fn(u64) -> bool) -> Result<b
 pub(crate) fn write_waiting(core: &Core, mut waiting: Vec<Waiting>) -> Result<(), Error> {
     // The first that fails is the last: the pieces before it are written.
     let result = waiting.iter_mut().try_for_each(|one| write_some(core, one));
-    let mut state = core.lock();
+    let mut log = core.log();
     for one in &waiting {
         let written = one.pieces[..one.written].iter();
         let bytes: usize = written.map(|piece| piece.bytes.len()).sum();
-        state.counters.segment_written += bytes as u64;
-        let open = open_mut(&mut state, one.number);
+        log.counters.segment_written += bytes as u64;
+        let open = log.open_mut(one.number);
         open.pieces.drain(..one.written);
         open.reserved = one.reserved;
     }
@@ -207,10 +185,9 @@ pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Er
         core.write_ledger()?;
     }
     {
-        let mut state = core.lock();
-        state.retention.look_again();
-        let fill = state.fill();
-        state.lanes.adapt(&fill);
+        let (head, mut log) = core.both();
+        log.retention.look_again();
+        log.adapt_lanes(&head.load());
     }
     release_journal(core, true)
 }
@@ -218,17 +195,17 @@ pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Er
 /// Returns the closed segments all of whose blocks are written, as many as are sealed at once.
 fn closed_segments(core: &Core, store: u64) -> Vec<Closed> {
     let closed: Vec<(Closed, Listing)> = {
-        let state = core.lock();
-        let horizon = state.horizon(store);
-        let closed = state
-            .open
+        let (head, log) = core.both();
+        let horizon = horizon(&head, &log, store);
+        let closed = log
+            .open()
             .iter()
             .filter(|open| open.closed_at.is_some() && open.pieces.is_empty());
         let mut lists = 0;
         let at_once = closed.take_while(|open| {
             let first = lists == 0;
             lists += open.list_bytes();
-            first || state.is_sealed_at_once(lists)
+            first || log.is_sealed_at_once(lists)
         });
         at_once
             .map(|open| (Closed::of(open, horizon), open.listing()))
@@ -289,37 +266,47 @@ fn serve(core: &Core, ended: Vec<EndedSegment>) {
     }
     // Given back when nobody waits for the lock.
     let mut taken = Vec::with_capacity(durable.len());
-    let mut state = core.lock();
-    state.add_sealed(sealed);
+    let mut log = core.log();
+    log.add_sealed(sealed);
     for (number, _, index) in &durable {
-        let open = state.take_open(*number);
-        state.counters.segment_written += index;
-        state.unpin(&open.pins);
-        taken.push(open);
+        log.counters.segment_written += index;
+        taken.push(log.take_open(*number));
     }
-    drop(state);
+    drop(log);
+    core.ask_for_trim();
+    for open in &taken {
+        unpin(core, &open.pins);
+    }
     for (_, entries, _) in &durable {
         note_durable(core, entries);
+    }
+}
+
+/// Lets the journal go of blocks that are on disk: numbers of blocks by journal file.
+fn unpin(core: &Core, pins: &[(u32, u64)]) {
+    let mut head = core.head();
+    for &(file, blocks) in pins {
+        head.pins.unpin(file, blocks);
     }
 }
 
 /// Blocks are on disk: rings may forget by them. Others get the lock now and then.
 fn note_durable(core: &Core, entries: &[Entry]) {
     for some in entries.chunks(ENTRIES_A_LOCK) {
-        core.lock().note_durable(some);
+        core.log().note_durable(some);
     }
 }
 
 /// What is live in segments that were just sealed.
 fn survey_new(core: &Core, ended: &[EndedSegment]) -> (Vec<Survey>, Moment) {
-    let mut state = core.lock();
+    let mut log = core.log();
     let mut surveys = Vec::with_capacity(ended.len());
     for EndedSegment { closed, .. } in ended {
         let survey;
-        (state, survey) = survey_segment(core, state, closed.number, &closed.entries, |_| false);
+        (log, survey) = survey_segment(core, log, closed.number, &closed.entries, |_| false);
         surveys.push(survey);
     }
-    (surveys, state.retention.moment())
+    (surveys, log.retention.moment())
 }
 
 /// Ends the chapters of segments that are being written: what is in them counts from now on, and
@@ -354,7 +341,7 @@ pub(crate) fn end_chapters(
         let mut ledger = core.ledger();
         for chapter in writing.chapters.drain(..) {
             ledger.add_blocks(chapter.number, note_of(&chapter.entries));
-            core.lock().unpin(&chapter.pins);
+            unpin(core, &chapter.pins);
             note_durable(core, &chapter.entries);
         }
     }
@@ -376,9 +363,9 @@ fn mark_chapter(core: &Core, chapter: &mut Ended) -> Result<(u64, u64), Error> {
 
 /// The names that segments have now, whether they last or not.
 fn note_marked(core: &Core, marked: &[(u64, u64)]) {
-    let mut state = core.lock();
+    let mut log = core.log();
     for &(number, end) in marked {
-        open_mut(&mut state, number).marked = end;
+        log.open_mut(number).marked = end;
     }
 }
 
@@ -387,13 +374,15 @@ fn note_marked(core: &Core, marked: &[(u64, u64)]) {
 fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
     let _sealer = core.sealer().pause();
     let (horizon, begun) = {
-        let mut state = core.lock();
-        state.chapter_due = false;
-        let horizon = state.horizon(core.store);
+        let (mut head, mut log) = core.both();
+        // What the head wanted is done with these chapters.
+        head.take_chapter_wanted();
+        log.set_chapter_due(false);
+        let horizon = horizon(&head, &log, core.store);
         let due = |open: &&mut OpenSegment| {
             open.closed_at.is_none() && open.has_news() && which(open.number)
         };
-        let due = state.open.iter_mut().filter(due);
+        let due = log.iter_open_mut().filter(due);
         let begun = due.map(|open| {
             let news = open.begin_chapter();
             (open.place(), news)
@@ -408,11 +397,11 @@ fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
         .iter_mut()
         .map(|(place, entries)| OpenSegment::index(*place, entries, &horizon));
     let indexes: Vec<Vec<u8>> = indexes.collect();
-    let mut state = core.lock();
+    let mut log = core.log();
     let ended = begun.into_iter().zip(indexes);
     ended
         .map(|((place, entries), index)| {
-            let open = open_mut(&mut state, place.number);
+            let open = log.open_mut(place.number);
             let pins = open.end_chapter(index);
             Ended {
                 number: place.number,
@@ -430,46 +419,43 @@ fn close_chapters(core: &Core, which: impl Fn(u64) -> bool) -> Vec<Ended> {
 /// whether others have all that is in a block.
 pub(crate) fn survey_segment<'a>(
     core: &'a Core,
-    mut state: Guard<'a>,
+    mut log: LogGuard<'a>,
     number: u64,
     entries: &[Entry],
     elsewhere: impl Fn(&Entry) -> bool,
-) -> (Guard<'a>, Survey) {
+) -> (LogGuard<'a>, Survey) {
     let mut survey = Survey::new(number);
     for (index, some) in entries.chunks(ENTRIES_A_LOCK).enumerate() {
         if index > 0 {
-            drop(state);
-            state = core.lock();
+            drop(log);
+            log = core.log();
         }
         for entry in some {
-            survey.add(entry, &state.retention, elsewhere(entry));
+            survey.add(entry, &log.retention, elsewhere(entry));
         }
     }
-    (state, survey)
+    (log, survey)
 }
 
 /// Lets journal files go that nothing holds. The catalog has all that they registered; the ledger has
 /// the segments, and says that the files are not needed, before they go.
 pub(crate) fn release_journal(core: &Core, keep: bool) -> Result<(), Error> {
     let mut journal = core.journal();
-    let Some(last) = core.lock().pins.last_free() else {
+    let Some(last) = core.head().pins.last_free() else {
         return Ok(());
     };
     journal.keep_damaged(last)?;
     core.ledger().note_released(last + 1);
     core.write_ledger()?;
     loop {
-        let Some(number) = core.lock().pins.take_free(last) else {
+        let Some(number) = core.head().pins.take_free(last) else {
             return Ok(());
         };
         journal.release(number, keep)?;
     }
 }
 
-fn open_mut(state: &mut State, number: u64) -> &mut OpenSegment {
-    state
-        .open
-        .iter_mut()
-        .find(|open| open.number == number)
-        .expect("segments are taken off the list by whoever seals them")
+/// Returns what an index that is written now says of the store.
+fn horizon(head: &Head, log: &Log, store: u64) -> Horizon {
+    log.horizon(store, head.sources(), head.layouts().len() as u32)
 }

@@ -4,7 +4,7 @@ use crate::core::Core;
 use crate::error::{Error, io_error};
 use crate::jobs::writing::Writing;
 use crate::journal::DAMAGED;
-use crate::space::{delay_s, on_disk};
+use crate::space::on_disk;
 use seiner_platform::Disk;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) fn count_set_aside(core: &Core, disk: &dyn Disk) -> Result<(), Error>
             aside += on_disk(file.len().map_err(io_error(context))?, disk.unit());
         }
     }
-    core.lock().space.note_aside(aside);
+    core.log().space.note_aside(aside);
     Ok(())
 }
 
@@ -38,22 +38,20 @@ pub(crate) fn ask_for_room(core: &Core, writing: &mut Writing) -> Result<(), Err
         .disk
         .free()
         .map_err(io_error(|| "asking how much room is free".to_string()))?;
-    let mut state = core.lock();
-    let (load, leave_free) = (state.load(), state.options.leave_free);
-    state.space.note_free(free, leave_free, &load);
+    let (head, mut log) = core.both();
+    log.note_free(free, &head.load());
     Ok(())
 }
 
 /// Returns whether writers have room, and how long they should wait.
 pub(crate) fn room_for_writers(core: &Core) -> (bool, Duration) {
-    let mut state = core.lock();
-    let load = state.load();
-    let (used, limit) = (state.space.used(&load), state.space.limit(&load));
-    let written = state.counters.block_bytes + state.staging.bytes() as u64;
-    let delay = state.debt.charge(written, delay_s(used, limit));
-    let room = used < limit;
+    let (load, staged) = {
+        let head = core.head();
+        (head.load(), head.staging.bytes() as u64)
+    };
+    let (room, delay) = core.log().charge_writers(&load, staged);
     if room {
-        state.troubles.note_room();
+        core.health.note_room();
     }
     (room, delay)
 }

@@ -16,8 +16,10 @@ use self::flush::Waiting;
 use self::writing::{IDLE_TICKS, Writing};
 use crate::core::Core;
 use crate::error::Error;
-use crate::jobs::ageing::age;
-use crate::jobs::flush::{end_chapters, seal_segments, write_pieces, write_waiting};
+use crate::jobs::ageing::{age, is_round_due};
+use crate::jobs::flush::{
+    end_chapters, seal_segments, waiting_pieces, write_pieces, write_waiting,
+};
 use crate::jobs::free::ask_for_room;
 use crate::jobs::merging::overwritten::find_overwritten;
 use crate::jobs::merging::tend;
@@ -76,11 +78,7 @@ pub(crate) fn step_with(core: &Core, writing: &mut Writing) -> Result<bool, Erro
 }
 
 fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    if std::mem::take(&mut core.lock().loss_waits) {
-        let result = core.write_ledger();
-        core.lock().loss_waits |= result.is_err();
-        result?;
-    }
+    core.write_ledger_if_asked()?;
     core.finish_sealing()?;
     let look = look(core, writing)?;
     if look.is_time_due {
@@ -118,65 +116,61 @@ fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
 fn write_and_seal(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     write_pieces(core, |_| true)?;
     let closed = |open: &OpenSegment| open.closed_at.is_some() && open.pieces.is_empty();
-    if core.lock().open.iter().any(closed) {
+    if core.log().open().iter().any(closed) {
         seal_segments(core, writing)?;
     }
     Ok(())
 }
 
 fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
-    let mut state = core.lock();
-    if let Some(why) = &state.poisoned {
-        return Err(Error::Poisoned(why.clone()));
+    core.health.unpoisoned()?;
+    let (mut head, mut log) = core.both();
+    if head.take_chapter_wanted() {
+        log.set_chapter_due(true);
     }
-    let waiting: usize = state.open.iter().map(OpenSegment::waiting).sum();
-    let closed = state.open.iter().filter(|open| open.closed_at.is_some());
-    let is_round_due = writing.round.is_some() || state.is_round_due();
+    let waiting: usize = log.open().iter().map(OpenSegment::waiting).sum();
+    let closed = log.open().iter().filter(|open| open.closed_at.is_some());
+    let is_round_due = writing.round.is_some() || is_round_due(&log.retention);
     let sight = Sight {
         segment_bytes: core.segment_bytes,
         waiting: waiting as u64,
-        open: state.open.len(),
+        open: log.open().len(),
         closed: closed.count(),
-        is_journal_full: state.pins.bytes() >= state.options.journal_bytes,
+        is_journal_full: head.is_journal_full(),
         is_round_due,
-        is_short_of_memory: state.is_short_of_memory(),
-        is_merge_waiting: !writing.eaten.is_empty() && state.room_for_writers() == 0,
-        is_chapter_due: state.chapter_due,
+        is_short_of_memory: log.is_short_of_memory(),
+        is_merge_waiting: !writing.eaten.is_empty() && log.room_for_writers(&head.load()) == 0,
+        is_chapter_due: log.is_chapter_due(),
     };
     let next = match sight.next() {
-        Choice::Write => Next::Write(state.waiting_pieces(|_| true)),
+        Choice::Write => Next::Write(waiting_pieces(&log, |_| true)),
         Choice::Seal => Next::Seal,
         Choice::Chapter => Next::Chapter,
         Choice::Idle => {
-            state.advance(&*core.clock);
+            log.retention.advance(&*core.clock, head.next_block());
             Next::Idle
         }
     };
-    state.retention.judge(&*core.clock);
+    log.retention.judge(&*core.clock);
     Ok(Look {
         next,
-        is_time_due: state.retention.promise_due(true).is_some(),
-        is_short_of_slots: state.taken > 0,
+        is_time_due: log.retention.promise_due(true).is_some(),
+        is_short_of_slots: log.is_short_of_slots(),
         is_round_due,
-        is_late: state.retention.has_late(),
+        is_late: log.retention.has_late(),
     })
 }
 
 /// Claims as many slots as were taken since the last time.
 fn claim_ahead(core: &Core) -> Result<(), Error> {
-    let numbers: Vec<u64> = {
-        let mut state = core.lock();
-        let taken = std::mem::take(&mut state.taken);
-        let wanted = taken.min(READY.saturating_sub(state.ready.len()));
-        (0..wanted).map(|_| state.number_segment()).collect()
-    };
+    let numbers = core.log().number_slots(READY);
     let mut claimed = Vec::with_capacity(numbers.len());
     let result = numbers.into_iter().try_for_each(|number| {
         claimed.push((number, core.volume.claim(number)?));
         Ok(())
     });
     if !claimed.is_empty() {
-        core.lock().ready.extend(claimed);
+        core.log().add_slots(claimed);
     }
     result
 }
@@ -184,29 +178,41 @@ fn claim_ahead(core: &Core) -> Result<(), Error> {
 /// Seals sources that were silent, some at a time; and ends chapters, when all are.
 fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let tick = core.tick();
-    let mut state = core.lock();
-    state.tick = tick;
-    if writing.idle_tick == tick || state.writable().is_err() {
+    let mut head = core.head();
+    head.tick = tick;
+    if writing.idle_tick == tick || core.health.writable().is_err() {
         return Ok(false);
     }
-    let end = (state.buffers.sources() as u32).min(writing.idle_hand + IDLE_AT_ONCE);
-    state.seal_idle(writing.idle_hand..end, IDLE_TICKS);
+    let end = head.sources().min(writing.idle_hand + IDLE_AT_ONCE);
+    head.seal_idle(writing.idle_hand..end, IDLE_TICKS);
     writing.idle_hand = end;
-    if (end as usize) < state.buffers.sources() {
+    if end < head.sources() {
         return Ok(true);
     }
     (writing.idle_hand, writing.idle_tick) = (0, tick);
-    let rows = std::mem::replace(&mut writing.idle_rows, state.counters.rows);
-    if state.buffers.open_blocks() == 0 && rows == state.counters.rows {
-        state.chapter_due = state.open.iter().any(OpenSegment::has_news);
+    let rows = std::mem::replace(&mut writing.idle_rows, head.counters.rows);
+    let is_idle = head.buffers().open_blocks() == 0 && rows == head.counters.rows;
+    let mut log = core.log();
+    if is_idle {
+        let has_news = log.open().iter().any(OpenSegment::has_news);
+        log.set_chapter_due(has_news);
     }
-    Ok(state.chapter_due)
+    Ok(log.is_chapter_due())
+}
+
+/// Returns whether writers fill memory or journal faster than the jobs empty them.
+pub(crate) fn is_behind(core: &Core) -> bool {
+    let (mut head, mut log) = core.both();
+    if head.take_chapter_wanted() {
+        log.set_chapter_due(true);
+    }
+    log.is_behind(head.is_journal_full())
 }
 
 /// Takes steps until writers may go on: merges, which never end in a store that is nearly full, can
 /// wait.
 pub(crate) fn catch_up(core: &Core) -> Result<(), Error> {
     let mut writing = core.writing();
-    while core.lock().is_behind() && step_or_poison(core, &mut writing)? {}
+    while is_behind(core) && step_or_poison(core, &mut writing)? {}
     Ok(())
 }

@@ -26,6 +26,7 @@ pub(crate) mod rows;
 pub(crate) mod scan;
 mod sections;
 pub(crate) mod select;
+pub(crate) mod series;
 pub(crate) mod snapshot;
 pub(crate) mod source;
 pub(crate) mod spans;
@@ -98,5 +99,5 @@ pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Inte
 /// simulator meets the same operations in the same order each time.
 pub(crate) fn bounds(core: &Core, threads: Option<usize>) -> Bounds {
     let threads = threads.or((!core.has_threads()).then_some(1));
-    Bounds::of(&core.lock().options, threads)
+    Bounds::of(&core.options(), threads)
 }

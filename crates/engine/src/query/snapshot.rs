@@ -1,16 +1,18 @@
-//! Snapshot of a source: everything that a query needs of the store's state, taken at one moment.
+//! Snapshot of a source: everything that a query needs of head and log, taken at one moment.
 //!
-//! [`Snapshot::take`] is the only part of a query that needs the state. It copies what writers may change: open
+//! [`Snapshot::take`] is the only part of a query that needs their locks. It copies what writers may change: open
 //! buffers, the ends of blocks that are not written yet, and the rules that hide rows. Sealed segments and layouts
 //! never change and are shared. A snapshot knows no lock, so queries hold none while they read.
 
 use crate::buffer::OpenBlock;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::error::Error;
+use crate::head::Head;
+use crate::log::Log;
 use crate::retention::Veil;
 use crate::segment::Entry;
 use crate::segment::sealed::{Segment, read_block};
-use crate::state::State;
+use crate::volume::Volume;
 use seiner_model::{FieldType, Interval};
 use seiner_platform::File;
 use std::collections::BTreeMap;
@@ -26,6 +28,15 @@ pub(crate) struct Snapshot {
     pub levels: Vec<(u64, Part)>,
     /// Exclusive end of the times that levels may cover, ns.
     pub levels_until: i64,
+}
+
+/// Head and log, both locked.
+#[derive(Clone, Copy)]
+pub(crate) struct Present<'a> {
+    pub head: &'a Head,
+    pub log: &'a Log,
+    /// Names of segments.
+    pub volume: &'a dyn Volume,
 }
 
 /// A source, or one of its levels, without what sealed segments contain.
@@ -75,28 +86,27 @@ pub(crate) struct Known {
 }
 
 impl Snapshot {
-    /// Copies a source from the state. Its levels are included if they may have rows in the interval.
-    pub fn take(state: &State, source: u32, interval: Interval) -> Snapshot {
-        let levels_until = state.retention.levels_until(source);
+    /// Copies a source. Its levels are included if they may have rows in the interval.
+    pub fn take(present: Present<'_>, source: u32, interval: Interval) -> Snapshot {
+        let levels_until = present.log.retention.levels_until(source);
         let levels = match interval.start < levels_until {
-            true => state.levels_of(source),
+            true => present.head.levels_of(source),
             false => Vec::new(),
         };
         let level =
-            |(id, level): (seiner_model::LevelId, u32)| (id.step_ns, Part::take(state, level));
+            |(id, level): (seiner_model::LevelId, u32)| (id.step_ns, Part::take(present, level));
         Snapshot {
-            sealed: state.sealed.clone(),
-            own: Part::take(state, source),
             levels: levels.into_iter().map(level).collect(),
             levels_until,
+            ..Snapshot::take_alone(present, source)
         }
     }
 
-    /// Copies a source or level from the state, without levels.
-    pub fn take_alone(state: &State, source: u32) -> Snapshot {
+    /// Copies a source or level without its levels.
+    pub fn take_alone(present: Present<'_>, source: u32) -> Snapshot {
         Snapshot {
-            sealed: state.sealed.clone(),
-            own: Part::take(state, source),
+            sealed: present.log.sealed().clone(),
+            own: Part::take(present, source),
             levels: Vec::new(),
             levels_until: i64::MIN,
         }
@@ -104,22 +114,22 @@ impl Snapshot {
 }
 
 impl Part {
-    fn take(state: &State, source: u32) -> Part {
-        let line = state.buffers.line(source);
-        let unsealed = state.open_blocks_of(source).map(|(open, entry)| {
+    fn take(Present { head, log, volume }: Present<'_>, source: u32) -> Part {
+        let line = head.line(source);
+        let unsealed = log.open_blocks_of(source).map(|(open, entry)| {
             let unsealed = Unsealed {
                 file: open.file.clone(),
-                name: state.volume.name(open.number),
+                name: volume.name(open.number),
                 end: open.held_end(&entry),
             };
             (entry, Place::Open(Arc::new(unsealed)))
         });
-        let veil = state.retention.veil(source, line.rows);
+        let veil = log.retention.veil(source, head.rows_of(source));
         Part {
             source,
-            layouts: Known::of(&state.layouts, line.layout),
-            is_level: state.retention.is_level(source),
-            open: state.unsealed(source, &veil),
+            layouts: Known::of(head.layouts(), line.layout),
+            is_level: head.members().is_level(source),
+            open: head.unsealed(source, log.logged(), &veil),
             unsealed: unsealed.collect(),
             veil,
         }

@@ -10,7 +10,7 @@ use crate::buffer::row;
 use crate::core::Core;
 use crate::error::Error;
 use crate::query::rows::Rows;
-use crate::query::snapshot::{Known, Part, Place, Snapshot};
+use crate::query::snapshot::{Known, Part, Place, Present, Snapshot};
 use crate::report::{source_key, sources};
 use crate::retention::Veil;
 use crate::retention::coarser::{field_of, step_start};
@@ -155,9 +155,10 @@ impl<'a> SourceReader<'a> {
 
     fn source(&mut self, source: SourceId) -> Result<Source, Error> {
         let snapshot = {
-            let mut state = self.engine.lock();
-            state.advance(&*self.engine.clock);
-            Snapshot::take(&state, source.0, self.interval)
+            let (head, log) = self.engine.present();
+            let volume = &*self.engine.volume;
+            let (head, log) = (&*head, &*log);
+            Snapshot::take(Present { head, log, volume }, source.0, self.interval)
         };
         let mut damages = Damages::default();
         let mut levels = Vec::new();
@@ -194,9 +195,10 @@ impl<'a> SourceReader<'a> {
         damages: &mut Damages,
     ) -> Result<Arc<SourceView>, Error> {
         let snapshot = {
-            let mut state = self.engine.lock();
-            state.advance(&*self.engine.clock);
-            Snapshot::take_alone(&state, source.0)
+            let (head, log) = self.engine.present();
+            let volume = &*self.engine.volume;
+            let (head, log) = (&*head, &*log);
+            Snapshot::take_alone(Present { head, log, volume }, source.0)
         };
         let view = self.view(&snapshot, &snapshot.own, 0, self.interval, damages)?;
         Ok(Arc::new(view))

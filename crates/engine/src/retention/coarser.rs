@@ -13,6 +13,7 @@ use crate::bytes::put_text;
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{Column, FieldType, Value};
+use std::sync::Arc;
 
 /// Fields of a source that one source of a level has figures of; of others, the next part has them.
 pub const FIELDS_A_PART: usize = 128;
@@ -164,16 +165,6 @@ pub fn step_start(time: i64, step: u64) -> i64 {
 }
 
 impl Retention {
-    /// Whether a source is a level of another.
-    pub fn is_level(&self, source: u32) -> bool {
-        self.levels.contains(source)
-    }
-
-    /// How many levels there are.
-    pub fn levels(&self) -> u64 {
-        self.levels.len()
-    }
-
     /// The classes, and which level each is.
     pub fn rules(&self) -> &super::Classes {
         &self.classes
@@ -252,15 +243,7 @@ impl Retention {
         self.news.push(COARSENED);
         varint::put_i64(before, &mut self.news);
         put_sources(&sources, &mut self.news);
-        self.coarsened.push((sources, before));
-    }
-
-    /// Whether other rules left levels of a source and no samples at some time. A sample that came now
-    /// would be told instead of the step that it lies in, which it is not in.
-    pub fn is_coarsened(&self, source: u32, time: i64) -> bool {
-        let of =
-            |(sources, before): &(RoaringBitmap, i64)| time < *before && sources.contains(source);
-        self.coarsened.iter().any(of)
+        Arc::make_mut(&mut self.coarsened).push((sources, before));
     }
 }
 

@@ -14,14 +14,18 @@ pub mod class;
 pub mod coarser;
 pub mod counts;
 pub mod expected;
+pub mod lateness;
 pub mod pace;
 pub mod watch;
 
 use crate::bytes::{Cursor, Short, put_text};
+use crate::members::Members;
+use crate::sealing::queue::Taken;
 use crate::segment::Entry;
 use class::{Class, Classes, Keep, WhenFull, get_classes, put_classes};
 use counts::Counts;
 use expected::{Expected, Moment};
+use lateness::Lateness;
 use pace::{Begun, Pace};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
@@ -29,6 +33,7 @@ use seiner_merge::Rate;
 use seiner_model::{Interval, SourceKey};
 use seiner_platform::Clock;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use watch::Watch;
 
 /// Over how many bytes a class's rate is averaged.
@@ -83,20 +88,15 @@ const NO_FLOOR: Floor = Floor {
 /// See the module.
 pub struct Retention {
     classes: Classes,
+    members: Arc<Members>,
     budget: Option<u64>,
-    /// How many sources there are.
-    sources: u32,
-    /// The class of each, if there is more than one.
-    of: Vec<u8>,
-    /// Which of them are levels of others.
-    levels: RoaringBitmap,
     /// Of every class, what becomes of rows that are too old: the length of a step in ns.
     next: Vec<Option<u64>>,
     /// Whether any class is a ring.
     rings: bool,
-    /// Rows of each source in sealed blocks, ever.
-    rows: Counts,
-    /// Those of them that are on disk.
+    /// Of each source in a ring, rows up to its latest block in the log.
+    logged_rows: Counts,
+    /// Of each source in a ring, rows up to its latest block that is on disk.
     durable_rows: Counts,
     /// Of each source in a ring, how many blocks are begun while a row of it comes: an average over its
     /// latest [`PACE_BLOCKS`].
@@ -124,7 +124,7 @@ pub struct Retention {
     /// Levels that other rules made, by the lengths of their steps, and up to when.
     older: BTreeMap<u64, i64>,
     /// Sources of which, before a time, other rules left levels and no samples.
-    coarsened: Vec<(RoaringBitmap, i64)>,
+    coarsened: Arc<Vec<(RoaringBitmap, i64)>>,
     pace: Pace,
     /// Wall time in ns; does not go back.
     now: i64,
@@ -150,7 +150,8 @@ pub struct Retention {
 impl Retention {
     /// Nothing has died yet.
     /// `budget`: what the disk may hold, in bytes, if it is known.
-    pub fn new(classes: Classes, budget: Option<u64>) -> Retention {
+    pub fn new(members: Arc<Members>, budget: Option<u64>) -> Retention {
+        let classes = members.classes().clone();
         let count = classes.list().len();
         let rings = classes.list().iter().any(|class| class.keep.rows.is_some());
         let next = (0..count).map(|class| classes.next_step(class as u8));
@@ -160,15 +161,13 @@ impl Retention {
             next: next.collect(),
             classes,
             budget,
-            of: Vec::new(),
-            levels: RoaringBitmap::new(),
-            rows: Counts::default(),
+            members,
+            logged_rows: Counts::default(),
             durable_rows: Counts::default(),
             paces: Counts::default(),
             edges: Counts::default(),
             late: BTreeMap::new(),
             late_and_open: BTreeMap::new(),
-            sources: 0,
             rings,
             floors: vec![NO_FLOOR; count],
             rates: vec![Rate::default(); count],
@@ -178,7 +177,7 @@ impl Retention {
             known_floors: HashMap::new(),
             known_made: HashMap::new(),
             older: BTreeMap::new(),
-            coarsened: Vec::new(),
+            coarsened: Arc::default(),
             pace: Pace::default(),
             now: i64::MIN,
             block: 0,
@@ -190,6 +189,17 @@ impl Retention {
             has_ledger: false,
             news: Vec::new(),
         }
+    }
+
+    /// Of a store with so many sources, of which nothing else is known.
+    fn of_unnamed(sources: u32) -> Retention {
+        let members = Members::unnamed(Classes::default(), sources);
+        Retention::new(Arc::new(members), None)
+    }
+
+    /// Returns the class of each source.
+    pub fn members(&self) -> &Members {
+        &self.members
     }
 
     /// The classes.
@@ -205,27 +215,14 @@ impl Retention {
             .map(|tombstone| tombstone.sources.serialized_size())
             .sum();
         let late = (self.late.len() + self.late_and_open.len()) * size_of::<(u32, Interval)>();
-        let rows = self.rows.memory() + self.durable_rows.memory() + self.paces.memory();
+        let rows = self.logged_rows.memory() + self.durable_rows.memory() + self.paces.memory();
         let rows = rows + self.edges.memory() + late;
         let coarsened = self.coarsened.iter();
         let coarsened: usize = coarsened.map(|(of, _)| of.serialized_size()).sum();
-        let levels = self.levels.serialized_size() + coarsened;
-        self.of.capacity() + rows + 16 * self.past.capacity() + graves + levels
+        rows + 16 * self.past.capacity() + graves + coarsened
     }
 
     // ---- what happens
-
-    /// A source was registered, or the level of one.
-    pub fn add_source(&mut self, is_level: bool, key: impl FnOnce() -> SourceKey) {
-        if is_level {
-            self.levels.insert(self.sources);
-        }
-        // Most stores have one class, and then need no key.
-        if self.classes.list().len() > 1 {
-            self.of.push(self.classes.of(&key()));
-        }
-        self.sources += 1;
-    }
 
     /// The time goes on; `next_block` is the next block's number.
     pub fn advance(&mut self, clock: &dyn Clock, next_block: u64) {
@@ -338,37 +335,11 @@ impl Retention {
         self.now
     }
 
-    /// Counts the rows of a block that is sealed, those that later rows of the block replace included. Returns the
-    /// block's ordinal.
-    pub fn count(&mut self, source: u32, rows: u32) -> u64 {
-        let total = self.rows.of(source);
-        *total += u64::from(rows);
-        *total
-    }
-
-    /// Rows of a source in sealed blocks, ever.
-    pub fn rows(&self, source: u32) -> u64 {
-        self.rows.get(source)
-    }
-
-    /// A block that begins after so many rows of its source is being replayed; answers how many were
-    /// counted so far.
-    pub fn recount(&mut self, source: u32, before: u64) -> u64 {
-        std::mem::replace(self.rows.of(source), before)
-    }
-
-    /// A source has had so many rows, at least.
-    pub fn had(&mut self, source: u32, rows: u64) {
-        let known = self.rows.of(source);
-        *known = (*known).max(rows);
-    }
-
     /// A block is on disk, and found again after a crash.
     pub fn found(&mut self, entry: &Entry) {
-        if entry.source >= self.sources {
+        if entry.source >= self.members.count() {
             return;
         }
-        self.had(entry.source, entry.ordinal);
         self.is_late(entry.source, entry.first);
         if entry.late {
             note_times(
@@ -379,6 +350,8 @@ impl Retention {
         }
         if self.rings {
             let rows = self.durable_rows.of(entry.source);
+            *rows = (*rows).max(entry.ordinal);
+            let rows = self.logged_rows.of(entry.source);
             *rows = (*rows).max(entry.ordinal);
         }
     }
@@ -457,25 +430,7 @@ impl Retention {
 
     /// The class of a source; the last for one whose name is lost, as long as it has no other.
     pub fn class_of(&self, source: u32) -> u8 {
-        let last = self.classes.named().len() - 1;
-        self.of.get(source as usize).copied().unwrap_or(last as u8)
-    }
-
-    /// Sources by class.
-    pub fn sources_by_class(&self) -> Vec<u64> {
-        let mut count = vec![0; self.classes.list().len()];
-        if let [only] = count.as_mut_slice() {
-            *only = u64::from(self.sources) - self.levels.len();
-            return count;
-        }
-        self.of.iter().for_each(|&class| count[class as usize] += 1);
-        let named = self.classes.named().len();
-        for level in &self.levels {
-            let class = self.class_of(level) as usize;
-            // Of rules that were; they are kept with samples, but are none.
-            count[class] -= u64::from(class < named);
-        }
-        count
+        self.members.class_of(source)
     }
 
     /// Rows of a class before this time are hidden.
@@ -483,24 +438,24 @@ impl Retention {
         self.floors[class as usize].time
     }
 
-    /// Outside rows before this time may be hidden as they come: the latest such time of any class.
-    pub fn late_before(&self) -> i64 {
-        self.late_before
+    /// Updates the limits of the times that rows from outside may have.
+    pub fn update_lateness(&self, lateness: &mut Lateness) {
+        lateness.before = self.late_before;
+        lateness.floors.clear();
+        let times = self.floors.iter().map(|floor| floor.time);
+        lateness.floors.extend(times);
+        if !Arc::ptr_eq(&lateness.coarsened, &self.coarsened) {
+            lateness.coarsened = self.coarsened.clone();
+        }
     }
 
-    /// The class that a source's row of some time is too old for, if it is.
-    pub fn too_old(&self, source: u32, time: i64) -> Option<&Class> {
-        let class = self.class_of(source) as usize;
-        (time < self.floors[class].time).then(|| &self.classes.list()[class])
-    }
-
-    /// What is hidden of a source with so many rows in its buffer, for a reader.
-    pub fn veil(&self, source: u32, buffered: u16) -> Veil {
+    /// What is hidden of a source that has had `rows` rows, for a reader.
+    pub fn veil(&self, source: u32, rows: u64) -> Veil {
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
         Veil {
             floor: self.floors[class as usize],
-            past: self.past(source, self.rows.get(source) + u64::from(buffered), keep),
+            past: self.past(source, rows, keep),
             graves: self
                 .tombstones
                 .iter()
@@ -521,7 +476,7 @@ impl Retention {
     /// Whether a block may be dropped: nobody will ever see a row of it again, not even after a
     /// crash that loses what is not on disk yet.
     pub fn may_drop(&self, entry: &Entry) -> bool {
-        if entry.source >= self.sources {
+        if entry.source >= self.members.count() {
             return false;
         }
         let class = self.class_of(entry.source);
@@ -589,7 +544,7 @@ impl Retention {
     /// Whether a source keeps a number of rows.
     pub fn is_ring(&self, source: u32) -> bool {
         let class = self.class_of(source) as usize;
-        source < self.sources && self.classes.list()[class].keep.rows.is_some()
+        source < self.members.count() && self.classes.list()[class].keep.rows.is_some()
     }
 
     /// Now, by the wall clock and by blocks.
@@ -601,18 +556,11 @@ impl Retention {
         }
     }
 
-    /// When a block that is being sealed is expected to die. `rows` and `bytes` are its own, `next` is
-    /// the next block's number: blocks begun since it was begun tell how long it took to fill.
-    pub fn death(
-        &mut self,
-        source: u32,
-        number: u64,
-        next: u64,
-        rows: u32,
-        bytes: u64,
-        last: i64,
-    ) -> Expected {
-        self.block = self.block.max(next);
+    /// When a block that joins the log is expected to die. Blocks begun since it was begun tell how long it took to
+    /// fill. `bytes` are those of its rows, `last` is its latest time.
+    pub fn death(&mut self, taken: &Taken, bytes: u64, last: i64) -> Expected {
+        self.block = self.block.max(taken.next);
+        let source = taken.source;
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
         let quota = self.quota(class);
@@ -624,17 +572,19 @@ impl Retention {
             self.rates[class as usize].add(bytes as f64, now, RATE_WINDOW);
         }
         let ring = keep.rows.map_or(Expected::Never, |ring| {
-            let pace = self.note_pace(source, u64::from(rows), number);
+            *self.logged_rows.of(source) = taken.ordinal;
+            let pace = self.note_pace(taken);
             self.after_rows(ring, pace)
         });
         self.moment().sooner(self.expect(class, last), ring)
     }
 
-    /// A block of a source with so many rows was filled since this number; answers the source's pace.
-    fn note_pace(&mut self, source: u32, rows: u64, since: u64) -> f64 {
-        let found = self.pace_since(since, rows);
-        let known = self.rows.get(source) / rows.max(1);
-        let pace = self.paces.of(source);
+    /// A block was filled since it was begun; answers the source's pace.
+    fn note_pace(&mut self, taken: &Taken) -> f64 {
+        let rows = u64::from(taken.rows);
+        let found = self.pace_since(taken.number, rows);
+        let known = taken.ordinal / rows.max(1);
+        let pace = self.paces.of(taken.source);
         let weight = match *pace > 0.0 {
             true => known.clamp(1, PACE_BLOCKS) as f32,
             false => 1.0,
@@ -654,7 +604,7 @@ impl Retention {
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
         let ring = keep.rows.map_or(Expected::Never, |ring| {
-            let rows = self.rows.get(entry.source);
+            let rows = self.logged_rows.get(entry.source);
             let since = rows.saturating_sub(entry.ordinal);
             let came = since + u64::from(entry.rows);
             let mean = f64::from(self.paces.get(entry.source));
@@ -787,14 +737,15 @@ impl Retention {
                 }
                 COARSENED => {
                     let time = cursor.signed()?;
-                    self.coarsened.push((get_sources(&mut cursor)?, time));
+                    let sources = get_sources(&mut cursor)?;
+                    Arc::make_mut(&mut self.coarsened).push((sources, time));
                 }
                 LEDGER => self.has_ledger = true,
                 PAST => {
                     for _ in 0..cursor.count(u32::MAX as usize)? {
                         let source = cursor.count(u32::MAX as usize)? as u32;
                         let ordinal = cursor.varint()?;
-                        if source >= self.sources {
+                        if source >= self.members.count() {
                             return Err(Short);
                         }
                         self.let_past(source, ordinal);
@@ -818,8 +769,14 @@ impl Retention {
         }
     }
 
+    /// Sources of which blocks up to an ordinal are dead whatever the rules are: so many rows they have had.
+    pub fn pasts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+        self.past
+            .iter()
+            .map(|(&source, &ordinal)| (source, ordinal))
+    }
+
     fn let_past(&mut self, source: u32, ordinal: u64) {
-        self.had(source, ordinal);
         let past = self.past.entry(source).or_default();
         *past = (*past).max(ordinal);
     }
@@ -838,8 +795,14 @@ impl Retention {
     }
 
     /// Rules may have changed since the store was open last. What the old ones let die stays dead:
-    /// it is noted in terms that no rule changes. Every source is known, and what is on disk of it.
-    pub fn change_rules(&mut self, key_of: impl Fn(u32) -> SourceKey, next_block: u64) {
+    /// it is noted in terms that no rule changes. Every source is known, and what is on disk of it: its rows, ever,
+    /// in blocks.
+    pub fn change_rules(
+        &mut self,
+        key_of: impl Fn(u32) -> SourceKey,
+        rows_of: impl Fn(u32) -> u64,
+        next_block: u64,
+    ) {
         let mut new = Vec::new();
         put_classes(self.classes.named(), &mut new);
         let Some(old) = self.known_rules.take() else {
@@ -868,11 +831,11 @@ impl Retention {
         }
         let mut members = vec![RoaringBitmap::new(); old.list().len()];
         let mut past = Vec::new();
-        for source in 0..self.sources {
+        for source in 0..self.members.count() {
             let class = old.of(&key_of(source));
             members[class as usize].insert(source);
             let ring = old.list()[class as usize].keep.rows;
-            let rows = self.rows.get(source);
+            let rows = rows_of(source);
             if let Some(ordinal) = ring
                 .map(|ring| rows.saturating_sub(ring))
                 .filter(|&ordinal| ordinal > 0)
@@ -891,7 +854,9 @@ impl Retention {
                     None => class.keep.age.map_or(i64::MIN, time),
                 },
             };
-            if let (Some(step), Some(age), false) = (next, class.keep.age, self.levels.is_empty()) {
+            if let (Some(step), Some(age), false) =
+                (next, class.keep.age, self.members.levels() == 0)
+            {
                 // A round may have been under way.
                 self.note_older(step, made.max(time(age)));
             }
@@ -938,8 +903,7 @@ fn note_times(late: &mut BTreeMap<u32, Interval>, source: u32, interval: Interva
 
 /// The rules that frames of a catalog tell of, one after the other.
 pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
-    let mut retention = Retention::new(Classes::default(), None);
-    retention.sources = u32::MAX;
+    let mut retention = Retention::of_unnamed(u32::MAX);
     for news in frames {
         // What is damaged is passed over, as at a start.
         let _ = retention.recall_news(news);
@@ -952,15 +916,13 @@ pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
 /// # Errors
 /// [`Short`] if the bytes are malformed.
 pub fn check_news(news: &[u8], sources: u32) -> Result<(), Short> {
-    let mut retention = Retention::new(Classes::default(), None);
-    retention.sources = sources;
+    let mut retention = Retention::of_unnamed(sources);
     retention.recall_news(news)
 }
 
 /// Returns whether frames of a catalog say that the store has a ledger.
 pub fn has_ledger<'a>(frames: impl Iterator<Item = &'a [u8]>) -> bool {
-    let mut retention = Retention::new(Classes::default(), None);
-    retention.sources = u32::MAX;
+    let mut retention = Retention::of_unnamed(u32::MAX);
     for news in frames {
         let _ = retention.recall_news(news);
     }
@@ -1059,7 +1021,8 @@ mod tests {
     fn hourly() -> Retention {
         let mut class = Class::forever();
         class.keep.age = Some(Duration::from_secs(3600));
-        Retention::new(Classes::new(vec![class]).unwrap(), None)
+        let classes = Classes::new(vec![class]).unwrap();
+        Retention::new(Arc::new(Members::new(classes)), None)
     }
 
     /// Seed 590 of the simulator: a segment was sealed after the clock had been set back, its time hid

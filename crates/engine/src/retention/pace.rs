@@ -96,10 +96,13 @@ impl Begun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::slab::Slot;
+    use crate::members::Members;
     use crate::retention::Retention;
     use crate::retention::class::{Class, Classes, Keep};
     use crate::retention::expected::Expected;
-    use seiner_model::SourceKey;
+    use crate::sealing::queue::Taken;
+    use std::sync::Arc;
 
     const RING: u64 = 10_000;
     /// Rows of a block.
@@ -113,12 +116,8 @@ mod tests {
             },
             ..Class::forever()
         };
-        let mut retention = Retention::new(Classes::new(vec![ring]).unwrap(), None);
-        for n in 0..2 {
-            let key = || SourceKey::new("m", [("n", n.to_string())]).unwrap();
-            retention.add_source(false, key);
-        }
-        retention
+        let classes = Classes::new(vec![ring]).unwrap();
+        Retention::new(Arc::new(Members::unnamed(classes, 2)), None)
     }
 
     /// Another block of the source, when so many had been begun.
@@ -158,8 +157,20 @@ mod tests {
         // The first blocks that are sealed then took ten times as long as usual.
         let next = 400 + 40;
         let mut wait = |source: u32, since: u64| {
-            retention.count(source, ROWS);
-            match retention.death(source, since, next, ROWS, 4096, 0) {
+            let before = 400 / 4 * u64::from(ROWS);
+            let taken = Taken {
+                source,
+                number: since,
+                next,
+                layout: 1,
+                journal_file: 1,
+                rows: ROWS,
+                bytes: 4096,
+                before,
+                ordinal: before + u64::from(ROWS),
+                slot: Slot::NONE,
+            };
+            match retention.death(&taken, 4096, 0) {
                 Expected::Block(at) => (at - next) as f64,
                 other => panic!("{other:?}"),
             }

@@ -35,7 +35,7 @@ pub(super) fn of(
     // All rows lie in sealed segments then, whose footers have the figures.
     settle(&engine)?;
     let mut count = Count::default();
-    let segments = engine.lock().sealed.clone();
+    let segments = engine.log().sealed().clone();
     for segment in segments.values() {
         for page in segment.blocks() {
             let entries = match page {
@@ -46,14 +46,13 @@ pub(super) fn of(
             };
             for entry in entries {
                 let (class, total) = {
-                    let state = engine.lock();
-                    let retention = &state.retention;
-                    if retention.may_drop(&entry) {
+                    let (head, log) = engine.both();
+                    if log.retention.may_drop(&entry) {
                         continue;
                     }
                     (
-                        retention.class_of(entry.source),
-                        retention.rows(entry.source),
+                        log.retention.class_of(entry.source),
+                        head.rows_taken(entry.source),
                     )
                 };
                 let Some(key) = engine.dictionary(|dictionary| dictionary.key(entry.source)) else {
@@ -97,11 +96,14 @@ pub(super) fn of(
             .map(|class| class.keep.bytes)
             .collect::<Vec<_>>(),
     );
-    let used = engine.lock().used();
+    let used = {
+        let (head, log) = engine.both();
+        log.used(&head.load())
+    };
     let sheds = |class: &Class| class.when_full == WhenFull::Shed;
     let budget = new.disk.filter(|_| new.classes.named().iter().any(sheds));
-    let names = engine.lock();
-    let name = |class: u8| names.retention.classes()[class as usize].name.clone();
+    let log = engine.log();
+    let name = |class: u8| log.retention.classes()[class as usize].name.clone();
     Ok(Outlook {
         changes: Vec::new(),
         classes: count

@@ -4,6 +4,7 @@ use crate::block::{self, BlockHead};
 use crate::buffer::decimals::Decimals;
 use crate::buffer::row;
 use crate::dictionary::layouts::Layout;
+use crate::sealing::queue::Taken;
 use seiner_codec::Effort;
 use seiner_model::FieldType;
 use std::ops::Range;
@@ -16,9 +17,8 @@ const BUFFERS_AT_ONCE: usize = 512;
 
 /// Rows that wait to be encoded.
 struct Rows {
-    head: BlockHead,
     layout: Arc<Layout>,
-    rows: usize,
+    taken: Taken,
     /// Place of the encoded rows in the copy.
     raw: Range<usize>,
 }
@@ -26,6 +26,8 @@ struct Rows {
 /// A block whose place in the log is not known yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Encoded {
+    /// The buffer.
+    pub taken: Taken,
     /// First time, ns.
     pub first: i64,
     /// Last time, ns.
@@ -61,14 +63,13 @@ impl Encoder {
         self.raw.len() >= RAW_AT_ONCE || self.waiting.len() >= BUFFERS_AT_ONCE
     }
 
-    /// Copies a buffer of `rows` rows.
-    pub fn copy(&mut self, head: BlockHead, layout: Arc<Layout>, rows: usize, bytes: &[u8]) {
+    /// Copies the bytes of a buffer.
+    pub fn copy(&mut self, taken: Taken, layout: Arc<Layout>, bytes: &[u8]) {
         let start = self.raw.len();
         self.raw.extend_from_slice(bytes);
         self.waiting.push(Rows {
-            head,
             layout,
-            rows,
+            taken,
             raw: start..self.raw.len(),
         });
     }
@@ -109,27 +110,32 @@ impl Encoder {
 /// Appends the block of one buffer. Rows that are decimals are not decoded further; others are
 /// decoded and sorted by time, and of rows at one time the last remains.
 fn encode(rows: &Rows, raw: &[u8], decimals: &mut Decimals, out: &mut Vec<u8>) -> Encoded {
-    let types = rows.layout.types();
-    if types == [FieldType::F64] && decimals.read(raw, rows.rows) {
-        block::encode_decimals(rows.head, decimals, out);
+    let (types, count) = (rows.layout.types(), rows.taken.rows as usize);
+    let head = BlockHead {
+        source: rows.taken.source,
+        number: rows.taken.number,
+        layout: rows.taken.layout,
+    };
+    if types == [FieldType::F64] && decimals.read(raw, count) {
+        block::encode_decimals(head, decimals, out);
         return Encoded {
             samples: decimals.times.len() as u64,
-            ..of_times(&decimals.times)
+            ..of_times(rows.taken, &decimals.times)
         };
     }
-    let columns =
-        row::decode(raw, rows.rows, types).expect("a buffer holds what this process encoded");
+    let columns = row::decode(raw, count, types).expect("a buffer holds what this process encoded");
     let columns = block::sorted(columns);
-    block::encode(rows.head, &columns, Effort::Fast, out);
+    block::encode(head, &columns, Effort::Fast, out);
     let fields = columns.fields.iter();
     Encoded {
         samples: fields.map(|field| field.values.len() as u64).sum(),
-        ..of_times(&columns.times)
+        ..of_times(rows.taken, &columns.times)
     }
 }
 
-fn of_times(times: &[i64]) -> Encoded {
+fn of_times(taken: Taken, times: &[i64]) -> Encoded {
     Encoded {
+        taken,
         first: times[0],
         last: *times.last().expect("a block has rows"),
         rows: times.len() as u32,

@@ -72,15 +72,16 @@ impl Queue {
         self.links.iter().map(|link| &link.taken)
     }
 
-    /// Returns the buffers of a source, the latest first.
-    pub fn of(&self, source: u32) -> impl Iterator<Item = &Taken> {
+    /// Returns the buffers of a source with their positions, the latest first.
+    pub fn of(&self, source: u32) -> impl Iterator<Item = (u64, &Taken)> {
         let mut next = self.latest.get(&source).copied();
         std::iter::from_fn(move || {
             // What has left the queue is no link of the chain any more.
-            let at = next?.checked_sub(self.front)?;
+            let position = next?;
+            let at = position.checked_sub(self.front)?;
             let link = self.links.get(at as usize)?;
             next = link.earlier;
-            Some(&link.taken)
+            Some((position, &link.taken))
         })
     }
 
@@ -146,6 +147,10 @@ mod tests {
         taken.map(|one| one.number).collect()
     }
 
+    fn of(queue: &Queue, source: u32) -> Vec<u64> {
+        numbers(queue.of(source).map(|(_, taken)| taken))
+    }
+
     #[test]
     fn buffers_leave_in_the_order_in_which_they_came() {
         let mut queue = Queue::default();
@@ -166,16 +171,18 @@ mod tests {
         for (source, number) in [(7, 1), (8, 2), (7, 3), (7, 4)] {
             queue.push(taken(source, number), 64);
         }
-        assert_eq!(numbers(queue.of(7)), [4, 3, 1]);
+        assert_eq!(of(&queue, 7), [4, 3, 1]);
+        let positions: Vec<u64> = queue.of(7).map(|(position, _)| position).collect();
+        assert_eq!(positions, [3, 2, 0]);
         queue.pop(64);
-        assert_eq!(numbers(queue.of(7)), [4, 3]);
-        assert_eq!(numbers(queue.of(8)), [2]);
+        assert_eq!(of(&queue, 7), [4, 3]);
+        assert_eq!(of(&queue, 8), [2]);
         queue.pop(64);
-        assert_eq!(numbers(queue.of(8)), []);
+        assert_eq!(of(&queue, 8), []);
         while queue.pop(64).is_some() {}
-        assert_eq!(numbers(queue.of(7)), []);
+        assert_eq!(of(&queue, 7), []);
         assert!(queue.latest.is_empty() && queue.bytes() == 0);
         queue.push(taken(7, 5), 64);
-        assert_eq!(numbers(queue.of(7)), [5]);
+        assert_eq!(of(&queue, 7), [5]);
     }
 }

@@ -12,10 +12,11 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use seiner_model::{FieldType, Interval};
-use seiner_store::{IsOver, LevelSpan, SeriesData, SeriesSummary, Step, Store};
+use seiner_store::{IsOver, LevelSpan, Samples, SeriesSummary, Step, Store};
 use seiner_wire::answer::{
     Answer, Cells, Format, Head, Level, Series, Shape, levels_text, one_type,
 };
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -181,9 +182,18 @@ fn continue_answer(
             check_types(store, plan)?;
         }
         let all = store
-            .select(&plan.query, Some(is_over))
+            .series(&plan.query, Some(is_over))
             .map_err(Refusal::from)?;
-        return write_series(store, plan, begun, all, Shape::Samples, out, samples);
+        let goes_on = plan.format == Format::Json;
+        return write_series(
+            store,
+            plan,
+            begun,
+            all,
+            Shape::Samples,
+            out,
+            |answer, found| samples(answer, found, goes_on),
+        );
     };
     let names = plan
         .aggregates
@@ -211,7 +221,7 @@ fn write_series<'o, T, W: Write>(
     found: impl Iterator<Item = Result<T, seiner_store::Error>>,
     shape: Shape,
     out: &'o mut W,
-    write: impl Fn(&mut Answer<&'o mut W>, T) -> io::Result<Option<String>>,
+    write: impl Fn(&mut Answer<&'o mut W>, T) -> io::Result<Vec<String>>,
 ) -> io::Result<Outcome> {
     let interval = plan.query.interval;
     let head = Head {
@@ -232,15 +242,7 @@ fn write_series<'o, T, W: Write>(
         match series {
             // The rest is a valid answer, because it can state that something is missing.
             Err(damage @ seiner_store::Error::Damage { .. }) if plan.format == Format::Json => {
-                // It may be recorded as a loss already.
-                let damage = damage.to_string();
-                let (file, what) = damage.split_once(", ").unwrap_or((&damage, ""));
-                if !warnings
-                    .iter()
-                    .any(|known| known.starts_with(&format!("{file}: {what};")))
-                {
-                    warnings.push(damage);
-                }
+                warn(&mut warnings, damage.to_string());
             }
             Err(error) => return Err(Refusal::from(error).into()),
             Ok(_) if written == plan.limit => {
@@ -254,7 +256,9 @@ fn write_series<'o, T, W: Write>(
                 break;
             }
             Ok(series) => {
-                warnings.extend(write(&mut answer, series)?);
+                for warning in write(&mut answer, series)? {
+                    warn(&mut warnings, warning);
+                }
                 written += 1;
             }
         }
@@ -270,21 +274,46 @@ fn write_series<'o, T, W: Write>(
     Ok(outcome)
 }
 
-fn samples<W: Write>(answer: &mut Answer<W>, data: SeriesData) -> io::Result<Option<String>> {
-    let SeriesData {
-        key,
-        field,
-        times,
-        values,
-        ..
-    } = data;
-    answer.series(&Series {
-        key: &key,
-        field: &field,
-        times: &times,
-        columns: &[Cells::Values(&values)],
+/// Adds a warning. Damage may be among the warnings already, as a loss or from another pass.
+fn warn(warnings: &mut Vec<String>, warning: String) {
+    let (file, what) = warning.split_once(", ").unwrap_or((&warning, ""));
+    let loss = format!("{file}: {what};");
+    let is_known = |known: &String| *known == warning || known.starts_with(&loss);
+    if !warnings.iter().any(is_known) {
+        warnings.push(warning);
+    }
+}
+
+/// Writes the samples of a series. Returns the damage that was met, if the answer goes on after damage.
+fn samples<W: Write>(
+    answer: &mut Answer<W>,
+    found: Samples<'_>,
+    goes_on: bool,
+) -> io::Result<Vec<String>> {
+    let long = match found {
+        Samples::Whole(data) => {
+            answer.series(&Series {
+                key: &data.key,
+                field: &data.field,
+                times: &data.times,
+                columns: &[Cells::Values(&data.values)],
+            })?;
+            return Ok(Vec::new());
+        }
+        Samples::Long(long) => long,
+    };
+    let damages = RefCell::new(Vec::new());
+    answer.series_in_parts(long.key(), long.field(), || {
+        long.parts().filter_map(|part| match part {
+            Ok(part) => Some(Ok(part)),
+            Err(damage @ seiner_store::Error::Damage { .. }) if goes_on => {
+                damages.borrow_mut().push(damage.to_string());
+                None
+            }
+            Err(error) => Some(Err(Refusal::from(error).into())),
+        })
     })?;
-    Ok(None)
+    Ok(damages.into_inner())
 }
 
 fn summaries<W: Write>(
@@ -292,7 +321,7 @@ fn summaries<W: Write>(
     summary: SeriesSummary,
     aggregates: &[Aggregate],
     exact: bool,
-) -> io::Result<Option<String>> {
+) -> io::Result<Vec<String>> {
     let SeriesSummary {
         key,
         field,
@@ -317,12 +346,13 @@ fn summaries<W: Write>(
     })?;
     let is_integer = matches!(field_type, FieldType::I64 | FieldType::U64);
     let rounded = is_integer && buckets.iter().any(|bucket| bucket.exact.is_none());
-    Ok(rounded.then(|| {
+    let warning = rounded.then(|| {
         format!(
             "{key} field {field}: coarser steps of this interval hold figures rounded to 53 bits; \
              steps made from now on are exact"
         )
-    }))
+    });
+    Ok(warning.into_iter().collect())
 }
 
 /// An Arrow stream has one type of values: an error before its beginning is better than a break.

@@ -2,6 +2,7 @@
 
 use super::text::{Gathering, push_cell, push_integer, push_time};
 use super::{Cells, Head, Level, Series, Shape, TimeUnit};
+use seiner_model::{Column, FieldType, SourceKey};
 use std::io::{self, Write};
 
 #[derive(Debug)]
@@ -45,36 +46,11 @@ impl<W: Write> JsonAnswer<W> {
     }
 
     pub fn series(&mut self, series: &Series<'_>) -> io::Result<()> {
-        let bytes = &mut self.out.bytes;
-        push_text(
-            bytes,
-            if self.begun {
-                ",{\"measurement\":"
-            } else {
-                "{\"measurement\":"
-            },
-        );
-        self.begun = true;
-        push_string(bytes, series.key.measurement());
-        for (index, (name, value)) in series.key.tags().iter().enumerate() {
-            push_text(bytes, if index == 0 { ",\"tags\":{" } else { "," });
-            push_string(bytes, name);
-            bytes.push(b':');
-            push_string(bytes, value);
-        }
-        push_text(
-            bytes,
-            if series.key.tags().is_empty() {
-                ",\"tags\":{},\"field\":"
-            } else {
-                "},\"field\":"
-            },
-        );
-        push_string(bytes, series.field);
-        if let (Shape::Samples, [values]) = (&self.shape, series.columns) {
-            push_text(bytes, ",\"type\":");
-            push_string(bytes, values.field_type().name());
-        }
+        let of_samples = match (&self.shape, series.columns) {
+            (Shape::Samples, [values]) => Some(values.field_type()),
+            _ => None,
+        };
+        self.begin_series(series.key, series.field, of_samples);
         self.times(series.times)?;
         for index in 0..series.columns.len() {
             let name = match &self.shape {
@@ -87,6 +63,87 @@ impl<W: Write> JsonAnswer<W> {
         }
         self.out.bytes.push(b'}');
         self.out.spill()
+    }
+
+    /// Writes a series in two passes over its parts. Returns whether there was a part.
+    pub fn series_in_parts<P>(
+        &mut self,
+        key: &SourceKey,
+        field: &str,
+        mut parts: impl FnMut() -> P,
+    ) -> io::Result<bool>
+    where
+        P: Iterator<Item = io::Result<(Vec<i64>, Column)>>,
+    {
+        let mut times = 0;
+        for part in parts() {
+            let (part, values) = part?;
+            assert_eq!(part.len(), values.len(), "a part has not as many values");
+            if times == 0 {
+                self.begin_series(key, field, Some(values.field_type()));
+                push_text(&mut self.out.bytes, ",\"times\":[");
+            }
+            for time in part {
+                self.out.separate(times)?;
+                push_time(&mut self.out.bytes, time, self.time_unit);
+                times += 1;
+            }
+        }
+        if times == 0 {
+            return Ok(false);
+        }
+        push_text(&mut self.out.bytes, "],\"values\":[");
+        let mut rows = 0;
+        for part in parts() {
+            let (_, values) = part?;
+            let values = Cells::Values(&values);
+            for row in 0..values.len() {
+                self.out.separate(rows)?;
+                push_cell(&mut self.out.bytes, values, row, "\"", push_string);
+                rows += 1;
+            }
+        }
+        if rows != times {
+            let text = format!("a series had {times} times and then {rows} values");
+            return Err(io::Error::other(text));
+        }
+        push_text(&mut self.out.bytes, "]}");
+        self.out.spill()?;
+        Ok(true)
+    }
+
+    /// Writes what precedes the times of a series, with the type of samples.
+    fn begin_series(&mut self, key: &SourceKey, field: &str, of_samples: Option<FieldType>) {
+        let bytes = &mut self.out.bytes;
+        push_text(
+            bytes,
+            if self.begun {
+                ",{\"measurement\":"
+            } else {
+                "{\"measurement\":"
+            },
+        );
+        self.begun = true;
+        push_string(bytes, key.measurement());
+        for (index, (name, value)) in key.tags().iter().enumerate() {
+            push_text(bytes, if index == 0 { ",\"tags\":{" } else { "," });
+            push_string(bytes, name);
+            bytes.push(b':');
+            push_string(bytes, value);
+        }
+        push_text(
+            bytes,
+            if key.tags().is_empty() {
+                ",\"tags\":{},\"field\":"
+            } else {
+                "},\"field\":"
+            },
+        );
+        push_string(bytes, field);
+        if let Some(field_type) = of_samples {
+            push_text(bytes, ",\"type\":");
+            push_string(bytes, field_type.name());
+        }
     }
 
     fn times(&mut self, times: &[i64]) -> io::Result<()> {

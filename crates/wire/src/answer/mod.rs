@@ -280,6 +280,44 @@ impl<W: Write> Answer<W> {
         }
     }
 
+    /// Writes a series of samples that is too long for memory: a list of times with as many values for each part.
+    /// Returns whether there was a part.
+    ///
+    /// Every call of `parts` begins a pass over the same parts. CSV and Arrow make one pass, JSON makes two: one for the
+    /// times and one for the values.
+    ///
+    /// # Errors
+    /// As [`Answer::series`]; the errors of the parts; and if a second pass has another number of samples.
+    ///
+    /// # Panics
+    /// If the head has steps, or a part has not as many values as times.
+    pub fn series_in_parts<P>(
+        &mut self,
+        key: &SourceKey,
+        field: &str,
+        mut parts: impl FnMut() -> P,
+    ) -> io::Result<bool>
+    where
+        P: Iterator<Item = io::Result<(Vec<i64>, Column)>>,
+    {
+        assert_eq!(self.shape, Shape::Samples, "steps do not come in parts");
+        if let Writer::Json(answer) = &mut self.writer {
+            return answer.series_in_parts(key, field, parts);
+        }
+        let mut any = false;
+        for part in parts() {
+            let (times, values) = part?;
+            any = true;
+            self.series(&Series {
+                key,
+                field,
+                times: &times,
+                columns: &[Cells::Values(&values)],
+            })?;
+        }
+        Ok(any)
+    }
+
     /// Marks an answer that omits series because of a limit. Call this method before the first series.
     ///
     /// Arrow then contains `truncated` in the metadata of the schema. CSV ends in a line that begins with

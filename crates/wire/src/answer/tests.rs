@@ -546,3 +546,52 @@ fn answers_tell_where_they_are_coarser() {
     let arrow = arrow_ipc::reader::StreamReader::try_new(bytes.as_slice(), None).unwrap();
     assert_eq!(arrow.schema().metadata()["levels"], text);
 }
+
+/// A series in parts is the same answer as in one.
+#[test]
+fn a_series_in_parts_is_written_as_one() {
+    let head = Head {
+        from: 0,
+        to: 99,
+        shape: Shape::Samples,
+        time_unit: TimeUnit::Ns,
+        levels: Vec::new(),
+    };
+    let key = SourceKey::new("m", [("host", "a")]).unwrap();
+    let times: Vec<i64> = (0..90).collect();
+    let values: Vec<f64> = times.iter().map(|&time| time as f64 / 8.0).collect();
+    for format in [Format::Json, Format::Csv, Format::Arrow] {
+        let mut whole = Answer::begin(format, Vec::new(), &head);
+        let column = Column::F64(values.clone());
+        for field in ["x", "y"] {
+            let columns = &[Cells::Values(&column)];
+            let series = Series {
+                key: &key,
+                field,
+                times: &times,
+                columns,
+            };
+            whole.series(&series).unwrap();
+        }
+        let mut parts = Answer::begin(format, Vec::new(), &head);
+        for field in ["x", "none", "y"] {
+            let pass = || {
+                let chunks = times.chunks(40).zip(values.chunks(40));
+                let chunks = chunks.filter(|_| field != "none");
+                chunks.map(|(times, values)| Ok((times.to_vec(), Column::F64(values.to_vec()))))
+            };
+            let any = parts.series_in_parts(&key, field, pass).unwrap();
+            assert_eq!(any, field != "none");
+        }
+        let whole = whole.end(false, &[]).unwrap();
+        assert_eq!(parts.end(false, &[]).unwrap(), whole, "{format:?}");
+    }
+    // The passes must agree: JSON has as many values as times.
+    let mut answer = Answer::begin(Format::Json, Vec::new(), &head);
+    let mut pass = 0;
+    let other = answer.series_in_parts(&key, "x", || {
+        pass += 1;
+        std::iter::once(Ok((vec![1; pass], Column::F64(vec![0.5; pass]))))
+    });
+    assert!(other.is_err());
+}

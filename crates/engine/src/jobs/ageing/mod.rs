@@ -22,8 +22,8 @@ use crate::levels::rows::LevelField;
 use crate::levels::{column_of, level_fields, level_of_samples, spans_of, times_of, told};
 use crate::options::Durability;
 use crate::report::source_key;
+use crate::retention::Retention;
 use crate::retention::coarser::{FIELDS_A_PART, Figure, exact_column, exact_text, step_start};
-use crate::state::State;
 use seiner_model::{Cell, FieldType, Interval, LevelId, SourceId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -57,31 +57,28 @@ enum Owned {
     Text(String),
 }
 
-impl State {
-    /// Whether a round is to begin.
-    pub fn is_round_due(&self) -> bool {
-        self.next_round().is_some()
-    }
+/// Returns whether a round is to begin.
+pub(super) fn is_round_due(retention: &Retention) -> bool {
+    next_round(retention).is_some()
+}
 
-    /// The round that is due, classes before their levels.
-    fn next_round(&self) -> Option<Round> {
-        let retention = &self.retention;
-        (0..retention.classes().len() as u8).find_map(|class| {
-            Some(Round {
-                class,
-                from: retention.made(class),
-                to: retention.due(class)?,
-                step: retention.rules().next_step(class)?,
-                hand: 0,
-            })
+/// Returns the round that is due, classes before their levels.
+fn next_round(retention: &Retention) -> Option<Round> {
+    (0..retention.classes().len() as u8).find_map(|class| {
+        Some(Round {
+            class,
+            from: retention.made(class),
+            to: retention.due(class)?,
+            step: retention.rules().next_step(class)?,
+            hand: 0,
         })
-    }
+    })
 }
 
 /// Makes a portion of the next level of what is too old; answers whether more is waiting.
 pub(crate) fn age(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     if writing.round.is_none() {
-        writing.round = core.lock().next_round();
+        writing.round = next_round(&core.log().retention);
     }
     let Some(mut round) = writing.round else {
         return Ok(false);
@@ -116,15 +113,13 @@ pub(crate) fn age(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     }
     writing.round = Some(round);
     let goes_on = waits.is_none();
-    let mut state = core.lock();
-    state.counters.level_rows += rows;
-    if let Some(why) = waits.as_ref().filter(|_| waits != state.ageing_waits) {
+    core.head().counters.level_rows += rows;
+    let is_new = core.health.note_ageing(waits.as_deref());
+    if let Some(why) = waits.filter(|_| is_new) {
         tracing::error!(
             "samples stay beyond their age, for no coarser steps can be made of them: {why}"
         );
     }
-    state.ageing_waits = waits;
-    drop(state);
     // Synced: of two records that are not, a power cut may keep the second alone, which looks like
     // damage to the first.
     write_journal(core, true)?;
@@ -134,23 +129,22 @@ pub(crate) fn age(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
 /// Whether there is room for more rows. Writers leave some, so that what is too old can go although
 /// they wait for room.
 fn has_room_to_age(core: &Core) -> bool {
-    let state = core.lock();
-    state.space.has_room_to_age(&state.load())
+    let (head, log) = core.both();
+    log.has_room_to_age(&head.load())
 }
 
 /// The next sources of a round, and where it goes on behind them; `None` at its end.
 fn members_of(core: &Core, round: &Round) -> Option<(Vec<u32>, u32)> {
-    let state = core.lock();
-    let all = state.buffers.sources() as u32;
+    let head = core.head();
+    let members = head.members();
+    let all = head.sources();
     if round.hand >= all {
         return None;
     }
-    let rules = state.retention.rules();
+    let rules = members.classes();
     let named = rules.level(round.class).map_or(round.class, |of| of.class);
     let end = all.min(round.hand + LOOK_AHEAD);
-    let own = |source: &u32| {
-        !state.retention.is_level(*source) && state.retention.class_of(*source) == named
-    };
+    let own = |source: &u32| !members.is_level(*source) && members.class_of(*source) == named;
     let own = (round.hand..end).filter(own).take(SOURCES_A_STEP);
     let sources: Vec<u32> = own.collect();
     let end = match sources.last() {
@@ -202,16 +196,17 @@ fn age_source(core: &Core, round: &Round, base: u32) -> Result<ControlFlow<Reaso
 
 /// What a round makes a source's level of.
 fn making_of(core: &Core, round: &Round, base: u32) -> Making {
-    let state = core.lock();
-    let levels = state.levels_of(base);
+    let head = core.head();
+    let members = head.members();
+    let levels = head.levels_of(base);
     let of = |wanted: fn(&u64, &u64) -> bool| {
         let levels = levels.iter().copied();
         levels.filter(move |(id, _)| wanted(&id.step_ns, &round.step))
     };
-    let own = |level: &u32| state.retention.class_of(*level) == round.class;
+    let own = |level: &u32| members.class_of(*level) == round.class;
     let finer: Vec<(LevelId, u32)> = of(u64::lt).collect();
     Making {
-        members: match state.retention.rules().level(round.class) {
+        members: match members.classes().level(round.class) {
             None => vec![base],
             Some(_) => finer.iter().map(|(_, level)| *level).filter(own).collect(),
         },
@@ -233,7 +228,7 @@ fn figures_of_samples(
     let mut found = level_of_samples(core, source, interval, step)?;
     let buckets = found.iter().flat_map(|(_, field)| &field.buckets);
     let samples: u64 = buckets.map(|bucket| bucket.count).sum();
-    core.lock().counters.aged_samples += samples;
+    core.head().counters.aged_samples += samples;
     if !older.is_empty() {
         let times = times_of(core, source, interval)?;
         let touched: BTreeSet<i64> = times.iter().map(|&time| step_start(time, step)).collect();
@@ -302,32 +297,32 @@ fn append_level(
     let mut values = Vec::new();
     let mut source = None;
     for some in rows.chunks(ROWS_A_LOCK) {
-        let mut state = core.lock();
-        core.prepare(&mut state)?;
+        let mut head = core.head();
+        core.prepare(&mut head)?;
         let source = match source {
             Some(source) => source,
             None => {
-                let dictionary = state.dictionary.clone();
+                let dictionary = head.dictionary().clone();
                 let mut dictionary = dictionary
                     .write()
                     .expect("no panic while the dictionary is locked");
-                match state.register(&mut dictionary, &key) {
+                match head.register(&mut dictionary, &key) {
                     Ok(new) => *source.insert(new),
                     Err(reason) => return Ok(Err(reason)),
                 }
             }
         };
         for (time, cells) in some {
-            if let Err(reason) = state.append_level(source, *time, cells, &mut values) {
+            if let Err(reason) = head.append_level(source, *time, cells, &mut values) {
                 return Ok(Err(reason));
             }
         }
         if core.durability() == Durability::Memory {
             // Nothing else would have it after a crash.
-            state.seal(source);
+            head.seal(source);
         }
-        if state.staging.since == 0 && !state.staging.is_empty() {
-            state.staging.since = core.clock.monotonic().max(1);
+        if head.staging.since == 0 && !head.staging.is_empty() {
+            head.staging.since = core.clock.monotonic().max(1);
         }
     }
     Ok(Ok(rows.len() as u64))
@@ -340,13 +335,13 @@ fn end_round(core: &Core, writing: &mut Writing, round: &Round) -> Result<(), Er
         Durability::Memory => end_chapters(core, writing, |_| true)?,
         _ => write_journal(core, true)?,
     }
-    core.lock().retention.note_made(round.class, round.to);
+    core.log().retention.note_made(round.class, round.to);
     core.write_catalog()?;
-    let mut state = core.lock();
-    state.retention.let_go_of_made(round.class, round.to);
-    let sealed = state.sealed.clone();
+    let mut log = core.log();
+    log.retention.let_go_of_made(round.class, round.to);
+    let sealed = log.sealed().clone();
     for segment in sealed.values().filter(|one| one.span().start < round.to) {
-        let tally = state.tallies.get_mut(&segment.trailer.number);
+        let tally = log.tally_mut(segment.trailer.number);
         if let Some(tally) = tally
             && tally.shares.iter().any(|share| share.class == round.class)
         {

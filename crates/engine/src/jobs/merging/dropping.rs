@@ -5,8 +5,8 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::flush::end_chapters;
 use crate::jobs::writing::Writing;
+use crate::log::Log;
 use crate::segment::sealed::Segment;
-use crate::state::State;
 use crate::volume::SlotState;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,12 +41,14 @@ pub(super) fn bury(
         writing.tidy.remove(&number);
         writing.merging.remove(&number);
     }
-    let mut state = core.lock();
-    for (segment, _) in &gone {
-        state.remove_sealed(segment);
+    {
+        let (head, mut log) = core.both();
+        for (segment, _) in &gone {
+            log.remove_sealed(segment);
+        }
+        let taken = head.sealing().iter().map(|taken| taken.number);
+        log.forget_deletes(taken.min());
     }
-    state.forget_deletes();
-    drop(state);
     writing.graveyard.extend(gone);
     empty_graveyard(core, writing)
 }
@@ -72,14 +74,14 @@ pub(super) fn empty_graveyard(core: &Core, writing: &mut Writing) -> Result<(), 
         result
     });
     writing.graveyard.extend(gone);
-    let mut state = core.lock();
+    let mut log = core.log();
     for (segment, slot) in &discarded {
         let bytes = segment.room(core.unit);
         match slot {
-            SlotState::Damaged => state.space.set_aside(bytes),
-            _ => state.space.delete(bytes),
+            SlotState::Damaged => log.space.set_aside(bytes),
+            _ => log.space.delete(bytes),
         }
-        state.counters.segments_dropped += 1;
+        log.counters.segments_dropped += 1;
     }
     result
 }
@@ -106,15 +108,15 @@ pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Err
         .map(|eaten| eaten.segment.room(core.unit))
         .sum();
     let (mut waiting, room) = {
-        let state = core.lock();
-        let room = state.space.room(&state.load());
-        (unwritten_copies(&state, &writing.eaten), room)
+        let (head, log) = core.both();
+        let room = log.room(&head.load());
+        (unwritten_copies(&log, &writing.eaten), room)
     };
     // A sync of each segment that waits should bring back a segment, unless there is no time for it.
     let wanted = bytes >= room / 2 || bytes >= 8 * core.segment_bytes;
     if wanted && !waiting.is_empty() {
         end_chapters(core, writing, |number| waiting.contains(&number))?;
-        waiting = unwritten_copies(&core.lock(), &writing.eaten);
+        waiting = unwritten_copies(&core.log(), &writing.eaten);
     }
     let (free, rest): (Vec<Eaten>, Vec<Eaten>) = writing
         .eaten
@@ -135,8 +137,8 @@ pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Err
 }
 
 /// The segments that have copies which are not on disk yet.
-fn unwritten_copies(state: &State, eaten: &[Eaten]) -> HashSet<u64> {
-    let news = state.open.iter().filter(|open| {
+fn unwritten_copies(log: &Log, eaten: &[Eaten]) -> HashSet<u64> {
+    let news = log.open().iter().filter(|open| {
         // A chapter may have been ended that could not be written yet.
         let unwritten = open.marked < open.chapter_end();
         open.closed_at.is_some() || open.has_news() || unwritten

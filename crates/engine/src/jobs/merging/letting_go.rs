@@ -19,13 +19,13 @@ const SURVEYS_A_BUDGET: u64 = 16;
 /// Lets classes that have more than their quota go of their oldest blocks.
 pub(super) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
     let over: Vec<(u8, u64)> = {
-        let state = core.lock();
-        let classes = state.retention.classes();
+        let log = core.log();
+        let classes = log.retention.classes();
         if classes.iter().all(|class| class.keep.bytes.is_none()) {
             return Ok(());
         }
         let quota = |class: u8| classes[class as usize].keep.bytes;
-        let live = state.live_by_class();
+        let live = log.live_by_class();
         let over = live.into_iter().filter_map(|(class, live)| {
             let quota = quota(class)?;
             (live > quota + quota / STEP).then(|| (class, live - quota))
@@ -42,21 +42,22 @@ pub(super) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
 /// there was need to.
 pub(super) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let (written, budget) = {
-        let state = core.lock();
-        let budget = state.budget();
+        let (head, log) = core.both();
+        let budget = log.budget();
         let eaten = writing
             .eaten
             .iter()
             .map(|eaten| eaten.segment.room(core.unit));
-        let coming = state.space.retired() + eaten.sum::<u64>();
-        if state.room_for_writers() + coming >= budget / AHEAD || !state.may_shed() {
+        let coming = log.space.retired() + eaten.sum::<u64>();
+        let room = log.room_for_writers(&head.load());
+        if room + coming >= budget / AHEAD || !log.may_shed() {
             return Ok(false);
         }
         // What was let go last is counted first.
-        if state.is_survey_due() {
+        if log.is_survey_due() {
             return Ok(true);
         }
-        (state.counters.block_bytes, budget)
+        (log.counters.block_bytes, budget)
     };
     if written - writing.surveyed >= budget / SURVEYS_A_BUDGET {
         writing.surveyed = written;
@@ -70,14 +71,14 @@ pub(super) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
 /// whether there were any.
 pub(crate) fn shed(core: &Core) -> Result<bool, Error> {
     let (class, bytes) = {
-        let mut state = core.lock();
-        let Some(class) = state.first_to_shed() else {
+        let mut log = core.log();
+        let Some(class) = log.first_to_shed() else {
             return Ok(false);
         };
-        let bytes = (state.budget() / STEP).max(2 * core.segment_bytes);
+        let bytes = (log.budget() / STEP).max(2 * core.segment_bytes);
         // Counted first: if the disk fails now, they may be gone or not.
-        state.counters.shed_bytes += bytes;
-        state.troubles.note_shed(core.clock.monotonic());
+        log.counters.shed_bytes += bytes;
+        core.health.note_shed(core.clock.monotonic());
         (class, bytes)
     };
     let_go(core, class, bytes)?;
@@ -88,24 +89,24 @@ pub(crate) fn shed(core: &Core) -> Result<bool, Error> {
 fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
     let _span = tracing::trace_span!("let_go").entered();
     let floor = {
-        let mut state = core.lock();
-        let shares = state.tallies.values().flat_map(|tally| &tally.shares);
+        let mut log = core.log();
+        let shares = log.tallies().values().flat_map(|tally| &tally.shares);
         let shares: Vec<Share> = shares
             .filter(|share| share.class == class)
             .copied()
             .collect();
         let floor = floor_for(&shares, bytes);
-        state.retention.note_floor(class, floor);
+        log.retention.note_floor(class, floor);
         floor
     };
     // On disk before it counts.
     core.write_catalog()?;
     // And so that no row is accepted into a block that is dead already.
     seal_slow(core, class, floor)?;
-    let mut state = core.lock();
-    state.retention.raise(class, floor);
+    let mut log = core.log();
+    log.retention.raise(class, floor);
     let touched = |share: &Share| share.class == class && share.first < floor;
-    for tally in state.tallies.values_mut() {
+    for tally in log.tallies_mut() {
         if tally.shares.iter().any(touched) {
             tally.ask();
         }
@@ -117,17 +118,15 @@ fn let_go(core: &Core, class: u8, bytes: u64) -> Result<(), Error> {
 /// dies by its number, and those of slow sources would go on taking rows when they are dead already.
 fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
     let before = {
-        let state = core.lock();
-        floor + state.next_block.saturating_sub(floor) / 2
+        let next = core.head().next_block();
+        floor + next.saturating_sub(floor) / 2
     };
     let mut hand = Some(0);
     while let Some(from) = hand {
         let (next, is_behind) = {
-            let mut state = core.lock();
-            (
-                state.seal_slow(class, before, from),
-                state.is_sealer_behind(),
-            )
+            let mut head = core.head();
+            let next = head.seal_slow(class, before, from);
+            (next, head.is_sealer_behind())
         };
         hand = next;
         if is_behind {

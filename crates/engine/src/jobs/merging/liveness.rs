@@ -4,11 +4,12 @@ use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::flush::survey_segment;
 use crate::jobs::writing::Writing;
+use crate::locks::LogGuard;
+use crate::log::Log;
 use crate::recover::loss_of_page;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
-use crate::shared::Guard;
-use crate::state::State;
+use crate::space::Load;
 use seiner_merge::{Fill, SegmentStat};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,17 +26,17 @@ pub(super) struct Census {
     pub least_dead_share: f64,
 }
 
-pub(super) fn segment(state: &State, number: u64) -> Arc<Segment> {
-    state.sealed[&number].clone()
+pub(super) fn segment(log: &Log, number: u64) -> Arc<Segment> {
+    log.sealed()[&number].clone()
 }
 
 /// What there is, but for victims that are `eaten`: their room is as good as free, and what is live
 /// of them is counted where it is now.
-pub(super) fn census_of(state: &State, eaten: &HashSet<u64>) -> Census {
-    let moment = state.retention.moment();
-    let stats = state.tallies.values().map(|tally| tally.stat_at(&moment));
+pub(super) fn census_of(log: &Log, load: &Load, eaten: &HashSet<u64>) -> Census {
+    let moment = log.retention.moment();
+    let stats = log.tallies().values().map(|tally| tally.stat_at(&moment));
     let mut segments: Vec<SegmentStat> = stats.collect();
-    let mut fill = state.fill_of(segments.iter().map(|stat| stat.live).sum());
+    let mut fill = log.fill_of(load, segments.iter().map(|stat| stat.live).sum());
     for gone in segments.extract_if(.., |stat| eaten.contains(&stat.number)) {
         fill.used = fill.used.saturating_sub(gone.bytes);
         fill.live = fill.live.saturating_sub(gone.live);
@@ -44,7 +45,7 @@ pub(super) fn census_of(state: &State, eaten: &HashSet<u64>) -> Census {
         now: moment.now,
         fill,
         segments,
-        least_dead_share: state.least_dead_share(),
+        least_dead_share: log.least_dead_share(),
     }
 }
 
@@ -55,10 +56,10 @@ pub(crate) fn opened(
     numbers: &[u64],
 ) -> Result<Vec<Opened>, Error> {
     let segments: Vec<Arc<Segment>> = {
-        let state = core.lock();
+        let log = core.log();
         numbers
             .iter()
-            .map(|&number| segment(&state, number))
+            .map(|&number| segment(&log, number))
             .collect()
     };
     let mut opened = Vec::with_capacity(segments.len());
@@ -74,48 +75,44 @@ pub(crate) fn opened(
 pub(super) fn census(core: &Core, writing: &mut Writing, most: usize) -> Result<Census, Error> {
     let eaten = writing.eaten.iter();
     let eaten: HashSet<u64> = eaten.map(|eaten| eaten.segment.trailer.number).collect();
-    let mut state = core.lock();
-    state.advance(&*core.clock);
-    let moment = state.retention.moment();
-    let due = state
-        .tallies
-        .iter()
-        .filter(|(_, tally)| tally.is_due(&moment));
-    let due = due.take(most).map(|(&number, _)| segment(&state, number));
-    let due: Vec<Arc<Segment>> = due.collect();
-    if !due.is_empty() {
-        drop(state);
-        state = survey_segments(core, writing, &due)?;
-    }
-    Ok(census_of(&state, &eaten))
+    let due: Vec<Arc<Segment>> = {
+        let (_, log) = core.present();
+        let moment = log.retention.moment();
+        let due = log.tallies().iter();
+        let due = due.filter(|(_, tally)| tally.is_due(&moment)).take(most);
+        due.map(|(&number, _)| segment(&log, number)).collect()
+    };
+    survey_segments(core, writing, &due)?;
+    let (head, log) = core.both();
+    Ok(census_of(&log, &head.load(), &eaten))
 }
 
-/// Counts anew what is live in segments, and keeps the lock.
-pub(super) fn survey_segments<'a>(
-    core: &'a Core,
+/// Counts anew what is live in segments.
+pub(super) fn survey_segments(
+    core: &Core,
     writing: &mut Writing,
     segments: &[Arc<Segment>],
-) -> Result<Guard<'a>, Error> {
+) -> Result<(), Error> {
     let mut read = Vec::with_capacity(segments.len());
     for segment in segments {
         if let Some(entries) = entries_of(core, writing, segment)? {
             read.push((segment, entries));
         }
     }
-    let mut state = core.lock();
+    let mut log: LogGuard<'_> = core.log();
     for (segment, entries) in read {
         let trailer = &segment.trailer;
         let elsewhere = |entry: &Entry| writing.is_elsewhere(trailer.number, entry);
         let survey;
-        (state, survey) = survey_segment(core, state, trailer.number, &entries, elsewhere);
-        let moment = state.retention.moment();
+        (log, survey) = survey_segment(core, log, trailer.number, &entries, elsewhere);
+        let moment = log.retention.moment();
         let tally = survey.tally(trailer.lane, segment.room(core.unit), trailer.born, &moment);
         if tally.stat.live == 0 {
-            state.retention.note_past(&entries);
+            log.retention.note_past(&entries);
         }
-        state.put_tally(tally);
+        log.put_tally(tally);
     }
-    Ok(state)
+    Ok(())
 }
 
 /// A segment's entries. One whose index cannot be read stays as it is from now on: for all we
@@ -134,7 +131,7 @@ pub(super) fn entries_of(
                 tracing::error!("{error}; the segment is neither dropped nor merged");
                 core.note_loss(loss_of_page(segment, &error));
                 writing.unreadable.insert(number);
-                if let Some(tally) = core.lock().tallies.get_mut(&number) {
+                if let Some(tally) = core.log().tally_mut(number) {
                     tally.give_up();
                 }
                 return Ok(None);
@@ -147,7 +144,7 @@ pub(super) fn entries_of(
 
 /// Counts everything anew, as after a delete.
 pub(crate) fn survey_all(core: &Core, writing: &mut Writing) -> Result<(), Error> {
-    for tally in core.lock().tallies.values_mut() {
+    for tally in core.log().tallies_mut() {
         tally.ask();
     }
     census(core, writing, usize::MAX).map(drop)

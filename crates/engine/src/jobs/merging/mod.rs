@@ -81,14 +81,14 @@ fn decide(core: &Core, writing: &mut Writing, census: Census) -> Decision {
 
 fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<(), Error> {
     let gone: Vec<_> = {
-        let state = core.lock();
+        let log = core.log();
         let gone = decision.drop.iter().map(|&number| {
             // It may bear the name of a victim since before the start.
             let slot = match writing.merging.contains(&number) {
                 true => SlotState::Merging,
                 false => SlotState::Sealed,
             };
-            (segment(&state, number), slot)
+            (segment(&log, number), slot)
         });
         gone.collect()
     };
@@ -101,20 +101,18 @@ fn carry_out(core: &Core, writing: &mut Writing, decision: &Decision) -> Result<
 /// Those of some segments in which as much is dead as was foretold. One that turns out to be all
 /// dead is dropped next, unread.
 fn worth_it(core: &Core, writing: &mut Writing, numbers: Vec<u64>) -> Result<Vec<u64>, Error> {
-    let mut state = core.lock();
-    let moment = state.retention.moment();
-    let foretold = numbers
-        .iter()
-        .filter(|number| state.tallies[number].is_foretold(&moment));
-    let foretold = foretold.map(|&number| segment(&state, number));
-    let foretold: Vec<Arc<Segment>> = foretold.collect();
-    if !foretold.is_empty() {
-        drop(state);
-        state = survey_segments(core, writing, &foretold)?;
-    }
-    let least = state.least_dead_share();
+    let foretold: Vec<Arc<Segment>> = {
+        let log = core.log();
+        let moment = log.retention.moment();
+        let foretold = numbers.iter();
+        let foretold = foretold.filter(|number| log.tallies()[number].is_foretold(&moment));
+        foretold.map(|&number| segment(&log, number)).collect()
+    };
+    survey_segments(core, writing, &foretold)?;
+    let log = core.log();
+    let least = log.least_dead_share();
     let is_worth_it = |number: &u64| {
-        let found = state.tallies[number].stat;
+        let found = log.tallies()[number].stat;
         !found.is_dead() && found.dead_share() >= least
     };
     Ok(numbers.into_iter().filter(is_worth_it).collect())

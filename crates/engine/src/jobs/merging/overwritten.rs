@@ -30,7 +30,7 @@ type Found = (Entry, Option<Arc<Segment>>);
 
 /// Looks for blocks that are overwritten, of some sources; answers whether there were any to look at.
 pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    let some = core.lock().retention.take_late(SOURCES_A_STEP);
+    let some = core.log().retention.take_late(SOURCES_A_STEP);
     if some.is_empty() {
         return Ok(false);
     }
@@ -38,7 +38,7 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
         let blocks = blocks_around(core, source, interval)?;
         if blocks.iter().any(|(_, segment)| segment.is_none()) {
             // Nothing is dead before what overwrites it is where it stays.
-            core.lock().retention.wait_for_seal(source, interval);
+            core.log().retention.wait_for_seal(source, interval);
         }
         let sealed = blocks
             .iter()
@@ -56,7 +56,7 @@ pub(crate) fn find_overwritten(core: &Core, writing: &mut Writing) -> Result<boo
                     .entry(number)
                     .or_default()
                     .insert(entry.offset);
-                if let Some(tally) = core.lock().tallies.get_mut(&number) {
+                if let Some(tally) = core.log().tally_mut(number) {
                     tally.ask();
                 }
             }
@@ -86,13 +86,13 @@ fn blocks_around(core: &Core, source: u32, mut interval: Interval) -> Result<Vec
 
 fn blocks_in(core: &Core, source: u32, interval: Interval) -> Result<Vec<Found>, Error> {
     let (open, sealed, veil) = {
-        let state = core.lock();
-        let open = state.open_blocks_of(source);
+        let log = core.log();
+        let open = log.open_blocks_of(source);
         let open: Vec<Found> = open.map(|(_, entry)| (entry, None)).collect();
         (
             open,
-            state.sealed.clone(),
-            state.retention.veil_for_good(source),
+            log.sealed().clone(),
+            log.retention.veil_for_good(source),
         )
     };
     let mut found = open;
@@ -130,16 +130,16 @@ fn is_overwritten(
         return Ok(false);
     }
     // What is still to come of the same times is to be looked at, wherever it begins.
-    core.lock().retention.expect_late(entry.source, entry.last);
+    core.log().retention.expect_late(entry.source, entry.last);
     let rows: u64 = later.iter().map(|(one, _)| u64::from(one.rows)).sum();
     let may_be = has(entry.last) && (u64::from(entry.rows)..=ROWS_AT_ONCE).contains(&rows);
     if !may_be {
         return Ok(false);
     }
     let (layout, veil) = {
-        let state = core.lock();
-        let layout = state.buffers.line(entry.source).layout;
-        (layout, state.retention.veil_for_good(entry.source))
+        let (head, log) = core.both();
+        let layout = head.line(entry.source).layout;
+        (layout, log.retention.veil_for_good(entry.source))
     };
     let Some(layout) = layout_of(core, layout) else {
         return Ok(false);

@@ -13,11 +13,12 @@ use crate::error::Error;
 use crate::jobs::flush::write_pieces;
 use crate::jobs::merging::liveness::{Opened, opened};
 use crate::jobs::writing::Writing;
+use crate::log::Log;
 use crate::query::rows::{Rows, merge};
 use crate::retention::Veil;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
-use crate::state::State;
+use crate::space::Load;
 use crate::volume::SlotState;
 use seiner_codec::Effort;
 use seiner_model::{Column, Columns, FieldColumn};
@@ -77,13 +78,11 @@ struct Copies {
 /// Bytes of blocks, by victim and place.
 type Blocks = HashMap<(usize, u32), Vec<u8>>;
 
-impl State {
-    /// How hard to compress: not while writers may have to wait for it.
-    fn effort(&self) -> Effort {
-        match self.room_for_writers() < self.budget() / PRESSED {
-            true => Effort::Fast,
-            false => Effort::Best,
-        }
+/// How hard to compress: not while writers may have to wait for it.
+fn effort(log: &Log, load: &Load) -> Effort {
+    match log.room_for_writers(load) < log.budget() / PRESSED {
+        true => Effort::Fast,
+        false => Effort::Best,
     }
 }
 
@@ -100,11 +99,11 @@ pub(crate) fn merge_segments(
         return Ok(());
     }
     let _span = tracing::trace_span!("merge").entered();
-    let before = extra.then(|| core.lock().counters.merge_written);
+    let before = extra.then(|| core.log().counters.merge_written);
     let result = merge_some(core, writing, numbers);
     if let Some(before) = before {
-        let mut state = core.lock();
-        state.counters.extra_written += state.counters.merge_written - before;
+        let counters = &mut core.log().counters;
+        counters.extra_written += counters.merge_written - before;
     }
     if !result? {
         writing.unfinished = Some(Unfinished {
@@ -138,7 +137,7 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
         writing.half.extend(victims.into_iter().map(half));
         return result;
     }
-    core.lock().counters.segments_merged += victims.len() as u64;
+    core.log().counters.segments_merged += victims.len() as u64;
     // Rows were left out for the sake of others that another victim had.
     let into: HashSet<u64> = victims
         .iter()
@@ -172,13 +171,13 @@ fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(
 
 /// Of segments, the blocks that have to be kept.
 pub(crate) fn living(core: &Core, writing: &Writing, opened: Vec<Opened>) -> Vec<Opened> {
-    let mut state = core.lock();
+    let mut log = core.log();
     let living = opened.into_iter().map(|(segment, entries)| {
         let number = segment.trailer.number;
         let (live, dead): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(|entry| {
-            !writing.is_elsewhere(number, entry) && !state.retention.may_drop(entry)
+            !writing.is_elsewhere(number, entry) && !log.retention.may_drop(entry)
         });
-        state.retention.note_past(&dead);
+        log.retention.note_past(&dead);
         (segment, live)
     });
     living.collect()
@@ -234,9 +233,9 @@ fn rewrite_live(
 /// What is to be done with live blocks.
 pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) -> Plan {
     let may_gather = knows_of_no_loss(core, writing);
-    let state = core.lock();
-    let effort = state.effort();
-    if !may_gather || state.counters.damaged_blocks > 0 {
+    let (head, log) = core.both();
+    let effort = effort(&log, &head.load());
+    if !may_gather || log.counters.damaged_blocks > 0 {
         return Plan {
             copies: live,
             sheaves: Vec::new(),
@@ -244,10 +243,10 @@ pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) ->
         };
     }
     let (copies, sheaves) = gathering::plan(live, |source| {
-        let layout = state.buffers.line(source).layout;
+        let layout = head.line(source).layout;
         Limits {
-            bytes: state.buffer_limit(layout) as u64,
-            rows: u64::from(state.options.block_bytes) / LEAST_ROW,
+            bytes: head.buffer_limit(layout) as u64,
+            rows: u64::from(core.block_bytes()) / LEAST_ROW,
         }
     });
     Plan {
@@ -260,7 +259,7 @@ pub(crate) fn plan_rewriting(core: &Core, writing: &Writing, live: Vec<Live>) ->
 /// Whether every block that there ever was is where it should be: one that is missing, and put
 /// back one day, may lie between two that are gathered.
 pub(crate) fn may_gather(core: &Core, writing: &Writing) -> bool {
-    knows_of_no_loss(core, writing) && core.lock().counters.damaged_blocks == 0
+    knows_of_no_loss(core, writing) && core.log().counters.damaged_blocks == 0
 }
 
 fn knows_of_no_loss(core: &Core, writing: &Writing) -> bool {
@@ -301,19 +300,19 @@ fn read_run(
 
 fn add_copies(core: &Core, victims: &mut [Victim], mut copies: Copies) -> Result<(), Error> {
     for some in copies.blocks.chunks(COPIES_A_LOCK) {
-        let mut state = core.lock();
-        state.counters.merge_read += std::mem::take(&mut copies.read);
+        let mut log = core.log();
+        log.counters.merge_read += std::mem::take(&mut copies.read);
         for (Live { victim, entry }, bytes) in some {
-            if state.ready.is_empty() {
-                drop(state);
-                state = core.lock_with_slot()?;
+            if !log.has_slot() {
+                drop(log);
+                log = core.log_with_slot()?;
             }
-            let into = state.add_copy(*entry, bytes).expect(HAS_SLOT);
+            let into = log.add_copy(*entry, bytes).expect(HAS_SLOT);
             let half = &mut victims[*victim].half;
             half.into.insert(into);
             half.done.insert(entry.number);
-            state.counters.merge_written += bytes.len() as u64;
-            state.counters.squeezed_bytes += u64::from(entry.len) - bytes.len() as u64;
+            log.counters.merge_written += bytes.len() as u64;
+            log.counters.squeezed_bytes += u64::from(entry.len) - bytes.len() as u64;
         }
     }
     Ok(())
@@ -339,7 +338,7 @@ fn is_whole(core: &Core, victim: &mut Victim, entry: &Entry, bytes: &[u8]) -> bo
     core.note_block(&error, entry);
     victim.half.damaged = true;
     victim.half.done.insert(entry.number);
-    core.lock().counters.damaged_blocks += 1;
+    core.log().counters.damaged_blocks += 1;
     false
 }
 
@@ -363,8 +362,8 @@ fn squeezed(core: &Core, bytes: &[u8], squeezes: &Squeezes) -> Vec<u8> {
 }
 
 pub(crate) fn layout_of(core: &Core, number: u32) -> Option<Arc<Layout>> {
-    let state = core.lock();
-    let layout = state.layouts.get(number)?;
+    let head = core.head();
+    let layout = head.layouts().get(number)?;
     (!layout.is_lost()).then(|| layout.clone())
 }
 
@@ -387,7 +386,7 @@ fn gather_rows(core: &Core, victims: &mut [Victim], sheaves: &[Sheaf]) -> Result
             }
         }
     }
-    core.lock().counters.merge_read += read;
+    core.log().counters.merge_read += read;
     for sheaf in sheaves {
         let mut shade = sheaf.overlaps.then(Shade::default);
         // What is later overwrites what was before.
@@ -430,9 +429,9 @@ fn join(
     let (first, last) = (output[0].entry, output[output.len() - 1].entry);
     let source = first.source;
     let (layout, veil) = {
-        let state = core.lock();
-        let layout = state.buffers.line(source).layout;
-        (layout, state.retention.veil_for_good(source))
+        let (head, log) = core.both();
+        let layout = head.line(source).layout;
+        (layout, log.retention.veil_for_good(source))
     };
     let layout = layout_of(core, layout)?;
     let mut runs = Vec::with_capacity(output.len());
@@ -445,7 +444,7 @@ fn join(
     if let Some(shade) = shade {
         (rows, _) = shade.fall_on(rows);
     }
-    core.lock().counters.overwritten_rows += found - rows.times.len() as u64;
+    core.log().counters.overwritten_rows += found - rows.times.len() as u64;
     let (Some(&first_time), Some(&last_time)) = (rows.times.first(), rows.times.last()) else {
         // Deleted row by row: rare, and no reason to forget that they were there.
         return (found > 0).then_some(None);
@@ -464,7 +463,10 @@ fn join(
         number: entry.number,
         layout: layout.number(),
     };
-    let effort = core.lock().effort();
+    let effort = {
+        let (head, log) = core.both();
+        effort(&log, &head.load())
+    };
     let mut bytes = Vec::new();
     block::encode(head, &columns(rows, &layout), effort, &mut bytes);
     Some(Some((entry, bytes)))
@@ -506,21 +508,20 @@ fn add_gathered(
     bytes: &[u8],
     blocks: &Blocks,
 ) -> Result<(), Error> {
-    let mut state = core.lock_with_slot()?;
-    let buffered = state.buffers.line(entry.source).rows;
-    let veil = state.retention.veil(entry.source, buffered);
+    let (head, mut log) = core.both_with_slot()?;
+    let veil = log.retention.veil(entry.source, head.rows_of(entry.source));
     if output.iter().any(|live| veil.hides(&live.entry)) {
-        drop(state);
+        drop((head, log));
         return copy_all(core, victims, output, blocks);
     }
-    let into = state.add_copy(entry, bytes).expect(HAS_SLOT);
+    let into = log.add_copy(entry, bytes).expect(HAS_SLOT);
     for live in output {
         victims[live.victim].half.into.insert(into);
         victims[live.victim].half.done.insert(live.entry.number);
     }
-    state.counters.merge_written += bytes.len() as u64;
+    log.counters.merge_written += bytes.len() as u64;
     if output.len() > 1 {
-        state.counters.gathered_blocks += output.len() as u64;
+        log.counters.gathered_blocks += output.len() as u64;
     }
     Ok(())
 }
@@ -536,12 +537,12 @@ fn copy_all(
         let Some(bytes) = blocks.get(&(live.victim, live.entry.offset)) else {
             continue;
         };
-        let mut state = core.lock_with_slot()?;
-        let into = state.add_copy(live.entry, bytes).expect(HAS_SLOT);
+        let mut log = core.log_with_slot()?;
+        let into = log.add_copy(live.entry, bytes).expect(HAS_SLOT);
         let half = &mut victims[live.victim].half;
         half.into.insert(into);
         half.done.insert(live.entry.number);
-        state.counters.merge_written += bytes.len() as u64;
+        log.counters.merge_written += bytes.len() as u64;
     }
     Ok(())
 }

@@ -13,7 +13,6 @@ use crate::jobs::merging::liveness::opened;
 use crate::jobs::merging::rewriting::{living, may_gather, merge_segments, plan_rewriting};
 use crate::jobs::writing::Writing;
 use crate::segment::tally::Tally;
-use crate::state::State;
 use std::collections::HashSet;
 
 /// Segments that are gathered together at most.
@@ -57,42 +56,35 @@ impl Candidates {
     }
 }
 
-impl State {
-    /// Bytes that may be written for the sake of reads alone, now.
-    pub fn extra_left(&self) -> u64 {
-        let allowed = self.options.extra_writes * self.counters.block_bytes as f64;
-        (allowed as u64).saturating_sub(self.counters.extra_written)
-    }
-
-    /// The best segments to gather blocks of.
-    fn untidy(&self, but: &HashSet<u64>) -> Option<Candidates> {
-        let moment = self.retention.moment();
-        let now = moment.now;
-        let small = u64::from(self.options.block_bytes) / SMALL_SHARE;
-        let is_small = |tally: &&Tally| tally.blocks * small > tally.stat.live;
-        let lives_on = |tally: &&Tally| {
-            let lived = now.saturating_sub(tally.stat.born);
-            let dies = tally.stat_at(&moment).dies;
-            dies.wait(now).is_none_or(|wait| wait >= lived)
-        };
-        let mut tallies: Vec<&Tally> = self
-            .tallies
-            .values()
-            .filter(|tally| tally.blocks > 0 && !but.contains(&tally.stat.number))
-            .filter(|tally| is_small(tally) && lives_on(tally))
-            .collect();
-        tallies.sort_by_key(|tally| (tally.stat.lane, tally.stat.number));
-        // Another merge may want as much room, and writers go on meanwhile.
-        let room = self.room_for_writers() / 4;
-        let most = self.extra_left().min(room);
-        let list = self.options.memory / LIST_SHARE / size_of::<Live>() as u64;
-        (1..=TOGETHER)
-            .flat_map(|count| tallies.windows(count))
-            .filter(|some| some[0].stat.lane == some[some.len() - 1].stat.lane)
-            .map(|some| Candidates::of(some, u64::from(self.options.block_bytes)))
-            .filter(|some| some.live <= most && some.blocks <= list && some.is_worth_it())
-            .max_by(|a, b| a.score().total_cmp(&b.score()))
-    }
+/// The best segments to gather blocks of.
+fn untidy(core: &Core, but: &HashSet<u64>) -> Option<Candidates> {
+    let (head, log) = core.both();
+    let moment = log.retention.moment();
+    let now = moment.now;
+    let small = u64::from(core.block_bytes()) / SMALL_SHARE;
+    let is_small = |tally: &&Tally| tally.blocks * small > tally.stat.live;
+    let lives_on = |tally: &&Tally| {
+        let lived = now.saturating_sub(tally.stat.born);
+        let dies = tally.stat_at(&moment).dies;
+        dies.wait(now).is_none_or(|wait| wait >= lived)
+    };
+    let mut tallies: Vec<&Tally> = log
+        .tallies()
+        .values()
+        .filter(|tally| tally.blocks > 0 && !but.contains(&tally.stat.number))
+        .filter(|tally| is_small(tally) && lives_on(tally))
+        .collect();
+    tallies.sort_by_key(|tally| (tally.stat.lane, tally.stat.number));
+    // Another merge may want as much room, and writers go on meanwhile.
+    let room = log.room_for_writers(&head.load()) / 4;
+    let most = log.extra_left().min(room);
+    let list = core.memory_limit() / LIST_SHARE / size_of::<Live>() as u64;
+    (1..=TOGETHER)
+        .flat_map(|count| tallies.windows(count))
+        .filter(|some| some[0].stat.lane == some[some.len() - 1].stat.lane)
+        .map(|some| Candidates::of(some, u64::from(core.block_bytes())))
+        .filter(|some| some.live <= most && some.blocks <= list && some.is_worth_it())
+        .max_by(|a, b| a.score().total_cmp(&b.score()))
 }
 
 /// Gathers the small blocks of some segments, if that is allowed and worth it; answers whether
@@ -107,7 +99,7 @@ pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
         .map(|eaten| eaten.segment.trailer.number);
     let mut but: HashSet<u64> = eaten.collect();
     but.extend(writing.tidy.iter().chain(&writing.merging));
-    let Some(some) = core.lock().untidy(&but) else {
+    let Some(some) = untidy(core, &but) else {
         return Ok(false);
     };
     if !is_untidy(core, writing, &some)? {

@@ -1,21 +1,18 @@
-//! What is sealed and when: buffers that are full, idle, old, or in the way are taken, and their blocks
-//! join the log. [`crate::sealing`] has the three steps.
+//! Buffers on their way to the log: those that are full, idle, old, or in the way are taken. [`crate::sealing`] has
+//! the steps that follow.
 
-use super::State;
-use crate::block::BlockHead;
+use super::Head;
 use crate::buffer::OpenBlock;
-use crate::memory;
 use crate::retention::Veil;
-use crate::sealing::encode::{Encoded, Encoder};
+use crate::sealing::encode::Encoder;
 use crate::sealing::queue::Taken;
-use crate::segment::Entry;
 
 /// Sources that are looked at under one lock, at most.
 const SOURCES_A_LOCK: u32 = 512;
 /// Sources that are looked at before it is asked whether much waits to be written.
 const SOURCES_A_LOOK: u32 = 1024;
 
-impl State {
+impl Head {
     /// Takes a source's open block, if it has one, into the queue of those that become blocks of the log.
     pub fn seal(&mut self, source: u32) {
         let line = self.buffers.line(source);
@@ -24,10 +21,12 @@ impl State {
         }
         let (number, layout, journal_file) = (line.block, line.layout, line.journal_file);
         let (bytes, rows) = (line.bytes, u32::from(line.rows));
-        let before = self.retention.rows(source);
         // Rows that others of the block replace count as well, as they did in the buffer and as the journal
         // counts them. Fewer would return rows that the ring has expired.
-        let ordinal = self.retention.count(source, rows);
+        let counted = self.rows.of(source);
+        let before = *counted;
+        *counted += u64::from(rows);
+        let ordinal = *counted;
         let slot = self.buffers.detach(source);
         let taken = Taken {
             source,
@@ -45,10 +44,13 @@ impl State {
             .push(taken, self.buffers.slab().bytes(slot).len());
     }
 
-    /// Copies what a source has in memory, oldest first: its taken buffers, but for those that its ring has
-    /// let go of, and the open one. Other rules hide rows by block number and time.
-    pub fn unsealed(&self, source: u32, veil: &Veil) -> Vec<OpenBlock> {
+    /// Copies what a source has in memory and the log has not, oldest first: its taken buffers from the position
+    /// `logged` of the queue on, but for those that its ring has let go of, and the open one. Other rules hide rows by
+    /// block number and time.
+    pub fn unsealed(&self, source: u32, logged: u64, veil: &Veil) -> Vec<OpenBlock> {
         let taken = self.sealing.of(source);
+        let taken = taken.take_while(|(position, _)| *position >= logged);
+        let taken = taken.map(|(_, taken)| taken);
         let taken = taken.filter(|taken| !veil.is_past(taken.ordinal));
         let taken = taken.map(|taken| OpenBlock {
             number: taken.number,
@@ -68,77 +70,29 @@ impl State {
         for taken in self.sealing.iter().take(count) {
             let layout = self.layouts.get(taken.layout);
             let layout = layout.expect("lines bear layouts of the store").clone();
-            let head = BlockHead {
-                source: taken.source,
-                number: taken.number,
-                layout: taken.layout,
-            };
             let bytes = self.buffers.detached(taken.slot, taken.bytes);
-            encoder.copy(head, layout, taken.rows as usize, bytes);
+            encoder.copy(*taken, layout, bytes);
             if encoder.is_full() {
                 return;
             }
         }
     }
 
-    /// Appends encoded blocks to the open segments of their lanes and frees the buffers. `blocks` begin
-    /// with that of the front of the queue. Returns how many were appended: fewer than there are if a
-    /// segment must be begun and no slot is ready.
-    pub fn append_encoded(&mut self, blocks: &[Encoded], encoder: &Encoder) -> usize {
-        for (done, block) in blocks.iter().enumerate() {
-            if !self.append_block(block, encoder.bytes(block)) {
-                return done;
-            }
+    /// Frees the first `count` taken buffers, which are in the log.
+    pub fn free_taken(&mut self, count: usize) {
+        for _ in 0..count {
+            let front = self.sealing.iter().next();
+            let slot = front.expect("a buffer waits until it is freed").slot;
+            let slot_bytes = self.buffers.slab().bytes(slot).len();
+            let taken = self.sealing.pop(slot_bytes);
+            let taken = taken.expect("the queue has a front");
+            self.buffers.free(taken.slot, taken.rows, taken.bytes);
         }
-        blocks.len()
-    }
-
-    /// Returns false if a segment must be begun and no slot is ready; then nothing has changed.
-    fn append_block(&mut self, block: &Encoded, bytes: &[u8]) -> bool {
-        if self.ready.is_empty() {
-            return false;
-        }
-        let front = self.sealing.iter().next();
-        let slot = front.expect("a block that is encoded waits").slot;
-        let slot_bytes = self.buffers.slab().bytes(slot).len();
-        let taken = self.sealing.pop(slot_bytes);
-        let taken = taken.expect("the queue has a front");
-        let entry = Entry {
-            source: taken.source,
-            number: taken.number,
-            first: block.first,
-            last: block.last,
-            rows: block.rows,
-            ordinal: taken.ordinal,
-            since: taken.number,
-            before: taken.before,
-            late: self.retention.is_late(taken.source, block.first),
-            ..Entry::default()
-        };
-        let raw = u64::from(taken.bytes);
-        let expected = self.retention.death(
-            taken.source,
-            taken.number,
-            taken.next,
-            taken.rows,
-            raw,
-            entry.last,
-        );
-        let death = self.retention.moment().death(expected);
-        let lane = self.lanes.lane(death, raw, self.retention.now());
-        let at = self.active(lane).expect("a slot is ready");
-        let len = self.open[at].add(entry, Some(taken.journal_file), bytes);
-        self.open[at].replayable += memory::replay_cost(raw);
-        self.buffers.free(taken.slot, taken.rows, taken.bytes);
-        self.counters.blocks += 1;
-        self.counters.block_bytes += u64::from(len);
-        self.counters.block_samples += block.samples;
-        true
     }
 
     /// Seals open blocks of some sources from `hand` on. Returns where to go on, if not all were seen.
     pub fn seal_some(&mut self, hand: u32) -> Option<u32> {
-        let sources = self.buffers.sources() as u32;
+        let sources = self.sources();
         let end = sources.min(hand + SOURCES_A_LOCK);
         (hand..end).for_each(|source| self.seal(source));
         (end < sources).then_some(end)
@@ -146,17 +100,17 @@ impl State {
 
     /// Seals every open block.
     pub fn seal_all(&mut self) {
-        for source in 0..self.buffers.sources() as u32 {
+        for source in 0..self.sources() {
             self.seal(source);
         }
     }
 
     /// Seals open blocks that are older than a delete of their source: rows that were replayed,
-    /// which later ones must not join.
-    pub fn seal_buried(&mut self) {
-        for source in 0..self.buffers.sources() as u32 {
+    /// which later ones must not join. `is_buried` says it of a source and a block's number.
+    pub fn seal_buried(&mut self, is_buried: impl Fn(u32, u64) -> bool) {
+        for source in 0..self.sources() {
             let line = self.buffers.line(source);
-            if line.rows != 0 && self.retention.is_before_delete(source, line.block) {
+            if line.rows != 0 && is_buried(source, line.block) {
                 self.seal(source);
             }
         }
@@ -165,12 +119,12 @@ impl State {
     /// Seals open blocks of a class that were begun before a number, of some sources from `hand` on.
     /// Returns where to go on, if not all were seen.
     pub fn seal_slow(&mut self, class: u8, before: u64, hand: u32) -> Option<u32> {
-        let sources = self.buffers.sources() as u32;
+        let sources = self.sources();
         let end = sources.min(hand + SOURCES_A_LOCK);
         for source in hand..end {
             let line = self.buffers.line(source);
             let is_slow = line.rows != 0 && line.block < before;
-            if is_slow && self.retention.class_of(source) == class {
+            if is_slow && self.members.class_of(source) == class {
                 self.seal(source);
             }
         }
@@ -198,7 +152,7 @@ impl State {
             self.journal_hand = 0;
         }
         let target = self.journal_target.unwrap_or(oldest);
-        let sources = self.buffers.sources() as u32;
+        let sources = self.sources();
         let end = if bytes >= bound {
             sources
         } else {
@@ -206,7 +160,7 @@ impl State {
         };
         for source in self.journal_hand..end {
             // The rest when what waits is written.
-            if source % SOURCES_A_LOOK == 0 && self.is_much_sealed() {
+            if source % SOURCES_A_LOOK == 0 && self.is_much_taken() {
                 self.journal_hand = source;
                 return;
             }
@@ -218,7 +172,7 @@ impl State {
         self.journal_hand = end;
         if end == sources {
             self.journal_target = None;
-            self.chapter_due = true;
+            self.chapter_wanted = true;
         }
     }
 

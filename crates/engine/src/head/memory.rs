@@ -3,16 +3,12 @@
 //! The *registry* is what each source takes for good: its name and tags, its line, its counters. New
 //! sources are refused when the registry would take more than [`REGISTRY_SHARE`]. The rest belongs to
 //! rows: what [`SPARE_SHARE`] and all other consumers leave is for buffers, of which the fullest are
-//! sealed when there is no more. What a crash now would bring back as rows is bounded, too
-//! ([`REPLAY_SHARE`]), so that the next start fits.
+//! sealed when there is no more. The log has shares of its own ([`crate::log`]).
 //!
 //! Everything is counted as it is allocated: capacities, not lengths.
 
+use super::Head;
 use crate::memory::{staged_enough, staging_limit};
-use crate::options::Durability;
-use crate::segment::open::OpenSegment;
-use crate::segment::tally::Tally;
-use crate::state::State;
 
 /// The registry takes this part of the memory at most: numerator and denominator. A batch of new sources may
 /// exceed it, for which a 32nd is left of the nine sixteenths that the documentation names.
@@ -20,20 +16,14 @@ const REGISTRY_SHARE: (usize, usize) = (17, 32);
 /// Kept free: the journal's record, frames of the catalog, indexes that are being made, and what the
 /// allocator adds.
 const SPARE_SHARE: usize = 8;
-/// The list of the blocks of one open segment takes this part at most.
-const LIST_SHARE: usize = 16;
-/// Those of all lanes: then segments are closed early, which costs room on the disk.
-const LISTS_SHARE: usize = 4;
-/// The lists of those that are closed, before they are sealed at once.
-const CLOSED_SHARE: usize = 32;
+/// A batch may add this part of the memory to buffers, however short it is.
+const BATCH_SHARE: usize = 16;
 /// Rows of taken buffers that wait for the sealer take this part, within bounds in bytes; then writers
 /// wait for it.
 const SEALING_SHARE: u64 = 64;
 const SEALING: (u64, u64) = (64 << 10, 4 << 20);
 /// The most taken buffers that wait, whatever their bytes.
 const SEALING_BUFFERS: usize = 16_384;
-/// Rows that only the journal and no index has take this part, if they are replayed; then chapters end.
-const REPLAY_SHARE: u64 = 8;
 
 /// Unfinished work, compared with the limit at which writers wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +46,7 @@ impl Backlog {
     }
 }
 
-impl State {
+impl Head {
     /// Memory of names, tags and layouts.
     pub fn dictionary_bytes(&self) -> usize {
         let dictionary = self
@@ -68,11 +58,15 @@ impl State {
 
     /// Memory of what there is of each source for good.
     fn registry_bytes(&self) -> usize {
-        self.dictionary_bytes() + self.buffers.line_bytes() + self.retention.memory()
+        self.dictionary_bytes()
+            + self.buffers.line_bytes()
+            + self.rows.memory()
+            + self.members.memory()
+            + self.surroundings.registry_memory
     }
 
     /// Whether the registry takes its share. Its tables grow by small steps, which belong to the spare.
-    fn is_registry_full(&self) -> bool {
+    fn takes_its_share(&self) -> bool {
         let (share, of) = REGISTRY_SHARE;
         self.registry_bytes() > self.options.memory as usize / of * share
     }
@@ -83,69 +77,21 @@ impl State {
             + self.buffers.slab().page_bytes()
             + self.staging.memory()
             + self.journal_memory
-            + self.open.iter().map(OpenSegment::memory).sum::<usize>()
-            + self.fence_bytes
-            + self.tally_bytes
+            + self.surroundings.log_memory
             + self.sealing.memory()
             + self.sealer_memory
-    }
-
-    /// Keeps what is known of a sealed segment.
-    pub fn put_tally(&mut self, tally: Tally) {
-        self.tally_bytes += tally.memory();
-        let before = self.tallies.insert(tally.stat.number, tally);
-        self.tally_bytes -= before.map_or(0, |before| before.memory());
-    }
-
-    /// Bytes of the lists of open segments.
-    fn lists(&self) -> usize {
-        self.open.iter().map(OpenSegment::list_bytes).sum()
-    }
-
-    /// Whether the list of an open segment takes memory that buffers need: the segment is sealed as
-    /// it is.
-    pub fn is_list_long(&self, at: usize) -> bool {
-        let (memory, list) = (self.options.memory as usize, self.open[at].list_bytes());
-        let fair = memory / LISTS_SHARE / self.open.len();
-        list >= memory / LIST_SHARE || list >= fair && self.lists() >= memory / LISTS_SHARE
-    }
-
-    /// How many of the closed segments are sealed at once: their lists are copied for that.
-    pub fn is_sealed_at_once(&self, lists: usize) -> bool {
-        lists <= self.options.memory as usize / LIST_SHARE / 2
-    }
-
-    /// Bytes that rows would take which the journal alone has, or no index yet.
-    fn replayable(&self) -> u64 {
-        match self.options.durability {
-            Durability::Memory => 0,
-            _ => self.open.iter().map(|open| open.replayable).sum(),
-        }
-    }
-
-    /// Whether open segments take memory that only their being sealed, or the end of their chapters,
-    /// gives back.
-    pub fn is_short_of_memory(&self) -> bool {
-        let closed = self.open.iter().filter(|open| open.closed_at.is_some());
-        let lists = closed.clone().map(OpenSegment::list_bytes).sum::<usize>();
-        let replayable = self.replayable() > self.options.memory / REPLAY_SHARE / 2 * 3;
-        lists > self.options.memory as usize / CLOSED_SHARE
-            || replayable && (closed.count() > 0 || self.chapter_due)
     }
 
     /// Seals the fullest buffers while memory is short, about as much at a call as a batch brings,
     /// so that no writer waits for all of it.
     pub fn relieve_memory(&mut self) {
         const AT_ONCE: usize = 1 << 20;
-        self.registry_full = self.is_registry_full();
-        if self.replayable() > self.options.memory / REPLAY_SHARE {
-            self.chapter_due = true;
-        }
+        self.registry_full = self.takes_its_share();
         let memory = self.options.memory as usize;
         let others = self.memory() - self.buffers.slab().page_bytes();
         let limit = (memory - memory / SPARE_SHARE)
             .saturating_sub(others)
-            .max(AT_ONCE.min(memory / LIST_SHARE));
+            .max(AT_ONCE.min(memory / BATCH_SHARE));
         // What was taken already is free when it is in the log.
         let pages = self.buffers.slab().page_bytes();
         if pages.saturating_sub(self.sealing.slot_bytes()) <= limit {
@@ -189,6 +135,11 @@ impl State {
     /// Returns whether as many taken buffers wait for the sealer as may.
     pub fn is_sealer_behind(&self) -> bool {
         self.taken() == Backlog::Full
+    }
+
+    /// Returns whether as much was taken, or waits to be written, as memory may hold.
+    pub fn is_much_taken(&self) -> bool {
+        self.is_sealer_behind() || self.surroundings.is_log_behind
     }
 
     /// Bytes of the slots of buffers that were not taken.

@@ -1,36 +1,34 @@
-//! The state of a store: what a row passes through between its acceptance and a segment.
+//! Head: what was accepted and is not in the log yet.
 //!
-//! Everything here is memory. The engine holds a lock around it ([`crate::shared`]) for the time of a
-//! batch.
+//! Names and layouts, the buffer of each source, buffers on their way to the log, and rows that wait for the journal.
+//! Everything here is memory, under a lock of its own ([`crate::locks`]) that is held for the time of a batch. The head
+//! knows no disk, no segments, no lanes and no budget; [`Surroundings`] has what it is told of these.
 
+mod memory;
 mod registry;
+mod replay;
 mod sealing;
 
+pub use self::memory::Backlog;
 use crate::buffer::row::{self, Row};
 use crate::buffer::run::{self, Encoded, Floats};
-use crate::buffer::{Buffers, NUMBER_BYTES, Number};
-use crate::counters::Counters;
+use crate::buffer::{Buffers, Line, NUMBER_BYTES, Number};
+use crate::counters::Accepted;
 use crate::dictionary::Dictionary;
 use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
-use crate::error::{Error, Reason, Receipt};
+use crate::error::{Reason, Receipt};
 use crate::journal::files::Pins;
 use crate::journal::staging::{Staging, Start};
+use crate::members::Members;
 use crate::options::{Durability, Options};
-use crate::retention::Retention;
+use crate::retention::counts::Counts;
+use crate::retention::lateness::{Lateness, TooOld};
 use crate::sealing::queue::Queue;
-use crate::segment::open::OpenSegment;
-use crate::segment::sealed::Segment;
-use crate::segment::tally::Tally;
-use crate::space::{Debt, Space};
-use crate::trouble::Troubles;
-use crate::volume::Volume;
+use crate::space::Load;
 use crate::{MAX_FIELDS, MAX_TEXT_BYTES};
 use roaring::RoaringBitmap;
-use seiner_merge::{LaneSettings, Lanes};
 use seiner_model::{Cell, FieldType, Value, duration_text};
-use seiner_platform::{Clock, File};
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, RwLock};
 
 /// A layout of ten fields gets a larger buffer than one of one field, so that its columns still
@@ -40,161 +38,229 @@ const COLUMNS_PER_BLOCK: usize = 4;
 const BUFFER_LIMIT: usize = 256 << 10;
 /// A row's texts together may not be longer.
 const ROW_TEXT_LIMIT: usize = 1 << 20;
-/// The smallest segment is this part of R.
-const LEAST_SHARE: u64 = 16;
 
-/// See the module.
-pub struct State {
-    pub options: Options,
-    /// What files take on the disk is a multiple of so many bytes.
-    pub unit: u64,
+/// Head of a store.
+pub struct Head {
+    options: Arc<Options>,
     journalled: bool,
-    pub volume: Arc<dyn Volume>,
     /// Locked for writing only while a new source is registered.
-    pub dictionary: Arc<RwLock<Dictionary>>,
-    pub layouts: Layouts,
-    pub names: Names,
-    pub buffers: Buffers,
+    dictionary: Arc<RwLock<Dictionary>>,
+    members: Arc<Members>,
+    layouts: Layouts,
+    names: Names,
+    buffers: Buffers,
+    /// Rows of each source in buffers that were taken, ever.
+    rows: Counts,
+    /// Rows and names that wait for the journal.
     pub staging: Staging,
+    /// Journal files in which blocks begin that are not on disk elsewhere.
     pub pins: Pins,
-    /// Segments being written, by number: one of each lane takes blocks, the others wait to be
-    /// sealed.
-    pub open: Vec<OpenSegment>,
-    /// Which blocks go together.
-    pub lanes: Lanes,
-    /// What is kept how long, and what is dead.
-    pub retention: Retention,
-    /// Whether what is in open segments is to count, so that the journal can let go of it.
-    pub chapter_due: bool,
-    /// Sealed segments, by number.
-    pub sealed: Arc<BTreeMap<u64, Arc<Segment>>>,
-    /// Memory of their fences.
-    pub fence_bytes: usize,
-    /// Memory of what is known of sealed segments.
-    pub tally_bytes: usize,
-    /// Memory of the journal's record, as of the last one.
-    pub journal_memory: usize,
-    /// How many times free memory is to be given back yet, because something large was freed or will be.
-    pub trims_due: u8,
+    /// What the head is told of the log, as of the beginning of a batch.
+    surroundings: Surroundings,
     /// Whether the registry takes its share of the memory, and takes no more sources. As of the
     /// beginning of a batch.
-    pub registry_full: bool,
-    pub counters: Counters,
-    /// Counts what was accepted, rows and registrations; tells what is durable.
-    pub position: u64,
-    pub next_block: u64,
-    pub next_segment: u64,
-    /// Slots claimed ahead, so that writers need not wait for a file to be made; and how many were
-    /// taken since some were.
-    pub ready: VecDeque<(u64, Arc<dyn File>)>,
-    pub taken: usize,
-    /// The journal's sequence, as of the last commit.
-    pub sequence: u64,
+    registry_full: bool,
+    /// Counts of what was accepted and refused.
+    pub counters: Accepted,
+    /// Number of accepted rows and registrations, which says what is durable.
+    position: u64,
+    next_block: u64,
     /// Sources and layouts that the catalog has.
-    pub catalogued: (u32, u32),
+    catalogued: (u32, u32),
     /// Sources in the catalog whose layout changed since.
     relinked: Vec<u32>,
+    /// Whether a frame was taken that the catalog does not have yet.
+    frame_waits: bool,
+    /// Time in ticks, by which idle sources are found.
     pub tick: u16,
-    pub fullest_hand: u32,
+    fullest_hand: u32,
     journal_hand: u32,
     journal_target: Option<u32>,
+    /// Whether chapters should end, so that the journal can let go of blocks that were taken.
+    chapter_wanted: bool,
     /// Sources of which a block was begun lately, if somebody wants to know.
     pub begun: Option<RoaringBitmap>,
-    /// Buffers on their way to the log, and the memory of who makes blocks of them.
-    pub sealing: Queue,
+    /// Buffers on their way to the log.
+    sealing: Queue,
+    /// Memory of those that make blocks of taken buffers, and of the journal's record, bytes.
     pub sealer_memory: usize,
+    pub journal_memory: usize,
     row: Row,
     encoded: Encoded,
-    pub series: u64,
-    pub poisoned: Option<String>,
-    /// What is in the way of writing.
-    pub troubles: Troubles,
-    pub closed: bool,
-    pub read_only: bool,
-    /// Why coarser levels cannot be made.
-    pub ageing_waits: Option<String>,
-    /// What is known of sealed segments, by number.
-    pub tallies: BTreeMap<u64, Tally>,
-    /// Bytes of files on the disk, and the budget for them.
-    pub space: Space,
-    /// Whether a frame was taken that the catalog does not have yet.
-    pub frame_waits: bool,
-    /// Whether the ledger has entries that should be durable soon.
-    pub loss_waits: bool,
-    /// Delay that writers owe to the throttle.
-    pub debt: Debt,
+    series: u64,
 }
 
-impl State {
-    /// An empty store.
-    pub fn new(options: Options, volume: Arc<dyn Volume>, names_seed: u64, unit: u64) -> State {
-        let needs = options.needs(unit);
-        State {
-            unit,
+/// What the head knows of the log, as of some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Which rows are too old.
+    pub lateness: Lateness,
+    /// Memory of the log, bytes.
+    pub log_memory: usize,
+    /// Memory of what the log knows of each source, bytes.
+    pub registry_memory: usize,
+    /// Whether more waits to be written than may.
+    pub is_log_behind: bool,
+}
+
+impl Head {
+    /// Returns the head of an empty store.
+    pub fn new(options: Arc<Options>, members: Arc<Members>, names_seed: u64) -> Head {
+        Head {
             journalled: options.durability != Durability::Memory,
-            volume,
             dictionary: Arc::default(),
+            members,
             layouts: Layouts::new(),
             names: Names::new(names_seed),
             buffers: Buffers::default(),
+            rows: Counts::default(),
             staging: Staging::default(),
             pins: Pins::default(),
-            open: Vec::new(),
-            lanes: Lanes::new(LaneSettings {
-                lanes: needs.lanes(),
-                segment_bytes: options.segment_bytes,
-                least_bytes: (options.segment_bytes / LEAST_SHARE).max(needs.thrifty_segment()),
-            }),
-            retention: Retention::new(options.classes.clone(), options.disk),
-            chapter_due: false,
-            sealed: Arc::default(),
-            fence_bytes: 0,
-            tally_bytes: 0,
-            journal_memory: 0,
-            trims_due: 0,
+            surroundings: Surroundings::default(),
             registry_full: false,
-            counters: Counters::default(),
+            counters: Accepted::default(),
             position: 0,
             next_block: 1,
-            next_segment: 1,
-            ready: VecDeque::new(),
-            taken: 0,
-            sequence: 1,
             catalogued: (0, 1),
             relinked: Vec::new(),
+            frame_waits: false,
             tick: 0,
             fullest_hand: 0,
             journal_hand: 0,
             journal_target: None,
-            row: Row::default(),
-            encoded: Encoded::default(),
+            chapter_wanted: false,
             begun: None,
             sealing: Queue::default(),
             sealer_memory: 0,
+            journal_memory: 0,
+            row: Row::default(),
+            encoded: Encoded::default(),
             series: 0,
-            poisoned: None,
-            troubles: Troubles::default(),
-            closed: false,
-            read_only: false,
-            ageing_waits: None,
-            tallies: BTreeMap::new(),
-            space: Space::new(needs),
-            frame_waits: false,
-            loss_waits: false,
-            debt: Debt::default(),
             options,
         }
     }
 
-    /// Refuses where nothing may be written any more.
-    pub fn writable(&self) -> Result<(), Error> {
-        match &self.poisoned {
-            Some(why) => Err(Error::Poisoned(why.clone())),
-            None if self.closed => Err(Error::Closed),
-            None if self.read_only => Err(Error::ReadOnly),
-            None => Ok(()),
+    // ---- what others ask
+
+    /// Returns the dictionary of names. Its lock comes after that of the head.
+    pub fn dictionary(&self) -> &Arc<RwLock<Dictionary>> {
+        &self.dictionary
+    }
+
+    /// Returns the class of each source.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// Returns the class of each source, for use without the lock of the head.
+    pub fn shared_members(&self) -> Arc<Members> {
+        self.members.clone()
+    }
+
+    /// Returns the layouts of the store.
+    pub fn layouts(&self) -> &Layouts {
+        &self.layouts
+    }
+
+    /// Returns the names as they are sent, by their hashes.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Returns the number of sources, levels included.
+    pub fn sources(&self) -> u32 {
+        self.buffers.sources() as u32
+    }
+
+    /// Returns the number of series of sources that are no levels.
+    pub fn series(&self) -> u64 {
+        self.series
+    }
+
+    /// Returns the open block of a source.
+    pub fn line(&self, source: u32) -> &Line {
+        self.buffers.line(source)
+    }
+
+    /// Returns the buffers.
+    pub fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// Returns the number of rows of a source ever, those in its buffer included.
+    pub fn rows_of(&self, source: u32) -> u64 {
+        self.rows.get(source) + u64::from(self.buffers.line(source).rows)
+    }
+
+    /// Returns the number of rows of a source in buffers that were taken, ever.
+    pub fn rows_taken(&self, source: u32) -> u64 {
+        self.rows.get(source)
+    }
+
+    /// Returns the number of accepted rows and registrations.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Returns the number of the block that is begun next.
+    pub fn next_block(&self) -> u64 {
+        self.next_block
+    }
+
+    /// Returns the buffers that were taken.
+    pub fn sealing(&self) -> &Queue {
+        &self.sealing
+    }
+
+    /// Returns whether no more sources are registered for want of memory.
+    pub fn is_registry_full(&self) -> bool {
+        self.registry_full
+    }
+
+    /// Returns the bytes in the journal and in buffers.
+    pub fn load(&self) -> Load {
+        Load {
+            open: 0,
+            journal: self.pins.bytes(),
+            journal_files: self.pins.files() as u64,
+            rows: self.buffers.row_bytes(),
+            blocks: self.buffers.open_blocks(),
         }
     }
+
+    /// Returns whether the journal is at its bound.
+    pub fn is_journal_full(&self) -> bool {
+        self.pins.bytes() >= self.options.journal_bytes
+    }
+
+    /// Returns the time from which on no row from outside is too old, ns.
+    pub fn late_before(&self) -> i64 {
+        self.surroundings.lateness.before()
+    }
+
+    /// Takes note of the log.
+    pub fn surroundings(&mut self) -> &mut Surroundings {
+        &mut self.surroundings
+    }
+
+    /// Returns whether chapters should end, and forgets it.
+    pub fn take_chapter_wanted(&mut self) -> bool {
+        std::mem::take(&mut self.chapter_wanted)
+    }
+
+    /// Starts fetching what a row of a source needs first.
+    #[inline]
+    pub fn prefetch_line(&self, source: u32) {
+        self.buffers.prefetch_line(source);
+    }
+
+    /// Starts fetching the buffer of a source, whose line is there.
+    #[inline]
+    pub fn prefetch_rows(&self, source: u32) {
+        self.buffers.prefetch_rows(source);
+    }
+
+    // ---- rows
 
     /// Appends the row of a registered source. A refused row leaves no trace.
     #[inline]
@@ -206,7 +272,7 @@ impl State {
         values: &mut Vec<Option<Value<'a>>>,
         receipt: &mut Receipt,
     ) -> Result<(), Reason> {
-        if time < self.retention.late_before()
+        if time < self.surroundings.lateness.before()
             && let Some(reason) = self.too_old(source, time)
         {
             return Err(reason);
@@ -236,13 +302,17 @@ impl State {
     /// Why a row would be hidden as it comes, if it would.
     #[cold]
     fn too_old(&mut self, source: u32, time: i64) -> Option<Reason> {
-        let reason = match self.retention.too_old(source, time) {
-            Some(class) => Reason::TooOld {
-                class: class.name.clone(),
-                age: duration_text(class.keep.age.unwrap_or_default().as_nanos() as u64),
-            },
-            None if self.retention.is_coarsened(source, time) => Reason::Coarsened,
-            None => return None,
+        let class = self.members.class_of(source);
+        let reason = match self.surroundings.lateness.too_old(source, class, time)? {
+            TooOld::Age => {
+                let class = &self.members.classes().list()[class as usize];
+                let age = class.keep.age.unwrap_or_default();
+                Reason::TooOld {
+                    class: class.name.clone(),
+                    age: duration_text(age.as_nanos() as u64),
+                }
+            }
+            TooOld::Coarsened => Reason::Coarsened,
         };
         self.counters.too_old += 1;
         Some(reason)
@@ -364,7 +434,7 @@ impl State {
         }
     }
 
-    /// What [`State::put_number`] does where a block begins, ends, or needs more room.
+    /// What [`Head::put_number`] does where a block begins, ends, or needs more room.
     #[cold]
     fn put_number_slowly(&mut self, source: u32, time: i64, number: Number) {
         let limit = self.options.block_bytes - NUMBER_BYTES as u32;
@@ -406,7 +476,7 @@ impl State {
         Start {
             block: line.block,
             layout: line.layout,
-            before: self.retention.rows(source),
+            before: self.rows.get(source),
         }
     }
 
@@ -458,11 +528,6 @@ impl State {
             .map_or(0, |layout| layout.columns());
         let blocks = (columns / COLUMNS_PER_BLOCK).max(1);
         (self.options.block_bytes as usize * blocks).min(BUFFER_LIMIT)
-    }
-
-    /// The time goes on.
-    pub fn advance(&mut self, clock: &dyn Clock) {
-        self.retention.advance(clock, self.next_block);
     }
 }
 

@@ -1,14 +1,18 @@
-//! A state without an engine: rows go in, blocks lie in open segments.
+//! Head and log without an engine: rows go in, blocks lie in open segments.
 
 use super::*;
 use crate::catalog::Frame;
+use crate::error::Error;
+use crate::exchange::inform;
+use crate::opened::Parts;
 use crate::retention::class::{Class, Classes};
 use crate::sealer;
 use crate::sealing::encode::Encoder;
 use crate::segment::ALIGNMENT;
-use crate::volume::{DirectoryVolume, SlotState};
+use crate::volume::{DirectoryVolume, SlotState, Volume};
 use seiner_model::SourceKey;
-use seiner_platform::sim::SimDisk;
+use seiner_platform::File;
+use seiner_platform::sim::{SimClock, SimDisk};
 use std::io::ErrorKind;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -57,7 +61,7 @@ impl Volume for Slots {
 
 struct World {
     slots: Arc<Slots>,
-    state: State,
+    parts: Parts,
 }
 
 fn world(durability: Durability) -> World {
@@ -79,16 +83,20 @@ fn world_with(durability: Durability, classes: Classes) -> World {
         slots: DirectoryVolume::new(disk),
         full: AtomicBool::new(false),
     });
-    let state = State::new(options, slots.clone(), 7, ALIGNMENT as u64);
-    World { slots, state }
+    let parts = Parts::new(options, 7, ALIGNMENT as u64);
+    World { slots, parts }
 }
 
 impl World {
+    fn head(&mut self) -> &mut Head {
+        &mut self.parts.head
+    }
+
     fn register(&mut self, name: &str) -> Result<u32, Reason> {
-        let dictionary = self.state.dictionary.clone();
+        let dictionary = self.head().dictionary.clone();
         let key = SourceKey::new(name, [("a", "b")]).unwrap();
         let mut dictionary = dictionary.write().unwrap();
-        self.state.register(&mut dictionary, &key)
+        self.head().register(&mut dictionary, &key)
     }
 
     fn append(
@@ -105,8 +113,9 @@ impl World {
             })
             .collect();
         let (mut values, mut receipt) = (Vec::new(), Receipt::default());
-        let state = &mut self.state;
-        let result = state.append(source, time, &cells, &mut values, &mut receipt);
+        let result = self
+            .head()
+            .append(source, time, &cells, &mut values, &mut receipt);
         let rows = usize::from(result.is_ok());
         assert_eq!((receipt.rows, receipt.samples), (rows, rows * cells.len()));
         result
@@ -114,18 +123,18 @@ impl World {
 
     /// Takes a source's buffer and makes a block of it.
     fn seal(&mut self, source: u32) -> Result<(), Error> {
-        self.state.seal(source);
+        self.head().seal(source);
         self.finish()
     }
 
     fn finish(&mut self) -> Result<(), Error> {
-        sealer::run_alone(&mut self.state, &mut Encoder::default())
+        sealer::run_alone(&mut self.parts, &*self.slots, &mut Encoder::default())
     }
 
     /// Blocks of all buffers that were taken, in open segments: source, number, rows, first and last time, rows before, late.
     fn blocks(&mut self) -> Vec<(u32, u64, u32, i64, i64, u64, bool)> {
         self.finish().unwrap();
-        let open = self.state.open.iter();
+        let open = self.parts.log.open().iter();
         let blocks = open.flat_map(|open| open.listing().entries());
         let mut blocks: Vec<_> = blocks
             .map(|e| {
@@ -140,22 +149,46 @@ impl World {
 
     /// Numbers of the blocks that readers find in memory.
     fn unsealed(&self, source: u32) -> Vec<u64> {
-        let buffered = self.state.buffers.line(source).rows;
-        let veil = self.state.retention.veil(source, buffered);
-        let blocks = self.state.unsealed(source, &veil);
+        let Parts { head, log, .. } = &self.parts;
+        let veil = log.retention.veil(source, head.rows_of(source));
+        let blocks = head.unsealed(source, log.logged(), &veil);
         blocks.iter().map(|block| block.number).collect()
+    }
+
+    /// What precedes a batch.
+    fn relieve_journal(&mut self) {
+        let Parts { head, log, .. } = &mut self.parts;
+        inform(head, log, &SimClock::new(0));
+        head.relieve_journal();
+        inform(head, log, &SimClock::new(0));
+    }
+
+    /// Bytes that the store takes.
+    fn used(&self) -> u64 {
+        self.parts.log.used(&self.parts.head.load())
+    }
+
+    /// Bytes of open segments on the disk: all that grows as blocks join the log.
+    fn open_bytes(&self) -> u64 {
+        let load = self.parts.head.load();
+        self.parts.log.used_by_files(&load)
+    }
+
+    fn extend_frame(&mut self, frame: &mut Frame) -> bool {
+        let Parts { head, log, .. } = &mut self.parts;
+        head.extend_catalog_frame(&mut log.retention, frame)
     }
 
     /// All that the catalog does not know.
     fn frame(&mut self) -> Frame {
         let mut frame = Frame::default();
-        while !self.state.extend_catalog_frame(&mut frame) {}
+        while !self.extend_frame(&mut frame) {}
         frame
     }
 
     /// What a refused row must not change.
     fn trace(&self) -> (u64, u64, u64, usize, u64, usize) {
-        let state = &self.state;
+        let state = &self.parts.head;
         (
             state.position,
             state.next_block,
@@ -173,10 +206,13 @@ fn a_source_is_registered_once_and_staged_for_the_journal() {
     assert_eq!(world.register("m"), Ok(0));
     assert_eq!(world.register("n"), Ok(1));
     assert_eq!(world.register("m"), Ok(0));
-    let staging = &world.state.staging;
+    let staging = &world.parts.head.staging;
     assert_eq!((staging.first_source, staging.new_sources), (0, 2));
     assert_eq!(
-        (world.state.position, world.state.buffers.sources()),
+        (
+            world.parts.head.position,
+            world.parts.head.buffers.sources()
+        ),
         (2, 2)
     );
 }
@@ -185,10 +221,10 @@ fn a_source_is_registered_once_and_staged_for_the_journal() {
 fn a_full_registry_knows_its_sources_and_takes_no_more() {
     let mut world = world(Durability::Memory);
     world.register("m").unwrap();
-    world.state.registry_full = true;
+    world.head().registry_full = true;
     assert_eq!(world.register("m"), Ok(0));
     assert_eq!(world.register("n"), Err(Reason::TooManySources));
-    assert_eq!(world.state.buffers.sources(), 1);
+    assert_eq!(world.parts.head.buffers.sources(), 1);
 }
 
 #[test]
@@ -238,11 +274,14 @@ fn a_full_buffer_becomes_a_block_and_rows_go_on_in_the_next() {
     let sealed = rows - 1;
     let expected = (source, 1, sealed as u32, 0, sealed - 1, 0, false);
     assert_eq!(world.blocks(), [expected]);
-    assert_eq!((world.state.buffers.rows(), world.state.next_block), (1, 3));
+    assert_eq!(
+        (world.parts.head.buffers.rows(), world.parts.head.next_block),
+        (1, 3)
+    );
     world.seal(source).unwrap();
     let last = (source, 2, 1, sealed, sealed, sealed as u64, false);
     assert_eq!(world.blocks(), [expected, last]);
-    let counters = &world.state.counters;
+    let counters = &world.parts.log.counters;
     assert_eq!((counters.blocks, counters.block_samples), (2, rows as u64));
     // An empty buffer seals to nothing.
     world.seal(source).unwrap();
@@ -281,15 +320,15 @@ fn a_new_field_seals_the_block_and_links_the_source_anew() {
     let mut world = world(Durability::Sync);
     let source = world.register("m").unwrap();
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
-    assert_eq!((world.state.series, world.blocks().len()), (1, 0));
+    assert_eq!((world.parts.head.series, world.blocks().len()), (1, 0));
     let both = [("w", Value::Bool(true)), ("v", Value::F64(2.0))];
     world.append(source, 2, &both).unwrap();
-    assert_eq!((world.state.series, world.blocks().len()), (2, 1));
+    assert_eq!((world.parts.head.series, world.blocks().len()), (2, 1));
     // Fields in another order are no other layout.
     world.append(source, 3, &[both[1], both[0]]).unwrap();
     assert_eq!(world.blocks().len(), 1);
-    assert!(!world.state.has_one_number(source));
-    assert_eq!(world.state.only_layout(source, "v", FieldType::F64), None);
+    assert!(!world.head().has_one_number(source));
+    assert_eq!(world.head().only_layout(source, "v", FieldType::F64), None);
 }
 
 #[test]
@@ -300,25 +339,18 @@ fn without_room_for_a_segment_rows_stay_in_the_queue() {
     world.slots.full.store(true, Relaxed);
     let error = world.seal(source).unwrap_err();
     assert!(error.is_want_of_room(), "{error}");
-    assert_eq!((world.state.buffers.rows(), world.state.open.len()), (1, 0));
+    assert_eq!(
+        (world.head().buffers.rows(), world.parts.log.open().len()),
+        (1, 0)
+    );
     assert_eq!(world.unsealed(source).len(), 1, "readers find them");
     world.slots.full.store(false, Relaxed);
     world.finish().unwrap();
-    assert_eq!((world.state.buffers.rows(), world.blocks().len()), (0, 1));
+    assert_eq!(
+        (world.parts.head.buffers.rows(), world.blocks().len()),
+        (0, 1)
+    );
     assert!(world.unsealed(source).is_empty());
-}
-
-#[test]
-fn writes_are_refused_for_the_gravest_reason() {
-    let mut world = world(Durability::Memory);
-    let state = &mut world.state;
-    assert!(state.writable().is_ok());
-    state.read_only = true;
-    assert!(matches!(state.writable(), Err(Error::ReadOnly)));
-    state.closed = true;
-    assert!(matches!(state.writable(), Err(Error::Closed)));
-    state.poisoned = Some("why".to_string());
-    assert!(matches!(state.writable(), Err(Error::Poisoned(why)) if why == "why"));
 }
 
 #[test]
@@ -326,13 +358,13 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
     let mut world = world(Durability::Sync);
     let source = world.register("m").unwrap();
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
-    assert!(world.state.has_new_names());
+    assert!(world.head().has_new_names());
     let frame = world.frame();
     assert_eq!((frame.sources, frame.new_layouts), (1, 1));
     // It is not written yet.
-    assert!(world.state.has_new_names());
-    world.state.frame_waits = false;
-    assert!(!world.state.has_new_names());
+    assert!(world.head().has_new_names());
+    world.head().note_frame_written();
+    assert!(!world.head().has_new_names());
     assert!(world.frame().is_empty());
     world.append(source, 2, &[("w", Value::F64(1.0))]).unwrap();
     let frame = world.frame();
@@ -341,7 +373,7 @@ fn a_frame_takes_each_name_once_and_a_new_layout_of_an_old_source_again() {
         (1, 0, 1)
     );
     let mut link = Vec::new();
-    registry::put_link(source, world.state.buffers.line(source).layout, &mut link);
+    registry::put_link(source, world.head().buffers.line(source).layout, &mut link);
     assert_eq!(frame.links, link);
 }
 
@@ -356,7 +388,7 @@ fn a_ring_lets_go_of_taken_buffers_as_of_blocks() {
         world
             .append(source, time, &[("v", Value::F64(1.0))])
             .unwrap();
-        world.state.seal(source);
+        world.head().seal(source);
     }
     // Four blocks of one row each, of which two are kept.
     assert_eq!(world.unsealed(source), [3, 4]);
@@ -374,14 +406,18 @@ fn a_long_frame_is_taken_in_parts_and_is_the_same() {
     let mut frame = Frame::default();
     // 160 KB of names, 16 KiB a part, and a frame has 64 KiB with so little memory.
     let mut parts = 0;
-    while !world.state.extend_catalog_frame(&mut frame) {
+    while !world.extend_frame(&mut frame) {
         parts += 1;
     }
     assert!(frame.sources < 40 && frame.names.len() >= 64 << 10);
-    assert_eq!((parts, world.state.catalogued.0), (3, frame.sources));
-    world.state.options.memory = 1 << 30;
+    assert_eq!((parts, world.parts.head.catalogued.0), (3, frame.sources));
+    let options = Options {
+        memory: 1 << 30,
+        ..(*world.parts.options).clone()
+    };
+    world.head().options = Arc::new(options);
     let mut rest = Frame::default();
-    while !world.state.extend_catalog_frame(&mut rest) {
+    while !world.extend_frame(&mut rest) {
         parts += 1;
     }
     assert!(parts > 6, "a frame of 4 MiB has many parts");
@@ -400,17 +436,20 @@ fn the_oldest_journal_files_are_relieved_when_three_quarters_are_full() {
         world.register("new").unwrap(),
     );
     world.append(old, 1, &[("v", Value::F64(1.0))]).unwrap();
-    let first = world.state.pins.current();
-    world.state.pins.grow(first, 47 << 10);
-    world.state.pins.rotate();
+    let first = world.head().pins.current();
+    world.head().pins.grow(first, 47 << 10);
+    world.head().pins.rotate();
     world.append(new, 1, &[("v", Value::F64(1.0))]).unwrap();
-    world.state.relieve_journal();
+    world.relieve_journal();
     assert_eq!(world.blocks(), [], "48 KiB of 64 are three quarters");
-    let second = world.state.pins.current();
-    world.state.pins.grow(second, 1 << 10);
-    world.state.relieve_journal();
+    let second = world.head().pins.current();
+    world.head().pins.grow(second, 1 << 10);
+    world.relieve_journal();
     let sources: Vec<u32> = world.blocks().iter().map(|block| block.0).collect();
-    assert_eq!((sources, world.state.chapter_due), (vec![old], true));
+    assert_eq!(
+        (sources, world.parts.log.is_chapter_due()),
+        (vec![old], true)
+    );
 }
 
 #[test]
@@ -420,15 +459,15 @@ fn idle_sources_are_sealed_and_busy_ones_are_not() {
         world.register("idle").unwrap(),
         world.register("busy").unwrap(),
     );
-    world.state.tick = u16::MAX;
+    world.head().tick = u16::MAX;
     world.append(idle, 1, &[("v", Value::F64(1.0))]).unwrap();
     // Ticks wrap around.
-    world.state.tick = 6;
+    world.head().tick = 6;
     world.append(busy, 1, &[("v", Value::F64(1.0))]).unwrap();
-    world.state.seal_idle(0..2, 8);
+    world.head().seal_idle(0..2, 8);
     assert_eq!(world.blocks().len(), 0);
-    world.state.tick = 7;
-    world.state.seal_idle(0..2, 8);
+    world.head().tick = 7;
+    world.head().seal_idle(0..2, 8);
     let sources: Vec<u32> = world.blocks().iter().map(|block| block.0).collect();
     assert_eq!(sources, [idle]);
 }
@@ -437,21 +476,57 @@ fn idle_sources_are_sealed_and_busy_ones_are_not() {
 fn what_files_take_is_counted_with_open_segments_and_rows() {
     let mut world = world(Durability::Memory);
     let source = world.register("m").unwrap();
-    let (used, load) = (world.state.used(), world.state.load());
-    assert_eq!((load.open, load.rows, load.blocks), (0, 0, 0));
+    let (used, load) = (world.used(), world.parts.head.load());
+    assert_eq!(
+        (load.rows, load.blocks, world.parts.log.open().len()),
+        (0, 0, 0)
+    );
     world.append(source, 1, &[("v", Value::F64(1.0))]).unwrap();
-    let load = world.state.load();
+    let load = world.parts.head.load();
     assert_eq!(load.blocks, 1);
     assert!(load.rows > 0);
-    assert_eq!(world.state.used(), used, "rows are reserved, not used");
+    assert_eq!(world.used(), used, "rows are reserved, not used");
+    let files = world.open_bytes();
     world.seal(source).unwrap();
-    let open = world.state.load().open;
+    let open = world.open_bytes() - files;
     assert!(open > 0 && open.is_multiple_of(ALIGNMENT as u64), "{open}");
-    assert_eq!(world.state.used(), used + open);
-    world.state.space.note_free(Some(0), 0, &world.state.load());
-    assert!(world.state.is_crowded());
-    assert_eq!(world.state.room_for_writers(), 0);
-    assert!(!world.state.may_shed(), "others took the room");
+    assert_eq!(world.used(), used + open);
+    let load = world.parts.head.load();
+    world.parts.log.note_free(Some(0), &load);
+    assert!(world.parts.log.is_crowded());
+    assert_eq!(world.parts.log.room_for_writers(&load), 0);
+    assert!(!world.parts.log.may_shed(), "others took the room");
+}
+
+/// Between its two locks, the sealer has added a block to the log whose buffer is in the queue still.
+#[test]
+fn a_buffer_whose_block_is_in_the_log_is_not_read_twice() {
+    let mut world = world(Durability::Memory);
+    let source = world.register("m").unwrap();
+    for time in 0..3 {
+        world
+            .append(source, time, &[("v", Value::F64(1.0))])
+            .unwrap();
+        world.head().seal(source);
+    }
+    world.append(source, 3, &[("v", Value::F64(1.0))]).unwrap();
+    for _ in 0..2 {
+        let number = world.parts.log.number_segment();
+        let file = world.slots.claim(number).unwrap();
+        world.parts.log.add_slots([(number, file)]);
+    }
+    let mut encoder = Encoder::default();
+    world.parts.head.copy_taken(u64::MAX, &mut encoder);
+    encoder.encode();
+    let done = world
+        .parts
+        .log
+        .append_encoded(&encoder.blocks()[..2], &encoder);
+    assert_eq!((done, world.parts.head.sealing.len()), (2, 3));
+    assert_eq!(world.unsealed(source), [3, 4]);
+    world.head().free_taken(done);
+    assert_eq!(world.unsealed(source), [3, 4]);
+    assert_eq!(world.parts.head.sealing.len(), 1);
 }
 
 #[test]
@@ -462,20 +537,26 @@ fn readers_find_taken_buffers_oldest_first_and_before_the_open_one() {
         world
             .append(source, time, &[("v", Value::F64(1.0))])
             .unwrap();
-        world.state.seal(source);
+        world.head().seal(source);
     }
     world.append(one, 4, &[("v", Value::F64(1.0))]).unwrap();
     let numbers = |world: &World, source| -> Vec<u64> { world.unsealed(source) };
     assert_eq!(numbers(&world, one), [1, 3, 4]);
     assert_eq!(numbers(&world, other), [2]);
     assert_eq!(
-        (world.state.buffers.rows(), world.state.load().blocks),
+        (
+            world.parts.head.buffers.rows(),
+            world.parts.head.load().blocks
+        ),
         (4, 4)
     );
     assert_eq!(world.blocks().len(), 3);
     assert_eq!(numbers(&world, one), [4]);
     assert_eq!(
-        (world.state.buffers.rows(), world.state.load().blocks),
+        (
+            world.parts.head.buffers.rows(),
+            world.parts.head.load().blocks
+        ),
         (1, 1)
     );
 }

@@ -1,58 +1,55 @@
 //! Sums of what a store occupies: its parts counted up for the arithmetic of [`crate::space`].
 
+use super::Log;
 use crate::error::Relief;
 use crate::retention::class::{Class, WhenFull};
 use crate::segment::Entry;
 use crate::segment::open::OpenSegment;
 use crate::segment::tally::Share;
-use crate::space::{Load, on_disk};
-use crate::state::State;
+use crate::space::{Load, delay_s, on_disk};
 use crate::status::ClassStatus;
-use crate::trouble::Trouble;
 use seiner_merge::Fill;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-impl State {
-    /// Counts the bytes that change with every row.
-    pub fn load(&self) -> Load {
+impl Log {
+    /// Adds the bytes of open segments to those of the head.
+    fn with_open(&self, load: &Load) -> Load {
         let open = self.open.iter();
         let open = open.map(|open| on_disk(open.reserved.max(open.len()), self.unit));
         Load {
             open: open.sum(),
-            journal: self.pins.bytes(),
-            journal_files: self.pins.files() as u64,
-            rows: self.buffers.row_bytes(),
-            blocks: self.buffers.open_blocks(),
+            ..*load
         }
     }
 
     /// Returns how full the store is.
-    pub fn fill(&self) -> Fill {
+    pub fn fill(&self, load: &Load) -> Fill {
         let moment = self.retention.moment();
         let tallies = self.tallies.values();
-        self.fill_of(tallies.map(|tally| tally.stat_at(&moment).live).sum())
+        self.fill_of(load, tallies.map(|tally| tally.stat_at(&moment).live).sum())
     }
 
     /// Returns the same for `sealed` live bytes in sealed segments.
-    pub fn fill_of(&self, sealed: u64) -> Fill {
+    pub fn fill_of(&self, load: &Load, sealed: u64) -> Fill {
         let open = self.open.iter().map(OpenSegment::len);
-        self.space.fill(&self.load(), sealed + open.sum::<u64>())
+        self.space
+            .fill(&self.with_open(load), sealed + open.sum::<u64>())
     }
 
     /// Returns the bytes that the store occupies, everything counted before it is written.
-    pub fn used(&self) -> u64 {
-        self.space.used(&self.load())
+    pub fn used(&self, load: &Load) -> u64 {
+        self.space.used(&self.with_open(load))
     }
 
-    /// Returns the part of [`State::used`] that lies in files.
-    pub fn used_by_files(&self) -> u64 {
-        self.space.used_by_files(&self.load())
+    /// Returns the part of [`Log::used`] that lies in files.
+    pub fn used_by_files(&self, load: &Load) -> u64 {
+        self.space.used_by_files(&self.with_open(load))
     }
 
     /// Returns the bytes that writers may still use, without a look at what is live.
-    pub fn room_for_writers(&self) -> u64 {
-        self.space.room_for_writers(&self.load())
+    pub fn room_for_writers(&self, load: &Load) -> u64 {
+        self.space.room_for_writers(&self.with_open(load))
     }
 
     /// Returns the bytes that the store may occupy.
@@ -60,14 +57,35 @@ impl State {
         self.space.budget()
     }
 
-    /// Returns what is in the way at `now`, by the clock's monotone ns.
-    pub fn trouble(&mut self, now: u64) -> Trouble {
-        let load = self.load();
-        let (used, room) = (self.space.used(&load), self.space.room_for_writers(&load));
-        Trouble {
-            no_new_sources: self.registry_full,
-            ..self.troubles.now(now, used, room)
-        }
+    /// Returns the bytes that anybody may still use: a merge uses the reserve, too.
+    pub fn room(&self, load: &Load) -> u64 {
+        self.space.room(&self.with_open(load))
+    }
+
+    /// Returns whether a round of coarser levels may write although writers wait.
+    pub fn has_room_to_age(&self, load: &Load) -> bool {
+        self.space.has_room_to_age(&self.with_open(load))
+    }
+
+    /// Takes note of how many bytes are free on the disk; `None`: unknown.
+    pub fn note_free(&mut self, free: Option<u64>, load: &Load) {
+        let load = self.with_open(load);
+        self.space.note_free(free, self.options.leave_free, &load);
+    }
+
+    /// Returns whether writers have room, and how long they should wait. `staged`: bytes that wait for the journal.
+    pub fn charge_writers(&mut self, load: &Load, staged: u64) -> (bool, Duration) {
+        let load = self.with_open(load);
+        let (used, limit) = (self.space.used(&load), self.space.limit(&load));
+        let written = self.counters.block_bytes + staged;
+        let delay = self.debt.charge(written, delay_s(used, limit));
+        (used < limit, delay)
+    }
+
+    /// Bytes that may be written for the sake of reads alone, now.
+    pub fn extra_left(&self) -> u64 {
+        let allowed = self.options.extra_writes * self.counters.block_bytes as f64;
+        (allowed as u64).saturating_sub(self.counters.extra_written)
     }
 
     /// Returns whether others have filled the disk so far that the budget cannot be used.
@@ -111,7 +129,7 @@ impl State {
 
     /// Returns the classes and what they have; `live` are their live bytes.
     pub fn class_status(&self, live: &[u64]) -> Vec<ClassStatus> {
-        let sources = self.retention.sources_by_class();
+        let sources = self.retention.members().by_class();
         let classes = self.retention.classes().iter().enumerate();
         classes
             .map(|(number, class)| ClassStatus {

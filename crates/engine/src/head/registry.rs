@@ -1,11 +1,12 @@
 //! Registration: sources and layouts get numbers, for the journal and the catalog to keep.
 
-use super::State;
+use super::Head;
 use crate::catalog::{Frame, put_key, put_layout};
 use crate::dictionary::Dictionary;
 use crate::dictionary::names::NameHash;
 use crate::error::Reason;
 use crate::memory;
+use crate::retention::Retention;
 use seiner_codec::varint;
 use seiner_model::{LevelId, Notation, SourceKey, Value};
 
@@ -14,7 +15,7 @@ const FRAME_PART: usize = 16 << 10;
 /// Links of sources with new layouts that are added under one lock.
 const LINKS_A_PART: usize = 1024;
 
-impl State {
+impl Head {
     /// The source of a key, registered where it is new.
     pub fn register(
         &mut self,
@@ -62,7 +63,7 @@ impl State {
     fn note_source(&mut self, dictionary: &Dictionary, source: u32) {
         self.buffers.add_source();
         let is_level = dictionary.is_level(source);
-        self.retention.add_source(is_level, || {
+        self.members.add(is_level, || {
             dictionary.key(source).expect("it was just registered")
         });
         if self.journalled {
@@ -98,7 +99,7 @@ impl State {
                 .map_or(0, |layout| layout.columns()) as u64
         };
         // Levels have columns that are nobody's series.
-        if !self.retention.is_level(source) {
+        if !self.members.is_level(source) {
             self.series += columns(layout).saturating_sub(columns(line.layout));
         }
         line.layout = layout;
@@ -116,7 +117,7 @@ impl State {
 
     /// Extends a frame by a part of what the catalog does not know yet. Returns whether the frame is to be
     /// written now: it has all, or it is as long as a frame may be. If it cannot be written, nothing can.
-    pub fn extend_catalog_frame(&mut self, frame: &mut Frame) -> bool {
+    pub fn extend_catalog_frame(&mut self, retention: &mut Retention, frame: &mut Frame) -> bool {
         let dictionary = self
             .dictionary
             .read()
@@ -156,13 +157,13 @@ impl State {
             put_link(source, self.buffers.line(source).layout, &mut frame.links);
         }
         let adds = frame.sources > 0 || frame.new_layouts > 0;
-        if adds || self.retention.has_news() {
-            self.retention.note_ledger();
+        if adds || retention.has_news() {
+            retention.note_ledger();
         }
         let is_last = is_last && self.relinked.is_empty();
         // Which may be of sources that the next frame brings.
         if is_last {
-            frame.dead = self.retention.take_news();
+            frame.dead = retention.take_news();
         }
         self.catalogued = (
             frame.first_source + frame.sources,
@@ -173,6 +174,11 @@ impl State {
             self.relinked = Vec::new();
         }
         is_last || frame.names.len() >= limit
+    }
+
+    /// The catalog has the frame that was taken last.
+    pub fn note_frame_written(&mut self) {
+        self.frame_waits = false;
     }
 
     /// Whether there are names or layouts that the catalog does not have.

@@ -1,0 +1,84 @@
+//! What a start finds: names and layouts in the catalog, blocks on disk, rows in the journal.
+
+use super::Head;
+use crate::bytes::Short;
+use crate::dictionary::layouts::{Layout, Layouts};
+use seiner_model::SourceKey;
+
+impl Head {
+    /// Returns the layouts, to add those that are found.
+    pub fn layouts_mut(&mut self) -> &mut Layouts {
+        &mut self.layouts
+    }
+
+    /// Adds a source under the next number.
+    ///
+    /// # Errors
+    /// The number that the key has already.
+    pub fn add_source(&mut self, key: &SourceKey) -> Result<(), u32> {
+        let dictionary = self.dictionary.clone();
+        let (number, new) = dictionary
+            .write()
+            .expect("no panic while the dictionary is locked")
+            .intern(&mut self.names, key);
+        if !new {
+            return Err(number);
+        }
+        self.buffers.add_source();
+        let is_level = key.level_id().is_some();
+        self.members.add(is_level, || key.clone());
+        Ok(())
+    }
+
+    /// The catalog has all sources and layouts so far.
+    pub fn note_catalogued(&mut self) {
+        self.catalogued = (self.sources(), self.layouts.len() as u32);
+    }
+
+    /// Blocks that are begun have this number at least.
+    pub fn begin_blocks_at(&mut self, number: u64) {
+        self.next_block = self.next_block.max(number);
+    }
+
+    /// A source has had so many rows in blocks, at least.
+    pub fn had(&mut self, source: u32, rows: u64) {
+        let known = self.rows.of(source);
+        *known = (*known).max(rows);
+    }
+
+    /// Begins a block that the journal has, after `before` rows of its source. Returns how many rows were counted so
+    /// far.
+    pub fn replay_block(&mut self, source: u32, block: u64, before: u64) -> u64 {
+        let file = self.pins.current();
+        self.pins.pin(file);
+        let line = self.buffers.line_mut(source);
+        line.block = block;
+        line.journal_file = file;
+        std::mem::replace(self.rows.of(source), before)
+    }
+
+    /// Buffers an encoded row of a source with one column, a number. Returns the bytes of the payload that belong to
+    /// it; `None` if the row is unusual or malformed.
+    pub fn replay_number(&mut self, source: u32, codes: u8, payload: &[u8]) -> Option<usize> {
+        let taken = self.buffers.replay_number(source, codes, payload)?;
+        self.position += 1;
+        Some(taken)
+    }
+
+    /// Buffers an encoded row.
+    ///
+    /// # Errors
+    /// [`Short`] if the row is malformed.
+    pub fn replay_row(
+        &mut self,
+        source: u32,
+        layout: &Layout,
+        codes: &[u8],
+        payload: &[u8],
+    ) -> Result<(), Short> {
+        let replayed = self.buffers.replay(source, layout, codes, payload);
+        replayed.map_err(|_| Short)?;
+        self.position += 1;
+        Ok(())
+    }
+}

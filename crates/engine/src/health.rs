@@ -1,0 +1,142 @@
+//! Health of a store: whether it may still be written, and what is in the way of writing.
+
+use crate::error::Error;
+use crate::trouble::{Path, Trouble, Troubles};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// Health of a store. Its lock comes after all others and is held for the time of one access.
+#[derive(Default)]
+pub struct Health {
+    poisoned: OnceLock<String>,
+    closed: AtomicBool,
+    read_only: AtomicBool,
+    ailments: Mutex<Ailments>,
+}
+
+#[derive(Default)]
+struct Ailments {
+    troubles: Troubles,
+    /// Reason for which coarser levels cannot be made.
+    ageing_waits: Option<String>,
+}
+
+impl Health {
+    // ---- writing ends
+
+    /// Refuses where nothing may be written any more.
+    ///
+    /// # Errors
+    /// The gravest reason.
+    pub fn writable(&self) -> Result<(), Error> {
+        self.unpoisoned()?;
+        match () {
+            () if self.is_closed() => Err(Error::Closed),
+            () if self.read_only.load(Ordering::Acquire) => Err(Error::ReadOnly),
+            () => Ok(()),
+        }
+    }
+
+    /// Refuses where an error has ended writing.
+    ///
+    /// # Errors
+    /// [`Error::Poisoned`] with the first such error.
+    pub fn unpoisoned(&self) -> Result<(), Error> {
+        let why = self.poisoned.get();
+        why.map_or(Ok(()), |why| Err(Error::Poisoned(why.clone())))
+    }
+
+    /// Ends writing because of an error. The first one is kept.
+    pub fn poison(&self, why: impl FnOnce() -> String) {
+        self.poisoned.get_or_init(why);
+    }
+
+    /// Returns the error that ended writing.
+    pub fn poisoned(&self) -> Option<&str> {
+        self.poisoned.get().map(String::as_str)
+    }
+
+    /// Returns whether the store was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Ends writing because the store is closed. Call this under the head's lock, so that no batch is half accepted.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    /// Ends writing because the store is only read.
+    pub fn set_read_only(&self) {
+        self.read_only.store(true, Ordering::Release);
+    }
+
+    // ---- what is in the way
+
+    /// A path to the disk failed, or worked again.
+    pub fn note(&self, path: Path, result: Result<(), &Error>) {
+        self.ailments().troubles.note(path, result);
+    }
+
+    /// There is room for writers.
+    pub fn note_room(&self) {
+        self.ailments().troubles.note_room();
+    }
+
+    /// Something was shed at `now`, by the clock's monotone ns.
+    pub fn note_shed(&self, now: u64) {
+        self.ailments().troubles.note_shed(now);
+    }
+
+    /// Takes note of why coarser levels cannot be made; `None`: they can. Returns whether that is new.
+    pub fn note_ageing(&self, waits: Option<&str>) -> bool {
+        let known = &mut self.ailments().ageing_waits;
+        let is_new = known.as_deref() != waits;
+        *known = waits.map(str::to_string);
+        is_new
+    }
+
+    /// Returns why coarser levels cannot be made.
+    pub fn ageing_waits(&self) -> Option<String> {
+        self.ailments().ageing_waits.clone()
+    }
+
+    /// Returns what is in the way at `now`, by the clock's monotone ns, when `used` bytes are used and
+    /// writers may use `room` more.
+    pub fn trouble(&self, now: u64, used: u64, room: u64) -> Trouble {
+        self.ailments().troubles.now(now, used, room)
+    }
+
+    fn ailments(&self) -> MutexGuard<'_, Ailments> {
+        self.ailments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_refused_for_the_gravest_reason() {
+        let health = Health::default();
+        assert!(health.writable().is_ok());
+        health.set_read_only();
+        assert!(matches!(health.writable(), Err(Error::ReadOnly)));
+        health.close();
+        assert!(matches!(health.writable(), Err(Error::Closed)));
+        health.poison(|| "why".to_string());
+        health.poison(|| "another".to_string());
+        assert!(matches!(health.writable(), Err(Error::Poisoned(why)) if why == "why"));
+    }
+
+    #[test]
+    fn a_reason_is_new_once() {
+        let health = Health::default();
+        assert!(!health.note_ageing(None));
+        assert!(health.note_ageing(Some("full")));
+        assert!(!health.note_ageing(Some("full")));
+        assert_eq!(health.ageing_waits().as_deref(), Some("full"));
+        assert!(health.note_ageing(None));
+        assert_eq!(health.ageing_waits(), None);
+    }
+}

@@ -1,0 +1,354 @@
+//! Log: the segments of a store, what is dead in them, and the space that they take.
+//!
+//! Blocks join open segments, one of each lane; a segment that is full is closed, sealed and serves until all of it is
+//! dead. Everything here is memory, under a lock of its own ([`crate::locks`]). The log knows neither the head nor
+//! queries: what it has to know of rows in memory comes with a call, such as [`Load`].
+
+mod blocks;
+mod budget;
+mod memory;
+
+use crate::counters::Written;
+use crate::options::Options;
+use crate::retention::Retention;
+use crate::segment::Entry;
+use crate::segment::open::{Horizon, OpenSegment, Resumed};
+use crate::segment::sealed::Segment;
+use crate::segment::tally::Tally;
+use crate::space::{Debt, Load, Space};
+use crate::status::{LogView, OpenStat};
+use seiner_merge::LaneId;
+use seiner_merge::Memory;
+use seiner_merge::{LaneSettings, Lanes};
+use seiner_platform::File;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// Room that footer and trailer may need beside the blocks of a segment.
+const FOOTER_SHARE: u64 = 16;
+/// The smallest segment is this part of R.
+const LEAST_SHARE: u64 = 16;
+
+/// Sealed segments, by number.
+pub type Sealed = BTreeMap<u64, Arc<Segment>>;
+
+/// Log of a store.
+pub struct Log {
+    options: Arc<Options>,
+    /// What files take on the disk is a multiple of so many bytes.
+    unit: u64,
+    /// Segments being written, by number: one of each lane takes blocks, the others wait to be
+    /// sealed.
+    open: Vec<OpenSegment>,
+    /// Which blocks go together.
+    lanes: Lanes,
+    /// What is kept how long, and what is dead.
+    pub retention: Retention,
+    /// Whether what is in open segments is to count, so that the journal can let go of it.
+    chapter_due: bool,
+    /// Readers share the list that they began with.
+    sealed: Arc<Sealed>,
+    /// Memory of their fences, bytes.
+    fence_bytes: usize,
+    /// What is known of sealed segments, by number, and its memory in bytes.
+    tallies: BTreeMap<u64, Tally>,
+    tally_bytes: usize,
+    next_segment: u64,
+    /// Slots claimed ahead, so that no block waits for a file to be made; and how many were
+    /// taken since some were.
+    ready: VecDeque<(u64, Arc<dyn File>)>,
+    taken: usize,
+    /// The journal's sequence, as of the last commit.
+    sequence: u64,
+    /// Number of taken buffers that are in the log: a position in the head's queue.
+    logged: u64,
+    /// Bytes of files on the disk, and the budget for them.
+    pub space: Space,
+    /// Delay that writers owe to the throttle.
+    pub debt: Debt,
+    /// Counts of what was written.
+    pub counters: Written,
+}
+
+impl Log {
+    /// Returns the log of an empty store. `unit`: bytes of the disk's allocation unit.
+    pub fn new(options: Arc<Options>, retention: Retention, unit: u64) -> Log {
+        let needs = options.needs(unit);
+        Log {
+            unit,
+            open: Vec::new(),
+            lanes: Lanes::new(LaneSettings {
+                lanes: needs.lanes(),
+                segment_bytes: options.segment_bytes,
+                least_bytes: (options.segment_bytes / LEAST_SHARE).max(needs.thrifty_segment()),
+            }),
+            retention,
+            chapter_due: false,
+            sealed: Arc::default(),
+            fence_bytes: 0,
+            tallies: BTreeMap::new(),
+            tally_bytes: 0,
+            next_segment: 1,
+            ready: VecDeque::new(),
+            taken: 0,
+            sequence: 1,
+            logged: 0,
+            space: Space::new(needs),
+            debt: Debt::default(),
+            counters: Written::default(),
+            options,
+        }
+    }
+
+    // ---- what others ask
+
+    /// Returns the bytes of the disk's allocation unit.
+    pub fn unit(&self) -> u64 {
+        self.unit
+    }
+
+    /// Returns the segments that are being written.
+    pub fn open(&self) -> &[OpenSegment] {
+        &self.open
+    }
+
+    /// Returns a segment that is being written.
+    ///
+    /// # Panics
+    /// If there is none of this number.
+    pub fn open_mut(&mut self, number: u64) -> &mut OpenSegment {
+        let mut open = self.open.iter_mut();
+        let found = open.find(|open| open.number == number);
+        found.expect("segments are taken off the list by whoever seals them")
+    }
+
+    /// Returns the segments that are being written, to change.
+    pub fn iter_open_mut(&mut self) -> impl Iterator<Item = &mut OpenSegment> {
+        self.open.iter_mut()
+    }
+
+    /// Returns the sealed segments.
+    pub fn sealed(&self) -> &Arc<Sealed> {
+        &self.sealed
+    }
+
+    /// Returns what is known of sealed segments, by number.
+    pub fn tallies(&self) -> &BTreeMap<u64, Tally> {
+        &self.tallies
+    }
+
+    /// Returns what is known of the sealed segments that `which` selects, to change.
+    pub fn tallies_mut(&mut self) -> impl Iterator<Item = &mut Tally> {
+        self.tallies.values_mut()
+    }
+
+    /// Returns what is known of a sealed segment, to change.
+    pub fn tally_mut(&mut self, number: u64) -> Option<&mut Tally> {
+        self.tallies.get_mut(&number)
+    }
+
+    /// Returns the number of taken buffers that are in the log: a position in the queue of the head.
+    pub fn logged(&self) -> u64 {
+        self.logged
+    }
+
+    /// Returns whether chapters should end.
+    pub fn is_chapter_due(&self) -> bool {
+        self.chapter_due
+    }
+
+    /// Sets whether chapters should end.
+    pub fn set_chapter_due(&mut self, due: bool) {
+        self.chapter_due = due;
+    }
+
+    /// Takes note of the number of the journal's next record.
+    pub fn set_sequence(&mut self, sequence: u64) {
+        self.sequence = sequence;
+    }
+
+    /// Adapts the lanes to how full the store is.
+    pub fn adapt_lanes(&mut self, load: &Load) {
+        let fill = self.fill(load);
+        self.lanes.adapt(&fill);
+    }
+
+    // ---- slots
+
+    /// Returns whether a segment can be begun without a wait.
+    pub fn has_slot(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Adds slots that were claimed.
+    pub fn add_slots(&mut self, slots: impl IntoIterator<Item = (u64, Arc<dyn File>)>) {
+        self.ready.extend(slots);
+    }
+
+    /// Returns all slots that are ready, which are not used any more.
+    pub fn take_slots(&mut self) -> VecDeque<(u64, Arc<dyn File>)> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// Returns whether slots were taken since some were claimed.
+    pub fn is_short_of_slots(&self) -> bool {
+        self.taken > 0
+    }
+
+    /// Returns numbers of slots to claim: as many as were taken, so that no more than `most` are ready.
+    pub fn number_slots(&mut self, most: usize) -> Vec<u64> {
+        let taken = std::mem::take(&mut self.taken);
+        let wanted = taken.min(most.saturating_sub(self.ready.len()));
+        (0..wanted).map(|_| self.number_segment()).collect()
+    }
+
+    /// A start finds a segment of this number.
+    pub fn note_segment(&mut self, number: u64) {
+        self.next_segment = self.next_segment.max(number + 1);
+    }
+
+    // ---- segments
+
+    /// Returns the numbers of the log, with the policy's memory and the live bytes by class.
+    pub fn view(&self, load: &Load, memory: Memory, live: &[u64]) -> LogView<'_> {
+        let moment = self.retention.moment();
+        let tallies = self.tallies.values();
+        let open = self.open.iter().map(|open| OpenStat {
+            number: open.number,
+            lane: open.lane,
+            reserved: open.reserved,
+            bytes: open.len(),
+        });
+        LogView {
+            now: self.retention.now(),
+            fill: self.fill(load),
+            files: self.used_by_files(load),
+            segment_bytes: self.options.segment_bytes,
+            policy: self.options.policy,
+            memory,
+            lanes: self.lanes.lanes(),
+            sealed: tallies.map(|tally| tally.stat_at(&moment)).collect(),
+            open: open.collect(),
+            classes: self.class_status(live),
+            counters: &self.counters,
+            extra_left: self.extra_left(),
+        }
+    }
+
+    /// What an index that is written now says of a store with so many sources and layouts.
+    pub fn horizon(&self, store: u64, sources: u32, layouts: u32) -> Horizon {
+        Horizon {
+            store,
+            sequence: self.sequence,
+            sources,
+            layouts,
+            now: self.retention.now(),
+        }
+    }
+
+    /// Segments serve.
+    pub fn add_sealed(&mut self, segments: Vec<(Arc<Segment>, Tally)>) {
+        for (segment, tally) in segments {
+            self.fence_bytes += segment.memory();
+            self.space.seal(segment.room(self.unit));
+            self.put_tally(tally);
+            // Readers keep the list that they began with.
+            Arc::make_mut(&mut self.sealed).insert(segment.trailer.number, segment);
+        }
+    }
+
+    /// A segment serves no more; its room comes back with its last reader.
+    pub fn remove_sealed(&mut self, segment: &Segment) {
+        let number = segment.trailer.number;
+        Arc::make_mut(&mut self.sealed).remove(&number);
+        let tally = self.tallies.remove(&number);
+        self.tally_bytes -= tally.map_or(0, |tally| tally.memory());
+        self.fence_bytes -= segment.memory();
+        self.space.retire(segment.room(self.unit));
+    }
+
+    /// Forgets deletes that no block is older than. `taken`: the lowest number of a block that is not in the log yet.
+    pub fn forget_deletes(&mut self, taken: Option<u64>) {
+        if !self.retention.has_deletes() {
+            return;
+        }
+        let lowest = self.tallies.values().map(|tally| tally.first_block).min();
+        let open = self.open.iter().filter_map(OpenSegment::first_block);
+        if let Some(lowest) = lowest.into_iter().chain(open).chain(taken).min() {
+            self.retention.forget_before(lowest);
+        }
+    }
+
+    /// Blocks are on disk: rings may forget by them.
+    pub fn note_durable(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            self.retention.found(entry);
+        }
+    }
+
+    /// Returns the place of the segment of a lane that takes blocks, with space for one more. `None` if one
+    /// must be begun and no slot is ready.
+    pub(super) fn active(&mut self, lane: LaneId) -> Option<usize> {
+        let active = |open: &OpenSegment| open.lane == lane && open.closed_at.is_none();
+        if let Some(at) = self.open.iter().rposition(active) {
+            let bytes = self.lanes.segment_bytes(lane);
+            let full = self.open[at].len() >= bytes - bytes / FOOTER_SHARE;
+            // Of very small blocks, the list alone takes memory that their buffers need.
+            if !full && !self.is_list_long(at) {
+                return Some(at);
+            }
+            self.open[at].close(self.sequence);
+        }
+        let (number, file) = self.ready.pop_front()?;
+        self.taken += 1;
+        let bytes = self.options.piece_bytes();
+        self.open.push(OpenSegment::new(number, lane, file, bytes));
+        Some(self.open.len() - 1)
+    }
+
+    /// The number of the next segment.
+    pub fn number_segment(&mut self) -> u64 {
+        let number = self.next_segment;
+        self.next_segment += 1;
+        number
+    }
+
+    /// Lets the segments that take blocks be sealed as they are.
+    pub fn close_active(&mut self) {
+        let sequence = self.sequence;
+        for open in &mut self.open {
+            if open.closed_at.is_none() {
+                open.close(sequence);
+            }
+        }
+    }
+
+    /// Goes on with segments that were being written when the store was left.
+    pub fn resume(&mut self, segments: Vec<Resumed>) {
+        let lanes = self.lanes.count();
+        for mut resumed in segments {
+            resumed.entries.sort_unstable_by_key(|entry| entry.offset);
+            let mut open = resumed.segment.resume(resumed.end, resumed.entries);
+            let taken = self
+                .open
+                .iter()
+                .any(|other| other.lane == open.lane && other.closed_at.is_none());
+            if taken || open.lane >= lanes {
+                open.close(self.sequence);
+            }
+            self.open.push(open);
+        }
+    }
+
+    /// The blocks of a source in segments that are being written.
+    pub fn open_blocks_of(&self, source: u32) -> impl Iterator<Item = (&OpenSegment, Entry)> {
+        let open = self.open.iter();
+        open.flat_map(move |open| open.blocks_of(source).map(move |entry| (open, entry)))
+    }
+
+    /// Takes a segment off the list of those that are being written.
+    pub fn take_open(&mut self, number: u64) -> OpenSegment {
+        let at = self.open.iter().position(|open| open.number == number);
+        self.open.remove(at.expect("a segment is sealed once"))
+    }
+}

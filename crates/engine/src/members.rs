@@ -1,0 +1,157 @@
+//! Members: the class of each source, and which sources are levels of others.
+//!
+//! Sources are added once and never change. Both the head and the log ask for them, so they are shared. The lock
+//! inside is held for the time of one access and comes after all other locks.
+
+use crate::retention::class::Classes;
+use roaring::RoaringBitmap;
+use seiner_model::SourceKey;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+/// Classes of a store's sources.
+pub struct Members {
+    classes: Classes,
+    count: AtomicU32,
+    lists: RwLock<Lists>,
+}
+
+#[derive(Default)]
+struct Lists {
+    /// Class of each source; empty if there is one class only.
+    classes: Vec<u8>,
+    levels: RoaringBitmap,
+}
+
+impl Members {
+    /// Returns a store's members before the first source is added.
+    pub fn new(classes: Classes) -> Members {
+        Members::unnamed(classes, 0)
+    }
+
+    /// Returns `count` sources whose names are not known. All of them have the last class.
+    pub fn unnamed(classes: Classes, count: u32) -> Members {
+        Members {
+            classes,
+            count: AtomicU32::new(count),
+            lists: RwLock::default(),
+        }
+    }
+
+    /// Returns the classes.
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    /// Returns the number of sources, levels included.
+    pub fn count(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Adds a source, or the level of one. `key` is asked only if there are several classes.
+    pub fn add(&self, is_level: bool, key: impl FnOnce() -> SourceKey) {
+        let source = self.count();
+        if is_level || self.has_several() {
+            let class = self.has_several().then(|| self.classes.of(&key()));
+            let mut lists = self.lists.write().unwrap_or_else(PoisonError::into_inner);
+            if is_level {
+                lists.levels.insert(source);
+            }
+            if let Some(class) = class {
+                lists.classes.push(class);
+            }
+        }
+        self.count.store(source + 1, Ordering::Release);
+    }
+
+    /// Returns the class of a source; the last named one for a source without a name.
+    pub fn class_of(&self, source: u32) -> u8 {
+        let last = (self.classes.named().len() - 1) as u8;
+        if !self.has_several() {
+            return last;
+        }
+        let lists = self.lists();
+        lists.classes.get(source as usize).copied().unwrap_or(last)
+    }
+
+    /// Returns whether a source is a level of another.
+    pub fn is_level(&self, source: u32) -> bool {
+        self.lists().levels.contains(source)
+    }
+
+    /// Returns the number of levels.
+    pub fn levels(&self) -> u64 {
+        self.lists().levels.len()
+    }
+
+    /// Returns the number of sources by class, without levels.
+    pub fn by_class(&self) -> Vec<u64> {
+        let mut count = vec![0; self.classes.list().len()];
+        let lists = self.lists();
+        if let [only] = count.as_mut_slice() {
+            *only = u64::from(self.count()) - lists.levels.len();
+            return count;
+        }
+        for &class in lists.classes.iter() {
+            count[class as usize] += 1;
+        }
+        let named = self.classes.named().len();
+        for level in &lists.levels {
+            let class = lists.classes[level as usize] as usize;
+            // Levels of earlier rules are kept with samples, but are no sources of that class.
+            count[class] -= u64::from(class < named);
+        }
+        count
+    }
+
+    /// Returns the bytes of memory.
+    pub fn memory(&self) -> usize {
+        let lists = self.lists();
+        lists.classes.capacity() + lists.levels.serialized_size()
+    }
+
+    fn has_several(&self) -> bool {
+        self.classes.list().len() > 1
+    }
+
+    fn lists(&self) -> RwLockReadGuard<'_, Lists> {
+        self.lists.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retention::class::Class;
+
+    fn key(name: &str) -> SourceKey {
+        SourceKey::new(name, [("a", "b")]).unwrap()
+    }
+
+    #[test]
+    fn sources_have_the_class_that_selects_them_and_strangers_the_last() {
+        let special = Class {
+            name: "special".to_string(),
+            sources: "m".to_string(),
+            ..Class::forever()
+        };
+        let classes = Classes::new(vec![special, Class::forever()]).unwrap();
+        let members = Members::new(classes);
+        for name in ["m", "n", "m"] {
+            members.add(false, || key(name));
+        }
+        members.add(true, || key("m"));
+        let of: Vec<u8> = (0..5).map(|source| members.class_of(source)).collect();
+        assert_eq!(of, [0, 1, 0, 0, 1]);
+        assert_eq!((members.count(), members.levels()), (4, 1));
+        assert!(members.is_level(3) && !members.is_level(2));
+        assert_eq!(members.by_class(), [2, 1]);
+    }
+
+    #[test]
+    fn with_one_class_no_name_is_asked_for() {
+        let members = Members::new(Classes::default());
+        members.add(false, || panic!("a name costs time"));
+        assert_eq!((members.class_of(0), members.by_class()), (0, vec![1]));
+    }
+}

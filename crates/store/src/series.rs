@@ -1,0 +1,59 @@
+//! Series that may have more samples than memory has room for.
+
+use crate::answer::SeriesData;
+use crate::error::Error;
+use seiner_model::{Column, SourceKey};
+use std::sync::Arc;
+
+/// Items of an answer. An [`Error::Damage`] among them stands for data that cannot be read; what follows is
+/// valid. Any other error is the last item.
+pub type Found<'a, T> = Box<dyn Iterator<Item = Result<T, Error>> + 'a>;
+
+/// Some samples of a series: times in ns, strictly ascending over all parts of the series, and as many values.
+pub type Part = (Vec<i64>, Column);
+
+/// Samples of one series.
+pub enum Samples<'a> {
+    /// All samples.
+    Whole(SeriesData),
+    /// Samples that are read from the store while they are used.
+    Long(LongSeries<'a>),
+}
+
+/// Series that is read from the store in parts. It has at least one sample.
+pub struct LongSeries<'a> {
+    key: Arc<SourceKey>,
+    field: Arc<str>,
+    read: Box<dyn Fn() -> Found<'a, Part> + 'a>,
+}
+
+impl<'a> LongSeries<'a> {
+    /// Creates a series from its name and a function that begins to read it.
+    pub fn new(
+        key: Arc<SourceKey>,
+        field: Arc<str>,
+        read: impl Fn() -> Found<'a, Part> + 'a,
+    ) -> LongSeries<'a> {
+        LongSeries {
+            key,
+            field,
+            read: Box::new(read),
+        }
+    }
+
+    /// Returns the measurement and tags.
+    pub fn key(&self) -> &SourceKey {
+        &self.key
+    }
+
+    /// Returns the name of the field.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// Reads the samples from the beginning. Every call returns the same parts, those of the moment at which the
+    /// series was found.
+    pub fn parts(&self) -> Found<'a, Part> {
+        (self.read)()
+    }
+}
