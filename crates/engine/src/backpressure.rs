@@ -5,13 +5,12 @@
 
 use crate::core::Core;
 use crate::error::Error;
+use crate::jobs::expire::shed;
 use crate::jobs::flush::end_chapters;
 use crate::jobs::free::{ASK_EVERY, ask_for_room, room_for_writers};
-use crate::jobs::merging::letting_go::shed;
 use crate::jobs::merging::liveness::survey_all;
-use crate::jobs::merging::tend;
-use crate::jobs::step_with;
 use crate::jobs::writing::Writing;
+use crate::jobs::{make_space, step_with};
 use crate::trouble::Path;
 
 /// Liveness is counted anew after this part of the budget was written: as much may have died.
@@ -34,7 +33,7 @@ pub(crate) fn force_room(core: &Core) -> Result<(), Error> {
 
 fn try_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     // Somebody may have made room meanwhile.
-    writing.asked = None;
+    writing.space.asked = None;
     ask_for_room(core, writing)?;
     for _ in 0..ROUNDS {
         while !room_for_writers(core).0 && step_with(core, writing)? {}
@@ -44,7 +43,7 @@ fn try_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
         // What is written twice goes first.
         end_chapters(core, writing, |_| true)?;
         count_anew(core, writing)?;
-        let more = tend(core, writing)?;
+        let more = make_space(core, writing)?;
         if room_for_writers(core).0 {
             return Ok(());
         }
@@ -71,9 +70,12 @@ fn count_anew(core: &Core, writing: &mut Writing) -> Result<(), Error> {
         let log = core.log();
         (log.counters.block_bytes, log.budget())
     };
-    let late = writing.tried.is_none_or(|tried| now - tried >= ASK_EVERY);
-    if late || written - writing.surveyed >= budget / WORTH_COUNTING {
-        (writing.tried, writing.surveyed) = (Some(now), written);
+    let late = writing
+        .space
+        .tried
+        .is_none_or(|tried| now - tried >= ASK_EVERY);
+    if late || written - writing.merge.surveyed >= budget / WORTH_COUNTING {
+        (writing.space.tried, writing.merge.surveyed) = (Some(now), written);
         survey_all(core, writing)?;
     }
     Ok(())

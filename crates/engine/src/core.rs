@@ -11,8 +11,10 @@ use crate::exchange::inform;
 use crate::head::Head;
 use crate::health::Health;
 use crate::holds::Holds;
-use crate::jobs::merging::memory::{Decisions, Squeezes};
-use crate::jobs::writing::{IDLE_TICKS, Writing};
+use crate::jobs::free::memory::Memory as Space;
+use crate::jobs::idle::memory::IDLE_TICKS;
+use crate::jobs::merging::memory::{Decisions, Memory as Merge};
+use crate::jobs::writing::Writing;
 use crate::journal::files::JournalWriter;
 use crate::ledger::Ledger;
 use crate::locks::{HeadGuard, Locks, LogGuard};
@@ -28,7 +30,6 @@ use crate::trouble::Path as Way;
 use crate::turns::Turns;
 use crate::volume::Volume;
 use seiner_platform::{Clock, Disk};
-use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -448,29 +449,10 @@ impl Core {
                 frame: Frame::default(),
             }),
             ledger: Mutex::new(opened.ledger),
-            writing: Turns::new(Writing {
-                disk,
-                policy,
-                chapters: Vec::new(),
-                idle_hand: 0,
-                idle_tick: 0,
-                idle_rows: 0,
-                eaten: Vec::new(),
-                half: HashMap::new(),
-                squeezes: Squeezes::default(),
-                unfinished: None,
-                interrupted: opened.merging.clone(),
-                merging: opened.merging,
-                copied: opened.copied,
-                overwritten: HashMap::new(),
-                unreadable: HashSet::new(),
-                tidy: HashSet::new(),
-                graveyard: Vec::new(),
-                asked: None,
-                tried: None,
-                round: None,
-                surveyed: 0,
-            }),
+            writing: Turns::new(Writing::new(
+                Space::new(disk),
+                Merge::new(policy, opened.merging, opened.copied),
+            )),
             files: opened.files,
             segment_bytes,
             unit,

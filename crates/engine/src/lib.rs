@@ -1,8 +1,8 @@
 //! The log-structured store, embedded: durable, queryable samples in one directory.
 //!
-//! [`Engine`] is the door. A row goes through `state` (accept, buffer, stage), the `journal`
-//! (the promise), a `block` (sealed, compressed), a `segment` (written, indexed), and comes back
-//! through `select`. `ARCHITECTURE.md` tours one sample through the files.
+//! [`Engine`] is the door. A row goes through the `head` (accept, buffer, stage), the `journal`
+//! (the promise), a `block` (sealed, compressed), a segment of the `log` (written, indexed), and comes back
+//! through a `query`. `ARCHITECTURE.md` tours one sample through the files.
 //!
 //! The engine is synchronous and knows no sockets. Everything outside comes through
 //! `seiner-platform`, so the simulator runs the same code with power cuts.

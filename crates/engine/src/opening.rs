@@ -60,7 +60,7 @@ fn begin(core: &Core) -> Result<(), Error> {
     if core.recovery.needs_settling {
         settle(core)?;
     }
-    count_set_aside(core, &*core.writing().disk)?;
+    count_set_aside(core)?;
     // What new rules hide must stay hidden.
     if core.log().retention.has_news() {
         let _span = tracing::trace_span!("rules").entered();

@@ -5,29 +5,34 @@
 
 pub(crate) mod ageing;
 mod choice;
-pub(crate) mod ended;
+pub(crate) mod expire;
 pub(crate) mod flush;
 pub(crate) mod free;
+pub(crate) mod idle;
 pub(crate) mod merging;
+mod overwrites;
+#[cfg(test)]
+mod testing;
+mod tidying;
 pub(crate) mod writing;
 
 use self::choice::{Choice, Sight};
 use self::flush::Waiting;
-use self::writing::{IDLE_TICKS, Writing};
+use self::idle::seal_idle;
+use self::writing::Writing;
 use crate::core::Core;
 use crate::error::Error;
 use crate::jobs::ageing::{age, is_round_due};
+use crate::jobs::expire::{bring_down_quotas, shed_ahead};
 use crate::jobs::flush::{
     end_chapters, seal_segments, waiting_pieces, write_pieces, write_waiting,
 };
 use crate::jobs::free::ask_for_room;
-use crate::jobs::merging::overwritten::find_overwritten;
-use crate::jobs::merging::tend;
+use crate::jobs::overwrites::find_overwritten;
+use crate::jobs::tidying::tidy;
 use crate::segment::open::OpenSegment;
 use crate::trouble::Path;
 
-/// Sources looked at for idleness at a time.
-const IDLE_AT_ONCE: u32 = 16_384;
 /// Slots claimed ahead at most.
 const READY: usize = 16;
 
@@ -72,7 +77,7 @@ pub(crate) fn step_with(core: &Core, writing: &mut Writing) -> Result<bool, Erro
     {
         // There is no room, but there may be something to drop.
         ask_for_room(core, writing)?;
-        tend(core, writing)?;
+        make_space(core, writing)?;
     }
     result
 }
@@ -103,7 +108,7 @@ fn take_step(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
             // A round may be long, and what is dead by now should not wait for its end.
             let more = look.is_round_due && age(core, writing)?;
             let late = look.is_late && find_overwritten(core, writing)?;
-            if tend(core, writing)? || more || late {
+            if make_space(core, writing)? || more || late {
                 return Ok(true);
             }
             // Nothing is left but what was not worth a step.
@@ -139,7 +144,8 @@ fn look(core: &Core, writing: &Writing) -> Result<Look, Error> {
         is_journal_full: head.is_journal_full(),
         is_round_due,
         is_short_of_memory: log.is_short_of_memory(),
-        is_merge_waiting: !writing.eaten.is_empty() && log.room_for_writers(&head.load()) == 0,
+        is_merge_waiting: !writing.merge.eaten.is_empty()
+            && log.room_for_writers(&head.load()) == 0,
         is_chapter_due: log.is_chapter_due(),
     };
     let next = match sight.next() {
@@ -175,31 +181,6 @@ fn claim_ahead(core: &Core) -> Result<(), Error> {
     result
 }
 
-/// Seals sources that were silent, some at a time; and ends chapters, when all are.
-fn seal_idle(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    let tick = core.tick();
-    let mut head = core.head();
-    head.tick = tick;
-    if writing.idle_tick == tick || core.health.writable().is_err() {
-        return Ok(false);
-    }
-    let end = head.sources().min(writing.idle_hand + IDLE_AT_ONCE);
-    head.seal_idle(writing.idle_hand..end, IDLE_TICKS);
-    writing.idle_hand = end;
-    if end < head.sources() {
-        return Ok(true);
-    }
-    (writing.idle_hand, writing.idle_tick) = (0, tick);
-    let rows = std::mem::replace(&mut writing.idle_rows, head.counters.rows);
-    let is_idle = head.buffers().open_blocks() == 0 && rows == head.counters.rows;
-    let mut log = core.log();
-    if is_idle {
-        let has_news = log.open().iter().any(OpenSegment::has_news);
-        log.set_chapter_due(has_news);
-    }
-    Ok(log.is_chapter_due())
-}
-
 /// Returns whether writers fill memory or journal faster than the jobs empty them.
 pub(crate) fn is_behind(core: &Core) -> bool {
     let (mut head, mut log) = core.both();
@@ -207,6 +188,16 @@ pub(crate) fn is_behind(core: &Core) -> bool {
         log.set_chapter_due(true);
     }
     log.is_behind(head.is_journal_full())
+}
+
+/// Drops, merges and lets go as far as there is need; answers whether anything was done.
+pub(crate) fn make_space(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+    let (done, census) = merging::begin(core, writing)?;
+    bring_down_quotas(core)?;
+    if merging::go_on(core, writing)? || merging::merge(core, writing, census)? {
+        return Ok(true);
+    }
+    Ok(shed_ahead(core, writing)? || done || tidy(core, writing)?)
 }
 
 /// Takes steps until writers may go on: merges, which never end in a store that is nearly full, can

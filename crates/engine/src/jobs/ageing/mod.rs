@@ -417,3 +417,34 @@ fn portion(mut spans: Vec<(Interval, u64)>, round: &Round) -> i64 {
     }
     round.to
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::{SECOND, World};
+    use seiner_store::Level;
+    use std::time::Duration;
+
+    #[test]
+    fn rows_that_are_too_old_become_steps_of_a_minute() {
+        let world = World::of_class(|class| {
+            class.keep.age = Some(Duration::from_secs(3600));
+            class.coarser = vec![Level {
+                step: Duration::from_secs(60),
+                keep: None,
+            }];
+        });
+        world.append("m", 0..600);
+        // The first round goes from the beginning of time to an hour ago.
+        world.run(age);
+        assert_eq!(world.core.head().counters.level_rows, 0);
+        assert!(next_round(&world.core.log().retention).is_none());
+        world.wait(3600 + 600);
+        drop(world.core.present());
+        let round = next_round(&world.core.log().retention).unwrap();
+        assert_eq!((round.class, round.step), (0, 60 * SECOND as u64));
+        assert!(world.run(age) > 0);
+        assert!(next_round(&world.core.log().retention).is_none());
+        assert_eq!(world.core.head().counters.level_rows, 600 / 60);
+    }
+}

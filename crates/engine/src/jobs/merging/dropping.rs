@@ -32,14 +32,7 @@ pub(super) fn bury(
     }
     core.write_ledger()?;
     for (segment, _) in &gone {
-        let number = segment.trailer.number;
-        if writing.interrupted.remove(&number) && writing.interrupted.is_empty() {
-            writing.copied.clear();
-        }
-        writing.half.remove(&number);
-        writing.overwritten.remove(&number);
-        writing.tidy.remove(&number);
-        writing.merging.remove(&number);
+        writing.forget(segment.trailer.number);
     }
     {
         let (head, mut log) = core.both();
@@ -49,13 +42,14 @@ pub(super) fn bury(
         let taken = head.sealing().iter().map(|taken| taken.number);
         log.forget_deletes(taken.min());
     }
-    writing.graveyard.extend(gone);
+    writing.merge.graveyard.extend(gone);
     empty_graveyard(core, writing)
 }
 
 pub(super) fn empty_graveyard(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let unread = |(segment, _): &(Arc<Segment>, SlotState)| Arc::strong_count(segment) == 1;
     let free: Vec<_> = writing
+        .merge
         .graveyard
         .extract_if(.., |one| unread(one))
         .collect();
@@ -69,11 +63,11 @@ pub(super) fn empty_graveyard(core: &Core, writing: &mut Writing) -> Result<(), 
         match &result {
             Ok(()) => discarded.push((segment, slot)),
             // It is tried again.
-            Err(_) => writing.graveyard.push((segment, slot)),
+            Err(_) => writing.merge.graveyard.push((segment, slot)),
         }
         result
     });
-    writing.graveyard.extend(gone);
+    writing.merge.graveyard.extend(gone);
     let mut log = core.log();
     for (segment, slot) in &discarded {
         let bytes = segment.room(core.unit);
@@ -99,10 +93,11 @@ fn discard_segment(core: &Core, segment: &Segment, slot: SlotState) -> Result<()
 /// Drops victims whose live blocks are on disk elsewhere; asks for chapters when the room that
 /// they take is wanted.
 pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
-    if writing.eaten.is_empty() {
+    if writing.merge.eaten.is_empty() {
         return Ok(false);
     }
     let bytes: u64 = writing
+        .merge
         .eaten
         .iter()
         .map(|eaten| eaten.segment.room(core.unit))
@@ -110,19 +105,20 @@ pub(super) fn drop_eaten(core: &Core, writing: &mut Writing) -> Result<bool, Err
     let (mut waiting, room) = {
         let (head, log) = core.both();
         let room = log.room(&head.load());
-        (unwritten_copies(&log, &writing.eaten), room)
+        (unwritten_copies(&log, &writing.merge.eaten), room)
     };
     // A sync of each segment that waits should bring back a segment, unless there is no time for it.
     let wanted = bytes >= room / 2 || bytes >= 8 * core.segment_bytes;
     if wanted && !waiting.is_empty() {
         end_chapters(core, writing, |number| waiting.contains(&number))?;
-        waiting = unwritten_copies(&core.log(), &writing.eaten);
+        waiting = unwritten_copies(&core.log(), &writing.merge.eaten);
     }
     let (free, rest): (Vec<Eaten>, Vec<Eaten>) = writing
+        .merge
         .eaten
         .drain(..)
         .partition(|eaten| eaten.into.is_disjoint(&waiting));
-    writing.eaten = rest;
+    writing.merge.eaten = rest;
     let done = !free.is_empty();
     let free = free.into_iter().map(|eaten| {
         let slot = match eaten.damaged {

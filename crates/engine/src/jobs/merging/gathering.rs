@@ -15,7 +15,7 @@ const SHADE_COLUMNS: usize = u64::BITS as usize;
 
 /// A live block of a victim.
 #[derive(Clone, Copy)]
-pub(super) struct Live {
+pub(crate) struct Live {
     /// Which of the victims.
     pub victim: usize,
     pub entry: Entry,
@@ -23,7 +23,7 @@ pub(super) struct Live {
 
 /// How large blocks become by being gathered.
 #[derive(Clone, Copy)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Bytes.
     pub bytes: u64,
     /// Rows, those that were left out before included: the ends of rings are as exact as ever.
@@ -31,7 +31,7 @@ pub(super) struct Limits {
 }
 
 /// One source's live blocks, by number, each list of them to become one block.
-pub(super) struct Sheaf {
+pub(crate) struct Sheaf {
     pub outputs: Vec<Vec<Live>>,
     /// Whether later rows may overwrite earlier ones of another list.
     pub overlaps: bool,
@@ -52,7 +52,7 @@ impl Sheaf {
 
 /// Divides live blocks into those that are copied one by one and those that are not. What lies in
 /// another of them, since a merge came to an end before its time, is left out.
-pub(super) fn plan(mut live: Vec<Live>, limits: impl Fn(u32) -> Limits) -> (Vec<Live>, Vec<Sheaf>) {
+pub(crate) fn plan(mut live: Vec<Live>, limits: impl Fn(u32) -> Limits) -> (Vec<Live>, Vec<Sheaf>) {
     live.sort_unstable_by_key(|live| live.entry.source);
     let (mut copies, mut sheaves) = (Vec::new(), Vec::new());
     for blocks in live.chunk_by(|a, b| a.entry.source == b.entry.source) {
@@ -100,7 +100,7 @@ fn fits(output: &[Live], block: &Live, limits: Limits) -> bool {
 
 /// The rows that later blocks of a source have: a set of columns for every time.
 #[derive(Default)]
-pub(super) struct Shade(HashMap<i64, u64>);
+pub(crate) struct Shade(HashMap<i64, u64>);
 
 impl Shade {
     /// Leaves out rows all values of which are overwritten by the rows told of before, and tells of

@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub(super) type Opened = (Arc<Segment>, Vec<Entry>);
 
 /// What a decision is made from.
-pub(super) struct Census {
+pub(crate) struct Census {
     /// Wall time, ns.
     pub now: i64,
     pub fill: Fill,
@@ -73,7 +73,7 @@ pub(crate) fn opened(
 
 /// What there is, once as many segments as `most` were surveyed of which it is time to.
 pub(super) fn census(core: &Core, writing: &mut Writing, most: usize) -> Result<Census, Error> {
-    let eaten = writing.eaten.iter();
+    let eaten = writing.merge.eaten.iter();
     let eaten: HashSet<u64> = eaten.map(|eaten| eaten.segment.trailer.number).collect();
     let due: Vec<Arc<Segment>> = {
         let (_, log) = core.present();
@@ -130,7 +130,7 @@ pub(super) fn entries_of(
                 let number = segment.trailer.number;
                 tracing::error!("{error}; the segment is neither dropped nor merged");
                 core.note_loss(loss_of_page(segment, &error));
-                writing.unreadable.insert(number);
+                writing.merge.unreadable.insert(number);
                 if let Some(tally) = core.log().tally_mut(number) {
                     tally.give_up();
                 }

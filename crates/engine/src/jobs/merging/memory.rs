@@ -1,15 +1,75 @@
 //! Memory of merging between its steps, and what it decided lately.
 
 use crate::segment::sealed::Segment;
-use seiner_merge::Memory;
+use crate::volume::SlotState;
+use seiner_merge::Policy;
 pub use seiner_store::Record;
 use std::cell::Cell;
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+
+/// Memory of merging between its steps.
+pub(crate) struct Memory {
+    /// The policy that chooses victims.
+    pub policy: Box<dyn Policy>,
+    /// Victims whose live blocks were written again.
+    pub eaten: Vec<Eaten>,
+    /// What was done of victims of a merge that is not done.
+    pub half: HashMap<u64, Half>,
+    /// Whether compressing harder was worth it lately.
+    pub squeezes: Squeezes,
+    /// A merge that goes on with the next step.
+    pub unfinished: Option<Unfinished>,
+    /// Segments whose names say that they are being merged.
+    pub merging: HashSet<u64>,
+    /// Those of them that were at the start.
+    pub interrupted: HashSet<u64>,
+    /// Blocks of these that other segments have, too: segment and number.
+    pub copied: HashSet<(u64, u64)>,
+    /// Segments whose index is damaged.
+    pub unreadable: HashSet<u64>,
+    /// Segments out of service that somebody may be reading still.
+    pub graveyard: Vec<(Arc<Segment>, SlotState)>,
+    /// The bytes of blocks that had been sealed when everything was counted anew before shedding.
+    pub surveyed: u64,
+}
+
+impl Memory {
+    /// Returns the memory of a store that was just opened. `merging`: segments that were being merged. `copied`: blocks of
+    /// these that other segments have, too.
+    pub fn new(
+        policy: Box<dyn Policy>,
+        merging: HashSet<u64>,
+        copied: HashSet<(u64, u64)>,
+    ) -> Memory {
+        Memory {
+            policy,
+            eaten: Vec::new(),
+            half: HashMap::new(),
+            squeezes: Squeezes::default(),
+            unfinished: None,
+            interrupted: merging.clone(),
+            merging,
+            copied,
+            unreadable: HashSet::new(),
+            graveyard: Vec::new(),
+            surveyed: 0,
+        }
+    }
+
+    /// Forgets a segment that leaves service.
+    pub fn forget(&mut self, segment: u64) {
+        if self.interrupted.remove(&segment) && self.interrupted.is_empty() {
+            self.copied.clear();
+        }
+        self.half.remove(&segment);
+        self.merging.remove(&segment);
+    }
+}
 
 /// A segment whose live blocks were written again.
 pub(crate) struct Eaten {
-    pub(super) segment: Arc<Segment>,
+    pub segment: Arc<Segment>,
     /// The segments that have them now.
     pub(super) into: HashSet<u64>,
     /// Whether some of its blocks cannot be read.
@@ -22,7 +82,7 @@ pub(crate) struct Decisions {
     /// The latest last.
     pub records: VecDeque<Record>,
     /// What the policy remembers.
-    pub memory: Memory,
+    pub memory: seiner_merge::Memory,
 }
 
 /// A merge that goes on.

@@ -61,7 +61,7 @@ struct Run {
 }
 
 /// Which blocks are copied, which gathered, and how hard to compress.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub copies: Vec<Live>,
     pub sheaves: Vec<Sheaf>,
     effort: Effort,
@@ -106,7 +106,7 @@ pub(crate) fn merge_segments(
         counters.extra_written += counters.merge_written - before;
     }
     if !result? {
-        writing.unfinished = Some(Unfinished {
+        writing.merge.unfinished = Some(Unfinished {
             victims: numbers.to_vec(),
             extra,
         });
@@ -123,7 +123,7 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
     for (segment, entries) in living(core, writing, opened) {
         let number = segment.trailer.number;
         named.push(number);
-        let half = writing.half.remove(&number).unwrap_or_default();
+        let half = writing.merge.half.remove(&number).unwrap_or_default();
         let victim = victims.len();
         let entries = entries.into_iter();
         let left = entries.filter(|entry| !half.done.contains(&entry.number));
@@ -134,7 +134,7 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
         .and_then(|()| rewrite_live(core, writing, &mut victims, live));
     if !matches!(result, Ok(true)) {
         let half = |victim: Victim| (victim.segment.trailer.number, victim.half);
-        writing.half.extend(victims.into_iter().map(half));
+        writing.merge.half.extend(victims.into_iter().map(half));
         return result;
     }
     core.log().counters.segments_merged += victims.len() as u64;
@@ -144,6 +144,7 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
         .flat_map(|victim| victim.half.into.iter().copied())
         .collect();
     writing
+        .merge
         .eaten
         .extend(victims.into_iter().map(|victim| Eaten {
             segment: victim.segment,
@@ -155,7 +156,7 @@ fn merge_some(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<boo
 
 /// A start that finds a victim's name knows that some of the blocks may be elsewhere, too.
 fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(), Error> {
-    let new = |number: &&u64| !writing.merging.contains(number);
+    let new = |number: &&u64| !writing.merge.merging.contains(number);
     let new: Vec<u64> = numbers.iter().filter(new).copied().collect();
     if new.is_empty() {
         return Ok(());
@@ -164,7 +165,7 @@ fn name_victims(core: &Core, writing: &mut Writing, numbers: &[u64]) -> Result<(
         core.volume
             .turn(number, SlotState::Sealed, SlotState::Merging)?;
         // Whether it lasts or not.
-        writing.merging.insert(number);
+        writing.merge.merging.insert(number);
     }
     core.volume.sync()
 }
@@ -197,7 +198,7 @@ fn rewrite_live(
         sheaves,
         effort,
     } = plan_rewriting(core, writing, live);
-    let squeezes = (effort == Effort::Best).then_some(&writing.squeezes);
+    let squeezes = (effort == Effort::Best).then_some(&writing.merge.squeezes);
     let (mut copied, mut ready) = (0, Copies::default());
     let mut runs = runs(copies, GAP).into_iter().peekable();
     while let Some(run) = runs.next() {
@@ -266,7 +267,7 @@ fn knows_of_no_loss(core: &Core, writing: &Writing) -> bool {
     let recovery = core.recovery();
     recovery.set_aside.is_empty()
         && recovery.damaged_segments == 0
-        && writing.unreadable.is_empty()
+        && writing.merge.unreadable.is_empty()
         && core.ledger().contents().unacknowledged().is_empty()
 }
 

@@ -8,9 +8,9 @@
 //! Invariant: what overwrites is on disk, in a sealed segment, and every rule that lets it die lets what
 //! it overwrites die, too: it is later, and its times are the same.
 
-use super::gathering::Shade;
 use crate::core::Core;
 use crate::error::Error;
+use crate::jobs::merging::gathering::Shade;
 use crate::jobs::merging::rewriting::{decode_block, layout_of};
 use crate::jobs::writing::Writing;
 use crate::segment::sealed::{LastPage, Segment};
@@ -155,4 +155,36 @@ fn is_overwritten(
     let bytes = segment.read(entry)?;
     let rows = decode_block(core, &bytes, entry, &layout, &veil);
     Ok(rows.is_some_and(|rows| shade.fall_on(rows).0.times.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::{World, options};
+
+    #[test]
+    fn a_block_whose_rows_were_all_sent_again_is_dead() {
+        let world = World::new(options());
+        world.append("m", 0..20);
+        world.settle();
+        assert_eq!(world.run(find_overwritten), 0, "no block is late");
+        world.append("m", 0..20);
+        world.settle();
+        assert!(world.run(find_overwritten) > 0);
+        let overwritten = &world.writing().overwritten;
+        let blocks: u64 = overwritten.values().map(|blocks| blocks.len()).sum();
+        assert_eq!((overwritten.len(), blocks), (1, 1));
+    }
+
+    #[test]
+    fn a_block_of_which_a_row_is_left_is_live() {
+        let world = World::new(options());
+        world.append("m", 0..20);
+        world.settle();
+        world.append("m", 1..20);
+        world.settle();
+        world.run(find_overwritten);
+        assert!(world.writing().overwritten.is_empty());
+        assert_eq!(world.rows(), 20);
+    }
 }

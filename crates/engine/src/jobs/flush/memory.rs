@@ -1,4 +1,4 @@
-//! A chapter between its end in memory and on the disk.
+//! Memory of the flush between its steps.
 
 use crate::segment::Entry;
 use seiner_platform::File;
@@ -12,4 +12,11 @@ pub(crate) struct Ended {
     pub(super) end: u64,
     pub(super) pins: Vec<(u32, u64)>,
     pub(super) entries: Vec<Entry>,
+}
+
+/// Memory of the job.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// Chapters that were ended, as long as they are not on disk.
+    pub(super) chapters: Vec<Ended>,
 }

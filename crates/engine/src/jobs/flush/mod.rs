@@ -1,10 +1,12 @@
 //! Flush: pieces, chapters and seals of the segments that are being written.
 
+pub(super) mod memory;
+
+use self::memory::Ended;
 use crate::commit::write_journal;
 use crate::core::{Core, ENTRIES_A_LOCK};
 use crate::error::{Error, io_error, sync_error};
 use crate::head::Head;
-use crate::jobs::ended::Ended;
 use crate::jobs::writing::Writing;
 use crate::locks::LogGuard;
 use crate::log::Log;
@@ -148,7 +150,7 @@ fn write_some(core: &Core, waiting: &mut Waiting) -> Result<(), Error> {
 pub(crate) fn seal_segments(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let _span = tracing::trace_span!("seal").entered();
     // Chapters that could not be written for want of room may be these segments'.
-    if !writing.chapters.is_empty() {
+    if !writing.flush.chapters.is_empty() {
         end_chapters(core, writing, |_| false)?;
     }
     let closed = closed_segments(core, core.store);
@@ -319,18 +321,24 @@ pub(crate) fn end_chapters(
     core.finish_sealing()?;
     // What could not be written for want of room is written first.
     let ended = close_chapters(core, which);
-    writing.chapters.extend(ended);
-    if writing.chapters.is_empty() {
+    writing.flush.chapters.extend(ended);
+    if writing.flush.chapters.is_empty() {
         return Ok(());
     }
     let _span = tracing::trace_span!("chapter").entered();
     // As before sealing.
     write_journal(core, true)?;
     core.write_catalog()?;
-    let ended = |number| writing.chapters.iter().any(|one| one.number == number);
+    let ended = |number| {
+        writing
+            .flush
+            .chapters
+            .iter()
+            .any(|one| one.number == number)
+    };
     while write_pieces(core, ended)? {}
-    let mut marked = Vec::with_capacity(writing.chapters.len());
-    let result: Result<(), Error> = writing.chapters.iter_mut().try_for_each(|one| {
+    let mut marked = Vec::with_capacity(writing.flush.chapters.len());
+    let result: Result<(), Error> = writing.flush.chapters.iter_mut().try_for_each(|one| {
         marked.push(mark_chapter(core, one)?);
         Ok(())
     });
@@ -339,7 +347,7 @@ pub(crate) fn end_chapters(
     core.volume.sync()?;
     {
         let mut ledger = core.ledger();
-        for chapter in writing.chapters.drain(..) {
+        for chapter in writing.flush.chapters.drain(..) {
             ledger.add_blocks(chapter.number, note_of(&chapter.entries));
             unpin(core, &chapter.pins);
             note_durable(core, &chapter.entries);
@@ -458,4 +466,47 @@ pub(crate) fn release_journal(core: &Core, keep: bool) -> Result<(), Error> {
 /// Returns what an index that is written now says of the store.
 fn horizon(head: &Head, log: &Log, store: u64) -> Horizon {
     log.horizon(store, head.sources(), head.layouts().len() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::{World, options};
+
+    #[test]
+    fn pieces_that_wait_are_written_and_leave_memory() {
+        let world = World::new(options());
+        world.append("m", 0..20_000);
+        world.core.finish_sealing().unwrap();
+        let waiting = waiting_pieces(&world.core.log(), |_| true);
+        assert!(!waiting.is_empty());
+        while write_pieces(&world.core, |_| true).unwrap() {}
+        assert!(waiting_pieces(&world.core.log(), |_| true).is_empty());
+        assert!(world.core.log().counters.segment_written > 100_000);
+        assert_eq!(world.rows(), 20_000);
+    }
+
+    #[test]
+    fn a_closed_segment_is_sealed_and_an_open_one_is_not() {
+        let world = World::new(options());
+        world.append("m", 0..12_000);
+        world.core.finish_sealing().unwrap();
+        while write_pieces(&world.core, |_| true).unwrap() {}
+        let open = world.core.log().open().len();
+        seal_segments(&world.core, &mut world.writing()).unwrap();
+        assert_eq!(world.core.log().open().len(), 1);
+        assert_eq!(world.sealed().0, open - 1);
+        assert_eq!(world.rows(), 12_000);
+    }
+
+    #[test]
+    fn a_chapter_counts_what_an_open_segment_has() {
+        let world = World::new(options());
+        world.append("m", 0..1000);
+        world.core.finish_sealing().unwrap();
+        assert!(world.core.log().open()[0].has_news());
+        end_chapters(&world.core, &mut world.writing(), |_| true).unwrap();
+        let log = world.core.log();
+        assert!(!log.open()[0].has_news() && log.open()[0].marked > 0);
+    }
 }

@@ -1,11 +1,12 @@
 //! Space that is left: what the file system says, and what the arithmetic of [`crate::space`] makes of it.
 
+pub(crate) mod memory;
+
 use crate::core::Core;
 use crate::error::{Error, io_error};
 use crate::jobs::writing::Writing;
 use crate::journal::DAMAGED;
 use crate::space::on_disk;
-use seiner_platform::Disk;
 use std::time::Duration;
 
 /// Interval between questions to the file system for its free bytes, and between attempts to make
@@ -13,7 +14,8 @@ use std::time::Duration;
 pub(crate) const ASK_EVERY: u64 = 1_000_000_000;
 
 /// Counts what files take that were set aside: they are in nobody's way, but in the budget.
-pub(crate) fn count_set_aside(core: &Core, disk: &dyn Disk) -> Result<(), Error> {
+pub(crate) fn count_set_aside(core: &Core) -> Result<(), Error> {
+    let disk = core.writing().space.disk.clone();
     let listing = || "listing what was set aside".to_string();
     let mut aside = 0;
     for name in disk.list().map_err(io_error(listing))? {
@@ -30,11 +32,16 @@ pub(crate) fn count_set_aside(core: &Core, disk: &dyn Disk) -> Result<(), Error>
 /// Asks the file system how much is free, now and then.
 pub(crate) fn ask_for_room(core: &Core, writing: &mut Writing) -> Result<(), Error> {
     let now = core.clock.monotonic();
-    if writing.asked.is_some_and(|asked| now - asked < ASK_EVERY) {
+    if writing
+        .space
+        .asked
+        .is_some_and(|asked| now - asked < ASK_EVERY)
+    {
         return Ok(());
     }
-    writing.asked = Some(now);
+    writing.space.asked = Some(now);
     let free = writing
+        .space
         .disk
         .free()
         .map_err(io_error(|| "asking how much room is free".to_string()))?;
@@ -54,4 +61,25 @@ pub(crate) fn room_for_writers(core: &Core) -> (bool, Duration) {
         core.health.note_room();
     }
     (room, delay)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::{World, options};
+
+    #[test]
+    fn writers_have_space_until_others_fill_the_disk() {
+        let world = World::new(options());
+        assert_eq!(room_for_writers(&world.core), (true, Duration::ZERO));
+        let load = world.core.head().load();
+        world.core.log().note_free(Some(0), &load);
+        assert!(!room_for_writers(&world.core).0);
+        // The file system is asked once a second.
+        ask_for_room(&world.core, &mut world.writing()).unwrap();
+        assert!(room_for_writers(&world.core).0);
+        world.core.log().note_free(Some(0), &load);
+        ask_for_room(&world.core, &mut world.writing()).unwrap();
+        assert!(!room_for_writers(&world.core).0);
+    }
 }

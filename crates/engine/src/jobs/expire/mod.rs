@@ -1,10 +1,13 @@
-//! Letting go: classes lose their oldest blocks, because of their quotas or to make space.
+//! Expiry: classes lose their oldest blocks, because of their quotas or to make space.
 
-use super::floor::floor_for;
-use super::liveness::survey_all;
+mod floor;
+
+use self::floor::floor_for;
 use crate::core::Core;
 use crate::error::Error;
+use crate::jobs::merging::liveness::survey_all;
 use crate::jobs::writing::Writing;
+use crate::retention::class::Class;
 use crate::segment::tally::Share;
 
 /// A quota is brought down when it is exceeded by this part, and shedding lets go of as much of the
@@ -17,20 +20,14 @@ const AHEAD: u64 = 32;
 const SURVEYS_A_BUDGET: u64 = 16;
 
 /// Lets classes that have more than their quota go of their oldest blocks.
-pub(super) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
+pub(crate) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
     let over: Vec<(u8, u64)> = {
         let log = core.log();
         let classes = log.retention.classes();
         if classes.iter().all(|class| class.keep.bytes.is_none()) {
             return Ok(());
         }
-        let quota = |class: u8| classes[class as usize].keep.bytes;
-        let live = log.live_by_class();
-        let over = live.into_iter().filter_map(|(class, live)| {
-            let quota = quota(class)?;
-            (live > quota + quota / STEP).then(|| (class, live - quota))
-        });
-        over.collect()
+        over_quota(&log.live_by_class(), classes)
     };
     for (class, bytes) in over {
         let_go(core, class, bytes)?;
@@ -38,13 +35,24 @@ pub(super) fn bring_down_quotas(core: &Core) -> Result<(), Error> {
     Ok(())
 }
 
+/// Returns the classes that exceed their quotas by enough, each with the bytes that it has too many. `live`: live bytes
+/// by class.
+fn over_quota(live: &[(u8, u64)], classes: &[Class]) -> Vec<(u8, u64)> {
+    let over = live.iter().filter_map(|&(class, live)| {
+        let quota = classes[class as usize].keep.bytes?;
+        (live > quota + quota / STEP).then(|| (class, live - quota))
+    });
+    over.collect()
+}
+
 /// Sheds before writers are slowed for want of room, when nothing is worth a merge; answers whether
 /// there was need to.
-pub(super) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
+pub(crate) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
     let (written, budget) = {
         let (head, log) = core.both();
         let budget = log.budget();
         let eaten = writing
+            .merge
             .eaten
             .iter()
             .map(|eaten| eaten.segment.room(core.unit));
@@ -59,8 +67,8 @@ pub(super) fn shed_ahead(core: &Core, writing: &mut Writing) -> Result<bool, Err
         }
         (log.counters.block_bytes, budget)
     };
-    if written - writing.surveyed >= budget / SURVEYS_A_BUDGET {
-        writing.surveyed = written;
+    if written - writing.merge.surveyed >= budget / SURVEYS_A_BUDGET {
+        writing.merge.surveyed = written;
         survey_all(core, writing)?;
         return Ok(true);
     }
@@ -138,4 +146,48 @@ fn seal_slow(core: &Core, class: u8, floor: u64) -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::World;
+    use crate::retention::class::Classes;
+
+    #[test]
+    fn a_quota_is_brought_down_when_it_is_exceeded_by_a_part() {
+        let mut class = Class::forever();
+        class.keep.bytes = Some(64_000);
+        let classes = Classes::new(vec![class]).unwrap();
+        assert_eq!(over_quota(&[(0, 65_000)], classes.list()), []);
+        assert_eq!(over_quota(&[(0, 65_001)], classes.list()), [(0, 1_001)]);
+        assert_eq!(over_quota(&[(0, 1 << 40)], Classes::default().list()), []);
+    }
+
+    #[test]
+    fn a_class_over_its_quota_loses_its_oldest_rows() {
+        let world = World::of_class(|class| class.keep.bytes = Some(100_000));
+        world.append("m", 0..20_000);
+        world.settle();
+        bring_down_quotas(&world.core).unwrap();
+        let rows = world.rows();
+        assert!((8_000..14_000).contains(&rows), "{rows} rows are left");
+        let live: u64 = world
+            .core
+            .log()
+            .live_by_class()
+            .iter()
+            .map(|one| one.1)
+            .sum();
+        assert!(live > 100_000, "what died is counted with the next survey");
+    }
+
+    #[test]
+    fn nothing_is_shed_that_may_not_be() {
+        let world = World::of_class(|class| class.keep.bytes = Some(100_000));
+        world.append("m", 0..20_000);
+        world.settle();
+        assert!(!shed(&world.core).unwrap());
+        assert_eq!(world.rows(), 20_000);
+    }
 }

@@ -5,11 +5,11 @@
 //! a byte written again does away with most blocks: on neighbouring segments of a lane whose blocks
 //! become three times as large, and live on for as long as they have lived.
 
-use super::gathering::Live;
-use super::rewriting::Plan;
 use crate::core::Core;
 use crate::error::Error;
+use crate::jobs::merging::gathering::Live;
 use crate::jobs::merging::liveness::opened;
+use crate::jobs::merging::rewriting::Plan;
 use crate::jobs::merging::rewriting::{living, may_gather, merge_segments, plan_rewriting};
 use crate::jobs::writing::Writing;
 use crate::segment::tally::Tally;
@@ -94,11 +94,12 @@ pub(crate) fn tidy(core: &Core, writing: &mut Writing) -> Result<bool, Error> {
         return Ok(false);
     }
     let eaten = writing
+        .merge
         .eaten
         .iter()
         .map(|eaten| eaten.segment.trailer.number);
     let mut but: HashSet<u64> = eaten.collect();
-    but.extend(writing.tidy.iter().chain(&writing.merging));
+    but.extend(writing.tidy.iter().chain(&writing.merge.merging));
     let Some(some) = untidy(core, &but) else {
         return Ok(false);
     };
@@ -126,4 +127,39 @@ fn is_untidy(core: &Core, writing: &mut Writing, some: &Candidates) -> Result<bo
     } = plan_rewriting(core, writing, live);
     let outputs: usize = sheaves.iter().map(|sheaf| sheaf.outputs.len()).sum();
     Ok(blocks >= LEAST_GROWTH * (copies.len() + outputs) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::testing::{World, options};
+
+    #[test]
+    fn small_blocks_of_many_restarts_become_large_ones() {
+        let mut options = options();
+        options.extra_writes = 10.0;
+        let world = World::new(options);
+        for start in 0..12 {
+            world.append("m", start * 4..start * 4 + 4);
+            world.settle();
+        }
+        assert_eq!(world.sealed(), (12, 12));
+        assert!(world.run(tidy) > 0);
+        world.settle();
+        assert_eq!(world.rows(), 48);
+        let gathered = world.core.log().counters.gathered_blocks;
+        assert!(gathered >= 4, "{gathered} blocks are in larger ones");
+    }
+
+    #[test]
+    fn without_leave_to_write_nothing_is_gathered() {
+        let mut options = options();
+        options.extra_writes = 0.0;
+        let world = World::new(options);
+        for start in 0..12 {
+            world.append("m", start * 4..start * 4 + 4);
+            world.settle();
+        }
+        assert_eq!(world.run(tidy), 0);
+    }
 }

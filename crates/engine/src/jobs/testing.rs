@@ -1,0 +1,113 @@
+//! A small store for the jobs' tests: rows go in with one call, and jobs run by hand.
+
+use crate::answer::Query;
+use crate::closing::settle;
+use crate::core::Core;
+use crate::error::Error;
+use crate::intake::{append_columns, register};
+use crate::jobs::writing::Writing;
+use crate::opening::open;
+use crate::options::{Durability, Options};
+use crate::query::scan;
+use crate::query::scan::Piece;
+use crate::retention::class::{Class, Classes};
+use seiner_model::{Column, Columns, FieldColumn, Interval, Selector, SourceId, SourceKey};
+use seiner_platform::sim::{SimClock, SimDisk};
+use std::ops::Range;
+use std::sync::{Arc, MutexGuard};
+
+pub const SECOND: i64 = 1_000_000_000;
+
+/// A store on a simulated disk, without threads. Blocks have 256 bytes, segments 64 KiB.
+pub struct World {
+    pub core: Core,
+    clock: Arc<SimClock>,
+}
+
+/// Returns options for small blocks and segments.
+pub fn options() -> Options {
+    Options {
+        durability: Durability::Memory,
+        block_bytes: 256,
+        segment_bytes: 64 << 10,
+        journal_bytes: 64 << 10,
+        memory: 2 << 20,
+        ..Options::default()
+    }
+}
+
+impl World {
+    /// Opens an empty store at the time 0.
+    pub fn new(options: Options) -> World {
+        let clock = Arc::new(SimClock::new(0));
+        let disk = Arc::new(SimDisk::new(1));
+        let core = open(disk, clock.clone(), options).unwrap();
+        World { core, clock }
+    }
+
+    /// Opens an empty store with one class.
+    pub fn of_class(change: impl FnOnce(&mut Class)) -> World {
+        let mut class = Class::forever();
+        change(&mut class);
+        World::new(Options {
+            classes: Classes::new(vec![class]).unwrap(),
+            ..options()
+        })
+    }
+
+    /// Appends rows of one field at these times, in seconds. The values do not compress.
+    pub fn append(&self, name: &str, times: Range<i64>) -> SourceId {
+        let key = SourceKey::new(name, [("a", "b")]).unwrap();
+        let source = register(&self.core, &key).unwrap().unwrap();
+        let value = |time: i64| (time as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as f64;
+        let columns = Columns {
+            times: times.clone().map(|time| time * SECOND).collect(),
+            fields: vec![FieldColumn {
+                present: None,
+                values: Column::F64(times.map(value).collect()),
+            }],
+        };
+        append_columns(&self.core, source, &["v"], &columns).unwrap();
+        source
+    }
+
+    /// Seals everything into segments.
+    pub fn settle(&self) {
+        settle(&self.core).unwrap();
+    }
+
+    /// Lets so many seconds pass.
+    pub fn wait(&self, seconds: i64) {
+        self.clock.advance((seconds * SECOND) as u64);
+    }
+
+    /// Returns the memory of the jobs.
+    pub fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.core.writing()
+    }
+
+    /// Runs a job until it has nothing to do. Returns the number of runs that did something.
+    pub fn run(&self, job: fn(&Core, &mut Writing) -> Result<bool, Error>) -> usize {
+        let mut writing = self.core.writing();
+        let runs = (0..1000).take_while(|_| job(&self.core, &mut writing).unwrap());
+        runs.count()
+    }
+
+    /// Returns the number of rows that a query of everything finds.
+    pub fn rows(&self) -> usize {
+        let query = Query {
+            selector: Selector::all(),
+            fields: None,
+            interval: Interval::new(i64::MIN, i64::MAX),
+        };
+        let rows = |piece: Result<Piece, Error>| piece.unwrap().times.len();
+        scan(&self.core, &query).map(rows).sum()
+    }
+
+    /// Returns the number of sealed segments and of blocks in them.
+    pub fn sealed(&self) -> (usize, u64) {
+        let log = self.core.log();
+        let blocks = log.sealed().values().map(|segment| segment.trailer.blocks);
+        (log.sealed().len(), blocks.sum())
+    }
+}
