@@ -26,7 +26,7 @@ pub struct Axis {
     pub name: &'static str,
     /// Lowest and highest value.
     pub ends: (f64, f64),
-    /// Whether the scale is logarithmic.
+    /// True if the scale is logarithmic.
     pub log: bool,
 }
 

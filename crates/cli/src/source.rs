@@ -15,7 +15,7 @@ pub struct Source {
     pub name: String,
     /// Decompressed contents.
     pub reader: Box<dyn Read>,
-    /// Whether the end of the contents is certain to be the intended end. A pipe also ends when its writer
+    /// True if the end of the contents is certain to be the intended end. A pipe also ends when its writer
     /// dies.
     pub is_whole: bool,
     /// Progress bar over the bytes read.

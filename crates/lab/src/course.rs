@@ -1,21 +1,21 @@
-//! Lines of progress for those who see no bar: a log, a pipe, a program that calls this one.
+//! Lines of progress for output that is not a terminal: a log, a pipe, another program.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a line is written.
+/// Pause between two lines.
 pub const EVERY: Duration = Duration::from_secs(10);
 
-/// What is being done.
+/// Current activity.
 #[derive(Clone, Debug)]
 struct Doing {
     what: String,
     since: Instant,
 }
 
-/// A thread that writes a line now and then, until it is dropped.
+/// Thread that writes a line at regular times. Dropping the course ends the thread.
 #[derive(Debug)]
 pub struct Course {
     doing: Arc<Mutex<Doing>>,
@@ -24,7 +24,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// Begins; `seconds` is the estimate of all, `write` takes the lines.
+    /// Starts the thread. `seconds`: expected duration of the run, s. `write`: receives the lines.
     pub fn begin(seconds: f64, every: Duration, write: impl Fn(&str) + Send + 'static) -> Course {
         let started = Instant::now();
         let doing = Arc::new(Mutex::new(Doing {
@@ -53,7 +53,7 @@ impl Course {
         }
     }
 
-    /// Notes what is being done from now on.
+    /// Sets the current activity.
     pub fn say(&self, what: &str) {
         if let Ok(mut doing) = self.doing.lock() {
             *doing = Doing {

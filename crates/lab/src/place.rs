@@ -60,13 +60,13 @@ pub struct Device {
     pub optimal_io: u64,
     /// Offset of the first physical sector from byte 0 of the device; negative if it cannot be aligned.
     pub alignment_offset: i64,
-    /// Whether the disk rotates.
+    /// True if the disk rotates.
     pub rotational: bool,
     /// Current I/O scheduler.
     pub scheduler: String,
     /// Write cache: `write back` or `write through`.
     pub write_cache: String,
-    /// Whether the device supports forced unit access (FUA).
+    /// True if the device supports forced unit access (FUA).
     pub fua: bool,
     /// Read-ahead.
     pub read_ahead: u64,

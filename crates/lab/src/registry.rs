@@ -88,8 +88,8 @@ impl Registry {
         Registry::start(directory, None)
     }
 
-    /// Does the same as [`Registry::open`] for a run that uses `medium` in place of image files, as
-    /// in a guest.
+    /// Opens a record as [`Registry::open`] does, for a run that uses `medium` in place of image
+    /// files, as in a guest.
     ///
     /// # Errors
     /// Those of [`Registry::open`].
@@ -165,7 +165,7 @@ impl Registry {
         Ok(self.create(resource, write)?.0)
     }
 
-    /// Makes a directory of this run in `parent`.
+    /// Creates a directory of this run in `parent`.
     ///
     /// # Errors
     /// `parent` does not exist, or the directory cannot be made.
@@ -254,8 +254,8 @@ enum Lock {
     Gone,
 }
 
-/// Locks the open file of a record. A file that a tidying run removes between the opening and the lock can be
-/// locked, but has no name any more; the comparison of the inodes finds that.
+/// Locks the open file of a record. Another run may remove the file between the opening and the lock. The lock
+/// then succeeds on a file without a name, which the comparison of the inodes detects.
 ///
 /// # Errors
 /// The file system fails.
@@ -274,10 +274,10 @@ fn lock(file: &File, path: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Makes the record of this run and locks it. A run that tidies at the same time may have the lock for a while.
+/// Creates the record of this run and locks it. Another run that tidies may hold the lock for a short time.
 ///
 /// # Errors
-/// The record cannot be made, or a living run has it.
+/// The record cannot be created, or a living run holds its lock.
 fn open_locked(path: &Path) -> Result<File> {
     for attempt in 1.. {
         let file = OpenOptions::new()
@@ -449,7 +449,7 @@ mod tests {
         assert_eq!(lock(&file, &path).unwrap(), Lock::Gone);
     }
 
-    /// Without the comparison of the inodes some runs have no record, and some of those that tidy fail.
+    /// Without the comparison of the inodes, some runs have no record, and tidying fails at times.
     #[test]
     fn runs_start_while_others_tidy() {
         let home = tempfile::tempdir().unwrap();

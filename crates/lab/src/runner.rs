@@ -45,7 +45,7 @@ pub fn estimate(job: &Job) -> Result<f64> {
 /// later run of the same job into the same directory measures them.
 ///
 /// # Errors
-/// As [`run`].
+/// Those of [`run`].
 pub fn run_within(
     job: &Job,
     directory: &Path,

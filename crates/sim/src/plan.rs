@@ -34,11 +34,11 @@ pub struct Plan {
     pub steps: u64,
     /// Maximum number of rows in a batch.
     pub batch_rows: u64,
-    /// Whether some rows are invalid and must be rejected.
+    /// True if some rows are invalid and must be rejected.
     pub flawed: bool,
-    /// Whether the store expires data.
+    /// True if the store expires data.
     pub forgetful: bool,
-    /// Whether the store rolls up old samples.
+    /// True if the store rolls up old samples.
     pub coarsens: bool,
 }
 

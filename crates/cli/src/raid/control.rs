@@ -36,14 +36,14 @@ pub enum Order {
         member: usize,
         /// Absolute path of the device.
         device: PathBuf,
-        /// Whether the data on the device may be lost.
+        /// True if the data on the device may be lost.
         overwrite: bool,
     },
     /// Adds a spare device for the next member that is lost.
     Spare {
         /// Absolute path of the device.
         device: PathBuf,
-        /// Whether the data on the device may be lost.
+        /// True if the data on the device may be lost.
         overwrite: bool,
     },
     /// Starts a scrub, or stops it.

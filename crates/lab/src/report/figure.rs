@@ -43,7 +43,7 @@ pub struct Series {
     pub name: String,
     /// Points in ascending order of x.
     pub points: Vec<(f64, f64)>,
-    /// Whether the values come from elsewhere. Such lines are drawn faintly, apart from own measurements.
+    /// True if the values come from elsewhere. Such lines are drawn faintly, apart from own measurements.
     pub is_reference: bool,
     /// Index of the line that this one repeats. This line is dashed and gets the same colour.
     pub twin: Option<usize>,
@@ -56,7 +56,7 @@ pub struct BarSeries {
     pub name: String,
     /// Values by category; `None` where nothing was measured.
     pub values: Vec<Option<f64>>,
-    /// Whether the values come from elsewhere.
+    /// True if the values come from elsewhere.
     pub is_reference: bool,
     /// Index of the bars that these repeat. These bars are faint and get the same colour.
     pub twin: Option<usize>,
@@ -67,7 +67,7 @@ pub struct BarSeries {
 pub struct Row {
     /// Fields of the row. The first one is its name.
     pub fields: Vec<String>,
-    /// Whether the values come from elsewhere.
+    /// True if the values come from elsewhere.
     pub is_reference: bool,
 }
 
@@ -99,7 +99,7 @@ pub enum Figure {
         categories: Vec<String>,
         /// Bars of the chart.
         series: Vec<BarSeries>,
-        /// Whether the bars are stacked.
+        /// True if the bars are stacked.
         is_stacked: bool,
     },
     /// A table.

@@ -144,14 +144,14 @@ pub struct Write {
     pub kept: u64,
     /// M: number of threads that write.
     pub writers: u64,
-    /// Whether processes write instead of threads.
+    /// True if processes write instead of threads.
     #[serde(default)]
     pub is_by_processes: bool,
     /// Distribution of files over directories.
     pub layout: Layout,
-    /// Whether a buffer of B bytes is allocated for every sensor.
+    /// True if a buffer of B bytes is allocated for every sensor.
     pub is_buffered: bool,
-    /// Whether every portion is synced before the next one.
+    /// True if every portion is synced before the next one.
     pub is_synced: bool,
     /// Rate of portions.
     pub pace: Pace,

@@ -37,7 +37,7 @@ pub struct Shape {
     pub level: Level,
     /// Size of a strip in bytes.
     pub strip: u64,
-    /// Whether members have checksums.
+    /// True if members have checksums.
     pub checksums: bool,
 }
 
