@@ -78,7 +78,7 @@ impl Default for Encoded {
 }
 
 impl Encoded {
-    /// Writes a row into its buffer, and also into the run after `at` bytes of payloads. Returns
+    /// Writes a row into its buffer, and also into the run after `bytes` bytes of payloads. Returns
     /// the bytes of the row in the buffer, and the new length of the payloads. The run stays
     /// unchanged until [`Encoded::end`].
     #[inline(always)]

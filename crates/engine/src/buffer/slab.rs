@@ -217,7 +217,7 @@ impl Slab {
         }
     }
 
-    /// Returns `len` mutable bytes of a slot from a position on, or `None` if the slot ends
+    /// Returns `N` mutable bytes of a slot from a position on, or `None` if the slot ends
     /// earlier.
     #[inline(always)]
     pub fn window_mut<const N: usize>(&mut self, slot: Slot, at: usize) -> Option<&mut [u8; N]> {
