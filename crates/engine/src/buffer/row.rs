@@ -25,8 +25,8 @@ const MISSING: u8 = 13;
 /// Mantissas stay below 2^53, where every integer is a double.
 const MANTISSA_LIMIT: f64 = 9_007_199_254_740_992.0;
 
-/// Rounding constant for magnitudes below 2^51: adding and then subtracting it rounds a number to an
-/// integer. After the addition, the integer is in the lowest bits of the sum.
+/// Rounding constant for magnitudes below 2^51: adding and then subtracting it rounds a number to
+/// an integer. After the addition, the integer is in the lowest bits of the sum.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
 
 /// Powers of ten from 10^0 to 10^18. All are exact as doubles, and 10^18 has more digits than a
