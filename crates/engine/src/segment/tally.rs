@@ -201,7 +201,7 @@ impl Survey {
         }
     }
 
-    /// What came out. `bytes` is the room that the segment takes, `born` when it was sealed.
+    /// Returns the result. `bytes` is the disk space of the segment, `born` the time of its seal.
     pub fn tally(self, lane: u32, bytes: u64, born: i64, moment: &Moment) -> Tally {
         let deaths = self.deaths.iter();
         let deaths = deaths.map(|&(expected, bytes)| (moment.death(expected), expected, bytes));
@@ -216,7 +216,7 @@ impl Survey {
         let due = match next {
             Some(&(_, Expected::Time(at), _)) => Expected::Time(at.max(moment.now + SOON)),
             Some(&(_, Expected::Block(at), _)) => Expected::Block(at.max(moment.block + 1)),
-            // The rate will be known some day.
+            // The rate will become known later.
             Some((_, Expected::Unknown, _)) => Expected::Time(moment.now + SOON),
             Some((_, Expected::Never, _)) | None => Expected::Never,
         };
@@ -257,8 +257,8 @@ impl Survey {
     }
 }
 
-/// Steps of the live bytes, evenly high, of what dies by one `clock`. `deaths` are in the order of
-/// time. What should be dead now and is not says nothing of when it will be.
+/// Returns the forecast of the deaths by one `clock`, in steps of equal live bytes. `deaths` are in
+/// order of time. Skips blocks that should already be dead: their time of death is unknown.
 fn fates(
     deaths: &[(Death, Expected, u64)],
     clock: impl Fn(Expected) -> Option<i64>,
