@@ -43,7 +43,7 @@ const WORTHWHILE: usize = 32;
 /// Time after which a merge lets other threads write segments before it continues, ns. Some sources
 /// are gathered in one piece, which may take longer.
 const TURN: u64 = 50_000_000;
-/// With less than this part of the budget left for writers, a merge takes no time to compress harder.
+/// Fraction of the budget left to writers below which a merge does not compress harder.
 const PRESSED: u64 = 32;
 
 const HAS_SLOT: &str = "a slot was claimed before";
