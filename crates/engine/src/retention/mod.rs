@@ -1,13 +1,19 @@
-//! Retention: which blocks are dead, which rows are hidden, and when a block is expected to die.
+//! Retention: decides which blocks are dead, which rows are hidden, and when a block is expected to
+//! die.
 //!
-//! What is dead is decided by four rules, each of which only ever lets more die: age and ring of the
-//! source's class, the class's *floor* (the lowest block number that its quota, or shedding, has
-//! left), and *tombstones* (deletes). A dead block is not shown from then on; its room comes back
-//! when its segment is dropped or merged.
+//! Four rules decide which data is dead: the age and the ring of the source's class, the class's
+//! *floor* (the lowest block number that its quota, or shedding, has left), and *tombstones*
+//! (deletes). Each rule only ever adds dead data. A dead block is hidden at once. Its space is
+//! freed when its segment is dropped or merged.
 //!
-//! Invariant: what was dead stays dead, after any crash. Age is measured against a clock that does
-//! not go back, and hides by a time that the disk tells (`timekeeper`); floors and tombstones are on disk
-//! before they count; and a ring drops by rows that are on disk alone. Where a class has coarser levels, age
+//! Invariant: dead data stays dead after any crash.
+//!
+//! - Age is measured against a clock that does not go back. It hides data only up to a time that is
+//!   stored on the disk (`timekeeper`).
+//! - Floors and tombstones are on disk before they take effect.
+//! - A ring drops blocks by rows on disk only.
+//! - In a class with coarser levels, age hides rows only when the next level contains them on disk
+//!   and the catalog records this.
 //! hides nothing before it is in the next level, on disk, and the catalog says so.
 
 pub mod class;
@@ -36,11 +42,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use watch::Watch;
 
-/// Over how many bytes a class's rate is averaged.
+/// Bytes over which the rate of a class is averaged.
 const RATE_WINDOW: f64 = (16 << 20) as f64;
-/// What a block is on the clock of rates.
+/// Duration of a block on the clock of rates.
 const BLOCK: i64 = 1000;
-/// A single block tells little of the pace of a source whose rows come at random: so many tell more.
+/// Number of recent blocks averaged to estimate a source's row rate. A single block is a poor
+/// estimate if rows arrive at random.
 const PACE_BLOCKS: u64 = 16;
 const NANOS: i64 = 1_000_000_000;
 /// Kinds of records in the catalog.
@@ -52,31 +59,33 @@ const MADE: u8 = 5;
 const OLDER: u8 = 6;
 const COARSENED: u8 = 7;
 const LEDGER: u8 = 8;
-/// A promise to the disk of how late it is holds for this part of the shortest age, within bounds, ns.
+/// Fraction of the shortest age that the time on the disk is ahead of the present, within bounds,
+/// ns.
 const PROMISES: i64 = 64;
 const SHORTEST_PROMISE: i64 = NANOS;
 const LONGEST_PROMISE: i64 = 60 * NANOS;
-/// A round makes the next level of this part of what a class keeps: fewer rounds read blocks of the
-/// source fewer times, and keep more beyond its age.
+/// Fraction of a class's age that one round rolls up. With fewer rounds, blocks of a source are
+/// read fewer times, but more data stays beyond its age.
 const ROUNDS: i64 = 32;
 
-/// What a delete hides: the rows of some sources in an interval, in blocks that were begun before it.
+/// Delete: hides rows of `sources` in `interval`, in blocks older than `before`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tombstone {
-    /// The sources.
+    /// Sources of the delete.
     pub sources: RoaringBitmap,
-    /// The times.
+    /// Times of the delete.
     pub interval: Interval,
-    /// Blocks with this number or a higher one are younger than the delete.
+    /// Number of the next block at the time of the delete. Blocks with this number or a higher one
+    /// are not affected.
     pub before: u64,
 }
 
-/// How far a class has let go.
+/// Limits below which data of a class is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// Blocks with lower numbers are dead.
+    /// Lowest number of a live block.
     pub number: u64,
-    /// Rows with lower times are dead.
+    /// Lowest time of a live row, ns.
     pub time: i64,
 }
 
@@ -85,71 +94,71 @@ const NO_FLOOR: Floor = Floor {
     time: i64::MIN,
 };
 
-/// See the module.
+/// Retention state of a store.
 pub struct Retention {
     classes: Classes,
     members: Arc<Members>,
     budget: Option<u64>,
-    /// Of every class, what becomes of rows that are too old: the length of a step in ns.
+    /// Length of the step into which old rows are rolled up, ns, by class.
     next: Vec<Option<u64>>,
-    /// Whether any class is a ring.
+    /// True if any class is a ring.
     rings: bool,
-    /// Of each source in a ring, rows up to its latest block in the log.
+    /// Rows up to the latest block in the log, for each source in a ring.
     logged_rows: Counts,
-    /// Of each source in a ring, rows up to its latest block that is on disk.
+    /// Rows up to the latest block on disk, for each source in a ring.
     durable_rows: Counts,
-    /// Of each source in a ring, how many blocks are begun while a row of it comes: an average over its
-    /// latest [`PACE_BLOCKS`].
+    /// Number of blocks begun per row, for each source in a ring: an average over its latest
+    /// [`PACE_BLOCKS`].
     paces: Counts<f32>,
-    /// Of each source, the latest beginning of a sealed block, or the end of one that is overwritten in
-    /// part: what begins no later may overwrite something. As [`ordered`] says.
+    /// Latest beginning of a sealed block of each source, or the end of a block that is partly
+    /// overwritten. A block that begins no later may overwrite another block. Encoded by
+    /// [`ordered`].
     edges: Counts,
-    /// Sources that have blocks which may overwrite others, and their times; and those of which some are
-    /// in segments that are being written.
+    /// Sources with blocks that may overwrite others, and the times of these blocks. The next field
+    /// has the sources whose blocks are partly in segments that are being written.
     late: BTreeMap<u32, Interval>,
     late_and_open: BTreeMap<u32, Interval>,
     floors: Vec<Floor>,
-    /// Of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
+    /// Rates of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
     rates: Vec<Rate>,
     tombstones: Vec<Tombstone>,
-    /// Blocks up to this ordinal are dead, of sources whose ring was longer under other rules, or
-    /// whose latest rows were deleted.
+    /// Ordinals up to which blocks are dead, for sources whose ring was longer under other rules,
+    /// or whose latest rows were deleted.
     past: HashMap<u32, u64>,
-    /// The rules that the catalog has.
+    /// Rules in the catalog.
     known_rules: Option<Classes>,
-    /// And how far it knows them to have let go.
+    /// Floors in the catalog, by class name.
     known_floors: HashMap<String, u64>,
-    /// And up to when it knows their rows to be in the next level.
+    /// Times up to which the catalog records that rows are in the next level, by class name.
     known_made: HashMap<String, i64>,
-    /// Levels that other rules made, by the lengths of their steps, and up to when.
+    /// Levels that other rules made, by the lengths of their steps, with the end of each.
     older: BTreeMap<u64, i64>,
-    /// Sources of which, before a time, other rules left levels and no samples.
+    /// Sources that, before a time, have levels of other rules and no samples.
     coarsened: Arc<Vec<(RoaringBitmap, i64)>>,
     pace: Pace,
-    /// Wall time in ns; does not go back.
+    /// Wall time in ns. It does not go back.
     now: i64,
-    /// The next block's number, as of the latest batch or block.
+    /// Number of the next block, as of the latest batch or block.
     block: u64,
-    /// A time that the disk will tell after a crash, so that the clock cannot be behind it. Age hides by
-    /// no later one.
+    /// Time on the disk that a start after a crash will find, so that the clock cannot be behind
+    /// it. Age hides no later data.
     vouched: i64,
-    /// True if the file `clock` has a time. Times in segments do not count then.
+    /// True if the file `clock` contains a time. Times in segments are then ignored.
     told: bool,
-    /// Tells a clock that jumped from one that goes.
+    /// Judge that detects jumps of the wall clock.
     watch: Watch,
-    /// The clock, as far as it is believed, ns; may go back.
+    /// Trusted time, ns. It may go back.
     believed: i64,
-    /// Outside rows before this time may be too old when they come.
+    /// Time before which rows from outside may be too old on arrival.
     late_before: i64,
-    /// Whether the catalog says that the store has a ledger.
+    /// True if the catalog records that the store has a ledger.
     has_ledger: bool,
-    /// What the catalog does not have yet.
+    /// Records that the catalog does not yet contain.
     news: Vec<u8>,
 }
 
 impl Retention {
-    /// Nothing has died yet.
-    /// `budget`: what the disk may hold, in bytes, if it is known.
+    /// Creates a state without dead data. `budget` is the disk budget in bytes, if it is known.
     pub fn new(members: Arc<Members>, budget: Option<u64>) -> Retention {
         let classes = members.classes().clone();
         let count = classes.list().len();
@@ -191,7 +200,7 @@ impl Retention {
         }
     }
 
-    /// Of a store with so many sources, of which nothing else is known.
+    /// Creates the state of a store with `sources` sources and no other information.
     fn of_unnamed(sources: u32) -> Retention {
         let members = Members::unnamed(Classes::default(), sources);
         Retention::new(Arc::new(members), None)
@@ -202,12 +211,12 @@ impl Retention {
         &self.members
     }
 
-    /// The classes.
+    /// Returns the classes.
     pub fn classes(&self) -> &[Class] {
         self.classes.list()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         let graves: usize = self
             .tombstones
@@ -222,9 +231,9 @@ impl Retention {
         rows + 16 * self.past.capacity() + graves + coarsened
     }
 
-    // ---- what happens
+    // ---- events
 
-    /// The time goes on; `next_block` is the next block's number.
+    /// Advances the time. `next_block` is the number of the next block.
     pub fn advance(&mut self, clock: &dyn Clock, next_block: u64) {
         self.judge(clock);
         self.now = self.now.max(self.believed);
@@ -233,7 +242,7 @@ impl Retention {
         let told = self.now.min(self.vouched);
         let rules = self.classes.list().iter().zip(&self.next);
         for ((class, next), floor) in rules.zip(&mut self.floors) {
-            // What has a next level stays until it is in it.
+            // Rows with a next level stay until that level contains them.
             if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
                 floor.time = floor.time.max(told.saturating_sub(age.as_nanos() as i64));
             }
@@ -241,7 +250,7 @@ impl Retention {
         self.note_late();
     }
 
-    /// Judges the clock; nothing is let go by it yet.
+    /// Judges the clock without expiring any data.
     pub fn judge(&mut self, clock: &dyn Clock) {
         self.believed = self.watch.judge(clock.now(), clock.monotonic(), self.now);
     }
@@ -253,13 +262,13 @@ impl Retention {
         self.late_before = times.chain(coarsened).max().unwrap_or(i64::MIN);
     }
 
-    /// The file `clock` has this time, so that a start finds it.
+    /// Records that the file `clock` contains this time, which a start will find.
     pub fn vouch(&mut self, time: i64) {
         self.told = true;
         self.vouched = self.vouched.max(time);
     }
 
-    /// A start finds this time in the file `clock`: the present is no earlier.
+    /// Records the time that a start finds in the file `clock`. The present is no earlier.
     pub fn recall_time(&mut self, time: i64) {
         self.vouch(time);
         self.now = self.now.max(time);
@@ -274,21 +283,21 @@ impl Retention {
         }
     }
 
-    /// Returns whether the stored rules have an age by the clock. Then the file `clock` must be there: a start
-    /// writes it before it stores such rules.
+    /// Returns whether the stored rules have an age by the clock. The file `clock` must then exist:
+    /// a start writes it before it stores such rules.
     pub fn needs_clock(&self) -> bool {
         self.known_rules
             .as_ref()
             .is_some_and(Classes::hides_by_clock)
     }
 
-    /// An operator confirms the clock.
+    /// Trusts the clock, because an operator confirmed it.
     pub fn accept_clock(&mut self, clock: &dyn Clock) {
         self.watch.believe(clock.now(), clock.monotonic());
     }
 
-    /// How far the clock is ahead of the time that is believed, and how far that is ahead of the clock, ns.
-    /// 0 where the store goes by its clock, or lets nothing go by it.
+    /// Returns how far the clock is ahead of the trusted time, and how far the trusted time is
+    /// ahead of the clock, ns. Both are 0 if the store uses its clock, or if no data expires by it.
     pub fn clock_differences(&self, wall: i64) -> (u64, u64) {
         let has_age = self
             .classes
@@ -302,9 +311,10 @@ impl Retention {
         (self.watch.ahead(), behind)
     }
 
-    /// The time that the disk should tell, so that age can hide by the clock as far as it is believed, if it
-    /// is not told yet, or `early`: not for much longer. However often a store is started, it tells no
-    /// time that is further ahead of the clock.
+    /// Returns the time to write to the disk so that age can hide data by the trusted clock.
+    /// Returns `None` if the time on the disk is sufficient. With `early`, the time is returned
+    /// shortly before it is needed. Repeated starts do not move the time further ahead of the
+    /// clock.
     pub fn promise_due(&self, early: bool) -> Option<i64> {
         self.promise_at(self.believed, early)
     }
@@ -325,17 +335,17 @@ impl Retention {
         }
     }
 
-    /// The time that a store that is closed leaves on the disk, if it has to leave one.
+    /// Returns the time that a closed store writes to the disk, if it must write one.
     pub fn last_time(&self) -> Option<i64> {
         self.promise_at(i64::MAX, false).map(|_| self.now)
     }
 
-    /// Wall time in ns; does not go back.
+    /// Returns the wall time in ns. It does not go back.
     pub fn now(&self) -> i64 {
         self.now
     }
 
-    /// A block is on disk, and found again after a crash.
+    /// Records a block on disk, which a start after a crash will find.
     pub fn found(&mut self, entry: &Entry) {
         if entry.source >= self.members.count() {
             return;
@@ -356,7 +366,7 @@ impl Retention {
         }
     }
 
-    /// A block begins at this time; answers whether it may overwrite an earlier one.
+    /// Records the beginning of a block. Returns whether the block may overwrite an earlier one.
     pub fn is_late(&mut self, source: u32, first: i64) -> bool {
         let edge = self.edges.of(source);
         let late = *edge != 0 && ordered(first) <= *edge;
@@ -364,76 +374,78 @@ impl Retention {
         late
     }
 
-    /// A block of a source is overwritten in part: what begins up to its end may have the rest.
+    /// Records a partly overwritten block. Blocks that begin before its end may overwrite the rest.
     pub fn expect_late(&mut self, source: u32, last: i64) {
         let edge = self.edges.of(source);
         *edge = ordered(last).max(*edge);
     }
 
-    /// Whether there are sources some of whose blocks may overwrite others.
+    /// Returns whether any source has blocks that may overwrite others.
     pub fn has_late(&self) -> bool {
         !self.late.is_empty()
     }
 
-    /// Some sources with blocks that may overwrite others, and the times of these.
+    /// Removes and returns sources with blocks that may overwrite others, and the times of these
+    /// blocks.
     pub fn take_late(&mut self, most: usize) -> Vec<(u32, Interval)> {
         let first = |late: &mut BTreeMap<u32, Interval>| late.pop_first();
         (0..most).map_while(|_| first(&mut self.late)).collect()
     }
 
-    /// Blocks of a source may overwrite others when their segments are sealed.
+    /// Postpones the search in a source until the segments of its blocks are sealed.
     pub fn wait_for_seal(&mut self, source: u32, interval: Interval) {
         note_times(&mut self.late_and_open, source, interval);
     }
 
-    /// A segment was sealed.
+    /// Resumes postponed searches after a segment was sealed.
     pub fn look_again(&mut self) {
         for (source, interval) in std::mem::take(&mut self.late_and_open) {
             note_times(&mut self.late, source, interval);
         }
     }
 
-    /// Rows of sources deleted before a block's number.
+    /// Records a delete.
     pub fn bury(&mut self, tombstone: Tombstone) {
         put_tombstone(&tombstone, &mut self.news);
         self.tombstones.push(tombstone);
     }
 
-    /// Lets a class's blocks below a number die.
+    /// Raises the floor of a class, so that blocks below a number die.
     pub fn raise(&mut self, class: u8, number: u64) {
         let floor = &mut self.floors[class as usize].number;
         *floor = (*floor).max(number);
     }
 
-    /// The lowest number that a new block may have: what is dead by its number stays apart from what
-    /// is to come, though the blocks themselves be gone.
+    /// Returns the lowest number that a new block may have. New blocks must not receive numbers
+    /// below a floor, even if the dead blocks no longer exist.
     pub fn next_block(&self) -> u64 {
         let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
         let floors = self.floors.iter().map(|floor| floor.number);
-        // A start asks before it applies the rules, and the floors with them.
+        // A start calls this before it applies the rules with their floors.
         let known = self.known_floors.values().copied();
         graves.chain(floors).chain(known).max().unwrap_or(0)
     }
 
-    /// Whether there are deletes to remember.
+    /// Returns whether any delete is recorded.
     pub fn has_deletes(&self) -> bool {
         !self.tombstones.is_empty()
     }
 
-    /// Forgets tombstones that no block is older than.
+    /// Removes tombstones that are older than all blocks.
     pub fn forget_before(&mut self, lowest_block: u64) {
         self.tombstones
             .retain(|tombstone| tombstone.before > lowest_block);
     }
 
-    // ---- what is dead
+    // ---- dead data
 
-    /// The class of a source; the last for one whose name is lost, as long as it has no other.
+    /// Returns the class of a source. A source with a lost name belongs to the last class until it
+    /// has another.
     pub fn class_of(&self, source: u32) -> u8 {
         self.members.class_of(source)
     }
 
-    /// Rows of a class before this time are hidden.
+    /// Returns the time before which rows of a class are hidden.
     pub fn hidden_before(&self, class: u8) -> i64 {
         self.floors[class as usize].time
     }
@@ -449,7 +461,7 @@ impl Retention {
         }
     }
 
-    /// What is hidden of a source that has had `rows` rows, for a reader.
+    /// Returns the hidden parts of a source with `rows` rows, for a reader.
     pub fn veil(&self, source: u32, rows: u64) -> Veil {
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
@@ -465,7 +477,8 @@ impl Retention {
         }
     }
 
-    /// What is hidden of a source for ever, whatever a crash loses, but for its ring.
+    /// Returns the permanently hidden parts of a source, regardless of data lost in a crash,
+    /// without its ring.
     pub fn veil_for_good(&self, source: u32) -> Veil {
         Veil {
             past: 0,
@@ -473,8 +486,8 @@ impl Retention {
         }
     }
 
-    /// Whether a block may be dropped: nobody will ever see a row of it again, not even after a
-    /// crash that loses what is not on disk yet.
+    /// Returns whether a block may be dropped: no row of it will ever be visible again, even after
+    /// a crash that loses data not yet on disk.
     pub fn may_drop(&self, entry: &Entry) -> bool {
         if entry.source >= self.members.count() {
             return false;
@@ -489,10 +502,10 @@ impl Retention {
         entry.ordinal <= self.past(entry.source, rows, keep) || self.is_buried(entry)
     }
 
-    /// Blocks up to this ordinal are dead by a source's ring, which has had so many rows.
+    /// Returns the ordinal up to which blocks are dead by the ring of a source with `rows` rows.
     fn past(&self, source: u32, rows: u64, keep: Keep) -> u64 {
         let ring = keep.rows.map_or(0, |ring| rows.saturating_sub(ring));
-        // Mostly there are none, and nothing is looked up.
+        // Most stores have no such limits and skip the look-up.
         let older = match self.past.is_empty() {
             true => 0,
             false => self.past.get(&source).copied().unwrap_or(0),
@@ -500,7 +513,7 @@ impl Retention {
         ring.max(older)
     }
 
-    /// Whether a block was begun before a delete of rows of its source.
+    /// Returns whether a block was begun before a delete of rows of its source.
     pub fn is_before_delete(&self, source: u32, number: u64) -> bool {
         self.tombstones
             .iter()
@@ -516,10 +529,10 @@ impl Retention {
         })
     }
 
-    // ---- what will be
+    // ---- forecasts
 
-    /// By these times, blocks up to these numbers had been begun. A segment that a merge wrote has old
-    /// blocks late: what is earliest tells most.
+    /// Records block numbers with times by which they had been begun. A segment written by a merge
+    /// contains old blocks at a late time, so the earliest time for each number counts.
     pub fn recall_pace(&mut self, mut ends: Vec<(u64, i64)>) {
         ends.sort_unstable();
         let mut earliest = i64::MAX;
@@ -532,7 +545,7 @@ impl Retention {
         }
     }
 
-    /// What was found of the blocks of sources tells the paces of those in rings.
+    /// Sets the paces of sources in rings from the blocks that a start found.
     pub fn recall_paces(&mut self, begun: &Begun) {
         for (source, pace) in begun.paces() {
             if self.is_ring(source) {
@@ -541,13 +554,13 @@ impl Retention {
         }
     }
 
-    /// Whether a source keeps a number of rows.
+    /// Returns whether a source keeps a limited number of rows.
     pub fn is_ring(&self, source: u32) -> bool {
         let class = self.class_of(source) as usize;
         source < self.members.count() && self.classes.list()[class].keep.rows.is_some()
     }
 
-    /// Now, by the wall clock and by blocks.
+    /// Returns the present moment, by the wall clock and by blocks.
     pub fn moment(&self) -> Moment {
         Moment {
             now: self.now,
@@ -556,8 +569,9 @@ impl Retention {
         }
     }
 
-    /// When a block that joins the log is expected to die. Blocks begun since it was begun tell how long it took to
-    /// fill. `bytes` are those of its rows, `last` is its latest time.
+    /// Returns when a block that joins the log is expected to die. The number of blocks begun since
+    /// the start of this block measures the time it took to fill. `bytes` are the bytes of its
+    /// rows, and `last` is its latest time.
     pub fn death(&mut self, taken: &Taken, bytes: u64, last: i64) -> Expected {
         self.block = self.block.max(taken.next);
         let source = taken.source;
@@ -579,7 +593,7 @@ impl Retention {
         self.moment().sooner(self.expect(class, last), ring)
     }
 
-    /// A block was filled since it was begun; answers the source's pace.
+    /// Records that a block was filled. Returns the pace of its source.
     fn note_pace(&mut self, taken: &Taken) -> f64 {
         let rows = u64::from(taken.rows);
         let found = self.pace_since(taken.number, rows);
@@ -593,13 +607,13 @@ impl Retention {
         f64::from(*pace)
     }
 
-    /// Blocks begun for each of the rows that a source had since this block's number.
+    /// Returns the blocks begun per row of a source since the block number `since`.
     fn pace_since(&self, since: u64, rows: u64) -> f64 {
         self.block.saturating_sub(since).max(1) as f64 / rows.max(1) as f64
     }
 
-    /// When a block that was written before is expected to die: a ring's rows fell at a steady rate
-    /// since the block was begun.
+    /// Returns when an existing block is expected to die. Assumes that the rows of a ring arrived
+    /// at a steady rate since the block was begun.
     pub fn remaining(&self, entry: &Entry) -> Expected {
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
@@ -617,13 +631,13 @@ impl Retention {
         self.moment().sooner(self.expect(class, entry.last), ring)
     }
 
-    /// When a source has had so many rows more.
+    /// Returns the expected moment at which a source has received `rows` more rows.
     fn after_rows(&self, rows: u64, pace: f64) -> Expected {
         Expected::Block(self.block.saturating_add((rows as f64 * pace) as u64))
     }
 
-    /// The bytes that a class has at most. What may be shed stays no longer than until as much has
-    /// come as the disk holds.
+    /// Returns the maximum bytes of a class. A class that may be shed keeps data at most until a
+    /// disk's worth of new data has arrived.
     fn quota(&self, class: u8) -> Option<u64> {
         let Class {
             keep, when_full, ..
@@ -632,14 +646,14 @@ impl Retention {
         keep.bytes.or(budget)
     }
 
-    /// What age and quota say.
+    /// Returns the expected death by age and quota.
     fn expect(&self, class: u8, last: i64) -> Expected {
         let keep = self.classes.list()[class as usize].keep;
         let age = keep.age.map_or(Expected::Never, |age| {
             let age = age.as_nanos().min(i64::MAX as u128) as i64;
             let old = last.saturating_add(age);
             Expected::Time(match self.round(class) {
-                // It dies with the round after it, which may be late.
+                // The block dies with the next round, which may be late.
                 Some(round) => old.saturating_add(round).max(self.now + round / 8),
                 None => old,
             })
@@ -658,26 +672,26 @@ impl Retention {
 
     // ---- the catalog
 
-    /// Whether there is something that the catalog does not know yet.
+    /// Returns whether any record is not yet in the catalog.
     pub fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
-    /// What the catalog does not know yet.
+    /// Removes and returns the records that are not yet in the catalog.
     pub fn take_news(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.news)
     }
 
-    /// Lets the catalog know that a class is going to let go of blocks below a number; it does so
-    /// by [`Retention::raise`].
+    /// Adds a record of a class's new floor for the catalog. [`Retention::raise`] applies the
+    /// floor.
     pub fn note_floor(&mut self, class: u8, number: u64) {
         self.news.push(FLOOR);
         put_text(&self.classes.list()[class as usize].name, &mut self.news);
         varint::put_u64(number, &mut self.news);
     }
 
-    /// Lets the catalog know that blocks of a ring up to an ordinal are dead, where the block that
-    /// tells so is about to be dropped itself.
+    /// Adds a record that blocks of a ring up to an ordinal are dead. Needed if the block that
+    /// proves this is about to be dropped.
     pub fn note_past(&mut self, dropped: &[Entry]) {
         let mut past = Vec::new();
         for entry in dropped {
@@ -706,7 +720,7 @@ impl Retention {
         }
     }
 
-    /// Takes over what a frame of the catalog says.
+    /// Reads the records in a frame of the catalog.
     pub fn recall_news(&mut self, news: &[u8]) -> Result<(), Short> {
         let mut cursor = Cursor(news);
         while !cursor.is_empty() {
@@ -722,7 +736,7 @@ impl Retention {
                 }
                 RULES => {
                     self.known_rules = Some(get_classes(&mut cursor)?);
-                    // Those of other rules were turned into deletes.
+                    // Floors of other rules were converted into deletes.
                     self.known_floors.clear();
                     self.known_made.clear();
                 }
@@ -757,19 +771,20 @@ impl Retention {
         Ok(())
     }
 
-    /// Whether the catalog says that the store has a ledger.
+    /// Returns whether the catalog records that the store has a ledger.
     pub fn has_ledger(&self) -> bool {
         self.has_ledger
     }
 
-    /// The next frame says that the store has a ledger.
+    /// Adds a record for the catalog that the store has a ledger.
     pub fn note_ledger(&mut self) {
         if !std::mem::replace(&mut self.has_ledger, true) {
             self.news.push(LEDGER);
         }
     }
 
-    /// Sources of which blocks up to an ordinal are dead whatever the rules are: so many rows they have had.
+    /// Returns sources with the ordinal up to which blocks are dead under any rules. The sources
+    /// have had at least that many rows.
     pub fn pasts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.past
             .iter()
@@ -781,7 +796,7 @@ impl Retention {
         *past = (*past).max(ordinal);
     }
 
-    /// Whether the rules are others than when the store was open last.
+    /// Returns whether the rules differ from those when the store was last open.
     pub fn rules_change(&self) -> bool {
         let bytes = |classes: &Classes| {
             let mut bytes = Vec::new();
@@ -794,9 +809,9 @@ impl Retention {
             .is_some_and(|old| bytes(old) != new)
     }
 
-    /// Rules may have changed since the store was open last. What the old ones let die stays dead:
-    /// it is noted in terms that no rule changes. Every source is known, and what is on disk of it: its rows, ever,
-    /// in blocks.
+    /// Applies rules that may have changed since the store was last open. Data that is dead under
+    /// the old rules stays dead: it is recorded in a form that no rule changes. All sources must be
+    /// known, and the total number of rows of each source in blocks on disk.
     pub fn change_rules(
         &mut self,
         key_of: impl Fn(u32) -> SourceKey,
@@ -806,7 +821,7 @@ impl Retention {
         let mut new = Vec::new();
         put_classes(self.classes.named(), &mut new);
         let Some(old) = self.known_rules.take() else {
-            // A store without rules has nothing to tell: nothing of it ever dies.
+            // A store without rules has nothing to record: none of its data ever dies.
             if matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
                 return;
             }
@@ -871,7 +886,7 @@ impl Retention {
         self.note_late();
     }
 
-    /// Turns a class's floor into deletes.
+    /// Converts the floor of a class into deletes.
     fn bury_below(&mut self, sources: RoaringBitmap, floor: Floor, next_block: u64) {
         if floor.number > 0 {
             self.bury(Tombstone {
@@ -890,7 +905,7 @@ impl Retention {
     }
 }
 
-/// A number that is as large as a time is late, and 0 only for the first of all.
+/// Maps a timestamp to a u64 with the same order; i64::MIN becomes 0.
 fn ordered(time: i64) -> u64 {
     time as u64 ^ 1 << 63
 }
@@ -901,17 +916,18 @@ fn note_times(late: &mut BTreeMap<u32, Interval>, source: u32, interval: Interva
     known.end = known.end.max(interval.end);
 }
 
-/// The rules that frames of a catalog tell of, one after the other.
+/// Returns the rules in consecutive frames of a catalog.
 pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
     let mut retention = Retention::of_unnamed(u32::MAX);
     for news in frames {
-        // What is damaged is passed over, as at a start.
+        // Damaged frames are skipped, as at a start.
         let _ = retention.recall_news(news);
     }
     retention.known_rules.unwrap_or_default()
 }
 
-/// Decodes what a frame of the catalog says of deletes, floors and rules, in a store with so many sources.
+/// Decodes the deletes, floors and rules in a frame of the catalog, for a store with `sources`
+/// sources.
 ///
 /// # Errors
 /// [`Short`] if the bytes are malformed.
@@ -920,7 +936,7 @@ pub fn check_news(news: &[u8], sources: u32) -> Result<(), Short> {
     retention.recall_news(news)
 }
 
-/// Returns whether frames of a catalog say that the store has a ledger.
+/// Returns whether frames of a catalog record that the store has a ledger.
 pub fn has_ledger<'a>(frames: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut retention = Retention::of_unnamed(u32::MAX);
     for news in frames {
@@ -960,18 +976,18 @@ fn get_tombstone(cursor: &mut Cursor<'_>) -> Result<Tombstone, Short> {
     })
 }
 
-/// What is hidden of one source.
+/// Hidden parts of one source.
 #[derive(Clone, Debug)]
 pub struct Veil {
     floor: Floor,
-    /// Blocks up to this ordinal are past the ring's end.
+    /// Ordinal up to which blocks are past the end of the ring.
     past: u64,
-    /// Deletes: blocks before a number, and the times in them.
+    /// Deletes: for blocks below a number, the deleted times.
     graves: Vec<(u64, Interval)>,
 }
 
 impl Veil {
-    /// Whether all of a block is hidden.
+    /// Returns whether all rows of a block are hidden.
     pub fn hides(&self, entry: &Entry) -> bool {
         let span = Interval::new(entry.first, entry.last);
         entry.number < self.floor.number
@@ -980,24 +996,24 @@ impl Veil {
             || self.graves(entry.number).any(|grave| grave.covers(&span))
     }
 
-    /// Returns whether a ring has let go of a block with this ordinal.
+    /// Returns whether the ring has expired a block with this ordinal.
     pub fn is_past(&self, ordinal: u64) -> bool {
         ordinal <= self.past
     }
 
-    /// Whether rows of a block are hidden that are not hidden by their age alone.
+    /// Returns whether any row of a block is hidden for a reason other than its age.
     pub fn touches(&self, number: u64, span: &Interval) -> bool {
         number < self.floor.number || self.graves(number).any(|grave| grave.overlaps(span))
     }
 
-    /// Whether a row of a block is hidden.
+    /// Returns whether a row of a block is hidden.
     pub fn hides_row(&self, number: u64, time: i64) -> bool {
         number < self.floor.number
             || time < self.floor.time
             || self.graves(number).any(|grave| grave.contains(time))
     }
 
-    /// The earliest time that is shown.
+    /// Returns the earliest visible time.
     pub fn start(&self) -> i64 {
         self.floor.time
     }
