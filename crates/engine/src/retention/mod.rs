@@ -14,7 +14,6 @@
 //! - A ring drops blocks by rows on disk only.
 //! - In a class with coarser levels, age hides rows only when the next level contains them on disk
 //!   and the catalog records this.
-//! hides nothing before it is in the next level, on disk, and the catalog says so.
 
 pub mod class;
 pub mod coarser;
@@ -274,9 +273,9 @@ impl Retention {
         self.now = self.now.max(time);
     }
 
-    /// A start finds a segment that was written at this time. The time counts only if the file `clock`
-    /// has none: an operator may have set that one back. Age does not hide by the segment's time until
-    /// the file has it, because the segment may be dropped.
+    /// Records the time at which a segment found by a start was written. The time counts only if the
+    /// file `clock` contains none, because an operator may have set that file back. Age does not
+    /// hide data by this time until the file contains it, because the segment may be dropped.
     pub fn recall_born(&mut self, time: i64) {
         if !self.told {
             self.now = self.now.max(time);
