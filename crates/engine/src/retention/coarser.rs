@@ -7,13 +7,19 @@
 //! f64 may round have them as a text, too, in `exact:`. To everything that writes, merges, checks
 //! and drops they are rows like others.
 
-use super::{COARSENED, MADE, OLDER, ROUNDS, Retention, put_sources};
 use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;
+use crate::retention::Retention;
+use crate::retention::class::Classes;
+use crate::retention::news::{COARSENED, MADE, OLDER, put_sources};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{Column, FieldType, Value};
 use std::sync::Arc;
+
+/// A round makes the next level of this part of what a class keeps: fewer rounds read blocks of the
+/// source fewer times, and keep more beyond its age.
+const ROUNDS: i64 = 32;
 
 /// Fields of a source that one source of a level has figures of; of others, the next part has them.
 pub const FIELDS_A_PART: usize = 128;
@@ -166,7 +172,7 @@ pub fn step_start(time: i64, step: u64) -> i64 {
 
 impl Retention {
     /// The classes, and which level each is.
-    pub fn rules(&self) -> &super::Classes {
+    pub fn rules(&self) -> &Classes {
         &self.classes
     }
 
