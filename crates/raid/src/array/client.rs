@@ -1,7 +1,7 @@
 //! Requests from outside: divides them among shards and combines the answers.
 
 use super::answer::{Answer, Completion};
-use super::{Array, Shared, worker::Message, zeroes};
+use super::{Array, Shared, message::Message, zeroes};
 use crate::block::Page;
 use crate::geometry::BLOCK_BYTES;
 use crate::request::{Failure, Request};

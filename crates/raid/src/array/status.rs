@@ -1,6 +1,6 @@
 //! Status of an array.
 
-use super::worker::Message;
+use super::message::Message;
 use super::{Array, Shared};
 use crate::block::Page;
 use crate::merging::{Area, View};

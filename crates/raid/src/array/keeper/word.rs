@@ -2,7 +2,7 @@
 
 use super::Refusal;
 use crate::array::marks::Change;
-use crate::array::worker::Incarnation;
+use crate::array::message::Incarnation;
 use crate::mark::Mark;
 use crate::member::Member;
 use crate::request::Failure;
