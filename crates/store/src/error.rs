@@ -57,6 +57,9 @@ pub enum Error {
     /// The selector cannot be read.
     #[error(transparent)]
     Selector(#[from] SelectorError),
+    /// A source was refused.
+    #[error("{0}")]
+    Refused(Reason),
     /// No source is registered under this number.
     #[error("source {0} is not registered in this store")]
     UnknownSource(u32),

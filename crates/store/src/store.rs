@@ -3,7 +3,7 @@
 use crate::answer::{
     Bucket, LevelSpan, Query, SeriesData, SeriesSummary, Step, is_integer, number,
 };
-use crate::error::{Error, Reason, Receipt};
+use crate::error::{Error, Receipt};
 use crate::piece::{Join, Piece};
 use crate::series::{Found, Samples};
 use crate::status::{ClassStatus, Durability, LogStatus, Loss, Record, Status};
@@ -51,11 +51,11 @@ pub trait Store: Send + Sync {
     fn append(&self, notation: &dyn Notation, batch: &Batch<'_>) -> Result<Receipt, Error>;
 
     /// Returns the number of a source, which is registered if it is new. Programs that append to a source again and
-    /// again save the look-up of its name with [`Store::append_columns`]. The inner error is a refusal.
+    /// again save the look-up of its name with [`Store::append_columns`].
     ///
     /// # Errors
-    /// If the store accepts nothing.
-    fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error>;
+    /// [`Error::Refused`] if the store takes no such source, and as [`Store::append`].
+    fn register(&self, key: &SourceKey) -> Result<SourceId, Error>;
 
     /// Appends rows of one source, one column for each field. Refuses rows as [`Store::append`] does.
     ///
