@@ -93,7 +93,8 @@ impl Lab {
     }
 }
 
-/// What every experiment is told.
+// Settings of every experiment. Not a doc comment: the help of a command that flattens these flags
+// would show it.
 #[derive(Args)]
 struct Common {
     /// How much is run: seconds, minutes, or what the papers ran (hours).
