@@ -1,18 +1,18 @@
-//! What the benchmarks write: gauges with one or two decimals, every 10 seconds, three tags.
+//! Rows of the benchmarks: gauges with one or two decimals, every 10 seconds, with three tags.
 //!
-//! Everything follows from a fixed seed, so that every store and every run is fed the same bytes.
-//! A sensor's value is a level that wanders slowly, plus noise; the noise was chosen so that
-//! VictoriaMetrics 1.79.5 keeps workload (a) in about 0.9 bytes a sample, as dashboards' data
-//! from real machines and sensors does.
+//! A fixed seed determines all rows, so every store and every run gets the same bytes. A sensor's
+//! value is a slowly changing level plus noise. The noise is chosen so that VictoriaMetrics 1.79.5
+//! stores workload (a) in about 0.9 bytes per sample, like dashboard data from real machines and
+//! sensors.
 
 use std::io::{self, Write};
 
-/// Sensors of one host: a host is what an agent scrapes at once.
+/// Number of sensors of one host. An agent scrapes all sensors of a host at once.
 pub const SENSORS_PER_HOST: u32 = 100;
-/// The time between two samples of a series, in nanoseconds.
+/// Time between two samples of a series, ns.
 pub const PERIOD: i64 = 10_000_000_000;
-/// The first sample's second: 2023-11-14, midnight UTC, so that no workload of a day's length
-/// pays for a change of day that another one does not.
+/// Time of the first sample, ns: 2023-11-14, midnight UTC. No workload of a day's length then pays
+/// for a change of day that another workload avoids.
 pub const START: i64 = 1_699_920_000_000_000_000;
 const REGIONS: [&str; 4] = ["eu-west", "eu-north", "us-east", "ap-south"];
 const SENSORS: [&str; 5] = ["temp", "load", "volt", "flow", "humidity"];

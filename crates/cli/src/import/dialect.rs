@@ -13,7 +13,7 @@ const SAMPLE_BYTES: u64 = 256 << 10;
 /// Separators that can be detected. Of several equally frequent ones, the first is taken.
 const SEPARATORS: [u8; 4] = *b",;\t|";
 
-/// What begins the fraction of a number.
+/// Decimal mark of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Decimal {
     Point,
