@@ -261,7 +261,7 @@ pub trait Store: Send + Sync {
     /// Returns the state of the store. Figures that a store does not have are 0.
     fn status(&self) -> Status;
 
-    /// Makes durable what was accepted, and refuses what comes then. Closing twice is no error.
+    /// Makes accepted rows durable, and refuses later ones. Closing twice is no error.
     ///
     /// # Errors
     /// If the data in memory could not be written.
@@ -273,12 +273,12 @@ pub trait Store: Send + Sync {
     }
 }
 
-/// What only a store with a log in files can answer and do.
+/// Operations that only a store with a log in files has.
 pub trait Embedded {
     /// Returns the log: room, lanes, segments, classes.
     fn log(&self) -> LogStatus;
 
-    /// Returns what was dropped and merged lately and why, the latest last.
+    /// Returns the latest decisions to drop and merge, with their reasons, the latest last.
     fn decisions(&self) -> Vec<Record>;
 
     /// Returns the blocks that were written, as far as they are still there.
@@ -287,7 +287,7 @@ pub trait Embedded {
     /// If the disk fails, or an index is damaged.
     fn trace(&self) -> Result<Vec<Arrival>, Error>;
 
-    /// Returns the retention classes and what they have.
+    /// Returns the retention classes with their sources and bytes.
     fn classes(&self) -> Vec<ClassStatus>;
 
     /// Returns the parts of a query's interval in which some of its sources have coarser levels instead of samples.
@@ -302,13 +302,13 @@ pub trait Embedded {
     /// If the disk fails.
     fn acknowledge_losses(&self) -> Result<u64, Error>;
 
-    /// Accepts the host's clock after a jump: what is too old by it goes.
+    /// Accepts the host's clock after a jump. Data that are too old by that clock are dropped.
     ///
     /// # Errors
     /// If the disk fails.
     fn accept_clock(&self) -> Result<(), Error>;
 
-    /// Makes durable what was accepted.
+    /// Makes accepted rows durable.
     ///
     /// # Errors
     /// If the disk fails.
