@@ -1,4 +1,4 @@
-//! A small store for the jobs' tests: rows go in with one call, and jobs run by hand.
+//! Small store for the tests of jobs: one call appends rows, and tests run jobs directly.
 
 use crate::answer::Query;
 use crate::closing::settle;
@@ -76,7 +76,7 @@ impl World {
         settle(&self.core).unwrap();
     }
 
-    /// Lets so many seconds pass.
+    /// Advances the clock by this many seconds.
     pub fn wait(&self, seconds: i64) {
         self.clock.advance((seconds * SECOND) as u64);
     }

@@ -6,9 +6,9 @@ use super::staging::Staging;
 use crate::bytes::{COUNT_LIMIT, Cursor, Short};
 use seiner_codec::{checksum, varint};
 
-/// Bytes of a record header: checksum, length, file number, sequence, next sequence to be synced.
-/// The same number of zeros after the last record marks the end, and the next record overwrites
-/// them. Any other bytes there are a torn or damaged record.
+/// Bytes of a record header: checksum, length, file number, sequence, lowest sequence that was not
+/// yet durable. The same number of zeros after the last record marks the end, and the next record
+/// overwrites them. Any other bytes there are a torn or damaged record.
 pub const HEADER_BYTES: usize = 4 + 4 + 4 + 8 + 8;
 /// Maximum bytes of a body. Longer bodies are damage, because staged rows are cut into much smaller
 /// records.
