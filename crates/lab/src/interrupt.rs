@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum time between signals that count as one request: `timeout` and `make` send a signal to the process
-/// and to its group.
+/// Maximum time between signals that count as one request. `timeout` and `make` send a signal to
+/// the process and to its group.
 const SAME_WISH: Duration = Duration::from_secs(1);
 /// Exit status of a process that was asked to stop.
 const STOPPED: i32 = 130;
