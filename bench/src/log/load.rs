@@ -109,7 +109,7 @@ fn lanes_of(policy: MergePolicy) -> u32 {
 
 impl Load {
     /// Returns the workload of the design's simulation on a budget: rings of 50 blocks, and
-    /// [`SEGMENTS`] segments.
+    /// `SEGMENTS` segments.
     pub fn rings(budget: u64, v: f64, sigma: f64, policy: MergePolicy) -> Load {
         let block_bytes: u32 = 4096;
         Load {

@@ -156,7 +156,7 @@ fn tell_more(source: &Source, rejected: u64, listed: usize) {
     }
 }
 
-/// Returns whether the rest of a text contains no line: only white space, or a comment.
+/// Returns true if the rest of a text contains no line: only white space, or a comment.
 fn is_nothing(rest: &[u8]) -> bool {
     let rest = rest.trim_ascii_start();
     rest.is_empty() || rest.starts_with(b"#")

@@ -30,8 +30,8 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Detects from the front of a file what is not given: the separator from the first line, the decimal mark
-    /// from the cells.
+    /// Detects the missing parts of a dialect from the front of a file: the separator from the first
+    /// line, the decimal mark from the cells.
     pub fn detect(path: &Path, separator: Option<u8>, decimal: Option<Decimal>) -> Result<Dialect> {
         let source = source::open(path)?;
         let mut front = Vec::new();

@@ -99,7 +99,7 @@ pub fn status(socket: &Path) -> Result<Report, Failure> {
     }
 }
 
-/// Returns whether a path is a socket.
+/// Returns true if a path is a socket.
 pub fn is_socket(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
@@ -159,7 +159,7 @@ impl Drop for Control {
     }
 }
 
-/// Answers one client. Returns whether the process must end.
+/// Answers one client. Returns true if the process must end.
 fn answer(mut stream: UnixStream, array: &Arc<Array>, exports: &[String]) -> Result<bool> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

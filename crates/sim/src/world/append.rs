@@ -102,7 +102,7 @@ impl World {
         Ok(id)
     }
 
-    /// Compares the receipt with what should have been accepted, and updates the oracle.
+    /// Compares the receipt with the expected result, and updates the oracle.
     fn appended(
         &mut self,
         what: &str,
