@@ -97,7 +97,7 @@ pub struct Worker {
     marks: Option<Marks<Page>>,
     /// Change count of the doubtful stripes that were last reported to the coordinator.
     doubts_told: u64,
-    /// Whether there were unsettled regions at the last maintenance.
+    /// True if there were unsettled regions at the last maintenance.
     was_unsettled: bool,
     next_upkeep: Nanos,
     /// Latest time of the next look at the clock.

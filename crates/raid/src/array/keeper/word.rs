@@ -34,7 +34,7 @@ pub enum Word {
         member: usize,
         /// Incarnation of the device.
         incarnation: Incarnation,
-        /// Whether the device exceeded the time limit.
+        /// True if the device exceeded the time limit.
         silent: bool,
     },
     /// A shard needs to write where the record has no mark.
