@@ -1,7 +1,7 @@
 //! A small HTTP/1.1 client on one kept-alive connection.
 //!
-//! Bodies go from a file to the socket inside the kernel, so that the client takes as little as
-//! possible of the processors that it shares with the server under test.
+//! The kernel sends bodies from a file to the socket directly, so the client uses little of the
+//! processors that it shares with the server under test.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
@@ -15,17 +15,18 @@ pub struct Connection {
     stream: BufReader<TcpStream>,
 }
 
-/// What the server said.
+/// Response of a server.
 #[derive(Debug)]
 pub struct Response {
-    /// The HTTP status.
+    /// HTTP status.
     pub status: u16,
-    /// The body, out of its chunks.
+    /// Body, without the chunked encoding.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// The body as text, or an error that quotes it if the server refused.
+    /// Returns the body as text, or an error that quotes the body if the server rejected the
+    /// request.
     pub fn text(self) -> Result<String> {
         let text = String::from_utf8_lossy(&self.body).into_owned();
         ensure!(
@@ -38,13 +39,13 @@ impl Response {
     }
 }
 
-/// The first few hundred characters.
+/// Returns the first few hundred characters.
 pub fn shortened(text: &str) -> String {
     text.trim().chars().take(300).collect()
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to a server.
     pub fn open(address: SocketAddr) -> io::Result<Connection> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -55,25 +56,25 @@ impl Connection {
         })
     }
 
-    /// Waits no longer for an answer than this.
+    /// Sets the maximum time to wait for an answer.
     pub fn patience(&mut self, patience: Duration) -> io::Result<()> {
         self.stream.get_ref().set_read_timeout(Some(patience))
     }
 
-    /// Asks by GET.
+    /// Sends a GET request.
     pub fn get(&mut self, target: &str) -> Result<Response> {
         self.send_head("GET", target, None)?;
         self.response()
     }
 
-    /// Sends a body that is in memory.
+    /// Sends a POST request with a body in memory.
     pub fn post(&mut self, target: &str, body: &[u8]) -> Result<Response> {
         self.send_head("POST", target, Some(body.len() as u64))?;
         self.stream.get_mut().write_all(body)?;
         self.response()
     }
 
-    /// Sends a stretch of a file.
+    /// Sends a POST request with a range of a file as its body.
     pub fn post_file(
         &mut self,
         target: &str,
@@ -167,7 +168,7 @@ impl Connection {
     }
 }
 
-/// Percent-encodes a text for a query string.
+/// Returns a text percent-encoded for a query string.
 pub fn encoded(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
@@ -184,7 +185,8 @@ mod tests {
     use super::*;
     use std::net::TcpListener;
 
-    /// A server that answers one request after another with fixed bytes, and tells what it got.
+    /// Starts a server that answers each request with fixed bytes and returns the requests that it
+    /// received.
     fn served(
         answers: &'static [&'static str],
     ) -> (SocketAddr, std::thread::JoinHandle<Vec<String>>) {

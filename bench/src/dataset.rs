@@ -1,4 +1,4 @@
-//! Workloads as files: generated once, kept for the next run, within a limit of disk space.
+//! Workloads as files: generated once, kept for the next run, with a limit of disk space.
 
 use crate::workload::{Lines, Workload};
 use anyhow::{Context, Result};
@@ -7,43 +7,44 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Raised whenever the generator writes other bytes, so that files of an older one are not used.
+/// Version of the generator. It increases when the generator writes other bytes, so that files of
+/// an older version are not used.
 const GENERATION: u32 = 1;
-/// The bytes that the files of all workloads may take together.
+/// Maximum total bytes of the files of all workloads.
 pub const LIMIT: u64 = 4_000_000_000;
 
-/// A stretch of a file that is sent as one body.
+/// Range of a file that is sent as one body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// Its first byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// Its bytes.
+    /// Number of bytes.
     pub length: u64,
-    /// Its lines.
+    /// Number of lines.
     pub lines: u64,
 }
 
-/// What one agent sends.
+/// File with the lines that one agent sends.
 #[derive(Clone, Debug)]
 pub struct AgentFile {
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// How it is cut, in order.
+    /// Bodies of the file, in order.
     pub bodies: Vec<Body>,
 }
 
-/// A workload in files, one an agent.
+/// Workload in files, one per agent.
 #[derive(Clone, Debug)]
 pub struct Dataset {
-    /// What it holds.
+    /// Contents of the files.
     pub workload: Workload,
-    /// The files.
+    /// Files, one per agent.
     pub agents: Vec<AgentFile>,
 }
 
 impl Dataset {
-    /// Opens the files of a workload, having written them if need be, and cuts them into bodies
-    /// of `lines_per_body` lines. Reading them for that brings them into the page cache.
+    /// Opens the files of a workload, writes missing ones, and divides them into bodies of
+    /// `lines_per_body` lines. The division reads the files into the page cache.
     pub fn prepare(
         directory: &Path,
         workload: &Workload,
@@ -63,7 +64,8 @@ impl Dataset {
                 generate(&path, workload, agent, agents)?;
             }
             let file = File::open(&path)?;
-            // Said aloud, as file systems are often mounted so that reading does not.
+            // Sets the access time explicitly, because many file systems are mounted without access
+            // times.
             file.set_times(FileTimes::new().set_accessed(SystemTime::now()))?;
             let bodies =
                 cut(file, lines_per_body).with_context(|| format!("reading {}", path.display()))?;
@@ -87,7 +89,7 @@ fn file_name(workload: &Workload, agent: u32, agents: u32) -> String {
     format!("g{GENERATION}-{sources}x{fields}x{ticks}+{first_tick}-{agent}of{agents}.lines")
 }
 
-/// About how many bytes its lines take.
+/// Estimates the bytes of the lines of a workload.
 fn estimate(workload: &Workload) -> u64 {
     workload.lines() * (72 + 10 * u64::from(workload.fields))
 }
@@ -107,7 +109,7 @@ fn generate(path: &Path, workload: &Workload, agent: u32, agents: u32) -> Result
     Ok(fs::rename(&unfinished, path)?)
 }
 
-/// Removes the files used longest ago until the rest fits.
+/// Removes the least recently used files until the rest fits.
 fn make_room(directory: &Path, limit: u64) -> Result<()> {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(directory)? {

@@ -1,4 +1,4 @@
-//! Feeds a server: every agent sends its bodies over its own connection, one after the other.
+//! Feeds a server: every agent sends its bodies in order over its own connection.
 
 use crate::client::{Connection, shortened};
 use crate::dataset::{AgentFile, Dataset};
@@ -10,43 +10,43 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a body is sent again before the run is given up.
+/// Maximum number of attempts to send a body before the run is abandoned.
 const ATTEMPTS: u32 = 600;
 
-/// What a load showed from the client's side.
+/// Measurements of a load on the client's side.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Load {
-    /// From the first byte sent to the last acknowledgement.
+    /// Time from the first byte sent to the last acknowledgement.
     pub wall: Duration,
-    /// Bodies that the server put off (429, 503 or 500) and that were sent again.
+    /// Number of bodies that the server deferred (429, 503 or 500) and that were sent again.
     pub put_off: u64,
 }
 
-/// What is acknowledged so far, by agent; read by others while the load runs.
+/// Number of acknowledged lines by agent. Other threads read it during the load.
 #[derive(Debug)]
 pub struct Acknowledged {
     lines: Vec<AtomicU64>,
 }
 
 impl Acknowledged {
-    /// Nothing yet.
+    /// Creates counters at zero.
     pub fn new(agents: usize) -> Acknowledged {
         Acknowledged {
             lines: (0..agents).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 
-    /// Counts lines of one agent.
+    /// Adds acknowledged lines of one agent.
     pub fn add(&self, agent: usize, lines: u64) {
         self.lines[agent].fetch_add(lines, Ordering::SeqCst);
     }
 
-    /// Lines of one agent, which are the first ones of its file.
+    /// Returns the number of acknowledged lines of one agent. They are the first lines of its file.
     pub fn by_agent(&self, agent: usize) -> u64 {
         self.lines[agent].load(Ordering::SeqCst)
     }
 
-    /// Lines of all agents.
+    /// Returns the number of acknowledged lines of all agents.
     pub fn total(&self) -> u64 {
         (0..self.lines.len())
             .map(|agent| self.by_agent(agent))
@@ -54,7 +54,7 @@ impl Acknowledged {
     }
 }
 
-/// Sends a data set. On an error, `acknowledged` still says what was acknowledged before it.
+/// Sends a data set. After an error, `acknowledged` contains the lines acknowledged before it.
 pub fn feed(
     address: SocketAddr,
     target: &str,
@@ -71,7 +71,8 @@ pub fn feed(
     run(senders)
 }
 
-/// Sends a workload that is generated while it is sent, so that it may be longer than fits files.
+/// Sends a workload that is generated while it is sent, so that it may exceed the size limit of
+/// files.
 pub fn feed_generated(
     address: SocketAddr,
     target: &str,
@@ -153,7 +154,7 @@ fn send_generated(
     }
 }
 
-/// Sends until the server takes it; answers how often it was put off.
+/// Sends a body until the server accepts it. Returns the number of deferrals.
 fn until_taken(mut send: impl FnMut() -> Result<(u16, Vec<u8>)>) -> Result<u64> {
     for attempt in 0..ATTEMPTS {
         match send()? {

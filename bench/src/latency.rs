@@ -1,14 +1,14 @@
-//! Medians of what was measured several times.
+//! Medians of repeated measurements.
 
 use anyhow::Result;
 use std::time::Instant;
 
-/// Runs before the measured ones.
+/// Number of runs before the measured ones.
 pub const WARM_UPS: usize = 5;
-/// Measured runs.
+/// Number of measured runs.
 pub const RUNS: usize = 50;
 
-/// The median; none of nothing.
+/// Returns the median; `None` for no values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -20,7 +20,8 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// Milliseconds of each of the measured runs, after the warm-ups; `ask` gets the run's number.
+/// Returns the milliseconds of each measured run, after the warm-ups. `ask` gets the number of the
+/// run.
 pub fn milliseconds(mut ask: impl FnMut(usize) -> Result<()>) -> Result<Vec<f64>> {
     let mut times = Vec::with_capacity(RUNS);
     for run in 0..WARM_UPS + RUNS {

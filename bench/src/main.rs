@@ -1,7 +1,7 @@
-//! Benchmarks that a stranger can run. `make bench-NAME` runs one from the project's root.
+//! Reproducible benchmarks. `make bench-NAME` runs one from the project's root.
 //!
-//! Each prints what it ran, on what and against what, writes all it measured to
-//! `target/bench/NAME.json`, and makes `bench/RESULTS.md` anew from those files.
+//! Each benchmark prints its load, the machine and the systems compared, writes all measurements to
+//! `target/bench/NAME.json`, and updates `bench/RESULTS.md` from those files.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -28,10 +28,10 @@ use std::path::PathBuf;
 /// Benchmarks of Seiner
 #[derive(Parser)]
 struct Arguments {
-    /// Where results and generated data go
+    /// Directory of results and generated data
     #[arg(long, global = true, default_value = "target/bench")]
     output: PathBuf,
-    /// The page that is made from all results
+    /// Page that is made from all results
     #[arg(long, global = true, default_value = "bench/RESULTS.md")]
     page: PathBuf,
     #[command(subcommand)]
@@ -40,43 +40,43 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Benchmark {
-    /// Our server and others, fed the same files over loopback
+    /// Load our server and others with the same files over loopback
     Peers(run::peers::Settings),
-    /// The engine without a server, one core
+    /// Load the engine without a server, on one core
     Embedded(run::embedded::Settings),
-    /// Memory with millions of sources, and appends while they are registered
+    /// Measure memory with millions of sources, and appends during their registration
     Core(run::core::Settings),
-    /// How long the engine's lock is held with a million sources; one heavy query
+    /// Measure the hold times of the engine's lock with a million sources, and one heavy query
     CoreLock(run::core_lock::Settings),
-    /// Starting: cold, and after being killed at full load
+    /// Measure starts: cold, and after a kill at full load
     Restart(run::restart::Settings),
-    /// Bytes written to the device for each byte of sealed blocks
+    /// Measure the bytes written to the device per byte of sealed blocks
     Amplification(run::amplification::Settings),
-    /// Bytes that merging writes, simulated: every policy over the same streams
+    /// Simulate the bytes that merging writes: every policy over the same streams
     MergeSim(run::merge_sim::Settings),
-    /// Bytes written for each byte stored
+    /// Measure the bytes written per byte stored
     MergeWrites(run::merge_writes::Settings),
-    /// How fast a store takes more when it is nearly full
+    /// Measure the write rate of a nearly full store
     MergeRate(run::merge_rate::Settings),
-    /// How long acknowledgements take while segments are merged
+    /// Measure the latency of acknowledgements during merges
     MergeLatency(run::merge_latency::Settings),
-    /// A small volume, nearly full, overwritten hundreds of times
+    /// Overwrite a small, nearly full volume hundreds of times
     Soak(run::soak::Settings),
-    /// The figures of the paper on the log store, on our engine
+    /// Repeat the figures of the paper on the log store with our engine
     MergeFigures(run::merge_figures::Settings),
-    /// The whole engine against plain models, millions of steps
+    /// Compare the whole engine with plain models over millions of steps
     Simulate(run::simulate::Settings),
-    /// The paper's matrix of loads on a modelled array
+    /// Run the paper's matrix of loads on a modelled array
     RaidMatrix(run::raid_matrix::Settings),
-    /// Loads by which merging is judged, and on which it is never tuned
+    /// Run the loads by which merging is judged, and on which it is never tuned
     RaidHeldout(run::raid_heldout::Settings),
-    /// A load that changes
+    /// Run a load that changes
     RaidPhases(run::raid_phases::Settings),
-    /// Arrays on real files behind a network block device
+    /// Run arrays on real files behind a network block device
     RaidReal(run::raid_real::Settings),
-    /// Many seeded runs of the array under faults
+    /// Run the array with faults, with many seeds
     RaidFaults(run::raid_faults::Settings),
-    /// Only makes the page anew
+    /// Only update the page
     Summary,
 }
 

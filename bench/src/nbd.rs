@@ -9,25 +9,25 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a server may take to listen.
+/// Maximum time until a server listens.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a run of fio did.
+/// Result of a run of fio.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
-    /// Reads and writes.
+    /// Number of reads and writes.
     pub requests: u64,
     /// Bytes read.
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Seconds of its longest job.
+    /// Seconds of the longest job.
     pub seconds: f64,
-    /// Whether it found something wrong.
+    /// True if fio detected wrong data.
     pub failed: bool,
 }
 
-/// The version of a program, as it tells it.
+/// Returns the version that a program prints.
 pub fn version(program: &str) -> Result<String> {
     let output = Command::new(program)
         .arg("--version")
@@ -39,7 +39,7 @@ pub fn version(program: &str) -> Result<String> {
     Ok(name.trim_start_matches(['-', ' ']).to_string())
 }
 
-/// Runs fio with a job file on the export behind a socket, its answer going to a file in `folder`.
+/// Runs fio with a job file on the export behind a socket. The output goes to a file in `folder`.
 pub fn fio(folder: &Path, socket: &Path, jobs: &str, more: &[&str]) -> Result<Done> {
     let (input, output) = (folder.join("jobs.fio"), folder.join("fio.json"));
     let head = format!(
@@ -81,15 +81,15 @@ pub fn fio(folder: &Path, socket: &Path, jobs: &str, more: &[&str]) -> Result<Do
     Ok(done)
 }
 
-/// nbdkit's memory plugin, killed when dropped.
+/// Process of nbdkit with its memory plugin. Dropping it kills the process.
 pub struct Nbdkit {
     child: Child,
-    /// Where it listens.
+    /// Path of the socket.
     pub socket: PathBuf,
 }
 
 impl Nbdkit {
-    /// Starts it with so many bytes.
+    /// Starts nbdkit with `bytes` bytes.
     pub fn start(folder: &Path, bytes: u64) -> Result<Nbdkit> {
         let socket = folder.join("nbdkit.socket");
         let child = Command::new("nbdkit")
@@ -108,7 +108,7 @@ impl Nbdkit {
         Ok(nbdkit)
     }
 
-    /// What the kernel counted for it.
+    /// Returns the kernel's counters of the process.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.child.id() as i32)
     }
@@ -116,7 +116,7 @@ impl Nbdkit {
 
 impl Drop for Nbdkit {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A server as a child process, and what the kernel says of it.
+//! Server as a child process, with the kernel's counters of it.
 
 use anyhow::{Context, Result, bail, ensure};
 use procfs::WithCurrentSystemInfo;
@@ -12,27 +12,28 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long a server may take to answer its first request, or to stop.
+/// Maximum time until a server answers its first request, or stops.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A running server, killed when dropped.
+/// Running server. Dropping it kills the process.
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// Address on which the server listens.
     pub address: SocketAddr,
     log: PathBuf,
 }
 
-/// What the kernel counted for a process up to now.
+/// Kernel's counters of a process so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// User and system time of all its threads, in seconds.
     pub cpu_s: f64,
-    /// The most memory it ever held, in bytes (VmHWM).
+    /// Maximum resident memory of the process in bytes (VmHWM).
     pub peak_rss: u64,
-    /// The memory it holds, in bytes (VmRSS).
+    /// Resident memory in bytes (VmRSS).
     pub rss: u64,
-    /// Bytes that it caused to be written to block devices (`write_bytes` of /proc/PID/io).
+    /// Bytes that the process caused to be written to block devices (`write_bytes` of
+    /// /proc/PID/io).
     pub written: u64,
 }
 
@@ -56,7 +57,7 @@ impl Usage {
 }
 
 impl Server {
-    /// Starts a command, its output going to a log file.
+    /// Starts a command. Its output goes to a log file.
     pub fn start(mut command: Command, address: SocketAddr, log: &Path) -> Result<Server> {
         let program = command.get_program().to_string_lossy().into_owned();
         let output = File::options().create(true).append(true).open(log)?;
@@ -73,12 +74,12 @@ impl Server {
         })
     }
 
-    /// What the kernel counted for it.
+    /// Returns the kernel's counters of the server.
     pub fn usage(&self) -> Result<Usage> {
         Usage::of(self.child.id() as i32)
     }
 
-    /// Waits until `ready` answers true, trying all the time.
+    /// Waits until `ready` returns true, and tries continuously.
     pub fn wait_until(&mut self, mut ready: impl FnMut(SocketAddr) -> bool) -> Result<()> {
         let start = Instant::now();
         while !ready(self.address) {
@@ -95,19 +96,19 @@ impl Server {
         Ok(())
     }
 
-    /// Whether it has ended by itself.
+    /// Returns true if the server has ended by itself.
     pub fn has_ended(&mut self) -> Result<bool> {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// The last lines of what it said.
+    /// Returns the last lines of the server's log.
     pub fn log_tail(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join(" | ")
     }
 
-    /// Asks it to stop (SIGTERM), and waits until it has.
+    /// Requests a stop (SIGTERM) and waits for it.
     pub fn stop(mut self) -> Result<()> {
         kill_process(self.pid(), Signal::TERM)?;
         let start = Instant::now();
@@ -121,7 +122,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends it on the spot (SIGKILL), and waits until it is gone.
+    /// Kills the server (SIGKILL) and waits for its end.
     pub fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -135,30 +136,30 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already, which is what is wanted.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A free port on loopback.
+/// Returns a free port on loopback.
 pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// What a directory takes.
+/// Disk usage of a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskUse {
-    /// Blocks that the file system gave to its files, in bytes.
+    /// Bytes of the blocks that the file system allocated to the files.
     pub allocated: u64,
-    /// The lengths of its files, in bytes.
+    /// Sum of the file lengths in bytes.
     pub apparent: u64,
-    /// How many files there are.
+    /// Number of files.
     pub files: u64,
 }
 
 impl DiskUse {
-    /// Adds up a directory; files that vanish meanwhile count nothing.
+    /// Adds up a directory. Files that vanish meanwhile do not count.
     pub fn of(directory: &Path) -> DiskUse {
         let mut sum = DiskUse::default();
         for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -179,7 +180,7 @@ impl DiskUse {
         sum
     }
 
-    /// Waits until the directory has not changed for `quiet`; answers false if it still did
+    /// Waits until the directory has not changed for `quiet`. Returns false if it still changes
     /// after `limit`.
     pub fn wait_until_stable(directory: &Path, quiet: Duration, limit: Duration) -> bool {
         let start = Instant::now();
@@ -197,8 +198,8 @@ impl DiskUse {
     }
 }
 
-/// Bytes written to the block device under a directory since the machine started, by whomever;
-/// none if the file system does not sit on a device that the kernel counts.
+/// Returns the bytes that all programs wrote to the block device under a directory since the
+/// machine started; `None` if the kernel counts no device for this file system.
 pub fn device_written(directory: &Path) -> Option<u64> {
     let device = fs::metadata(directory).ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -209,7 +210,8 @@ pub fn device_written(directory: &Path) -> Option<u64> {
     Some(disk.sectors_written * 512)
 }
 
-/// Drops the page cache, so that the next read comes from the device; false if not permitted.
+/// Drops the page cache, so that the next read comes from the device. Returns false if not
+/// permitted.
 pub fn drop_page_cache() -> bool {
     rustix::fs::sync();
     fs::write("/proc/sys/vm/drop_caches", "3").is_ok()

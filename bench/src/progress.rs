@@ -1,9 +1,9 @@
-//! A progress bar: on standard error, and only where somebody looks.
+//! Progress bar on standard error, shown only on a terminal.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, stderr};
 
-/// A bar over so many of something.
+/// Creates a bar over `total` items.
 pub fn bar(total: u64, what: &'static str) -> ProgressBar {
     if !stderr().is_terminal() {
         return ProgressBar::hidden();

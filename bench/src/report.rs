@@ -1,7 +1,7 @@
-//! What a benchmark found: figures, tables and checks, as JSON and as Markdown.
+//! Report of a benchmark: figures, tables and checks, as JSON and as Markdown.
 //!
-//! Every benchmark writes `NAME.json`; the page of results is made from these files alone, so
-//! that it cannot say anything that was not measured.
+//! Every benchmark writes `NAME.json`. The page of results is made only from these files, so it
+//! contains no figure that was not measured.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The benchmarks, in the order of the page.
+/// Names of the benchmarks, in the order of the page.
 pub const BENCHMARKS: [&str; 18] = [
     "peers",
     "embedded",
@@ -33,58 +33,58 @@ pub const BENCHMARKS: [&str; 18] = [
     "raid-faults",
 ];
 
-/// Everything that a benchmark has to say.
+/// Report of one benchmark.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Which benchmark.
+    /// Name of the benchmark.
     pub name: String,
-    /// What it is about, in a sentence or two.
+    /// Purpose of the benchmark, in one or two sentences.
     pub purpose: String,
-    /// The command that was run.
+    /// Command that was run.
     pub command: String,
-    /// When it ended, UTC.
+    /// End of the run, UTC.
     pub taken_at: String,
-    /// What it ran on.
+    /// Machine of the run.
     pub machine: Machine,
-    /// Programs and their versions.
+    /// Versions of the programs, by name.
     pub versions: BTreeMap<String, String>,
-    /// What a reader must know to judge the figures.
+    /// Notes that a reader needs to interpret the figures.
     pub notes: Vec<String>,
-    /// The figures, made readable.
+    /// Figures as tables.
     pub tables: Vec<Table>,
-    /// The figures demanded, met or not.
+    /// Comparison of figures with their bounds.
     pub checks: Vec<Check>,
-    /// Everything measured.
+    /// All measurements.
     pub measured: Value,
 }
 
-/// The machine a benchmark ran on.
+/// Machine of a benchmark.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Machine {
-    /// The processor's name.
+    /// Name of the processor.
     pub cpu: String,
-    /// How many processors the kernel schedules on.
+    /// Number of processors on which the kernel schedules.
     pub cores: usize,
-    /// The kernel's version.
+    /// Version of the kernel.
     pub kernel: String,
-    /// Memory in bytes.
+    /// Bytes of memory.
     pub memory_bytes: u64,
     /// Load average of the minute before the benchmark began: 0 on an idle machine.
     pub load_before: f64,
 }
 
-/// A table of texts.
+/// Table of texts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Table {
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
-    /// Heads of the columns.
+    /// Names of the columns.
     pub columns: Vec<String>,
-    /// The rows, as long as the heads.
+    /// Rows, each with one text per column.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Which side of the bound is good.
+/// Side of the bound on which a value is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Relation {
     /// At least the bound.
@@ -98,25 +98,25 @@ pub enum Relation {
     Below,
 }
 
-/// A figure that was demanded.
+/// Comparison of a figure with its bound.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Check {
-    /// Which figure.
+    /// Name of the figure.
     pub name: String,
-    /// What was measured; none if it was not.
+    /// Measured value; `None` if it was not measured.
     pub value: Option<f64>,
-    /// What was demanded; none if it is another measurement that was not taken.
+    /// Bound; `None` if it is another measurement that was not taken.
     pub bound: Option<f64>,
-    /// Whether the demand is met. Never true of what was not measured.
+    /// True if the value meets the bound. Always false without a measurement.
     pub holds: bool,
-    /// How the value must lie to the bound.
+    /// Relation of the value to the bound.
     pub relation: Relation,
-    /// The unit of both.
+    /// Unit of value and bound.
     pub unit: String,
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(title: impl Into<String>, columns: &[&str]) -> Table {
         Table {
             title: title.into(),
@@ -125,7 +125,7 @@ impl Table {
         }
     }
 
-    /// As Markdown.
+    /// Returns the table as Markdown.
     pub fn markdown(&self) -> String {
         let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let rule: Vec<String> = (0..self.columns.len())
@@ -140,7 +140,7 @@ impl Table {
 }
 
 impl Check {
-    /// Judges a value.
+    /// Compares a value with its bound.
     pub fn new(
         name: impl Into<String>,
         value: Option<f64>,
@@ -178,7 +178,7 @@ impl Relation {
 }
 
 impl Machine {
-    /// This machine, now.
+    /// Returns the properties of this machine.
     pub fn here() -> Machine {
         use procfs::Current;
         let cpu = procfs::CpuInfo::current().ok();
@@ -211,7 +211,7 @@ impl Machine {
 }
 
 impl Report {
-    /// A report of this machine and command, to be filled.
+    /// Creates an empty report for this machine and command.
     pub fn new(name: &str, purpose: &str) -> Report {
         Report {
             name: name.to_string(),
@@ -230,7 +230,7 @@ impl Report {
         }
     }
 
-    /// As a section of the page.
+    /// Returns the report as a section of the page.
     pub fn markdown(&self) -> String {
         let mut text = format!("## {}\n\n{}\n\n", self.name, self.purpose);
         let versions: Vec<String> = self
@@ -277,7 +277,7 @@ impl Report {
         table
     }
 
-    /// Writes the JSON file, prints the section, and makes the page anew.
+    /// Writes the JSON file, prints the section, and updates the page.
     pub fn finish(mut self, places: &Places) -> Result<()> {
         self.taken_at = jiff::Timestamp::now()
             .strftime("%Y-%m-%d %H:%M UTC")
@@ -292,17 +292,17 @@ impl Report {
     }
 }
 
-/// Where results go.
+/// Destinations of results.
 #[derive(Clone, Debug)]
 pub struct Places {
-    /// The folder of JSON files and generated data.
+    /// Directory of JSON files and generated data.
     pub output: PathBuf,
-    /// The page.
+    /// Path of the page.
     pub page: PathBuf,
 }
 
-/// Makes the page from the JSON files that are there. Where one is not, as in a fresh clone, what the
-/// page said so far stays.
+/// Makes the page from the existing JSON files. If a file is missing, as in a fresh clone, the page
+/// keeps its section.
 pub fn summarise(places: &Places) -> Result<()> {
     let before = fs::read_to_string(&places.page).unwrap_or_default();
     let mut text = String::from(
@@ -329,7 +329,7 @@ pub fn summarise(places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// A benchmark's section of the page, up to the next one's.
+/// Returns a benchmark's section of the page, up to the next section.
 fn section<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     let begin = page.find(&format!("\n## {name}\n"))? + 1;
     let section = &page[begin..];
@@ -350,7 +350,7 @@ fn read(path: &Path) -> Result<Option<Report>> {
     }
 }
 
-/// Three digits, or more before the point.
+/// Formats a number with three digits, or more before the point.
 pub fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_string(),
@@ -361,7 +361,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// A cell of a table: a number, or a dash.
+/// Formats a cell of a table: a number, or a dash.
 pub fn cell(value: Option<f64>) -> String {
     value.map_or("–".to_string(), short)
 }
@@ -414,7 +414,7 @@ mod tests {
         );
         assert!(page.contains("| seiner | 0.75 |"), "{page}");
         assert!(page.contains("Not run yet: `make bench-peers`"), "{page}");
-        // In a fresh clone there is the page alone.
+        // A fresh clone contains only the page.
         let clone = Places {
             output: directory.path().join("clone"),
             page: places.page.clone(),

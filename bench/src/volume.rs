@@ -1,19 +1,20 @@
-//! A small volume: a folder on a file system of its own and of a certain size, so that full is full.
+//! Small volume: a folder on its own file system of limited size, for tests of a full disk.
 
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// See the module. Unmounted and removed when dropped.
+/// Small volume. Dropping it unmounts the file system and removes the folder.
 pub struct Volume {
     path: PathBuf,
     bytes: u64,
-    /// Whether it is a file system of its own: not if we may not mount one. Then it is a folder like others.
+    /// True if the folder is its own file system. If mounts are not permitted, it is an ordinary
+    /// folder.
     own: bool,
 }
 
 impl Volume {
-    /// Makes one of so many bytes at a path, in memory.
+    /// Makes a volume of `bytes` bytes at a path, in memory.
     pub fn make(path: PathBuf, bytes: u64) -> Result<Volume> {
         std::fs::create_dir_all(&path)?;
         let size = format!("size={bytes}");
@@ -25,17 +26,17 @@ impl Volume {
         })
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether it is a file system of its own.
+    /// Returns true if the volume is its own file system.
     pub fn is_own(&self) -> bool {
         self.own
     }
 
-    /// Makes it larger by a part of its size, if it is a file system of its own.
+    /// Enlarges the volume by a part of its size, if it is its own file system.
     pub fn grow(&mut self, part: f64) -> Result<()> {
         let bytes = self.bytes + (self.bytes as f64 * part) as u64;
         let size = format!("remount,size={bytes}");
@@ -47,7 +48,7 @@ impl Volume {
 
 impl Drop for Volume {
     fn drop(&mut self) {
-        // Lazily: somebody may look at it still.
+        // A lazy unmount succeeds even if another process still uses the volume.
         if self.own
             && let Err(error) = run("umount", &["-l"], &self.path)
         {
@@ -80,7 +81,8 @@ mod tests {
     use std::fs;
     use std::io::ErrorKind;
 
-    /// Where nothing may be mounted there is a folder, and the rest of this does not apply.
+    /// Where mounts are not permitted, the volume is an ordinary folder, and the rest of the test
+    /// does not apply.
     #[test]
     fn a_volume_is_full_and_grows() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,39 +1,39 @@
-//! What the benchmarks write: gauges with one or two decimals, every 10 seconds, three tags.
+//! Rows of the benchmarks: gauges with one or two decimals, every 10 seconds, with three tags.
 //!
-//! Everything follows from a fixed seed, so that every store and every run is fed the same bytes.
-//! A sensor's value is a level that wanders slowly, plus noise; the noise was chosen so that
-//! VictoriaMetrics 1.79.5 keeps workload (a) in about 0.9 bytes a sample, as dashboards' data
-//! from real machines and sensors does.
+//! A fixed seed determines all rows, so every store and every run gets the same bytes. A sensor's
+//! value is a slowly changing level plus noise. The noise is chosen so that VictoriaMetrics 1.79.5
+//! stores workload (a) in about 0.9 bytes per sample, like dashboard data from real machines and
+//! sensors.
 
 use std::io::{self, Write};
 
-/// Sensors of one host: a host is what an agent scrapes at once.
+/// Number of sensors of one host. An agent scrapes all sensors of a host at once.
 pub const SENSORS_PER_HOST: u32 = 100;
-/// The time between two samples of a series, in nanoseconds.
+/// Time between two samples of a series, ns.
 pub const PERIOD: i64 = 10_000_000_000;
-/// The first sample's second: 2023-11-14, midnight UTC, so that no workload of a day's length
-/// pays for a change of day that another one does not.
+/// Time of the first sample, ns: 2023-11-14, midnight UTC. No workload of a day's length then pays
+/// for a change of day that another workload avoids.
 pub const START: i64 = 1_699_920_000_000_000_000;
 const REGIONS: [&str; 4] = ["eu-west", "eu-north", "us-east", "ap-south"];
 const SENSORS: [&str; 5] = ["temp", "load", "volt", "flow", "humidity"];
 
-/// A set of series over a stretch of time.
+/// Set of series over an interval of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// The letter it has in the tables.
+    /// Letter of the workload in the tables.
     pub name: &'static str,
-    /// How many sources: a measurement with its tags.
+    /// Number of sources: measurements with their tags.
     pub sources: u32,
-    /// Fields of each line.
+    /// Number of fields per line.
     pub fields: u32,
-    /// How many times every source is sampled.
+    /// Number of samples of each source in time.
     pub ticks: u32,
-    /// Ticks before the first: where the load before it ended.
+    /// Number of ticks before the first: the end of the load before.
     pub first_tick: u32,
 }
 
 impl Workload {
-    /// The workloads of the comparison, (a) to (e), by letter.
+    /// Returns the workload (a) to (e) of the comparison with this letter.
     pub fn named(letter: char) -> Option<Workload> {
         let (name, sources, fields, ticks, first_tick) = match letter {
             'a' => ("a", 4_000, 1, 2_500, 0),
@@ -52,7 +52,7 @@ impl Workload {
         })
     }
 
-    /// The same with fewer ticks, and fewer sources once the ticks are down to two.
+    /// Returns the same workload with fewer ticks, and with fewer sources once two ticks are left.
     pub fn scaled(mut self, scale: f64) -> Workload {
         let ticks = (f64::from(self.ticks) * scale).round().max(2.0);
         let left = (scale * f64::from(self.ticks) / ticks).min(1.0);
@@ -67,22 +67,22 @@ impl Workload {
         self
     }
 
-    /// How many hosts.
+    /// Returns the number of hosts.
     pub fn hosts(&self) -> u32 {
         self.sources / SENSORS_PER_HOST
     }
 
-    /// How many lines it has.
+    /// Returns the number of lines.
     pub fn lines(&self) -> u64 {
         u64::from(self.sources) * u64::from(self.ticks)
     }
 
-    /// How many samples: a line with ten fields has ten.
+    /// Returns the number of samples: a line with ten fields has ten.
     pub fn samples(&self) -> u64 {
         self.lines() * u64::from(self.fields)
     }
 
-    /// In a few words.
+    /// Returns a short description.
     pub fn describe(&self) -> String {
         let fields = if self.fields == 1 {
             String::new()
@@ -95,7 +95,7 @@ impl Workload {
         )
     }
 
-    /// Where its samples lie: the first and the last nanosecond of it.
+    /// Returns the first and the last nanosecond of the samples.
     pub fn interval(&self) -> (i64, i64) {
         let tick = |tick: u32| START + i64::from(tick) * PERIOD;
         (
@@ -104,7 +104,7 @@ impl Workload {
         )
     }
 
-    /// The name of a field: a line with a single one calls it `value`.
+    /// Returns the name of a field. The only field of a line is named `value`.
     pub fn field(&self, field: u32) -> String {
         if self.fields == 1 {
             "value".to_string()
@@ -114,7 +114,7 @@ impl Workload {
     }
 }
 
-/// The tags of a host's sensor, in the order of the line.
+/// Returns the tags of a host's sensor, in the order of the line.
 pub fn tags(host: u32, sensor: u32) -> [(&'static str, String); 3] {
     [
         ("host", format!("host_{host:05}")),
@@ -126,24 +126,25 @@ pub fn tags(host: u32, sensor: u32) -> [(&'static str, String); 3] {
     ]
 }
 
-/// When a host is sampled first: agents start at different moments, in whole milliseconds.
+/// Returns the time of a host's first sample, ns. Agents start at different moments, in whole
+/// milliseconds.
 fn phase(host: u32) -> i64 {
     i64::from(mix(host ^ 0x5eed) % 10_000) * 1_000_000
 }
 
-/// The time of a tick at a host, in nanoseconds.
+/// Returns the time of a tick at a host, ns.
 pub fn time(host: u32, tick: u32) -> i64 {
     START + i64::from(tick) * PERIOD + phase(host)
 }
 
-/// A bijection that scatters neighbouring numbers (the finaliser of MurmurHash3).
+/// Bijection that scatters neighbouring numbers (the finaliser of MurmurHash3).
 fn mix(mut x: u32) -> u32 {
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
     x = (x ^ (x >> 13)).wrapping_mul(0xc2b2_ae35);
     x ^ (x >> 16)
 }
 
-/// The values of one series, one after another.
+/// Values of one series, in order.
 #[derive(Clone, Debug)]
 pub struct Gauge {
     random: u32,
@@ -152,7 +153,7 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    /// The gauge of a series, by its number.
+    /// Creates the gauge of a series, by its number.
     pub fn new(series: u32) -> Gauge {
         let random = mix(series.wrapping_mul(2).wrapping_add(1)) | 1;
         let decimals = 1 + (series % 2) as u8;
@@ -165,19 +166,19 @@ impl Gauge {
     }
 
     fn random(&mut self) -> u32 {
-        // xorshift32: four bytes of state a series, as there may be a million.
+        // xorshift32 needs four bytes of state per series; there may be a million series.
         self.random ^= self.random << 13;
         self.random ^= self.random >> 17;
         self.random ^= self.random << 5;
         self.random
     }
 
-    /// Decimals of its values, 1 or 2.
+    /// Returns the number of decimals of the values, 1 or 2.
     pub fn decimals(&self) -> u8 {
         self.decimals
     }
 
-    /// The next value, in units of the last decimal.
+    /// Returns the next value, in units of the last decimal.
     pub fn step(&mut self) -> i32 {
         let (wander, noise) = (self.random(), self.random());
         let spread = if self.decimals == 2 {
@@ -188,12 +189,12 @@ impl Gauge {
         if wander & 0xf == 0 {
             self.level += (wander >> 4).count_ones() as i32 - 14;
         }
-        // The bits set among 32 make a bell curve with a standard deviation of 2.8.
+        // The number of set bits among 32 has a bell curve with a standard deviation of 2.8.
         let bell = noise.count_ones() as i32 - 16;
         self.level + bell * spread / 4 + (noise >> 8) as i32 % (1 + spread / 4)
     }
 
-    /// The next value.
+    /// Returns the next value.
     pub fn value(&mut self) -> f64 {
         let scale = if self.decimals == 2 { 100.0 } else { 10.0 };
         f64::from(self.step()) / scale
@@ -204,10 +205,10 @@ impl Gauge {
 const NOISE_ONE_DECIMAL: i32 = 10;
 const NOISE_TWO_DECIMALS: i32 = 32;
 
-/// Writes line protocol, tick by tick, for the hosts of one agent.
+/// Writer of line protocol, tick by tick, for the hosts of one agent.
 ///
-/// An agent scrapes its own hosts and sends over its own connection, so that the samples of a
-/// series arrive in order whatever the connections do.
+/// An agent scrapes its own hosts and sends over its own connection. So the samples of a series
+/// arrive in order, independent of the connections.
 pub struct Lines {
     workload: Workload,
     hosts: Vec<u32>,
@@ -218,7 +219,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// The lines of agent `agent` out of `agents`.
+    /// Creates the writer of agent `agent` out of `agents`.
     pub fn new(workload: &Workload, agent: u32, agents: u32) -> Lines {
         let hosts: Vec<u32> = (0..workload.hosts())
             .filter(|host| host % agents == agent)
@@ -250,20 +251,20 @@ impl Lines {
         }
     }
 
-    /// How many lines a tick has.
+    /// Returns the number of lines per tick.
     #[cfg(test)]
     fn lines_per_tick(&self) -> usize {
         self.names.len()
     }
 
-    /// The number of the source of line `place` of a tick.
+    /// Returns the number of the source of line `place` of a tick.
     #[cfg(test)]
     fn source(&self, place: usize) -> u32 {
         self.hosts[place / SENSORS_PER_HOST as usize] * SENSORS_PER_HOST
             + place as u32 % SENSORS_PER_HOST
     }
 
-    /// Appends up to `count` lines to `text`; answers how many there were: 0 at the end.
+    /// Appends up to `count` lines to `text`. Returns the number of lines; 0 at the end.
     pub fn write(&mut self, count: usize, text: &mut Vec<u8>) -> io::Result<usize> {
         let mut written = 0;
         while written < count && self.tick < self.workload.ticks && !self.names.is_empty() {

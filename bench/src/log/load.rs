@@ -1,8 +1,8 @@
-//! Stores that are overwritten all the time, on real files with a clock of their own.
+//! Stores that are overwritten continuously, on real files with a clock of their own.
 //!
-//! Time passes by the row, whatever the machine does, and the work that a store has in the
-//! background is done between batches: what is written, dropped and merged depends on the load
-//! alone, and counts of bytes are exact. Seconds are those of the program, and those that writers
+//! Time advances with each row, independent of the machine, and the background work of a store runs
+//! between batches. So the bytes that are written, dropped and merged depend only on the load, and
+//! counts of bytes are exact. Seconds are those of the program's work, and those that writers
 //! were made to wait.
 
 use crate::process::Usage;
@@ -17,71 +17,71 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Segments of a budget: 4,000 sources of 50 blocks at V = 0.8 in segments of 400.
+/// Number of segments in a budget: 4,000 sources of 50 blocks at V = 0.8 in segments of 400 blocks.
 const SEGMENTS: u64 = 625;
-/// Rows of a batch of floats, of many sources; and of one of texts, of one source.
+/// Number of rows in a batch of floats (many sources) and in a batch of texts (one source).
 const BATCH: usize = 1024;
 const TEXTS: usize = 4;
-/// The signs that texts are cut from.
+/// Number of random characters from which texts are cut.
 const SIGNS: usize = 8 << 20;
-/// Rows of all sources in a second of the store's clock.
+/// Number of rows of all sources per second of the store's clock.
 const ROWS_A_SECOND: u64 = 100_000;
-/// Rows of each source from which it is measured how many bytes a row takes in a block.
+/// Number of rows per source from which the bytes per row in a block are measured.
 const PROBE_ROWS: usize = 1500;
-/// What later rows push out is not dead before these are on disk; this part of the budget is in open
-/// segments, about.
+/// Approximate share of the budget in open segments. Overwritten rows are not dead until these
+/// segments are on disk.
 const OPEN: f64 = 0.015;
-/// Time between rows of a store with threads, ns: sooner than such a store takes them,
-/// so that no row is of the future.
+/// Time between rows of a store with threads, ns. The store takes longer per row, so no row is in
+/// the future.
 pub const STEP: i64 = 200;
 
-/// How long rows live.
+/// Lifetime of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Lives {
-    /// Every source keeps its latest rows, all equally many; their rates are lognormal with this σ.
+    /// Every source keeps the same number of latest rows. Rates are lognormal with this σ.
     Rings { sigma: f64 },
-    /// Every source sends equally often; as many classes, each keeping its rows as many times as
-    /// long as the one before.
+    /// All sources have the same rate. `classes` classes; each keeps its rows `ratio` times as long
+    /// as the class before.
     Ages { classes: u32, ratio: f64 },
 }
 
-/// A store and its load.
+/// Store and its load.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// The budget, C.
+    /// Budget of the store, C.
     pub budget: u64,
-    /// The live share of the budget, V.
+    /// Live share of the budget, V.
     pub v: f64,
     pub lives: Lives,
     pub sources: u32,
-    /// B.
+    /// Block size, B.
     pub block_bytes: u32,
-    /// R.
+    /// Segment size, R.
     pub segment_bytes: u64,
     pub lanes: u32,
-    /// Um.
+    /// Fill at which merging begins, Um.
     pub merge_from: f64,
     pub policy: MergePolicy,
-    /// Bytes written for the sake of reads for each byte stored, at most.
+    /// Maximum bytes written to improve reads per byte stored.
     pub extra_writes: f64,
     pub values: Values,
 }
 
-/// What rows hold.
+/// Values of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Values {
-    /// A float that does not compress: a row takes some 10 bytes in a block.
+    /// Floats that do not compress: a row takes some 10 bytes in a block.
     Floats,
-    /// A float from 1 to 2, its 52 bits random: no less to stores that keep floats as decimals of one
-    /// scale than to those that keep their bits.
+    /// Floats from 1 to 2 with 52 random bits. Stores that keep floats as decimals of one
+    /// scale need no fewer bits for them than stores that keep the bits of floats.
     Fractions,
-    /// A text of so many random signs that does not compress, as a picture would not: many bytes for little
-    /// work of the processor.
+    /// Texts of this many random characters that do not compress, like pictures: many bytes for
+    /// little processor time.
     Texts(u32),
 }
 
 impl Values {
-    /// Rows of a batch.
+    /// Number of rows in a batch.
     fn batch(self) -> usize {
         match self {
             Values::Floats | Values::Fractions => BATCH,
@@ -89,7 +89,7 @@ impl Values {
         }
     }
 
-    /// Rows of each source from which it is measured how many bytes a row takes.
+    /// Number of rows per source from which the bytes per row are measured.
     fn probe_rows(self, block_bytes: u32) -> usize {
         match self {
             Values::Floats | Values::Fractions => PROBE_ROWS.max(block_bytes as usize / 2),
@@ -98,7 +98,8 @@ impl Values {
     }
 }
 
-/// The papers' policies write one log: the fewest lanes that the engine takes. Ours has lanes.
+/// Returns the number of lanes of a policy. The papers' policies write one log, so they get the
+/// fewest lanes that the engine accepts.
 fn lanes_of(policy: MergePolicy) -> u32 {
     match policy {
         MergePolicy::Patient => 32,
@@ -107,7 +108,8 @@ fn lanes_of(policy: MergePolicy) -> u32 {
 }
 
 impl Load {
-    /// The workload of the design's simulation on a budget: rings of 50 blocks, as many segments.
+    /// Returns the workload of the design's simulation on a budget: rings of 50 blocks, and
+    /// `SEGMENTS` segments.
     pub fn rings(budget: u64, v: f64, sigma: f64, policy: MergePolicy) -> Load {
         let block_bytes: u32 = 4096;
         Load {
@@ -125,7 +127,7 @@ impl Load {
         }
     }
 
-    /// The same with blocks of another size, as many a ring.
+    /// Returns the same load with another block size and equally many blocks per ring.
     pub fn with_blocks(self, block_bytes: u32) -> Load {
         let sources =
             f64::from(self.sources) * f64::from(self.block_bytes) / f64::from(block_bytes);
@@ -136,7 +138,7 @@ impl Load {
         }
     }
 
-    /// One or more lifetimes.
+    /// Returns a load of sources with one or more lifetimes.
     pub fn ages(budget: u64, v: f64, classes: u32, ratio: f64, policy: MergePolicy) -> Load {
         Load {
             lives: Lives::Ages { classes, ratio },
@@ -161,7 +163,7 @@ impl Load {
         }
     }
 
-    /// The rules that keep V of the budget alive, when a row takes so many bytes.
+    /// Returns the retention rules that keep V of the budget alive, for the measured bytes per row.
     fn classes(&self, measured: Measured) -> Result<Classes> {
         let live_rows = self.budget as f64 * (self.v - OPEN) / measured.row_bytes;
         let class = |name: String, sources: String, keep: Keep| Class {
@@ -172,7 +174,7 @@ impl Load {
         };
         let list = match self.lives {
             Lives::Rings { .. } => {
-                // A block more may be there, half of one is on average.
+                // A ring may contain an additional block; on average, half of one.
                 let rows = live_rows / f64::from(self.sources) - measured.block_rows / 2.0;
                 vec![class(
                     "ring".into(),
@@ -214,17 +216,17 @@ impl Load {
     }
 }
 
-/// What a stretch of a load did.
+/// Counts of one interval of a load.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Stretch {
     pub rows: u64,
-    /// Bytes of blocks sealed: what was stored.
+    /// Bytes of sealed blocks: the bytes stored.
     pub stored: u64,
-    /// Bytes of blocks that merges wrote again.
+    /// Bytes of blocks that merges rewrote.
     pub merged: u64,
-    /// Bytes written to segments, indexes and all.
+    /// Bytes written to segments, indexes included.
     pub segments_written: u64,
-    /// Bytes that the process caused to be written, as the kernel counts them.
+    /// Bytes that the process caused to be written, counted by the kernel.
     pub kernel_written: u64,
     /// Seconds of work.
     pub work_s: f64,
@@ -232,12 +234,12 @@ pub struct Stretch {
     pub wait_s: f64,
     pub segments_dropped: u64,
     pub segments_merged: u64,
-    /// Mean D of the segments merged; none if none were.
+    /// Mean D of the merged segments; `None` if none was merged.
     pub mean_d: Option<f64>,
 }
 
 impl Stretch {
-    /// Adds what came after.
+    /// Adds the counts of the next interval.
     pub fn add(&mut self, next: &Stretch) {
         let merges = |one: &Stretch| one.mean_d.map_or(0, |_| one.segments_merged);
         let (before, now) = (merges(self), merges(next));
@@ -255,35 +257,35 @@ impl Stretch {
         self.segments_merged += next.segments_merged;
     }
 
-    /// Bytes written for each byte stored, by the engine's count of blocks alone.
+    /// Returns the bytes written per byte stored, by the engine's count of blocks alone.
     pub fn blocks_written(&self) -> f64 {
         (self.stored + self.merged) as f64 / self.stored.max(1) as f64
     }
 
-    /// The same, everything written to segments.
+    /// Returns the bytes written per byte stored, with everything written to segments.
     pub fn engine_written(&self) -> f64 {
         self.segments_written as f64 / self.stored.max(1) as f64
     }
 
-    /// The same, by the kernel's count.
+    /// Returns the bytes written per byte stored, by the kernel's count.
     pub fn device_written(&self) -> f64 {
         self.kernel_written as f64 / self.stored.max(1) as f64
     }
 
-    /// Megabytes stored a second, waits included.
+    /// Returns the megabytes stored per second, waits included.
     pub fn rate(&self) -> f64 {
         self.stored as f64 / (self.work_s + self.wait_s).max(1e-9) / 1e6
     }
 }
 
-/// A store under load.
+/// Store under load on a simulated clock.
 pub struct Running {
     pub load: Load,
     engine: Engine,
     clock: SimClock,
     /// Time between rows, ns.
     step: i64,
-    /// When the next row was measured.
+    /// Time of the next row.
     time: i64,
     feed: Feed,
     decided: i64,
@@ -291,7 +293,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Opens an empty store in a folder of its own under `output`.
+    /// Opens an empty store in a new folder under `output`.
     pub fn start(load: &Load, output: &Path) -> Result<Running> {
         let measured = measure(load, 1_000_000_000 / ROWS_A_SECOND as i64)?;
         Running::open(load, load.options(load.classes(measured)?), output)
@@ -315,7 +317,7 @@ impl Running {
         })
     }
 
-    /// Feeds it until so many bytes more are stored.
+    /// Feeds the store until `bytes` more bytes are stored.
     pub fn feed(&mut self, bytes: u64) -> Result<Stretch> {
         let before = self.engine.status();
         let written = Usage::own()?.written;
@@ -339,12 +341,12 @@ impl Running {
         Ok(stretch)
     }
 
-    /// Answers how many rows there were.
+    /// Feeds a batch. Returns the number of rows.
     fn batch(&mut self) -> Result<usize> {
         let rows = self.load.values.batch();
         let span = rows as i64 * self.step;
-        // Rows that are kept by their number come as evenly as ever, however long a writer waited: with gaps in
-        // their times they would take more bytes, and the longer writers waited, the more would be alive.
+        // Rows that are kept by count arrive evenly, independent of the time that a writer waits.
+        // Gaps in their times would add bytes per row, and longer waits would raise the live bytes.
         let time = match self.load.lives {
             Lives::Rings { .. } => self.time,
             Lives::Ages { .. } => self.clock.now(),
@@ -362,7 +364,8 @@ impl Running {
         Ok(rows)
     }
 
-    /// Mean D of what was merged since the last call, as far as it is remembered.
+    /// Returns the mean D of the segments merged since the last call, as far as the engine
+    /// remembers them.
     fn mean_d(&mut self) -> Option<f64> {
         let records = self.engine.decisions();
         let new = records.iter().filter(|record| record.at > self.decided);
@@ -378,10 +381,10 @@ impl Running {
     }
 }
 
-/// A store with its threads, on the system's clock. Rows come as fast as they are given.
+/// Store with its threads, on the system's clock. Rows are fed at full speed.
 pub struct Served {
     engine: Arc<Engine>,
-    /// When the next row was measured.
+    /// Time of the next row.
     time: i64,
     feed: Feed,
     measured: Measured,
@@ -389,8 +392,9 @@ pub struct Served {
 }
 
 impl Served {
-    /// Opens an empty store in a folder of its own under `output`; its rings are those of a budget,
-    /// which need not be its own. `journal`: with interval durability, and a journal of so many bytes.
+    /// Opens an empty store in a new folder under `output`. The rings are those of `budget`, which
+    /// may differ from the store's own budget. `journal`: bytes of the journal, with interval
+    /// durability.
     pub fn start(load: &Load, budget: u64, journal: Option<u64>, output: &Path) -> Result<Served> {
         let live = Load {
             budget,
@@ -414,18 +418,18 @@ impl Served {
         })
     }
 
-    /// Feeds it at full speed until so many bytes more are stored.
+    /// Feeds rows at full speed until `bytes` more bytes are stored.
     pub fn feed(&mut self, bytes: u64) -> Result<()> {
         self.feed_within(Duration::MAX, bytes).map(drop)
     }
 
-    /// The same, but no longer than some time: a store may slow its writers down. Answers the bytes
-    /// stored a second.
+    /// Feeds rows at full speed for at most `patience`, because a store may slow its writers.
+    /// Returns the bytes stored per second.
     pub fn feed_within(&mut self, patience: Duration, bytes: u64) -> Result<f64> {
         let began = Instant::now();
         let before = self.status().block_bytes_sealed;
         loop {
-            // To ask takes a look at all segments.
+            // Each query of the stored bytes examines all segments.
             for _ in 0..256 {
                 self.batch()?;
                 if began.elapsed() > patience {
@@ -454,12 +458,12 @@ impl Served {
         self.engine.status()
     }
 
-    /// The bytes that a row takes in blocks, as measured beforehand.
+    /// Returns the measured bytes per row in blocks.
     pub fn row_bytes(&self) -> f64 {
         self.measured.row_bytes
     }
 
-    /// Where its files are.
+    /// Returns the folder of the store's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -467,14 +471,14 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // The folder goes with it; its threads must not write to it meanwhile.
+        // The folder is removed next, so the threads must stop writing to it.
         if let Err(error) = self.engine.close() {
             eprintln!("closing the store: {error}");
         }
     }
 }
 
-/// What a store is fed.
+/// Source of rows for a store.
 struct Feed {
     ids: Vec<SourceId>,
     stream: Stream,
@@ -488,16 +492,14 @@ impl Feed {
             .map(|n| {
                 let measurement = format!("m{}", n % classes);
                 let key = SourceKey::new(measurement.as_str(), [("n", n.to_string())])?;
-                engine
-                    .register(&key)?
-                    .map_err(|reason| anyhow::anyhow!("{reason}"))
+                Ok(engine.register(&key)?)
             })
             .collect::<Result<Vec<SourceId>>>()?;
         let stream = Stream::new(load);
         Ok(Feed { ids, stream })
     }
 
-    /// Appends a batch, the first row at a time in ns, the others `step` after each other.
+    /// Appends a batch: the first row at `time` ns, each further row `step` ns later.
     fn batch(&mut self, engine: &Engine, time: i64, step: i64) -> Result<(), Error> {
         let times = (0..self.stream.values.batch() as i64).map(|row| time + row * step);
         let times: Vec<i64> = times.collect();
@@ -517,17 +519,17 @@ impl Feed {
     }
 }
 
-/// The rows of a load, one after the other; the same for every store.
+/// Rows of a load in order; the same for every store.
 pub struct Stream {
     draw: Alias,
     random: Random,
     values: Values,
-    /// Random signs, if rows are texts.
+    /// Random characters, if rows are texts.
     signs: String,
 }
 
 impl Stream {
-    /// From the beginning.
+    /// Starts at the first row.
     pub fn new(load: &Load) -> Stream {
         let mut random = Random(0x5e1e_0001);
         let sigma = match load.lives {
@@ -549,13 +551,13 @@ impl Stream {
         }
     }
 
-    /// The source of the next row, by its number.
+    /// Returns the number of the next row's source.
     fn source(&mut self) -> usize {
         let bits = self.random.next();
         self.draw.pick(bits, &mut self.random)
     }
 
-    /// The sources and values of a batch: values that do not compress.
+    /// Returns the sources and values of a batch. The values do not compress.
     pub fn floats(&mut self) -> (Vec<usize>, Vec<f64>) {
         let mut sources = Vec::with_capacity(BATCH);
         let mut values = Vec::with_capacity(BATCH);
@@ -584,7 +586,8 @@ impl Stream {
     }
 }
 
-/// The 128 signs of ASCII in random order, again and again: none is more frequent than another.
+/// Returns the 128 ASCII characters in random order, repeatedly, so that all have the same
+/// frequency.
 fn signs(random: &mut Random) -> String {
     let mut order: Vec<u8> = (0..128).collect();
     let mut signs = String::with_capacity(SIGNS);
@@ -608,15 +611,15 @@ fn difference(before: &Status, after: &Status) -> Stretch {
     }
 }
 
-/// What rows take in blocks.
+/// Sizes of rows in blocks.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     row_bytes: f64,
     block_rows: f64,
 }
 
-/// Measures what rows take in blocks where all sources are equally fast: what is live is as much of
-/// the fast ones as of the slow.
+/// Measures the size of rows in blocks if all sources have the same rate. Live rows contain as many
+/// of fast sources as of slow ones.
 fn measure(load: &Load, step: i64) -> Result<Measured> {
     let folder = tempfile::tempdir()?;
     let probe = Load {
@@ -641,7 +644,7 @@ fn measure(load: &Load, step: i64) -> Result<Measured> {
     })
 }
 
-/// Draws sources in proportion to their rates, in constant time (Walker's alias method).
+/// Samples sources in proportion to their rates, in constant time (Walker's alias method).
 pub struct Alias {
     share: Vec<f64>,
     other: Vec<u32>,
@@ -673,7 +676,7 @@ impl Alias {
     }
 }
 
-/// A small generator, the same in every run (splitmix64).
+/// Small generator of random numbers, the same in every run (splitmix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -685,12 +688,12 @@ impl Random {
         bits ^ bits >> 31
     }
 
-    /// Between 0 and 1.
+    /// Returns a uniform number between 0 and 1.
     pub fn even(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Normally distributed.
+    /// Returns a normally distributed number.
     pub fn normal(&mut self) -> f64 {
         let (a, b) = (1.0 - self.even(), self.even());
         (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()

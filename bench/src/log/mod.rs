@@ -1,4 +1,4 @@
-//! The log under load: stores on a small budget, what they are fed, and how it is drawn.
+//! Stores on a small budget under load, the rows that they are fed, and charts.
 
 pub mod load;
 pub mod plot;

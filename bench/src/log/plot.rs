@@ -1,4 +1,4 @@
-//! Pictures of figures: lines and bars as SVG, on a page that needs nothing else.
+//! Charts of figures: lines and bars as SVG, on a self-contained page.
 
 use std::fmt::Write as _;
 
@@ -8,39 +8,39 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 170.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 48.0;
-/// Colours that can be told apart by nearly everybody.
+/// Colours that nearly all readers can distinguish.
 const COLOURS: [&str; 8] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933",
 ];
 
-/// A line or a row of bars.
+/// Line or row of bars.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Series {
-    /// What it shows.
+    /// Name of the series.
     pub name: String,
-    /// Points, in the order of x.
+    /// Points, in ascending order of x.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A figure.
+/// Chart.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Figure {
-    /// The name of its files.
+    /// Name of the chart's files.
     pub name: &'static str,
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
-    /// What the axes are, with units.
+    /// Name and unit of the horizontal axis.
     pub x: &'static str,
-    /// See `x`.
+    /// Name and unit of the vertical axis.
     pub y: &'static str,
-    /// Whether points are drawn as bars.
+    /// True to draw points as bars.
     pub bars: bool,
-    /// What is drawn.
+    /// Series to draw.
     pub series: Vec<Series>,
 }
 
 impl Figure {
-    /// The points: a row each.
+    /// Returns the points as CSV, one row per point.
     pub fn csv(&self) -> String {
         let mut text = format!("series,{:?},{:?}\n", self.x, self.y);
         for series in &self.series {
@@ -51,7 +51,7 @@ impl Figure {
         text
     }
 
-    /// The picture.
+    /// Returns the chart as SVG.
     pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points);
         let largest = |of: fn(&(f64, f64)) -> f64| points().map(of).fold(0.0, f64::max);
@@ -161,7 +161,7 @@ fn bars(
     format!("<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\"0.7\"/>\n")
 }
 
-/// The step of an axis' marks, and where it ends: 1, 2 or 5 times a power of ten.
+/// Returns the interval of an axis' marks and the end of the axis: 1, 2 or 5 times a power of ten.
 fn scale(most: f64) -> (f64, f64) {
     let most = if most > 0.0 { most } else { 1.0 };
     let power = 10f64.powf((most / 5.0).log10().floor());
@@ -184,7 +184,7 @@ fn escape(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// A page of all figures, each with a word on it.
+/// Returns a page with all charts, each with an explanation.
 pub fn page(title: &str, figures: &[(Figure, String)]) -> String {
     let mut html = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{0}</title>\

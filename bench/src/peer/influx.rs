@@ -13,10 +13,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// The Debian package.
+/// InfluxDB of the Debian package.
 #[derive(Default)]
 pub struct Influx {
-    /// Whether it keeps rows no longer than it must: an hour is the shortest that it accepts. Otherwise for
+    /// True for the shortest retention that InfluxDB accepts, an hour. Otherwise rows are kept for
     /// ever.
     pub shortest: bool,
 }
@@ -30,7 +30,7 @@ fn within(workload: &Workload) -> String {
     format!("time >= {start} AND time <= {end}")
 }
 
-/// The series of an answer: tags and rows.
+/// Returns the series of an answer: tags and rows.
 fn series(answer: &str) -> Result<Vec<Value>> {
     let mut answer: Value = serde_json::from_str(answer).context("an answer that is no JSON")?;
     let result = &mut answer["results"][0];
@@ -43,7 +43,7 @@ fn series(answer: &str) -> Result<Vec<Value>> {
     })
 }
 
-/// The sum of the counts in the first row: its first cell is a time.
+/// Returns the sum of the counts in the first row, whose first cell is a time.
 fn counts(series: &Value) -> u64 {
     let row = series["values"][0].as_array();
     row.map_or(0, |row| row.iter().skip(1).filter_map(Value::as_u64).sum())

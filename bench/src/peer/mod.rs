@@ -1,4 +1,4 @@
-//! The servers that are compared: how each is started, fed, settled and asked.
+//! Servers of the comparison: start, load, settling and queries.
 
 pub mod influx;
 pub mod questdb;
@@ -14,26 +14,26 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A question that every server is asked.
+/// Query that every server gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
     /// All samples of one series.
     Series {
-        /// Its host.
+        /// Number of the host.
         host: u32,
-        /// Its number at the host.
+        /// Number of the sensor at the host.
         sensor: u32,
     },
     /// The mean of each minute of each of the 100 series of a host.
     MinuteMeans {
-        /// The host.
+        /// Number of the host.
         host: u32,
     },
 }
 
 impl Question {
-    /// How many values the right answer has: the least and the most, as servers differ in
-    /// whether a minute is named by its start or its end.
+    /// Returns the minimum and maximum number of values in a correct answer. Servers name a minute
+    /// by its start or by its end.
     pub fn expected(&self, workload: &Workload) -> (usize, usize) {
         let ticks = workload.ticks as usize;
         match self {
@@ -43,37 +43,37 @@ impl Question {
     }
 }
 
-/// A server of some make.
+/// Interface of a server of one make.
 pub trait Peer: Sync {
-    /// What it is called.
+    /// Returns the name of the server.
     fn name(&self) -> &'static str;
-    /// Its version, or why it cannot take part.
+    /// Returns the version, or the reason why the server cannot take part.
     fn version(&self) -> Result<String>;
-    /// Starts it on an empty or existing folder, with its data under `data` in it.
+    /// Starts the server on an empty or existing folder, with its data in the subfolder `data`.
     fn spawn(&self, folder: &Path) -> Result<Server>;
-    /// Whether it answers requests.
+    /// Returns true if the server answers requests.
     fn ready(&self, address: SocketAddr) -> bool;
-    /// Prepares it for the first write.
+    /// Prepares the server for the first write.
     fn prepare(&self, _connection: &mut Connection) -> Result<()> {
         Ok(())
     }
-    /// Where line protocol goes to.
+    /// Returns the target of line protocol.
     fn write_target(&self) -> &'static str;
-    /// Brings its data into the form in which they stay; false if they still change.
+    /// Brings the data into their final form. Returns false if the data still change.
     fn settle(&self, connection: &mut Connection, folder: &Path) -> Result<bool>;
-    /// How many samples it answers for, over the interval of a workload.
+    /// Returns the number of samples that the server answers for, over the interval of a workload.
     fn stored(&self, connection: &mut Connection, workload: &Workload) -> Result<u64>;
-    /// The same for each source, by host and sensor.
+    /// Returns the number of samples of each source, by host and sensor.
     fn stored_by_source(
         &self,
         connection: &mut Connection,
         workload: &Workload,
     ) -> Result<HashMap<(u32, u32), u64>>;
-    /// The target of the GET request that asks a question.
+    /// Returns the target of the GET request for a query.
     fn target(&self, question: Question, workload: &Workload) -> String;
-    /// How many values an answer has.
+    /// Returns the number of values in an answer.
     fn values(&self, answer: &str) -> Result<usize>;
-    /// What a reader must know of its settings.
+    /// Returns a note on the settings, for readers.
     fn remark(&self) -> String;
 }
 
@@ -88,7 +88,7 @@ pub fn start(peer: &dyn Peer, folder: &Path) -> Result<Server> {
     Ok(server)
 }
 
-/// Where a server keeps its data in its folder.
+/// Returns the data directory in a server's folder.
 pub fn data(folder: &Path) -> PathBuf {
     folder.join("data")
 }
@@ -100,7 +100,7 @@ fn answers(address: SocketAddr, target: &str) -> bool {
     response.is_some_and(|response| (200..300).contains(&response.status))
 }
 
-/// The version of a Debian package whose program is on the path.
+/// Returns the version of a Debian package whose program is on the path.
 fn packaged(program: &str, package: &str) -> Result<String> {
     let remedy = || format!("{program} is not installed: apt-get install {package}");
     Command::new(program)
@@ -118,13 +118,13 @@ fn packaged(program: &str, package: &str) -> Result<String> {
     })
 }
 
-/// The host and sensor numbers of tag values such as `host_00012` and `temp_35`.
+/// Returns the host and sensor numbers of tag values such as `host_00012` and `temp_35`.
 fn source_of(host: &str, sensor: &str) -> Option<(u32, u32)> {
     let number = |text: &str| text.rsplit('_').next()?.parse().ok();
     Some((number(host)?, number(sensor)?))
 }
 
-/// The values of the tags `host` and `sensor` of a source.
+/// Returns the values of the tags `host` and `sensor` of a source.
 fn host_and_sensor(host: u32, sensor: u32) -> (String, String) {
     let [(_, host), _, (_, sensor)] = tags(host, sensor);
     (host, sensor)

@@ -1,4 +1,4 @@
-//! QuestDB, run by Java from the jar that Maven Central keeps.
+//! QuestDB, run by Java from the jar in Maven Central.
 
 use super::{Peer, Question, answers, data, host_and_sensor, source_of};
 use crate::client::{Connection, encoded};
@@ -14,9 +14,9 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// QuestDB's jar, if there is one.
+/// QuestDB from a jar, if there is one.
 pub struct Questdb {
-    /// Its path.
+    /// Path of the jar.
     pub jar: Option<PathBuf>,
 }
 
@@ -27,7 +27,7 @@ fn query(text: &str) -> String {
     format!("/exec?query={}", encoded(text))
 }
 
-/// A workload's interval as a condition; QuestDB counts in microseconds.
+/// Returns a workload's interval as a condition. QuestDB counts in microseconds.
 fn within(workload: &Workload) -> String {
     let (start, end) = workload.interval();
     format!("timestamp BETWEEN {} AND {}", start / 1000, end / 1000)
@@ -41,7 +41,7 @@ fn rows(answer: &str) -> Result<Vec<Value>> {
     }
 }
 
-/// Counts of values, a column a field.
+/// Returns the query for counts of values, one column per field.
 fn counts(workload: &Workload) -> String {
     let columns: Vec<String> = (0..workload.fields)
         .map(|field| format!("count({})", workload.field(field)))

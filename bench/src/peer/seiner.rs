@@ -13,14 +13,14 @@ use std::process::Command;
 
 /// Our own server, as built.
 pub struct Seiner {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// The durability it is asked for: `interval` or `memory`.
+    /// Durability setting: `interval` or `memory`.
     pub durability: &'static str,
 }
 
 impl Seiner {
-    /// With the journal synced every 100 ms, as it comes.
+    /// Returns a server with the default durability: the journal is synced every 100 ms.
     pub fn new(program: &Path) -> Seiner {
         Seiner {
             program: program.to_path_buf(),
@@ -28,13 +28,13 @@ impl Seiner {
         }
     }
 
-    /// What the server says of itself.
+    /// Returns the status of the server.
     pub fn status(connection: &mut Connection) -> Result<Value> {
         serde_json::from_str(&connection.get("/status")?.text()?).context("/status is no JSON")
     }
 }
 
-/// A query of counts of samples, one row a series and bucket of a thousand days.
+/// Returns the query for counts of samples, one row per series and bucket of a thousand days.
 fn count_target(workload: &Workload) -> String {
     let (start, end) = workload.interval();
     format!(
@@ -42,7 +42,7 @@ fn count_target(workload: &Workload) -> String {
     )
 }
 
-/// The tags and the count of a row `measurement,tags,field,time,count`.
+/// Returns the tags and the count of a row `measurement,tags,field,time,count`.
 fn counts(answer: &str) -> impl Iterator<Item = Result<(&str, u64)>> {
     answer.lines().skip(1).map(|row| {
         let (rest, count) = row.rsplit_once(',').context("a row without a comma")?;

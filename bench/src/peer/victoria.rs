@@ -12,15 +12,14 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// The Debian package.
+/// VictoriaMetrics of the Debian package.
 #[derive(Default)]
 pub struct Victoria {
-    /// Whether it keeps rows no longer than it must: a day is the shortest that it accepts. Otherwise 100
-    /// years.
+    /// True for the shortest retention that VictoriaMetrics accepts, a day. Otherwise 100 years.
     pub shortest: bool,
 }
 
-/// A workload's interval in whole seconds, outwards.
+/// Returns a workload's interval in whole seconds, rounded outwards.
 fn seconds(workload: &Workload) -> (i64, i64) {
     let (start, end) = workload.interval();
     (
@@ -29,8 +28,8 @@ fn seconds(workload: &Workload) -> (i64, i64) {
     )
 }
 
-/// Counts of samples, of each series or summed up, as an instant query at the last millisecond:
-/// a window does not hold its own start.
+/// Returns an instant query at the last millisecond for counts of samples, by series or in total. A
+/// window excludes its own start.
 fn count_target(workload: &Workload, wrap: impl Fn(&str) -> String) -> String {
     let (start, end) = workload.interval();
     let (start, end) = (start / 1_000_000, end / 1_000_000);
@@ -151,7 +150,7 @@ impl Peer for Victoria {
                 let query = encoded(&format!(
                     "avg_over_time(gauge_{field}{{host=\"{host}\"}}[1m])"
                 ));
-                // A minute is named by its end here.
+                // VictoriaMetrics names a minute by its end.
                 let (start, end) = (start + 60, end + 59);
                 format!(
                     "/api/v1/query_range?nocache=1&start={start}&end={end}&step=60&query={query}"
@@ -161,7 +160,7 @@ impl Peer for Victoria {
     }
 
     fn values(&self, answer: &str) -> Result<usize> {
-        // An export has a line a series, and none at all of a series that is not there.
+        // An export has one line per series, and none for a missing series.
         if answer.is_empty() || answer.starts_with("{\"metric\"") {
             let mut count = 0;
             for line in answer.lines() {

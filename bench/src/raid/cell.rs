@@ -1,42 +1,42 @@
-//! A cell: a load on an array, and how it went under every strategy.
+//! Cell: a load on an array, and its results under every strategy.
 
 use seiner_raid::simulate::{Address, Bursts, Job, Load, Measured, Mix, Model, Phase, Run, run};
 use seiner_raid::{Geometry, Level, Merging, Nanos};
 
-/// Members of the paper's array, and bytes of its strips: 64 KiB of data a stripe.
+/// Members of the paper's array, and bytes of its strips: 64 KiB of data per stripe.
 const MEMBERS: usize = 6;
 const STRIP: u64 = 16 << 10;
 const MEMBER_BYTES: u64 = 16 << 30;
-/// How long writes may be held.
+/// Maximum time for which writes are held, ns.
 pub const LONGEST_HOLD: Nanos = 1_000_000;
-/// Requests measured for each that is outstanding, and at the least.
+/// Number of measured requests per outstanding request, and the minimum number of requests.
 const ROUNDS: u64 = 50;
 const LEAST_REQUESTS: u64 = 8000;
-/// A cell ends after this time, however few requests were answered.
+/// Maximum duration of a cell, even if few requests were answered, ns.
 const LONGEST_RUN: Nanos = 10_000_000_000;
-/// And goes on for this time at the least, however many were.
+/// Minimum duration of a cell, even if many requests were answered, ns.
 const LEAST_TIME: Nanos = 50_000_000;
-/// Bursts that are measured of a load with pauses.
+/// Number of bursts measured for a load with pauses.
 const BURSTS: Nanos = 40;
-/// Not measured: how soon a strategy adapts is shown by `raid-phases`.
+/// Time before the measurement, ns. `raid-phases` measures the speed of adaptation.
 const WARM_UP: Nanos = 50_000_000;
 
-/// A load on an array.
+/// Load on an array.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Cells of a group stand in one table.
+    /// Group of the cell; all cells of a group stand in one table.
     pub group: String,
-    /// The load.
+    /// Load on the array.
     pub load: Load,
-    /// The array's shape.
+    /// Shape of the array.
     pub geometry: Geometry,
-    /// The members.
+    /// Model of the members.
     pub model: Model,
-    /// The longest time for which writes are held.
+    /// Maximum time for which writes are held.
     pub longest_hold: Nanos,
 }
 
-/// Some kind of write.
+/// Returns a kind of write.
 pub fn write(weight: u64, blocks: u64, address: Address) -> Mix {
     Mix {
         weight,
@@ -46,7 +46,7 @@ pub fn write(weight: u64, blocks: u64, address: Address) -> Mix {
     }
 }
 
-/// Some kind of read.
+/// Returns a kind of read.
 pub fn read(weight: u64, blocks: u64, address: Address) -> Mix {
     Mix {
         weight,
@@ -56,7 +56,7 @@ pub fn read(weight: u64, blocks: u64, address: Address) -> Mix {
     }
 }
 
-/// Threads that do the same.
+/// Returns a job of threads that all send the same mix.
 pub fn job(mix: Vec<Mix>, threads: usize, depth: usize) -> Job {
     Job {
         mix,
@@ -65,7 +65,7 @@ pub fn job(mix: Vec<Mix>, threads: usize, depth: usize) -> Job {
     }
 }
 
-/// Kinds of loads by name, each with every depth and number of threads.
+/// Loads by name, each with every depth and number of threads.
 pub struct Loads<'a> {
     pub depths: &'a [usize],
     pub threads: &'a [usize],
@@ -73,7 +73,7 @@ pub struct Loads<'a> {
 }
 
 impl Loads<'_> {
-    /// On arrays of other members.
+    /// Returns the cells of arrays with other members.
     pub fn on_members(&self, models: &[(&str, Model)]) -> Vec<Cell> {
         let cells = models.iter().flat_map(|&(name, model)| {
             self.jobs().map(move |(kind, job)| Cell {
@@ -84,7 +84,7 @@ impl Loads<'_> {
         cells.collect()
     }
 
-    /// On arrays of other shapes: level, members, and KiB of a strip.
+    /// Returns the cells of arrays with other shapes: level, members, and KiB of a strip.
     pub fn on_shapes(&self, shapes: &[(Level, usize, u64)]) -> Vec<Cell> {
         let cells = shapes.iter().flat_map(|&(level, members, strip)| {
             let geometry = Geometry::new(level, members, strip << 10, MEMBER_BYTES)
@@ -111,7 +111,7 @@ impl Loads<'_> {
 }
 
 impl Cell {
-    /// A load on the paper's array.
+    /// Creates a load on the paper's array.
     pub fn new(group: impl Into<String>, jobs: Vec<Job>) -> Cell {
         Cell {
             group: group.into(),
@@ -126,32 +126,32 @@ impl Cell {
         }
     }
 
-    /// With clients that submit in bursts: so many milliseconds on and off.
+    /// Sets clients that submit in bursts: milliseconds on and off.
     pub fn bursts(mut self, on: u64, off: u64) -> Cell {
         let (on, off) = (on * 1_000_000, off * 1_000_000);
         self.load.bursts = Some(Bursts { on, off });
         self
     }
 
-    /// With sequential places that begin so many blocks after the begin of a stripe.
+    /// Sets the number of blocks by which sequential addresses start after the start of a stripe.
     pub fn offset(mut self, blocks: u64) -> Cell {
         self.load.offset = blocks;
         self
     }
 
-    /// With clients that need so many nanoseconds for a request.
+    /// Sets the nanoseconds that clients need per request.
     pub fn submit(mut self, time: Nanos) -> Cell {
         self.load.submit = time;
         self
     }
 
-    /// With writes that are held for so many microseconds at the most.
+    /// Sets the maximum microseconds for which writes are held.
     pub fn hold(mut self, micros: u64) -> Cell {
         self.longest_hold = micros * 1000;
         self
     }
 
-    /// Threads and depth.
+    /// Returns the name: threads and depth.
     pub fn name(&self) -> String {
         let jobs = self
             .load
@@ -161,7 +161,7 @@ impl Cell {
         jobs.collect::<Vec<_>>().join(" + ")
     }
 
-    /// Runs it under a strategy.
+    /// Runs the cell under a strategy.
     pub fn measure(&self, merging: Merging) -> Measured {
         let outstanding: usize = self
             .load
@@ -196,7 +196,7 @@ fn papers_array() -> Geometry {
     Geometry::new(Level::Raid6, MEMBERS, STRIP, MEMBER_BYTES).expect("the paper's array is sound")
 }
 
-/// The paper's array, with nothing to do.
+/// Returns the paper's array without load.
 pub fn base(merging: Merging) -> Run {
     Run {
         geometry: papers_array(),

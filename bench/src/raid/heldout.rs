@@ -1,13 +1,13 @@
-//! Cells by which merging is judged and on which it is never tuned: they are written down before they are run, and
-//! no cell of them is looked into while the strategy is worked on. Once they have been, cells of that kind belong in
-//! `practice.rs`, and new ones here.
+//! Cells by which merging is judged and on which it is never tuned. They are written down before
+//! they are run, and nobody examines one of them while the strategy changes. After an examination,
+//! cells of that kind move to `practice.rs`, and new ones replace them.
 
 use super::cell::{Cell, Loads, job, read, write};
 use seiner_raid::Level;
 use seiner_raid::simulate::Address::{Holes, Random, Sequential, Streams};
 use seiner_raid::simulate::{Job, Model};
 
-/// Slower than the disks of the matrix: flash behind an older bus, of which reads are not that slow.
+/// Slower than the disks of the matrix: flash behind an older bus, with reads that are less slow.
 const SLOW: Model = Model {
     read: 140_000,
     write: 70_000,
@@ -18,7 +18,7 @@ const SLOW: Model = Model {
     flush: 450_000,
 };
 
-/// Faster than those of the matrix: the next generation.
+/// Faster than the disks of the matrix: the next generation.
 const FAST: Model = Model {
     read: 25_000,
     write: 16_000,
@@ -29,7 +29,7 @@ const FAST: Model = Model {
     flush: 15_000,
 };
 
-/// Members whose times differ much from one operation to the next.
+/// Members whose latencies vary strongly between operations.
 const UNEVEN: Model = Model {
     read: 75_000,
     write: 42_000,
@@ -40,7 +40,7 @@ const UNEVEN: Model = Model {
     flush: 90_000,
 };
 
-/// All of them.
+/// Returns all held-out cells.
 pub fn cells() -> Vec<Cell> {
     let mut cells = depths();
     cells.extend(sizes());

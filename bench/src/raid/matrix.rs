@@ -1,4 +1,5 @@
-//! The paper's matrix. Merging was tuned on these cells, and on those in `practice.rs`; it is judged by those in `heldout.rs` besides.
+//! Cells of the paper's matrix. Merging was tuned on these cells and on those in `practice.rs`. The
+//! cells in `heldout.rs` also judge it.
 
 use super::cell::{Cell, job, read, write};
 use seiner_raid::simulate::Address::{Random, Sequential};
@@ -7,7 +8,7 @@ use seiner_raid::simulate::Mix;
 const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 const THREADS: [usize; 3] = [1, 8, 32];
 
-/// All of them.
+/// Returns all cells of the matrix.
 pub fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (name, address) in [("random write", Random), ("sequential write", Sequential)] {
@@ -97,8 +98,8 @@ const FOUR_NEO: [(u64, u64, u64); 10] = [
     (256, 2, 0),
 ];
 
-/// The nine mixed patterns. The paper gives block sizes of five; shares of reads and writes, and the other four, are the
-/// usual emulations of test programs.
+/// Returns the nine mixed patterns. The paper gives the block sizes of five patterns. The shares of
+/// reads and writes, and the other four patterns, are the usual emulations of test programs.
 fn patterns() -> Vec<(&'static str, Vec<Mix>)> {
     let sizes = |table: &[(u64, u64, u64)]| {
         let mut mix = Vec::new();

@@ -1,4 +1,4 @@
-//! Loads on modelled arrays, and what they showed.
+//! Loads on modelled arrays, and their results.
 
 pub mod cell;
 pub mod heldout;

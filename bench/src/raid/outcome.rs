@@ -1,4 +1,4 @@
-//! How cells went under every strategy, as tables and checks.
+//! Results of cells under every strategy, as tables and checks.
 
 use super::cell::Cell;
 use crate::report::{Check, Relation, Table, short};
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A cell and what every strategy made of it, in the order of [`Merging::ALL`].
+/// Cell with its results under every strategy, in the order of [`Merging::ALL`].
 pub struct Outcome {
-    /// The cell.
+    /// Cell that was run.
     pub cell: Cell,
-    /// What was measured.
+    /// Results by strategy.
     pub measured: Vec<Measured>,
 }
 
-/// Runs all cells, on all cores: every run is on its own, so that nothing depends on their order.
+/// Runs all cells on all cores. Runs are independent of each other, so their order has no effect.
 pub fn measure(cells: Vec<Cell>) -> Vec<Outcome> {
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Vec<Measured>>>> = Mutex::new(vec![None; cells.len()]);
@@ -47,7 +47,7 @@ pub fn measure(cells: Vec<Cell>) -> Vec<Outcome> {
 }
 
 impl Outcome {
-    /// What a strategy made of it.
+    /// Returns the result of a strategy.
     pub fn of(&self, merging: Merging) -> &Measured {
         let at = Merging::ALL
             .iter()
@@ -56,7 +56,7 @@ impl Outcome {
         &self.measured[at]
     }
 
-    /// The rate of a strategy against the best of never, batch and always.
+    /// Returns the rate of a strategy, relative to the best of never, batch and always.
     pub fn of_best(&self, merging: Merging) -> f64 {
         let fixed = [Merging::Never, Merging::Batch, Merging::Always];
         let best = fixed
@@ -66,7 +66,7 @@ impl Outcome {
         self.of(merging).rate() / best
     }
 
-    /// Everything about it.
+    /// Returns all results as JSON.
     pub fn json(&self) -> Value {
         let arms = Merging::ALL.into_iter().map(|merging| {
             let one = self.of(merging);
@@ -95,19 +95,19 @@ impl Outcome {
     }
 }
 
-/// Member operations for each block that clients read or wrote.
+/// Returns the member operations per block that clients read or wrote.
 fn operations(one: &Measured) -> f64 {
     (one.counters.reads + one.counters.writes) as f64
         / (one.blocks_read + one.blocks_written).max(1) as f64
 }
 
-/// Bytes that members read or wrote for each that clients did.
+/// Returns the bytes that members read or wrote per byte of clients.
 fn bytes(one: &Measured) -> f64 {
     let members = one.counters.blocks_read + one.counters.blocks_written;
     members as f64 / (one.blocks_read + one.blocks_written).max(1) as f64
 }
 
-/// The geometric mean.
+/// Returns the geometric mean.
 fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (sum, count) = values.fold((0.0, 0u32), |(sum, count), value| {
         (sum + value.ln(), count + 1)
@@ -115,12 +115,12 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     (sum / f64::from(count.max(1))).exp()
 }
 
-/// The smallest.
+/// Returns the smallest value.
 fn worst(values: impl Iterator<Item = f64>) -> f64 {
     values.fold(f64::INFINITY, f64::min)
 }
 
-/// A row for each group of cells.
+/// Returns a table with a row per group of cells.
 pub fn groups(title: &str, outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
         format!(
@@ -164,7 +164,7 @@ pub fn groups(title: &str, outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// A row for each cell.
+/// Returns a table with a row per cell.
 pub fn cells<'a>(title: &str, outcomes: impl Iterator<Item = &'a Outcome>) -> Table {
     let mut table = Table::new(
         title,
@@ -200,7 +200,7 @@ pub fn cells<'a>(title: &str, outcomes: impl Iterator<Item = &'a Outcome>) -> Ta
     table
 }
 
-/// The cells in which the default does worst.
+/// Returns the cells in which the default is worst.
 pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
     let mut sorted: Vec<&Outcome> = outcomes.iter().collect();
     sorted.sort_by(|one, other| {
@@ -217,8 +217,9 @@ pub fn worst_cells(outcomes: &[Outcome], count: usize) -> Table {
     table
 }
 
-/// What is demanded of the default in cells called so, if there are any; `least` is for the cell in which it does worst:
-/// none where merging was tuned on them and nothing is demanded of a single one.
+/// Returns the checks of the default in the cells of this name, if there are any. `least`: bound
+/// for the worst cell; `None` if merging was tuned on these cells, which then have no bound for a
+/// single cell.
 pub fn checks(cells: &str, outcomes: &[Outcome], least: Option<f64>) -> Vec<Check> {
     let ratios = || {
         outcomes

@@ -1,5 +1,5 @@
-//! Cells on which merging was tuned besides the matrix: what held-out cells were until they had been looked at. It is judged by those in
-//! `heldout.rs`.
+//! Cells besides the matrix on which merging was tuned: former held-out cells that were examined.
+//! The cells in `heldout.rs` judge it.
 
 use super::cell::{Cell, Loads, job, read, write};
 use seiner_raid::Level;
@@ -17,7 +17,7 @@ const SLOW: Model = Model {
     flush: 500_000,
 };
 
-/// Faster: storage-class memory.
+/// Faster than the disks of the matrix: storage-class memory.
 const FAST: Model = Model {
     read: 12_000,
     write: 10_000,
@@ -28,7 +28,7 @@ const FAST: Model = Model {
     flush: 10_000,
 };
 
-/// Of times that differ much.
+/// Members whose latencies vary strongly.
 const UNEVEN: Model = Model {
     read: 90_000,
     write: 40_000,
@@ -39,7 +39,7 @@ const UNEVEN: Model = Model {
     flush: 100_000,
 };
 
-/// All of them.
+/// Returns all practice cells.
 pub fn cells() -> Vec<Cell> {
     let mut cells = Vec::new();
     for depth in [3, 5, 7, 12, 20, 24, 48] {
@@ -77,7 +77,7 @@ pub fn cells() -> Vec<Cell> {
             ));
         }
     }
-    // Few streams, and filling pays now and then: what is measured swings by chance.
+    // Few streams, where filling pays rarely. The results vary at random.
     for streams in [2, 3, 4, 6] {
         for depth in [30, 38, 44, 52, 60] {
             let mix = vec![write(1, 1, Streams(streams)), write(1, 1, Random)];
@@ -87,7 +87,7 @@ pub fn cells() -> Vec<Cell> {
             ));
         }
     }
-    // Held-out cells until one of them did worst.
+    // Former held-out cells; one of them had the worst result.
     for streams in [2, 3, 5, 6, 8] {
         for depth in [14, 28, 46] {
             let mix = vec![write(5, 1, Streams(streams)), write(2, 1, Random)];
@@ -122,7 +122,7 @@ pub fn cells() -> Vec<Cell> {
     cells
 }
 
-/// Clients that pause, so that the array has idle time.
+/// Returns cells with pausing clients, which give the array idle time.
 fn pauses() -> Vec<Cell> {
     let mut cells = Vec::new();
     for (on, off) in [(5, 20), (1, 4), (2, 11), (3, 14), (6, 21)] {
@@ -142,7 +142,7 @@ fn pauses() -> Vec<Cell> {
     cells
 }
 
-/// Short holds, and starts within a stripe.
+/// Returns cells with short holds, and with starts within a stripe.
 fn holds() -> Vec<Cell> {
     let mut cells = Vec::new();
     for hold in [100, 300, 1000] {
@@ -160,7 +160,7 @@ fn holds() -> Vec<Cell> {
     cells
 }
 
-/// Clients that need longer for a request.
+/// Returns cells with clients that need longer per request.
 fn slow_clients() -> Vec<Cell> {
     let mut cells = Vec::new();
     for submit in [6_000, 15_000, 24_000] {
@@ -201,8 +201,9 @@ fn members() -> Vec<Cell> {
     ])
 }
 
-/// Members whose times differ, read and written: what waits costs the reads as well, and a stream has less outstanding than
-/// a stripe. Held-out cells of this kind did worst.
+/// Returns cells with reads and writes on members of varying latency. Waiting writes delay the
+/// reads too, and a stream has less outstanding than a stripe. Held-out cells of this kind were the
+/// worst.
 fn reads_beside() -> Vec<Cell> {
     let loads = Loads {
         depths: &[3, 8, 14, 20, 30],

@@ -1,4 +1,4 @@
-//! The figures that were published (*RAID* §3 and §5), beside what the model gives.
+//! Published figures (*RAID* §3 and §5), beside those of the model.
 
 use super::outcome::Outcome;
 use crate::report::{Table, short};
@@ -10,7 +10,7 @@ const DEPTHS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// MB/s by depth and number of threads.
 type Figures = [[f64; 3]; 6];
 
-/// A group of cells with what was published of it.
+/// Group of cells with its published figures.
 struct Published {
     group: &'static str,
     without: Figures,
@@ -75,7 +75,8 @@ const PUBLISHED: [Published; 2] = [
     },
 ];
 
-/// What was published of a cell: without merging, with static merging, with adaptive merging.
+/// Returns the published figures of a cell: without merging, with static merging, with adaptive
+/// merging.
 fn of(outcome: &Outcome) -> Option<[f64; 3]> {
     let found = PUBLISHED
         .iter()
@@ -89,7 +90,7 @@ fn of(outcome: &Outcome) -> Option<[f64; 3]> {
     Some([at(&found.without), at(&found.merged), at(&found.adaptive)])
 }
 
-/// A row for each cell of which figures were published.
+/// Returns a table with a row per cell that has published figures.
 pub fn beside(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new(
         "MB/s as published, and of the model: without merging, static merging, adaptive merging, and the last over the better one \
@@ -129,7 +130,8 @@ pub fn beside(outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The least and the most that the model gives of a published figure: without merging, with static merging.
+/// Returns the smallest and the largest ratio of the model's figure to the published one: without
+/// merging, with static merging.
 pub fn spread(outcomes: &[Outcome]) -> Option<[(f64, f64); 2]> {
     let known: Vec<(&Outcome, [f64; 3])> = outcomes
         .iter()

@@ -13,24 +13,24 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What `amplification` runs.
+/// Settings of `amplification`.
 #[derive(Args)]
 pub struct Settings {
-    /// Share of the samples to load, for a quick look; the figures demanded are for 1
+    /// Share of the samples to load, for a quick look; bounds apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Connections, each sending its own share of the hosts
+    /// Number of connections, each for its own share of the hosts
     #[arg(long, default_value_t = 2)]
     agents: u32,
-    /// Lines of one request's body
+    /// Lines per request body
     #[arg(long, default_value_t = 10_000)]
     lines: u64,
-    /// Our server
+    /// Path of our server
     #[arg(long, default_value = "target/release/seiner")]
     seiner: PathBuf,
 }
 
-/// What one load wrote.
+/// Bytes written by one load.
 #[derive(Clone, Debug, Serialize)]
 struct Measured {
     workload: String,
@@ -38,13 +38,13 @@ struct Measured {
     samples: u64,
     /// Bytes that the server's process caused to be written (`write_bytes` of /proc/PID/io).
     process_written: u64,
-    /// Bytes written to the block device meanwhile, other programs' included.
+    /// Bytes that all programs wrote to the block device meanwhile.
     device_written: Option<u64>,
     /// Bytes of all sealed blocks.
     block_bytes_sealed: u64,
     /// Bytes allocated in the data folder at the end.
     disk_allocated: u64,
-    /// What the server says of itself at the end.
+    /// Status of the server at the end.
     status: Value,
 }
 
@@ -53,7 +53,7 @@ const PURPOSE: &str = "Bytes written to disk, journal and footers and all, over 
     server's process; the count of the whole block device stands beside it and includes the file system's own \
     journal and whatever other programs wrote.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("amplification", PURPOSE);
     report
@@ -110,7 +110,7 @@ fn measure(
         ..Seiner::new(&settings.seiner)
     };
     let folder = tempfile::tempdir_in(output)?;
-    // What others wrote before must not reach the device meanwhile.
+    // Earlier writes of other programs must not reach the device during the measurement.
     rustix::fs::sync();
     let device_before = device_written(folder.path());
     let server = peer::start(&peer, folder.path())?;

@@ -1,6 +1,7 @@
-//! `core`: the engine's memory with millions of sources, and how long an append takes while they are registered.
+//! `core`: the engine's memory with millions of sources, and the latency of appends while they are
+//! registered.
 //!
-//! Every case runs in a process of its own, because the peak of the resident memory belongs to a process.
+//! Every case runs in its own process, because the peak of resident memory is counted per process.
 
 use crate::process::Usage;
 use crate::report::{Check, Places, Relation, Report, Table, short};
@@ -16,24 +17,24 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What `core` runs.
+/// Settings of `core`.
 #[derive(Args)]
 pub struct Settings {
-    /// Parts to run, with commas between; all if none is given
+    /// Parts to run, separated by commas; all if none is given
     #[arg(long, value_delimiter = ',')]
     only: Vec<Part>,
-    /// Share of the sources and of the memory, for a quick look; the figures demanded are for 1
+    /// Share of the sources and of the memory, for a quick look; bounds apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
     /// Samples per source before and after the crash
     #[arg(long, default_value_t = 4)]
     samples: u32,
-    /// Runs one case in this process and prints what was measured (used by the benchmark itself)
+    /// Run one case in this process and print its measurements (used by the benchmark itself)
     #[arg(long, hide = true)]
     case: Option<String>,
 }
 
-/// A part of the benchmark.
+/// Part of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// Peak of the resident memory in every phase
@@ -70,29 +71,29 @@ const CASES: [Case; 3] = [
     },
 ];
 
-/// Rows of an append.
+/// Number of rows per append.
 const BATCH: u32 = 1000;
-/// Bytes of resident memory that are allowed beside the setting.
+/// Allowed resident memory besides the setting, bytes.
 const BESIDE: u64 = 64 << 20;
-/// Longest acknowledgement of all but one in a thousand appends, in ms.
+/// Bound of the 99.9th percentile of acknowledgements, ms.
 const LONGEST_MS: f64 = 50.0;
 const START: i64 = 1_700_000_000_000_000_000;
 const SECOND: i64 = 1_000_000_000;
-/// How long a dropped store may take to let its directory go.
+/// Maximum time until a dropped store releases its directory.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// What a phase showed.
+/// Measurements of a phase.
 #[derive(Serialize, Deserialize)]
 struct Phase {
     name: String,
     wall_s: f64,
     cpu_s: f64,
     peak_rss_bytes: u64,
-    /// The engine's own figure at the end of the phase, if it was open.
+    /// Engine's own figure at the end of the phase; `None` if it was closed.
     accounted_bytes: Option<u64>,
 }
 
-/// What a case showed.
+/// Measurements of a case.
 #[derive(Serialize, Deserialize)]
 struct Measured {
     case: String,
@@ -100,7 +101,7 @@ struct Measured {
     memory_bytes: u64,
     refused: usize,
     phases: Vec<Phase>,
-    /// Latency of an append in ms: p50, p99, p99.9, the longest.
+    /// Latency of an append in ms: p50, p99, p99.9, maximum.
     append_ms: Option<[f64; 4]>,
     /// Processor time of the appending thread in an append, in ms. It does not depend on other programs.
     append_cpu_ms: Option<[f64; 4]>,
@@ -112,7 +113,7 @@ const PURPOSE: &str = "Millions of sources with names of a measurement and four 
     after a stop without closing (recovery), in a query of everything, after closing and starting again. \
     Registration: the latency of each append in which all rows are of new sources.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     if let Some(name) = &settings.case {
         let case = CASES
@@ -260,21 +261,21 @@ fn measure(case: &Case, settings: &Settings, output: &Path) -> Result<Measured> 
     Ok(measured)
 }
 
-/// How long each append took.
+/// Latencies of appends.
 #[derive(Default)]
 struct Latencies {
     wall_ms: Vec<f64>,
     cpu_ms: Vec<f64>,
 }
 
-/// p50, p99, p99.9, the longest.
+/// Returns p50, p99, p99.9 and the maximum.
 fn quantiles(mut latencies: Vec<f64>) -> [f64; 4] {
     latencies.sort_by(f64::total_cmp);
     let last = latencies.len().saturating_sub(1) as f64;
     [0.5, 0.99, 0.999, 1.0].map(|share| latencies[(last * share).ceil() as usize])
 }
 
-/// Processor time of this thread, in ms.
+/// Returns the processor time of this thread, in ms.
 fn cpu_ms() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
@@ -286,7 +287,7 @@ fn opened(engine: &Option<Arc<Engine>>) -> Result<&Arc<Engine>> {
     engine.as_ref().context("the store is open")
 }
 
-/// Runs a phase; the peak before it does not count.
+/// Runs a phase. The peak before the phase does not count.
 fn observe(name: &str, engine: &mut Option<Arc<Engine>>, work: &mut Work<'_>) -> Result<Phase> {
     std::fs::write("/proc/self/clear_refs", "5").context("resetting the peak of the memory")?;
     let (before, start) = (Usage::own()?, Instant::now());
@@ -301,7 +302,7 @@ fn observe(name: &str, engine: &mut Option<Arc<Engine>>, work: &mut Work<'_>) ->
     })
 }
 
-/// Opens a store whose last user may not have let it go yet.
+/// Opens a store whose last user may still hold it.
 fn reopen(path: &Path, options: &Options) -> Result<Arc<Engine>> {
     let start = Instant::now();
     loop {
@@ -316,7 +317,8 @@ fn reopen(path: &Path, options: &Options) -> Result<Arc<Engine>> {
     }
 }
 
-/// Appends a row to every source. Returns how many were refused; each append's latency in ms is noted.
+/// Appends a row to every source and notes each append's latency in ms. Returns the number of
+/// rejected rows.
 fn append(engine: &Engine, sources: u32, round: i64, latencies: &mut Latencies) -> Result<usize> {
     let mut refused = 0;
     let (mut names, mut ends) = (String::new(), Vec::new());
@@ -353,7 +355,7 @@ fn append(engine: &Engine, sources: u32, round: i64, latencies: &mut Latencies) 
     Ok(refused)
 }
 
-/// A name as agents write it.
+/// Writes a name as agents do.
 fn put_name(source: u32, names: &mut String) -> Result<()> {
     let host = source / 10;
     let serial = source.wrapping_mul(2_654_435_761);
@@ -365,7 +367,7 @@ fn put_name(source: u32, names: &mut String) -> Result<()> {
     )?)
 }
 
-/// Canonical names, as those of line protocol mostly are: the engine reads them itself.
+/// Canonical names, like most names of line protocol: the engine parses them itself.
 struct Canonical;
 
 impl Notation for Canonical {

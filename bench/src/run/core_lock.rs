@@ -1,7 +1,7 @@
-//! `core-lock`: how long the engine's lock is held with a million sources, and one heavy query on one core
-//! and on two.
+//! `core-lock`: hold times of the engine's lock with a million sources, and the speed of one heavy
+//! query on one core and on two.
 //!
-//! Each part runs in a process of its own.
+//! Each part runs in its own process.
 
 use crate::process::Usage;
 use crate::report::{Check, Places, Relation, Report, Table, cell};
@@ -16,28 +16,28 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What `core-lock` runs.
+/// Settings of `core-lock`.
 #[derive(Args)]
 pub struct Settings {
-    /// Parts to run, with commas between: lock, query; all if none is given
+    /// Parts to run, separated by commas: lock, query; all if none is given
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
-    /// Share of the sources and samples, for a quick look; the figures demanded are for 1
+    /// Share of the sources and samples, for a quick look; bounds apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Runs one case in this process and prints what was measured (used by the benchmark itself)
+    /// Run one case in this process and print its measurements (used by the benchmark itself)
     #[arg(long, hide = true)]
     case: Option<String>,
 }
 
-/// A store of many sources.
+/// Store with many sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Case {
     name: &'static str,
     sources: u32,
-    /// Samples of each source.
+    /// Number of samples per source.
     samples: u32,
-    /// The engine's setting, bytes.
+    /// Memory setting of the engine, bytes.
     memory: u64,
 }
 
@@ -47,39 +47,39 @@ const CASES: [Case; 1] = [Case {
     samples: 20,
     memory: 512 << 20,
 }];
-/// The case of one heavy query: samples of one source, and its fields.
+/// Name of the case with one heavy query.
 const QUERY: &str = "query";
 const QUERY_ROWS: u32 = 4_000_000;
 const QUERY_FIELDS: [&str; 10] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
 const QUERY_MEMORY: u64 = 256 << 20;
-/// Rows of a batch, as a server hands them over.
+/// Number of rows per batch, as a server delivers them.
 const BATCH: u32 = 1_000;
-/// Memory that one heavy query may take, bytes.
+/// Maximum memory of one heavy query, bytes.
 const QUERY_SHARE: u64 = 64 << 20;
-/// The longest hold of the lock that 99.99 % of all holds stay below, ms.
+/// Bound of the 99.99th percentile of hold times, ms.
 const LONGEST_HOLD_MS: f64 = 1.0;
-/// Speed of a heavy query on two cores, against one.
+/// Minimum speed of a heavy query on two cores, relative to one.
 const SPEED_UP: f64 = 1.7;
 
 const PURPOSE: &str = "How long the engine's lock is held with a million sources, each in batches of 1,000 rows: \
     while they are registered (first sample of each source), appended to, settled, read, and closed. Then one heavy \
     query of a source with ten fields, on one core and on two: the best of three.";
 
-/// What a phase of a case showed.
+/// Measurements of a phase.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Phase {
     name: String,
     wall_s: f64,
-    /// Most memory of the process during the phase, bytes.
+    /// Maximum memory of the process during the phase, bytes.
     peak_rss: u64,
-    /// Waits of its batches, ms: median, 99 %, 99.9 %, longest; none where there were no batches.
+    /// Waits of batches, ms: median, 99 %, 99.9 %, maximum; `None` without batches.
     waits_ms: Option<[f64; 4]>,
     holds: u64,
-    /// Holds of the lock, ms: 99 %, 99.9 %, 99.99 %.
+    /// Hold times of the lock, ms: 99 %, 99.9 %, 99.99 %.
     holds_ms: [f64; 3],
 }
 
-/// What a case showed.
+/// Measurements of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Measured {
     case: String,
@@ -89,22 +89,22 @@ struct Measured {
     /// Longest hold of the lock, ms, and the place in the source code where it was taken.
     longest_hold_ms: f64,
     longest_hold_at: String,
-    /// Samples that were appended, and that a query counted in the end.
+    /// Number of samples that were appended and that a final query counted.
     samples: u64,
     counted: u64,
 }
 
-/// What the heavy query showed.
+/// Measurements of the heavy query.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct HeavyQuery {
     samples: u64,
     one_core_s: f64,
     two_cores_s: Option<f64>,
-    /// Memory that the query added to the process at most, bytes.
+    /// Maximum memory that the query added to the process, bytes.
     added_rss: u64,
 }
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     if let Some(name) = &settings.case {
         let text = match name.as_str() {
@@ -191,7 +191,7 @@ fn in_own_process(name: &str, settings: &Settings, places: &Places) -> Result<Ve
 
 // ---- many sources
 
-/// Names as line protocol has them.
+/// Names in the form of line protocol.
 struct Canonical;
 
 impl Notation for Canonical {
@@ -232,7 +232,7 @@ fn measure(case: &Case, output: &Path) -> Result<Measured> {
     phases.end("settle", &engine)?;
     let mut counted = count(&engine)?;
     phases.end("query", &engine)?;
-    // The journal has rows when the store is left as by a kill.
+    // The journal contains rows if the store is left as by a kill.
     samples += append_tick(&engine, case, case.samples, &mut Vec::new())?;
     engine.commit()?;
     let holds = engine.lock_holds();
@@ -257,7 +257,7 @@ fn measure(case: &Case, output: &Path) -> Result<Measured> {
     })
 }
 
-/// Opens a store that another engine lets go of when the work at hand ends.
+/// Opens a store that another engine releases when its current work ends.
 fn open_again(data: &Path, options: &Options) -> Result<std::sync::Arc<Engine>> {
     let start = Instant::now();
     loop {
@@ -273,7 +273,7 @@ fn open_again(data: &Path, options: &Options) -> Result<std::sync::Arc<Engine>> 
     }
 }
 
-/// Appends a sample to each source, and notes how long each batch took, in ms.
+/// Appends a sample to each source and records the duration of each batch, in ms.
 fn append_tick(engine: &Engine, case: &Case, tick: u32, waits: &mut Vec<f64>) -> Result<u64> {
     let time = START + i64::from(tick) * PERIOD;
     let mut names: Vec<String> = Vec::new();
@@ -353,7 +353,7 @@ impl Phases {
 
     fn end(&mut self, name: &str, engine: &Engine) -> Result<()> {
         let all = engine.lock_holds();
-        // A store that was opened again counts anew.
+        // A store that was opened again counts from zero.
         let before = self
             .holds
             .take()
@@ -374,12 +374,13 @@ impl Phases {
     }
 }
 
-/// Lets the kernel count the most memory from now on; where it does not, the figure is that of all phases.
+/// Resets the kernel's peak of memory. If the kernel does not support it, later peaks are those of
+/// all phases.
 fn reset_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
-/// Median, 99 %, 99.9 % and longest.
+/// Returns the median, 99 %, 99.9 % and the maximum.
 fn waits(mut waits: Vec<f64>) -> Option<[f64; 4]> {
     waits.sort_by(f64::total_cmp);
     let last = waits.len().checked_sub(1)?;
@@ -401,7 +402,6 @@ fn measure_query(scale: f64, output: &Path) -> Result<HeavyQuery> {
     let engine = Engine::open_directory(&folder.path().join("data"), options)?;
     let key = SourceKey::new("machine", [("id", "1")])?;
     let source = engine.register(&key)?;
-    let source = source.map_err(|reason| anyhow::anyhow!("the source was refused: {reason}"))?;
     let rows = ((f64::from(QUERY_ROWS) * scale) as u32).max(10_000);
     append_columns(&engine, source, rows)?;
     engine.settle()?;
@@ -460,7 +460,8 @@ fn append_columns(engine: &Engine, source: seiner_model::SourceId, rows: u32) ->
     Ok(())
 }
 
-/// Runs work on so many processors; returns its seconds and its result. The best of three.
+/// Runs `work` on `cores` processors. Returns the seconds and the result of the fastest of three
+/// runs.
 fn on_cores<T>(cores: usize, work: impl Fn() -> Result<T>) -> Result<(f64, T)> {
     let allowed = rustix::thread::sched_getaffinity(None)?;
     let mut set = rustix::thread::CpuSet::new();

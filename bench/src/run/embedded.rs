@@ -1,13 +1,13 @@
 //! `embedded`: the engine without a server, fed columnar batches on one core.
 //!
-//! Every case runs in a process of its own, pinned to one processor with all the threads of the
-//! engine, so that neither a second core nor the memory of another case helps it.
+//! Every case runs in its own process. The process and all threads of the engine are pinned to one
+//! processor, so neither a second core nor the memory of another case helps it.
 
 use crate::latency::median;
 use crate::process::Usage;
 use crate::report::{Check, Places, Relation, Report, Table, cell};
 use crate::workload::{Gauge, PERIOD, START, Workload, tags};
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use seiner_engine::{Durability, Engine, Options};
 use seiner_model::{SourceId, SourceKey};
@@ -17,21 +17,21 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// What `embedded` runs.
+/// Settings of `embedded`.
 #[derive(Args)]
 pub struct Settings {
-    /// How often each case is repeated; medians are reported
+    /// Number of repetitions per case; medians are reported
     #[arg(long, default_value_t = 3)]
     repeat: u32,
-    /// Share of the samples to append, for a quick look; the figures demanded are for 1
+    /// Share of the samples to append, for a quick look; bounds apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Runs one case in this process and prints what was measured (used by the benchmark itself)
+    /// Run one case in this process and print its measurements (used by the benchmark itself)
     #[arg(long, hide = true)]
     case: Option<String>,
 }
 
-/// A way to feed the engine.
+/// Method of feeding the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Case {
     name: &'static str,
@@ -39,14 +39,14 @@ struct Case {
     ticks: u32,
     shuffled: bool,
     durability: Durability,
-    /// The engine's budget, bytes.
+    /// Memory setting of the engine, bytes.
     memory: u64,
 }
 
-/// The default.
+/// Default memory setting, bytes.
 const MEMORY: u64 = 256 << 20;
-/// A million sources take 150 MiB for names, tags and lines: the rest of the default would hold less
-/// than a block of each.
+/// Memory setting for a million sources, bytes. Names, tags and lines take 150 MiB; the rest of the
+/// default would not suffice for one block per source.
 const MEMORY_FOR_A_MILLION: u64 = 512 << 20;
 
 const INTERVAL: Durability = Durability::Interval(std::time::Duration::from_millis(100));
@@ -84,23 +84,23 @@ const CASES: [Case; 4] = [
         memory: MEMORY_FOR_A_MILLION,
     },
 ];
-/// Samples of a batch.
+/// Samples per batch.
 const BATCH: usize = 10_000;
 
-/// What a case showed.
+/// Measurements of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Measured {
     case: String,
     samples: u64,
-    /// Appending alone, registration and generation not included.
+    /// Time of appending, without registration and generation.
     wall_s: f64,
-    /// Of the whole process, the engine's threads included, while appending.
+    /// Processor time of the process while appending, including the engine's threads.
     cpu_s: f64,
     register_wall_s: f64,
     register_cpu_s: f64,
-    /// Growth of the resident set by registering, over the sources.
+    /// Growth of the resident set during registration, per source.
     registered_bytes_per_source: f64,
-    /// The same once all is appended: with open buffers.
+    /// The same growth after all appends, with open buffers.
     loaded_bytes_per_source: f64,
     peak_rss_bytes: u64,
     stored: u64,
@@ -111,7 +111,7 @@ const PURPOSE: &str = "The engine in a process of its own, pinned to one core wi
     sources in the order they were registered. Shuffled: every tick goes through them in another random order. \
     Rates count appending alone; the seconds of processor time are those of the whole process meanwhile.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     if let Some(name) = &settings.case {
         let case = CASES
@@ -264,14 +264,12 @@ fn register(engine: &Engine, sources: u32) -> Result<Vec<SourceId>> {
     (0..sources)
         .map(|source| {
             let key = SourceKey::new("gauge", tags(source / per_host, source % per_host))?;
-            engine
-                .register(&key)?
-                .map_err(|reason| anyhow!("a source was refused: {reason}"))
+            Ok(engine.register(&key)?)
         })
         .collect()
 }
 
-/// One call's worth: the sources by their number.
+/// Rows of one call; sources by number.
 struct Batch {
     sources: Vec<u32>,
     times: Vec<i64>,
@@ -305,7 +303,7 @@ fn batches(case: &Case) -> Vec<Batch> {
     batches
 }
 
-/// Fisher and Yates, by a xorshift generator.
+/// Shuffles by the method of Fisher and Yates, with a xorshift generator.
 fn shuffle(order: &mut [u32], random: &mut u64) {
     for last in (1..order.len()).rev() {
         *random ^= *random << 13;

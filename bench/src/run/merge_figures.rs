@@ -10,47 +10,47 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::fs;
 
-/// What `merge-figures` runs.
+/// Settings of `merge-figures`.
 #[derive(Args)]
 pub struct Settings {
-    /// The budget of each store, in MiB
+    /// Budget of each store, in MiB
     #[arg(long, default_value_t = 64)]
     budget: u64,
-    /// How often each store's budget is stored
+    /// Multiples of the budget to store in each store
     #[arg(long, default_value_t = 6.0)]
     turns: f64,
 }
 
-/// Parts of a run that are measured one by one.
+/// Number of parts of a run, each measured separately.
 const PARTS: u32 = 48;
-/// The live shares of the figures over V.
+/// Live shares of the figures over V.
 const LIVE: [f64; 8] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8];
-/// The live shares of the figures over time.
+/// Live shares of the figures over time.
 const SHOWN: [f64; 3] = [0.2, 0.5, 0.8];
-/// The live share of the figures over R and B.
+/// Live share of the figures over R and B.
 const MIDDLE: f64 = 0.6;
-/// The live share at which the planing formula is looked at besides: near Um, where R decides.
+/// Further live share for the planing formula: near Um, where R matters.
 const NEAR: f64 = 0.72;
-/// Parts of the budget that are the R of figure 10.
+/// Divisors of the budget that give the segment sizes R of figure 10.
 const SIZES: [u64; 6] = [FEWEST, 16, 24, 32, 64, 128];
-/// The paper's Um.
+/// Um of the paper.
 const UM: f64 = 0.8;
 const POLICIES: [MergePolicy; 3] = [
     MergePolicy::Fifo,
     MergePolicy::Fisherman,
     MergePolicy::Patient,
 ];
-/// Segments of a budget, where R is not what varies: as the paper's 1 GB of 100 GB on 64 nodes is a
-/// part of a node's.
+/// Number of segments per budget where R does not vary. In the paper, a segment of 1 GB is likewise a
+/// part of one node's budget, with 100 GB on 64 nodes.
 const SEGMENTS: u64 = 32;
-/// With larger segments a store refuses to begin.
+/// Minimum number of segments per budget; a store refuses to start with larger segments.
 const FEWEST: u64 = 12;
 
 const PURPOSE: &str = "The paper's experiments with the log store, on our engine: one store on a budget C, overwritten in \
     an even load of one lifetime (every source keeps its latest 50 blocks, equal rates), Um = 0.8, as in the paper. Two \
     lanes, so that the policies stand alone. The rate is megabytes of blocks stored a second of work and of waiting.";
 
-/// A store's whole run.
+/// Complete run of one store.
 struct Run {
     parts: Vec<Stretch>,
     /// Live and dead shares of every segment at the end, in the order of their numbers.
@@ -59,7 +59,8 @@ struct Run {
 }
 
 impl Run {
-    /// The second half: the store has gone round by then.
+    /// Returns the second half of the run, when the whole budget has been overwritten at least
+    /// once.
     fn steady(&self) -> Stretch {
         let mut sum = Stretch::default();
         let half = self.parts.len() / 2;
@@ -68,23 +69,23 @@ impl Run {
     }
 }
 
-/// Whether a store of the fisherman's planed, by the formula and as seen.
+/// Planing of a store of the fisherman, by the formula and as measured.
 #[derive(Serialize)]
 struct Planing {
-    /// C.
+    /// Budget of the store, C.
     budget: u64,
-    /// R.
+    /// Segment size, R.
     segment_bytes: u64,
-    /// The live share with the indexes and padding of live blocks, measured at the end: what they take of files.
+    /// Live share at the end, measured with the indexes and padding of live blocks in files.
     v: f64,
-    /// The fill from which it merged: with large segments less than was set, for room is left for the
-    /// output of a merge.
+    /// Fill at which merging began. It is below the setting for large segments, because space must
+    /// remain for the output of a merge.
     um: f64,
-    /// C(Um − V).
+    /// Bound of the formula: C(Um − V).
     bound: u64,
-    /// R ≤ C(Um − V).
+    /// True if R ≤ C(Um − V).
     promised: bool,
-    /// As good as nothing was merged.
+    /// True if almost nothing was merged.
     seen: bool,
     refused: bool,
     /// Bytes of blocks written per byte stored.
@@ -114,7 +115,7 @@ impl Planing {
     }
 }
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("merge-figures", PURPOSE);
     fs::create_dir_all(&places.output)?;
@@ -151,15 +152,15 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-/// What is run for each policy and live share.
+/// Runs by policy and live share.
 type OverV = Vec<(MergePolicy, Vec<(f64, Run)>)>;
 
 struct Lab<'a> {
     settings: &'a Settings,
     places: &'a Places,
-    /// Of every run of the fisherman's.
+    /// Results of every run of the fisherman.
     planing: Vec<Planing>,
-    /// Stores that refused rows.
+    /// Number of stores that rejected rows.
     refused: usize,
 }
 
@@ -222,7 +223,7 @@ impl Lab<'_> {
     fn over_v(&mut self) -> Result<OverV> {
         let mut all: OverV = POLICIES.map(|policy| (policy, Vec::new())).into();
         for v in LIVE {
-            // The policies take turns, so that no one has the machine's better hour.
+            // Policies alternate, so that changes of the machine's speed affect all of them.
             for (policy, runs) in &mut all {
                 runs.push((v, self.run(&self.load(v, *policy))?));
             }
@@ -230,7 +231,7 @@ impl Lab<'_> {
         Ok(all)
     }
 
-    /// Figure 10 over the sizes that a store works with.
+    /// Figure 10, over the segment sizes that a store accepts.
     fn against_r(&mut self) -> Result<(Figure, String)> {
         let mut series = Vec::new();
         for policy in POLICIES {
@@ -257,7 +258,7 @@ impl Lab<'_> {
         Ok((figure, "Smaller segments die whole sooner.".into()))
     }
 
-    /// A store with so many segments a budget; answers R, too.
+    /// Runs a store with `parts` segments per budget. Returns R and the run.
     fn with_segments(&mut self, v: f64, policy: MergePolicy, parts: u64) -> Result<(u64, Run)> {
         let load = Load {
             segment_bytes: (self.settings.budget << 20) / parts,
@@ -266,7 +267,7 @@ impl Lab<'_> {
         Ok((load.segment_bytes, self.run(&load)?))
     }
 
-    /// Figure 11.
+    /// Returns figure 11.
     fn at_planing_r(&mut self, fixed: &OverV) -> Result<(Figure, String)> {
         let budget = self.settings.budget << 20;
         let mut points = Vec::new();
@@ -306,12 +307,12 @@ impl Lab<'_> {
         ))
     }
 
-    /// Figure 12.
+    /// Returns figure 12.
     fn against_b(&mut self) -> Result<(Figure, String)> {
         let mut points = Vec::new();
         for block_bytes in [256, 1024, 4096, 16_384, 65_536] {
             let load = self.load(MIDDLE, MergePolicy::Patient);
-            // As many bytes live: fewer sources of larger blocks.
+            // Keeps the live bytes equal: fewer sources with larger blocks.
             let sources =
                 u64::from(load.sources) * u64::from(load.block_bytes) / u64::from(block_bytes);
             let load = Load {
@@ -396,7 +397,7 @@ impl Lab<'_> {
     }
 }
 
-/// Figures 4 and 6: rate over time.
+/// Returns figures 4 and 6: rate over time.
 fn over_time(all: &OverV) -> Vec<(Figure, String)> {
     let figures = [
         ("figure-4", MergePolicy::Fifo),
@@ -449,7 +450,7 @@ fn title(name: &str) -> String {
     name.replace("figure-", "Figure ")
 }
 
-/// Figures 5 and 8: rate and mean D against V.
+/// Returns figures 5 and 8: rate and mean D against V.
 fn against_v(all: &OverV) -> Vec<(Figure, String)> {
     let draw = |name, what: &str, y, of: fn(&Run) -> Option<f64>| {
         let series = all.iter().map(|(policy, runs)| Series {
@@ -482,7 +483,7 @@ fn against_v(all: &OverV) -> Vec<(Figure, String)> {
     ]
 }
 
-/// Figure 9: live bytes by segment.
+/// Returns figure 9: live bytes by segment.
 fn by_segment(all: &OverV) -> (Figure, String) {
     let series = all.iter().filter_map(|(policy, runs)| {
         let (_, run) = runs.iter().find(|(v, _)| *v == MIDDLE)?;

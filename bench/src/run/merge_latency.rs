@@ -1,4 +1,4 @@
-//! `merge-latency`: how long acknowledgements take while segments are merged, beside a store that
+//! `merge-latency`: latency of acknowledgements during merges, beside a store that merges nothing.
 //! merges nothing.
 
 use crate::log::load::{Load, Served};
@@ -10,27 +10,27 @@ use serde::Serialize;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// What `merge-latency` runs.
+/// Settings of `merge-latency`.
 #[derive(Args)]
 pub struct Settings {
-    /// The budget of the store that merges, in MiB
+    /// Budget of the store that merges, in MiB
     #[arg(long, default_value_t = 1024)]
     budget: u64,
-    /// How often the budget is stored before anything is measured
+    /// Multiples of the budget to store before the measurement
     #[arg(long, default_value_t = 2.0)]
     before: f64,
-    /// Seconds measured of each store
+    /// Seconds of measurement per store
     #[arg(long, default_value_t = 60.0)]
     seconds: f64,
-    /// Batches of 1,024 rows a second
+    /// Batches of 1,024 rows per second
     #[arg(long, default_value_t = 500.0)]
     batches: f64,
 }
 
-/// Seconds that a store is fed before the other has its turn.
+/// Seconds for which a store is fed before the other one has its turn.
 const TURN: f64 = 5.0;
 
-/// How long batches took.
+/// Latencies of batches.
 #[derive(Clone, Debug, Default, Serialize)]
 struct Measured {
     batches: usize,
@@ -51,7 +51,7 @@ const PURPOSE: &str = "Two stores on real files with their threads and the syste
     Both get batches of 1,024 rows at the same even pace, in turns of five seconds; a batch's time runs from the moment \
     at which it was due, so that waiting behind a slow one counts. Interval durability, 100 ms.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("merge-latency", PURPOSE);
     std::fs::create_dir_all(&places.output)?;
@@ -62,9 +62,9 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
         extra_writes: 0.0,
         ..full.clone()
     };
-    // Of the room that is left, the journal must not take most.
+    // The journal must not take most of the remaining space.
     let journal = Some(budget / 128);
-    // The same sources and rings in both.
+    // Both stores get the same sources and rings.
     let mut stores = [
         Served::start(&idle, budget, journal, &places.output)?,
         Served::start(&full, budget, journal, &places.output)?,
@@ -127,7 +127,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-/// Feeds a store at an even pace.
+/// Feeds a store at a constant rate.
 fn pace(store: &mut Served, batches: f64, until: Instant, times: &mut Vec<f64>) -> Result<()> {
     let step = Duration::from_secs_f64(1.0 / batches);
     let mut due = Instant::now();

@@ -1,4 +1,4 @@
-//! `merge-rate`: the rate at which a nearly full store takes more.
+//! `merge-rate`: write rate of a nearly full store.
 
 use crate::latency::median;
 use crate::log::load::{Load, Served};
@@ -10,22 +10,22 @@ use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
 
-/// What `merge-rate` runs.
+/// Settings of `merge-rate`.
 #[derive(Args)]
 pub struct Settings {
-    /// The budget of each store, in MiB: in small ones every sync of a small segment counts
+    /// Budget of each store, in MiB: in small stores, every sync of a small segment matters
     #[arg(long, default_value_t = 1024)]
     budget: u64,
-    /// How often the budget is stored before anything is measured
+    /// Multiples of the budget to store before the measurement
     #[arg(long, default_value_t = 4.0)]
     before: f64,
-    /// Only these policies; the checks of the others are left open
+    /// Policies to run; the checks of the others stay open
     #[arg(long, value_delimiter = ',', default_values = ["patient", "fifo", "fisherman"])]
     policies: Vec<MergePolicy>,
 }
 
-/// The share of the budget that is stored in a turn, and how long a turn lasts at most: a policy that
-/// does not keep up has writers wait.
+/// Share of the budget to store per turn. A turn also ends after [`TURN_PATIENCE`], because a policy
+/// that cannot keep up makes writers wait.
 const TURN: f64 = 0.25;
 const TURN_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -35,7 +35,7 @@ const PURPOSE: &str = "Stores with threads of their own at V = 0.9, as fast as t
     overwritten several times and one that is empty when the round begins take turns, a quarter of the budget each, \
     or half a minute, whichever is less. Rates are megabytes of blocks a second.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("merge-rate", PURPOSE);
     std::fs::create_dir_all(&places.output)?;
@@ -50,20 +50,21 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-/// How fast a store that is full takes more, beside an empty one.
+/// Write rate of a full store beside an empty one.
 #[derive(Clone, Debug, Serialize)]
 struct Sustained {
     policy: &'static str,
-    /// Megabytes of blocks a second, by round, into the store that has been overwritten.
+    /// Megabytes of blocks per second, by round, into the store that was overwritten.
     full: Vec<f64>,
-    /// The same into a store that was empty when the round began.
+    /// Megabytes of blocks per second, by round, into a store that was empty at the start of the
+    /// round.
     empty: Vec<f64>,
-    /// Why the store refused, if it did.
+    /// Reason for which the store refused rows, if it did.
     refused: Option<String>,
 }
 
 impl Sustained {
-    /// The median of the rounds' ratios.
+    /// Returns the median of the rounds' ratios.
     fn kept(&self) -> Option<f64> {
         let rounds = self.full.iter().zip(&self.empty);
         let ratios = rounds.map(|(full, empty)| full / empty);
@@ -71,10 +72,10 @@ impl Sustained {
     }
 }
 
-/// Rounds of the sustained rate.
+/// Number of rounds of the sustained rate.
 const ROUNDS: usize = 7;
 
-/// Stores with threads of their own, as fast as they take rows: a full one and an empty one in turns.
+/// Feeds stores with their own threads at full speed: a full one and an empty one in turns.
 fn sustain(settings: &Settings, places: &Places) -> Result<Vec<Sustained>> {
     let budget = settings.budget << 20;
     let turn = (budget as f64 * TURN) as u64;

@@ -1,4 +1,5 @@
-//! `merge-sim`: bytes that merging writes, simulated: every policy over the same streams.
+//! `merge-sim`: simulation of the bytes that merging writes, with every policy over the same
+//! streams.
 
 use crate::report::{Check, Places, Relation, Report, Table, cell};
 use anyhow::Result;
@@ -8,30 +9,30 @@ use seiner_merge::{Kind, LaneSettings, Throttle};
 use serde::Serialize;
 use serde_json::json;
 
-/// What `merge-sim` runs.
+/// Settings of `merge-sim`.
 #[derive(Args)]
 pub struct Settings {
-    /// Sources; the figures are for 4000
+    /// Number of sources; the figures are for 4000
     #[arg(long, default_value_t = 4000)]
     sources: u32,
-    /// Blocks of a source's ring
+    /// Number of blocks in a source's ring
     #[arg(long, default_value_t = 50)]
     ring: u32,
-    /// Blocks a segment at most
+    /// Maximum number of blocks per segment
     #[arg(long, default_value_t = 400)]
     segment_blocks: u64,
-    /// Lanes of the default policy
+    /// Number of lanes of the default policy
     #[arg(long, default_value_t = 32)]
     lanes: u32,
-    /// Everything random follows from it
+    /// Seed of all pseudo-random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
 const UM: f64 = 0.95;
 
-/// Deviation of the logarithm of rates, live share, and the numbers to beat: FIFO, greedy,
-/// cost-benefit, fisherman, 32 lanes.
+/// Standard deviation of the logarithm of rates, live share, and the reference values: FIFO,
+/// greedy, cost-benefit, fisherman, 32 lanes.
 const CASES: [(f64, f64, [f64; 5]); 4] = [
     (1.0, 0.8, [3.04, 3.02, 3.02, 2.67, 1.00]),
     (1.0, 0.9, [7.80, 7.56, 7.61, 4.93, 1.44]),
@@ -39,20 +40,20 @@ const CASES: [(f64, f64, [f64; 5]); 4] = [
     (0.5, 0.9, [9.08, 6.86, 7.08, 4.16, 1.51]),
 ];
 
-/// The numbers to beat have two places: what rounds to the same is no worse.
+/// Precision of the reference values, which have two decimal places.
 const PRECISION: f64 = 0.005;
 
 /// Ages of five retention classes in hours: an hour, a day, a week, a month, a year.
 const AGES: [f64; 5] = [1.0, 24.0, 168.0, 720.0, 8760.0];
 
-/// How a stream begins and goes on.
+/// Start and length of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 struct Setup {
     name: &'static str,
     #[serde(skip)]
     arrivals: Arrivals,
     from_empty: bool,
-    /// In capacities.
+    /// Length of the warm-up, in capacities.
     warm_up: u64,
     measured: u64,
 }
@@ -97,7 +98,7 @@ struct Measured {
     merges: u64,
     /// Live share at the end.
     v_reached: f64,
-    /// The store was full and could not go on.
+    /// True if the store was full and could not continue.
     full: bool,
 }
 
@@ -107,7 +108,7 @@ const PURPOSE: &str = "Bytes written to segments for each byte of blocks stored,
     policies write one log; the default policy has lanes. The numbers to beat were given with the task; the same \
     policies simulated here stand beside them.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("merge-sim", PURPOSE);
     report.notes.push(format!(
@@ -146,7 +147,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-/// All policies over all cases, and the rows of the table.
+/// Runs all policies over all cases. Returns the rows of the table and the measurements.
 fn cases(settings: &Settings, setup: Setup) -> (Vec<Vec<String>>, Vec<Measured>) {
     let mut rows = Vec::new();
     let mut all = Vec::new();
@@ -174,7 +175,7 @@ fn cases(settings: &Settings, setup: Setup) -> (Vec<Vec<String>>, Vec<Measured>)
     (rows, all)
 }
 
-/// The default policy over five classes and over one, kept by age.
+/// Runs the default policy over five classes and over one class, with retention by age.
 fn ages(settings: &Settings) -> Vec<Measured> {
     let live = u64::from(settings.sources) * u64::from(settings.ring);
     let classes = |name: &str, ages: &[f64], v: f64, kind: Kind| {

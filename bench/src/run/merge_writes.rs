@@ -1,4 +1,4 @@
-//! `merge-writes`: bytes written for each byte stored.
+//! `merge-writes`: bytes written per byte stored.
 
 use crate::log::load::{Load, Running, Stretch};
 use crate::report::{Check, Places, Relation, Report, Table, cell};
@@ -8,30 +8,31 @@ use seiner_engine::MergePolicy;
 use serde::Serialize;
 use serde_json::json;
 
-/// What `merge-writes` runs.
+/// Settings of `merge-writes`.
 #[derive(Args)]
 pub struct Settings {
-    /// The budget of each store, in MiB: in smaller ones the indexes of segments take much of the room that is left
+    /// Budget of each store, in MiB: in smaller stores, the indexes of segments take much of the
+    /// remaining space
     #[arg(long, default_value_t = 512)]
     budget: u64,
-    /// How often the budget is stored before anything is counted: slow sources have to be full
+    /// Multiples of the budget to store before the measurement; slow sources must be full
     #[arg(long, default_value_t = 4.0)]
     before: f64,
-    /// How often the budget is stored while it counts
+    /// Multiples of the budget to store during the measurement
     #[arg(long, default_value_t = 4.0)]
     turns: f64,
-    /// Only workloads whose names contain this; the checks of the others are left open
+    /// Only workloads whose names contain this text; the checks of the others stay open
     #[arg(long, default_value = "")]
     only: String,
-    /// Only these policies; the checks of the others are left open
+    /// Policies to run; the checks of the others stay open
     #[arg(long, value_delimiter = ',', default_values = ["patient", "fifo", "fisherman"])]
     policies: Vec<MergePolicy>,
 }
 
-/// The share of the budget that one policy stores before the next has its turn.
+/// Share of the budget that one policy stores before the next has its turn.
 const TURN: f64 = 0.25;
 
-/// A workload, and what every policy made of it.
+/// Workload with the result of every policy.
 struct Contest {
     name: &'static str,
     load: fn(u64, MergePolicy) -> Load,
@@ -55,7 +56,7 @@ const CONTESTS: [Contest; 5] = [
     },
     Contest {
         name: MIXED,
-        // An hour times this to the fourth is a year.
+        // The fourth power of the ratio, times an hour, is a year.
         load: |budget, policy| Load::ages(budget, 0.7, 5, 9.675, policy),
     },
     Contest {
@@ -72,12 +73,12 @@ const CONTESTS: [Contest; 5] = [
     },
 ];
 
-/// What a policy made of a workload.
+/// Result of a policy on a workload.
 #[derive(Clone, Debug, Serialize)]
 struct Measured {
     workload: &'static str,
     policy: &'static str,
-    /// Live share of the budget at the end, as the store counts it.
+    /// Live share of the budget at the end, as counted by the store.
     v: f64,
     /// Used share at the end.
     u: f64,
@@ -85,11 +86,11 @@ struct Measured {
     open: f64,
     /// Dead share of the budget in sealed segments at the end.
     dead: f64,
-    /// From the empty store to the first half of the budget.
+    /// Counts from the empty store up to the first half of the budget.
     empty: Stretch,
-    /// What counts.
+    /// Counts of the measurement.
     steady: Stretch,
-    /// Why the store refused, if it did.
+    /// Reason for which the store refused rows, if it did.
     refused: Option<String>,
 }
 
@@ -99,7 +100,7 @@ const PURPOSE: &str = "Stores on a small budget, overwritten many times over, on
     Written: what the kernel counted for this process (indexes, names and all) over the bytes of blocks sealed, once \
     the store was filled several times. Rates are megabytes of blocks a second of all work, on one core, and of waiting.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("merge-writes", PURPOSE);
     std::fs::create_dir_all(&places.output)?;

@@ -1,4 +1,4 @@
-//! The benchmarks, one a file.
+//! Benchmarks, one per file.
 
 pub mod amplification;
 pub mod core;

@@ -1,4 +1,4 @@
-//! `peers`: several servers on loopback, fed the same files in turns.
+//! `peers`: several servers on loopback, which get the same files in turns.
 
 use crate::client::Connection;
 use crate::dataset::Dataset;
@@ -18,65 +18,65 @@ use serde::Serialize;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
-/// What `peers` runs.
+/// Settings of `peers`.
 #[derive(Args)]
 pub struct Settings {
-    /// Which workloads, by letter; e is always run after c, into the same server
+    /// Workloads, by letter; e always runs after c, into the same server
     #[arg(long, default_value = "abcde")]
     workloads: String,
-    /// Which servers, by the first letter: seiner, victoria-metrics, influxdb, questdb
+    /// Servers, by the first letter: seiner, victoria-metrics, influxdb, questdb
     #[arg(long, default_value = "sviq")]
     servers: String,
-    /// How often each load is repeated; medians are reported
+    /// Number of repetitions per load; medians are reported
     #[arg(long, default_value_t = 3)]
     repeat: u32,
-    /// Connections, each sending its own share of the hosts
+    /// Number of connections, each for its own share of the hosts
     #[arg(long, default_value_t = 2)]
     agents: u32,
-    /// Lines of one request's body
+    /// Lines per request body
     #[arg(long, default_value_t = 10_000)]
     lines: u64,
-    /// Share of the samples to load, for a quick look; the figures demanded are for 1
+    /// Share of the samples to load, for a quick look; bounds apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Share of the samples of (d), of which there are 100 million
+    /// Share of the samples of (d), which has 100 million
     #[arg(long, default_value_t = 0.1)]
     scale_d: f64,
-    /// Our server
+    /// Path of our server
     #[arg(long, default_value = "target/release/seiner")]
     seiner: PathBuf,
-    /// QuestDB's jar from Maven Central; left out otherwise
+    /// QuestDB's jar from Maven Central; without it, QuestDB does not take part
     #[arg(long)]
     questdb: Option<PathBuf>,
 }
 
-/// One load into one server, and what it left.
+/// One load into one server, with its results.
 #[derive(Clone, Debug, Serialize)]
 struct Measured {
     server: &'static str,
     workload: &'static str,
     repetition: u32,
     samples: u64,
-    /// Of the server, from the first byte sent to the last acknowledgement.
+    /// Processor time of the server, from the first byte sent to the last acknowledgement.
     cpu_s: f64,
     wall_s: f64,
     samples_per_cpu_s: f64,
     samples_per_s: f64,
-    /// The most memory held up to the last acknowledgement.
+    /// Maximum memory up to the last acknowledgement.
     peak_rss_bytes: u64,
     bodies_put_off: u64,
-    /// Of the server, from the last acknowledgement until settled.
+    /// Processor time of the server, from the last acknowledgement until the data settled.
     settling_cpu_s: f64,
     settled: bool,
     disk_allocated_bytes: u64,
     disk_apparent_bytes: u64,
-    /// Bytes allocated over all samples that the server holds.
+    /// Allocated bytes per sample that the server holds.
     bytes_per_sample: f64,
-    /// Samples it answers for, in this workload's interval.
+    /// Number of samples that the server answers for, in this workload's interval.
     stored: u64,
     series_ms: Vec<f64>,
     minute_means_ms: Vec<f64>,
-    /// What was asked first, the values that came, and how many are right: at least, at most.
+    /// Queries, with the number of values in each answer and the correct range.
     answers: Vec<(String, usize, (usize, usize))>,
 }
 
@@ -86,7 +86,7 @@ const PURPOSE: &str = "Servers on loopback with an empty data folder each, fed t
     to the last acknowledgement. Peak RSS is up to the last acknowledgement. Latencies are medians of 50 requests \
     on one connection after 5 unmeasured ones, each for another series or host.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("peers", PURPOSE);
     let mut absent = Vec::new();
@@ -132,7 +132,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-/// The servers that can run here; the others are told of.
+/// Returns the servers that can run here, and reports the others.
 fn present(
     settings: &Settings,
     report: &mut Report,
@@ -183,7 +183,7 @@ fn present(
     Ok(peers)
 }
 
-/// The workloads that are loaded into one server, one after the other.
+/// Returns the workloads to load into one server, in order.
 fn groups(settings: &Settings) -> Result<Vec<Vec<Workload>>> {
     let mut groups: Vec<Vec<Workload>> = Vec::new();
     for letter in "abcde"
@@ -305,7 +305,7 @@ fn load(
     })
 }
 
-/// Asks a question many times; answers the milliseconds of each.
+/// Runs a query many times. Returns the milliseconds of each run.
 fn ask(
     peer: &dyn Peer,
     connection: &mut Connection,
@@ -318,7 +318,8 @@ fn ask(
     milliseconds(|run| connection.get(&targets[run])?.text().map(drop))
 }
 
-/// Samples that a server does not answer for, answers of the wrong size, data that did not settle.
+/// Returns the doubts about the results: missing samples, answers of the wrong size, data that did
+/// not settle.
 fn doubts(measured: &[Measured]) -> Vec<String> {
     let mut doubts = Vec::new();
     for one in measured {
@@ -356,7 +357,7 @@ fn doubts(measured: &[Measured]) -> Vec<String> {
     doubts
 }
 
-/// The median of a figure over the repetitions.
+/// Returns the median of a figure over the repetitions.
 fn figure(
     measured: &[Measured],
     server: &str,

@@ -7,13 +7,13 @@ use clap::Args;
 use seiner_raid::simulate::faults::{self, Canary, Severity, Summary};
 use serde_json::json;
 
-/// What `raid-faults` runs.
+/// Settings of `raid-faults`.
 #[derive(Args)]
 pub struct Settings {
-    /// Runs, half of them with no more lost than the level bears
+    /// Number of runs, half of them with at most the losses that the level permits
     #[arg(long, default_value_t = 100_000)]
     runs: u64,
-    /// The first seed
+    /// First seed
     #[arg(long, default_value_t = 0)]
     first: u64,
 }
@@ -23,7 +23,7 @@ const PURPOSE: &str = "The array's own code on simulated members of all levels, 
     written. In one half of the runs no more is lost at any time than the level bears, and no request may fail; in the other half \
     more may be lost, and requests may fail, but nothing wrong may be read.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-faults", PURPOSE);
     let half = settings.runs / 2;

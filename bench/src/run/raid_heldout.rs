@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 
-/// What `raid-heldout` runs.
+/// Settings of `raid-heldout`.
 #[derive(Args)]
 pub struct Settings {}
 
@@ -16,7 +16,7 @@ const PURPOSE: &str = "As `raid-matrix`, with loads by which merging is judged a
     one area, holes, slower, faster and uneven members, other numbers of members and strips, different loads beside each other, clients that pause, short holds, slow clients, starts \
     within a stripe.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(_: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-heldout", PURPOSE);
     report.notes.push(format!(

@@ -1,5 +1,5 @@
-//! `raid-matrix`: the paper's matrix of loads on a modelled array, under every strategy of merging; and how fast
-//! syndromes are computed.
+//! `raid-matrix`: the paper's matrix of loads on a modelled array under every merging strategy, and
+//! the speed of computing syndromes.
 
 use crate::raid::cell::{self, Cell};
 use crate::raid::outcome::{self, Outcome};
@@ -12,10 +12,10 @@ use serde_json::json;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// What `raid-matrix` runs.
+/// Settings of `raid-matrix`.
 #[derive(Args)]
 pub struct Settings {
-    /// Only cells whose name has this text
+    /// Only cells whose names contain this text
     #[arg(long, default_value = "")]
     only: String,
 }
@@ -27,7 +27,7 @@ const PURPOSE: &str = "Writes to RAID 6 over six modelled NVMe members (strip 16
     ours. The paper's matrix, and cells outside it: merging was tuned on all of these. The cells by which it is judged \
     are others, in a file of their own: see `raid-heldout`.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-matrix", PURPOSE);
     report.notes.push(format!(
@@ -85,7 +85,7 @@ fn checks(outcomes: &[Outcome], others: &[Outcome], parity: &[(usize, usize, f64
     checks
 }
 
-/// Syndromes must be no bottleneck.
+/// Returns the check that computing syndromes is no bottleneck.
 pub fn parity_check(parity: &[(usize, usize, f64)]) -> Check {
     let in_cache = parity
         .iter()
@@ -100,11 +100,11 @@ pub fn parity_check(parity: &[(usize, usize, f64)]) -> Check {
     )
 }
 
-/// Strips, bytes of a strip, and GB of data a second, the best of several rounds.
+/// Returns strips, bytes of a strip, and GB of data per second: the best of several rounds.
 pub fn parity() -> Vec<(usize, usize, f64)> {
     let mut found = Vec::new();
     for (strips, bytes) in [(4, 4 << 10), (4, 16 << 10), (8, 16 << 10), (4, 4 << 20)] {
-        // Aligned as the blocks of the array are.
+        // Aligned like the blocks of the array.
         let mut room = vec![0u8; (strips + 2) * bytes + BLOCK_BYTES];
         let first = room.as_ptr().align_offset(BLOCK_BYTES);
         let (data, syndromes) = room[first..].split_at_mut(strips * bytes);
@@ -126,7 +126,7 @@ pub fn parity() -> Vec<(usize, usize, f64)> {
     found
 }
 
-/// As a table.
+/// Returns the syndrome rates as a table.
 pub fn parity_table(parity: &[(usize, usize, f64)]) -> Table {
     let mut table = Table::new(
         "Both syndromes, one core",

@@ -1,4 +1,4 @@
-//! `raid-phases`: a load that changes, and how soon merging follows.
+//! `raid-phases`: a load that changes, and the delay until merging follows.
 
 use crate::raid::cell::{self, job, read, write};
 use crate::report::{Check, Places, Relation, Report, Table, short};
@@ -9,10 +9,10 @@ use seiner_raid::simulate::{Load, Measured, Phase, Run, Sample, run as simulate}
 use seiner_raid::{BLOCK_BYTES, Merging, Nanos};
 use serde_json::json;
 
-/// What `raid-phases` runs.
+/// Settings of `raid-phases`.
 #[derive(Args)]
 pub struct Settings {
-    /// Simulated milliseconds of each phase
+    /// Simulated milliseconds per phase
     #[arg(long, default_value_t = 500)]
     phase_ms: u64,
 }
@@ -22,10 +22,10 @@ const PURPOSE: &str = "The paper's changing load on the array of `raid-matrix`: 
     of the rate that it has in the second half of the phase.";
 
 const MILLISECOND: Nanos = 1_000_000;
-/// Spans in which answers are counted.
+/// Interval in which answers are counted, ns.
 const SPAN: Nanos = MILLISECOND;
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-phases", PURPOSE);
     let time = settings.phase_ms * MILLISECOND;
@@ -116,13 +116,14 @@ fn rate(sample: &Sample) -> f64 {
     sample.blocks as f64 * BLOCK_BYTES as f64 * 1e9 / SPAN as f64 / 1e6
 }
 
-/// The mean rate of the second half.
+/// Returns the mean rate of the second half.
 fn steady(samples: &[Sample]) -> f64 {
     let half = &samples[samples.len() / 2..];
     half.iter().map(rate).sum::<f64>() / half.len().max(1) as f64
 }
 
-/// Spans until nine tenths of the steady rate are reached for three spans.
+/// Returns the number of intervals until nine tenths of the steady rate are reached for three
+/// intervals.
 fn adapted(samples: &[Sample]) -> Option<usize> {
     let enough = 0.9 * steady(samples);
     samples

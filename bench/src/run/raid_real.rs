@@ -1,4 +1,5 @@
-//! `raid-real`: arrays on real files behind a network block device, verified by fio; and what a request costs.
+//! `raid-real`: arrays on real files behind a network block device, verified by fio, and the cost
+//! of a request.
 
 use crate::nbd::{self, Done, Nbdkit};
 use crate::process::Usage;
@@ -15,19 +16,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What `raid-real` runs.
+/// Settings of `raid-real`.
 #[derive(Args)]
 pub struct Settings {
-    /// Where the members' files go: a folder on the disk to be used
+    /// Directory of the members' files, on the disk to be used
     #[arg(long)]
     members: Option<PathBuf>,
-    /// Seconds of each measurement of what a request costs
+    /// Seconds per measurement of the cost of requests
     #[arg(long, default_value_t = 1)]
     seconds: u64,
-    /// Rounds of these measurements, ours and nbdkit's in turn
+    /// Number of rounds of these measurements; ours and nbdkit's alternate
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// MiB written and read back by each job that verifies
+    /// MiB written and read back by each verifying job
     #[arg(long, default_value_t = 8)]
     verified_mib: u64,
 }
@@ -37,7 +38,7 @@ const PURPOSE: &str = "Real I/O through our network block device, on a Unix sock
     lost, after it has found everything that was written before. Then processor time of the server for each \
     request: our memory, nbdkit's memory plugin, and arrays of six members in memory, in turn.";
 
-/// Loads whose processor time is measured: a name, and fio's settings.
+/// Loads for which processor time is measured: a name, and fio's settings.
 const LOADS: [(&str, &str); 4] = [
     ("random write 4 KiB, depth 32", "rw=randwrite\niodepth=32"),
     ("random read 4 KiB, depth 32", "rw=randread\niodepth=32"),
@@ -47,10 +48,10 @@ const LOADS: [(&str, &str); 4] = [
 
 const MEMBERS: usize = 6;
 const STRIP: u64 = 16 << 10;
-/// Bytes of what is served while processor time is measured.
+/// Bytes of the export during the measurement of processor time.
 const SERVED_BYTES: u64 = 64 << 20;
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("raid-real", PURPOSE);
     for program in ["fio", "nbdkit"] {
@@ -58,7 +59,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
             .with_context(|| format!("{program} is needed: scripts/need.sh {program}"))?;
         report.versions.insert(program.into(), version);
     }
-    // Not below the results: the path of a Unix socket is short.
+    // Not below the results, because the path of a Unix socket must be short.
     let folder = tempfile::tempdir()?;
     let members = settings
         .members
@@ -91,13 +92,13 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-/// A verified load on an array.
+/// Verified load on an array.
 struct Verified {
     strategy: &'static str,
     lost: usize,
-    /// What was written before the last member was lost, read.
+    /// Result of reading the data written before the last member was lost.
     before: Vec<Done>,
-    /// New writes, and reading them.
+    /// Result of new writes, and of reading them.
     new: Done,
 }
 
@@ -125,8 +126,9 @@ impl Verified {
     }
 }
 
-/// Three jobs side by side: random, sequential, and of any size from 512 bytes to 64 KiB. Each round has a part of the
-/// volume of its own, so that what was there before is found if it is still there.
+/// Returns three concurrent jobs: random, sequential, and of any size from 512 bytes to 64 KiB.
+/// Each round has its own part of the volume, so a later job finds the earlier data if they still
+/// exist.
 fn verified_jobs(mib: u64, round: u64) -> String {
     let offset = |job: u64| (3 * round + job) * mib;
     format!(
@@ -143,7 +145,7 @@ fn verified_jobs(mib: u64, round: u64) -> String {
 fn verify_all(settings: &Settings, folder: &Path, members: &Path) -> Result<Vec<Verified>> {
     let mut all = Vec::new();
     let mib = settings.verified_mib;
-    // Four strips of data in a stripe, and a little more than three rounds of three jobs write.
+    // Four strips of data per stripe, and somewhat more than three rounds of three jobs write.
     let member_bytes = (9 * mib).div_ceil(4).next_multiple_of(4) * (1 << 20) + (4 << 20);
     for strategy in Merging::ALL {
         let devices = (0..MEMBERS).map(|number| {
@@ -151,7 +153,7 @@ fn verify_all(settings: &Settings, folder: &Path, members: &Path) -> Result<Vec<
             Ok(Arc::new(Device::create(&path, member_bytes)?) as Arc<dyn Member>)
         });
         let devices = devices.collect::<Result<Vec<_>>>()?;
-        // The files may hold anything, so that syndromes would not fit.
+        // The files may contain arbitrary data, so syndromes would not match.
         let array = array(devices, member_bytes, strategy)?;
         array.write_zeroes(0, array.bytes() / u64::from(array.block_bytes()), true)?;
         let served = Served::new(folder, Arc::clone(&array) as Arc<dyn Export>)?;
@@ -204,7 +206,7 @@ fn array(devices: Vec<Arc<dyn Member>>, bytes: u64, merging: Merging) -> Result<
     Ok(Arc::new(Array::bare(geometry, devices, running)?))
 }
 
-/// An export behind a socket.
+/// Export behind a socket.
 struct Served {
     _server: Server,
     socket: PathBuf,
@@ -212,7 +214,7 @@ struct Served {
 
 impl Served {
     fn new(folder: &Path, export: Arc<dyn Export>) -> Result<Served> {
-        // A name that is free: several are served at the same time.
+        // A free name: several exports are served at the same time.
         let mut names = (0..).map(|number| folder.join(format!("{number}.socket")));
         let socket = names
             .find(|path: &PathBuf| !path.exists())
@@ -230,7 +232,7 @@ impl Served {
     }
 }
 
-/// Memory with one bit that reads wrong.
+/// Memory that returns one wrong bit.
 struct Spoiled(Memory);
 
 impl Export for Spoiled {
@@ -249,7 +251,7 @@ impl Export for Spoiled {
     }
 }
 
-/// Whether fio notices a block that is not what was written.
+/// Returns true if fio detects a block that differs from the written data.
 fn spoiled(folder: &Path, mib: u64) -> Result<bool> {
     let served = Served::new(
         folder,
@@ -258,11 +260,12 @@ fn spoiled(folder: &Path, mib: u64) -> Result<bool> {
     Ok(nbd::fio(folder, &served.socket, &verified_jobs(mib, 0), &[])?.failed)
 }
 
-/// What requests cost.
+/// Cost of requests.
 struct Cost {
     load: &'static str,
     server: String,
-    /// Of every round: processor microseconds of the server a request, and requests a second.
+    /// Results of every round: processor microseconds of the server per request, and requests per
+    /// second.
     rounds: Vec<(f64, f64)>,
 }
 
@@ -281,11 +284,11 @@ impl Cost {
 const OURS: &str = "seiner, memory";
 const NBDKIT: &str = "nbdkit, memory";
 
-/// A server whose processor time is measured.
+/// Server whose processor time is measured.
 struct Measured {
     name: String,
     socket: PathBuf,
-    /// Another process; ours if there is none.
+    /// nbdkit, or `None` for our own server in this process.
     nbdkit: Option<Nbdkit>,
     _served: Option<Served>,
 }
@@ -329,7 +332,7 @@ fn costs(settings: &Settings, folder: &Path) -> Result<Vec<Cost>> {
         let name = format!("seiner, RAID 6 in memory, {}", strategy.name());
         servers.push(Measured::ours(folder, &name, array)?);
     }
-    // Memory is taken when it is first written; that is not to be measured.
+    // The measurement excludes the first write, which allocates memory.
     for server in &servers {
         let jobs = format!("rw=write\nbs=1m\niodepth=4\nsize={SERVED_BYTES}\n[fill]\n");
         let filled = nbd::fio(folder, &server.socket, &jobs, &[])?;
@@ -359,7 +362,7 @@ fn costs(settings: &Settings, folder: &Path) -> Result<Vec<Cost>> {
     Ok(costs)
 }
 
-/// Processor microseconds a request, and requests a second.
+/// Returns processor microseconds per request, and requests per second.
 fn cost(settings: &Settings, folder: &Path, server: &Measured, load: &str) -> Result<(f64, f64)> {
     let jobs = format!(
         "{load}\nbs=4k\nsize={SERVED_BYTES}\ntime_based=1\nruntime={}\nrandrepeat=0\n[load]\n",

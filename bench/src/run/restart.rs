@@ -1,4 +1,4 @@
-//! `restart`: how soon a server answers after a stop and after being killed, and what it kept.
+//! `restart`: time until a server answers after a stop or a kill, and the data that survive.
 
 use crate::client::Connection;
 use crate::dataset::Dataset;
@@ -20,34 +20,34 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What `restart` runs.
+/// Settings of `restart`.
 #[derive(Args)]
 pub struct Settings {
-    /// How often each case is repeated; medians are reported
+    /// Number of repetitions per case; medians are reported
     #[arg(long, default_value_t = 3)]
     repeat: u32,
-    /// Share of the samples to load, for a quick look; the figures demanded are for 1
+    /// Share of the samples to load, for a quick look; bounds apply to 1
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Connections, each sending its own share of the hosts
+    /// Number of connections, each for its own share of the hosts
     #[arg(long, default_value_t = 2)]
     agents: u32,
-    /// Lines of one request's body
+    /// Lines per request body
     #[arg(long, default_value_t = 10_000)]
     lines: u64,
-    /// Our server
+    /// Path of our server
     #[arg(long, default_value = "target/release/seiner")]
     seiner: PathBuf,
 }
 
-/// When the server ended.
+/// Way in which the server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 enum End {
-    /// Stopped by SIGTERM after the load; the page cache is dropped before the start.
+    /// Stopped by SIGTERM after the load. The page cache is dropped before the start.
     Stopped,
     /// Killed when four fifths were acknowledged, while all connections were sending.
     KilledAtFullLoad,
-    /// Killed as soon as the last body was acknowledged.
+    /// Killed at the acknowledgement of the last body.
     KilledAtLastAcknowledgement,
 }
 
@@ -62,16 +62,16 @@ const ENDS: [End; 3] = [
 struct Measured {
     server: &'static str,
     end: End,
-    /// From the start of the process to the first answer to a query over HTTP.
+    /// Time from the start of the process to the first answer to a query over HTTP.
     first_answer_s: f64,
-    /// Whether that answer held all that the server answered for later.
+    /// True if the first answer was as complete as later ones.
     first_answer_complete: bool,
     page_cache_dropped: bool,
-    /// Samples acknowledged before the end.
+    /// Number of samples acknowledged before the end.
     acknowledged: u64,
-    /// Acknowledged samples that the server answers for after the start.
+    /// Number of acknowledged samples that the server answers for after the start.
     survived: u64,
-    /// Samples a second during the load.
+    /// Samples per second during the load.
     rate: f64,
 }
 
@@ -80,7 +80,7 @@ const PURPOSE: &str = "Workload (a), 10 M samples over HTTP, then an end of the 
     range. The client records what was acknowledged; what survived is the sum over all series of the lesser of stored \
     and acknowledged samples. The machine keeps running, so that this shows a crash of the program, not a power cut.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("restart", PURPOSE);
     let workload = Workload::named('a')
@@ -211,7 +211,7 @@ fn measure(peer: &dyn Peer, dataset: &Dataset, end: End, output: &Path) -> Resul
     })
 }
 
-/// Loads, and ends the server as asked; answers the samples a second.
+/// Loads the server, and ends it as requested. Returns the samples per second.
 fn load_until(
     peer: &dyn Peer,
     mut server: Server,
@@ -246,7 +246,7 @@ fn load_until(
     })
 }
 
-/// How many values the answer to a query for one series has, if there is an answer.
+/// Returns the number of values in the answer to a query for one series; `None` without an answer.
 fn first_answer(peer: &dyn Peer, address: SocketAddr, workload: &Workload) -> Option<usize> {
     let mut connection = Connection::open(address).ok()?;
     let target = peer.target(Question::Series { host: 0, sensor: 0 }, workload);
@@ -254,7 +254,7 @@ fn first_answer(peer: &dyn Peer, address: SocketAddr, workload: &Workload) -> Op
     peer.values(&answer).ok()
 }
 
-/// Acknowledged samples that are still there.
+/// Returns the number of acknowledged samples that still exist.
 fn survived(
     workload: &Workload,
     stored: &HashMap<(u32, u32), u64>,

@@ -1,4 +1,5 @@
-//! `simulate`: the whole engine against plain models, millions of steps from seeds that no test uses.
+//! `simulate`: the whole engine against plain models, millions of steps from seeds that no test
+//! uses.
 
 use crate::progress;
 use crate::report::{Check, Places, Relation, Report, Table};
@@ -8,30 +9,30 @@ use seiner_sim::{Campaign, Report as Done, Work, World};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// What `simulate` runs.
+/// Settings of `simulate`.
 #[derive(Args)]
 pub struct Settings {
-    /// Steps to be taken; the figure demanded is two million
+    /// Number of steps; the bound is two million
     #[arg(long, default_value_t = 2_000_000)]
     steps: u64,
-    /// When to end though they are not done, in minutes
+    /// Maximum duration in minutes, after which the run ends early
     #[arg(long, default_value_t = 15.0)]
     minutes: f64,
-    /// The first seed: not one of those that the tests run
+    /// First seed: not one of the seeds of the tests
     #[arg(long, default_value_t = 1_000_000)]
     seed: u64,
 }
 
-/// Seeds between two looks at the clock.
+/// Number of seeds between two checks of the clock.
 const AT_ONCE: u64 = 64;
-/// Steps that are demanded.
+/// Number of steps of the bound.
 const DEMANDED: f64 = 2e6;
 
 const PURPOSE: &str = "Seeded runs of the whole engine on a disk and a clock in memory, with power cuts, kills, errors, want of \
     room and damage at operations of the disk that the seed draws, each answer held against a plain model. Of each seed three \
     stores: one that keeps everything, one that lets go of data, one that makes what is old coarser.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let mut report = Report::new("simulate", PURPOSE);
     let began = Instant::now();

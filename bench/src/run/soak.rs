@@ -14,44 +14,46 @@ use serde_json::json;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-/// What `soak` runs.
+/// Settings of `soak`.
 #[derive(Args)]
 pub struct Settings {
-    /// The volume, in MiB
+    /// Size of the volume, in MiB
     #[arg(long, default_value_t = 2048)]
     volume: u64,
-    /// How often the volume is stored; the figure demanded is 200, which takes an hour or more: 3 are a first look
+    /// Multiples of the volume to store. The bound applies to 200, which takes an hour or more; 3
+    /// is a first look
     #[arg(long, default_value_t = 201.0)]
     turns: f64,
-    /// The live share of the volume
+    /// Live share of the volume
     #[arg(long, default_value_t = 0.8)]
     live: f64,
-    /// Servers that get the same rows, floats then, on a volume as small: influxdb,victoriametrics
+    /// Other servers that get the same rows (as floats) on a volume of the same size:
+    /// influxdb,victoriametrics
     #[arg(long, default_value = "")]
     peers: String,
-    /// How often they are to store the volume
+    /// Multiples of the volume that the other servers have to store
     #[arg(long, default_value_t = 4.0)]
     peer_turns: f64,
 }
 
-/// Um.
+/// Fill at which merging begins, Um.
 const MERGE_FROM: f64 = 0.96;
-/// Rows and blocks are so large that the disk has to work more than the processor.
+/// Bytes per text. Such large rows and blocks make the disk work more than the processor.
 const TEXT_BYTES: u32 = 8192;
 const BLOCK_BYTES: u32 = 64 << 10;
-/// Points of the table.
+/// Number of points in the table.
 const POINTS: u32 = 20;
 
-/// How things stood at one moment.
+/// State at one moment.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
-    /// How often the volume was stored.
+    /// Multiples of the volume stored so far.
     turns: f64,
     u: f64,
     v: f64,
-    /// MB of blocks a second since the point before.
+    /// MB of blocks per second since the point before.
     rate: f64,
-    /// Blocks written for each stored so far.
+    /// Blocks written per block stored, so far.
     written: f64,
 }
 
@@ -69,7 +71,7 @@ const PEERS_PURPOSE: &str = "Stores that get the same rows, in the same order, o
     takes more than 1.2 of the budget is stopped. What is on the volume is added up twenty times a second. Turns are counted in \
     our blocks: so many rows as fill the volume once, with what a row takes in a block of ours.";
 
-/// Runs it.
+/// Runs the benchmark.
 pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     let peers = rival::named(&settings.peers)?;
     let (name, purpose) = match peers.is_empty() {
@@ -110,7 +112,7 @@ pub fn run(settings: &Settings, places: &Places) -> Result<()> {
     report.finish(places)
 }
 
-/// Texts where our store is alone, floats where others get the same rows.
+/// Returns the load: texts if our store is alone, floats if other servers get the same rows.
 fn load(settings: &Settings, with_peers: bool) -> Load {
     let budget = settings.volume << 20;
     let rings = Load::rings(budget, settings.live, 0.5, MergePolicy::default());
@@ -130,7 +132,7 @@ fn load(settings: &Settings, with_peers: bool) -> Load {
     }
 }
 
-/// What our store did.
+/// Results of our store.
 #[derive(Clone, Debug, Serialize)]
 struct Own {
     points: Vec<Point>,
@@ -141,7 +143,7 @@ struct Own {
     failed: Option<String>,
 }
 
-/// Feeds our store, and judges it.
+/// Feeds our store and judges it.
 fn store(
     settings: &Settings,
     load: &Load,
@@ -240,7 +242,7 @@ fn checks(own: &Own, budget: u64, turns: f64) -> Vec<Check> {
     ]
 }
 
-/// Our store and the others.
+/// Returns the table of our store and the others.
 fn beside(own: &Own, fared: &[Fared], budget: u64) -> Table {
     let mut table = Table::new(
         "The same rows on volumes of the same size",
@@ -296,7 +298,7 @@ fn beside(own: &Own, fared: &[Fared], budget: u64) -> Table {
     table
 }
 
-/// How the run of another server ended, in words.
+/// Describes the end of another server's run.
 fn words(fared: &Fared) -> String {
     let error = match &fared.first_error {
         Some(why) => format!("; the first request that failed: {why}"),
@@ -348,7 +350,7 @@ fn table(points: &[Point]) -> Table {
 mod tests {
     use super::*;
 
-    /// A short soak for every run of the tests; the long one is the bench.
+    /// Short soak for every run of the tests. The benchmark is the long one.
     #[test]
     fn a_small_volume_that_is_overwritten_stays_within_its_budget() {
         let settings = Settings {
@@ -365,7 +367,7 @@ mod tests {
         assert_eq!(own.failed, None);
         assert!(own.stored >= settings.turns, "{}", own.stored);
         assert!(own.most <= load.budget, "{} bytes", own.most);
-        // And it was as full as that means anything.
+        // Checks that the store was full enough for the test to be meaningful.
         assert!(own.most >= load.budget / 10 * 9, "{} bytes", own.most);
     }
 }

@@ -1,4 +1,4 @@
-//! `seiner acknowledge`: marks losses as seen, so that they are no longer listed.
+//! `seiner acknowledge`: marks losses as seen, which removes them from the list of losses.
 
 use crate::failure::Failure;
 use crate::remote::Remote;
@@ -9,11 +9,11 @@ use serde_json::Value;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-/// Acknowledge the losses that a server shows.
+/// Acknowledge the losses that a server lists.
 ///
-/// Data that was accepted and cannot be read any more, because a file is missing or damaged, is
-/// listed in /status and makes /health warn. Acknowledged losses are counted still, and no longer
-/// listed. Prints the losses that are acknowledged.
+/// A loss is data that the store accepted and cannot read any more, because a file is missing or
+/// damaged. The server lists losses in /status, and /health reports a warning. Acknowledged losses
+/// stay in the counters but leave the list. The command prints the losses that it acknowledges.
 ///
 /// Examples:
 ///
@@ -22,10 +22,10 @@ use std::path::PathBuf;
 ///   seiner acknowledge --data /var/lib/seiner
 #[derive(Args)]
 pub struct Acknowledge {
-    /// The server that lists the losses.
+    /// Address of the server that lists the losses.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
-    /// The directory of a store that no server has open.
+    /// Directory of a store that no server has open.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }

@@ -8,17 +8,18 @@ use serde_json::json;
 use std::io::{self, Write, stdout};
 use std::path::PathBuf;
 
-/// Prove that everything in a directory can be read.
+/// Verify that everything in a directory is readable.
 ///
 /// Reads every byte that a checksum covers, decodes every block and every journal record, and
-/// compares what is said twice. Changes nothing. A server may have the directory open: what changes while it
-/// is read is read again. The exit status is 0 when all is sound, 1 when something is damaged, 2 when it cannot
-/// be told, for example because there is no store.
+/// compares all values that are stored twice. Changes nothing. A server may have the directory
+/// open: files that change during the check are read again. Exit status: 0 if no damage was found,
+/// 1 if something is damaged, 2 if the check is impossible, for example because the directory
+/// contains no store.
 #[derive(Args)]
 pub struct Check {
-    /// The directory of the store.
+    /// Directory of the store.
     directory: PathBuf,
-    /// Report as JSON.
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

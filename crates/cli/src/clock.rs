@@ -14,35 +14,37 @@ use std::io::{Read, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Show or confirm the time by which a store lets data go.
+/// Show or confirm the clock by which a store expires data.
 ///
-/// A store remembers the latest time that it has seen. It does not believe a clock that jumps ahead by as much
-/// as the shortest age of a retention class: the clock may be wrong, or the host was off for long. Until somebody
-/// confirms the clock, what was kept stays; docs/retention.md has more.
+/// A store records the latest time that it has seen. It distrusts a clock that jumps ahead by at
+/// least the shortest age of a retention class: the clock may be wrong, or the host was off for a
+/// long time. Until an operator confirms the clock, the store counts only the time for which it
+/// runs. See docs/retention.md.
 ///
 /// Examples:
 ///
 ///   seiner clock                          # of a running server
 ///
-///   seiner clock --accept                 # the jump is right: the host was off
+///   seiner clock --accept                 # confirm a jump: the host was off
 ///
-///   seiner clock --data DIR --accept      # of a stopped one: set its time to the host's, forward or back
+///   seiner clock --data DIR --accept      # of a stopped store: set its time to the host's time
 #[derive(Args)]
 pub struct Clock {
-    /// Confirm the host's clock: what is too old by it goes. With --data also a time that lies before the
-    /// remembered one; what was dropped by then does not come back.
+    /// Confirm the host's clock. Data that are too old by this clock then expire. With --data, the
+    /// host's time may also lie before the stored time; expired data do not come back.
     #[arg(long)]
     accept: bool,
-    /// The server.
+    /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
-    /// The store in this directory instead; to change it no server may have it open.
+    /// Directory of a store to use instead of a server. With --accept, no server may have the
+    /// directory open.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
 impl Clock {
-    /// Shows or confirms the time.
+    /// Shows or confirms the clock.
     pub fn run(self) -> Result<(), Failure> {
         match &self.data {
             Some(data) => self.of_directory(data),

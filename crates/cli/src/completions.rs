@@ -4,12 +4,12 @@ use crate::failure::Failure;
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-/// Print a script that completes this command line in a shell.
+/// Print a script that completes commands and flags in a shell.
 ///
 /// For bash: seiner completions bash > ~/.local/share/bash-completion/completions/seiner
 #[derive(Args)]
 pub struct Completions {
-    /// The shell.
+    /// Shell that runs the script.
     shell: Shell,
 }
 

@@ -8,10 +8,10 @@ use seiner_engine::Rule;
 use seiner_server::{Effective, Origin, classes};
 use std::io::Write;
 
-/// Print the settings that hold, as a TOML file, and where each comes from.
+/// Print the effective settings as a TOML file, with the source of each setting.
 ///
-/// Takes the flags of `seiner serve`, so that `seiner config` in place of `seiner serve` tells
-/// what the server would run with. The output can be kept as seiner.toml.
+/// Takes the flags of `seiner serve`: replace `seiner serve` by `seiner config` to see the settings
+/// of that server. The output is a valid seiner.toml.
 #[derive(Args)]
 pub struct Config {
     #[command(flatten)]

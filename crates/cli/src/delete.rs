@@ -9,10 +9,11 @@ use seiner_model::Selector;
 use serde_json::Value;
 use std::io::{IsTerminal, Read, Write, stdin, stdout};
 
-/// Delete what sources measured, all of it or in an interval.
+/// Delete the samples of sources, all of them or those in an interval.
 ///
-/// Nobody sees it any more from then on, and it does not come back; its room does, as the log is
-/// tidied. Asks before it deletes, and tells how many sources are meant.
+/// Deleted samples are invisible at once and cannot be restored. Their disk space becomes free
+/// later, when merges or drops remove their segments. The command prints the number of sources and
+/// asks for confirmation before it deletes.
 ///
 /// Examples:
 ///
@@ -21,18 +22,18 @@ use std::io::{IsTerminal, Read, Write, stdin, stdout};
 ///   seiner delete 'accel' --from 2026-01-01 --to 2026-01-31T23:59:59
 #[derive(Args)]
 pub struct Delete {
-    /// Which sources, as in `seiner query`. `{}` is all.
+    /// Selector of the sources, as in `seiner query`. `{}` selects all sources.
     selector: String,
-    /// The earliest time, as in `seiner query`. Left out: the first there is.
+    /// Earliest time, as in `seiner query` [default: the first sample]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     from: Option<String>,
-    /// The latest time, included. Left out: the last there is.
+    /// Latest time, included [default: the last sample]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     to: Option<String>,
-    /// Do not ask.
+    /// Delete without asking for confirmation.
     #[arg(long)]
     yes: bool,
-    /// The server that deletes.
+    /// Address of the server that deletes.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER)]
     server: String,
 }

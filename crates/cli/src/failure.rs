@@ -32,7 +32,7 @@ impl Failure {
     }
 }
 
-/// Returns whether the reader of a pipe has closed it. `seiner query … | head` is not a failure.
+/// Returns true if the reader of a pipe has closed it. `seiner query … | head` is not a failure.
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()

@@ -11,53 +11,53 @@ use std::collections::BTreeMap;
 use std::io::{self, Write, stdout};
 use std::path::PathBuf;
 
-/// Show what is in the files of a directory.
+/// Show the contents of the files in a directory.
 ///
-/// Without a further word: the files by kind. Changes nothing. Byte offsets are those of
+/// Without a part, the command lists the files by kind. Changes nothing. Byte offsets are those of
 /// docs/format/.
 #[derive(Args)]
 #[command(subcommand_value_name = "PART", subcommand_help_heading = "Parts")]
 pub struct Inspect {
-    /// The directory of the store; a server may have it open.
+    /// Directory of the store. A server may have the directory open.
     directory: PathBuf,
     #[command(subcommand)]
     part: Option<Part>,
-    /// Print JSON: an array with an object a line of the table.
+    /// Print JSON: an array with one object per line of the table.
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Subcommand)]
 enum Part {
-    /// Every file.
+    /// Show every file.
     Files,
-    /// Segments, with what their trailers say.
+    /// Show the segments with the contents of their trailers.
     Segments,
-    /// The footer pages of a segment.
+    /// Show the footer pages of a segment.
     Segment {
-        /// The segment's number.
+        /// Number of the segment.
         number: u64,
     },
-    /// The blocks of a segment, with what each column takes.
+    /// Show the blocks of a segment, with the size of each column.
     Blocks {
-        /// The segment's number.
+        /// Number of the segment.
         number: u64,
-        /// Only those of these sources, such as 'cpu{host=a}'.
+        /// Only blocks of these sources, such as 'cpu{host=a}'.
         #[arg(long, value_name = "SELECTOR", default_value = "{}")]
         source: String,
-        /// At most this many.
+        /// Maximum number of blocks.
         #[arg(long, value_name = "COUNT", default_value_t = 1000)]
         limit: usize,
     },
-    /// The records of the journal.
+    /// Show the records of the journal.
     Journal,
-    /// The frames of the catalog.
+    /// Show the frames of the catalog.
     Catalog,
-    /// The layouts: which columns sources have.
+    /// Show the layouts: the columns of sources.
     Layouts,
-    /// The sources that catalog and journal name.
+    /// Show the sources that the catalog and the journal name.
     Sources {
-        /// Only these.
+        /// Only these sources.
         #[arg(default_value = "{}")]
         selector: String,
     },
@@ -394,7 +394,7 @@ fn in_words(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(in_words).collect::<Vec<_>>().join(", "),
-        // The object is a column of a block, or a field.
+        // A JSON object is a column of a block, or a field.
         Value::Object(column) => {
             let part = |name: &str| column.get(name).map(in_words).unwrap_or_default();
             let mut text = format!("{}:{}", part("field"), part("type"));

@@ -22,50 +22,50 @@ const BAR: usize = 40;
 /// Characters for a segment, by the eighths of it that are live.
 const LIVE: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Show how full a server's log is, what is in it, and why it was tidied as it was.
+/// Show how full a server's log is, its contents, and the reasons for drops and merges.
 #[derive(Args)]
 #[command(subcommand_value_name = "PART", subcommand_help_heading = "Parts")]
 pub struct Log {
     #[command(subcommand)]
     part: Part,
-    /// The server that is asked.
+    /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, global = true)]
     server: String,
-    /// Print the server's answer as it is, JSON.
+    /// Print the server's answer unchanged, as JSON.
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Subcommand)]
 enum Part {
-    /// Room, lanes with their segments, classes, what was written.
+    /// Show disk usage, lanes with their segments, classes, and bytes written.
     ///
-    /// Every segment is a letter, as high as the share of it that is live; a segment that is being
-    /// written stands in brackets.
+    /// Each segment is one character, whose height is the share of live bytes. Segments that are
+    /// being written stand in brackets.
     Status {
-        /// A line a segment.
+        /// Print one line per segment.
         #[arg(long)]
         segments: bool,
     },
-    /// The last decisions, with what they were made from.
+    /// Show the last decisions, with the figures behind them.
     Why,
-    /// What the store wrote, block by block, for `seiner sim merge --trace` to try policies on.
+    /// Print the stream of stored blocks, for `seiner sim merge --trace` to compare policies.
     ///
-    /// It tells of the blocks that are still there, and takes the latest time in each for the time at
-    /// which it was written: docs/format/merge-trace.md.
+    /// The trace contains the blocks that still exist. It takes the latest time in each block as
+    /// the time at which the block was written: docs/format/merge-trace.md.
     Trace {
-        /// Read this directory instead; a server may have it open.
+        /// Read this directory instead of asking a server. A server may have the directory open.
         #[arg(long, value_name = "DIR", conflicts_with = "server")]
         data: Option<PathBuf>,
-        /// Tell the same again and again, so many times in all; the first time fills the simulated
-        /// store. A store holds about one lifetime of its data, and merging shows after that.
+        /// Number of repetitions of the trace; the first fills the simulated store. A store
+        /// contains about one lifetime of its data, and merging starts after that lifetime.
         #[arg(long, value_name = "TIMES", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
         repeat: u32,
     },
 }
 
 impl Log {
-    /// Requests the part from the server and prints it.
+    /// Requests the part from the server and prints the answer.
     pub fn run(self) -> Result<(), Failure> {
         let remote = Remote::new(&self.server);
         let mut out = stdout().lock();

@@ -35,7 +35,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// Take, keep and show readings from very many sensors.
+/// Store, query and manage readings from very many sensors.
 #[derive(Parser)]
 #[command(name = "seiner", version, max_term_width = 100)]
 #[command(after_help = "Start with `seiner serve`, and open the address that it prints.")]
@@ -46,39 +46,40 @@ pub struct Seiner {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the server: ports for writes and queries, the page, and the host's own sensors.
+    /// Run the server: ports for writes and queries, the web page, and the host's own sensors.
     Serve(serve::Serve),
-    /// Print the settings that hold, and where each comes from.
+    /// Print the effective settings, with the source of each setting.
     Config(config::Config),
     /// Write line protocol to a server or into a directory.
     Write(write::Write),
-    /// Ask a server or a directory for samples.
+    /// Query samples from a server or a directory.
     Query(query::Query),
-    /// Delete sources, or what they measured in an interval.
+    /// Delete the samples of sources, all of them or those in an interval.
     Delete(delete::Delete),
-    /// Acknowledge the losses that a server shows.
+    /// Acknowledge the losses that a server lists.
     Acknowledge(acknowledge::Acknowledge),
-    /// Show how full a server's log is, and why it was tidied as it was.
+    /// Show how full a server's log is, and the reasons for drops and merges.
     Log(log::Log),
-    /// Bring in data from files of other kinds.
+    /// Import data from files of other formats.
     Import(import::Import),
-    /// Show what is in the files of a directory.
+    /// Show the contents of the files in a directory.
     Inspect(inspect::Inspect),
-    /// Prove that everything in a directory can be read.
+    /// Verify that everything in a directory is readable.
     Check(check::Check),
-    /// Show or confirm the time by which a store lets data go.
+    /// Show or confirm the clock by which a store expires data.
     Clock(clock::Clock),
-    /// Try settings on a simulated store.
+    /// Compare settings on a simulated store.
     Sim(sim::Sim),
-    /// Measure disks, file systems and stores the way the papers did.
+    /// Measure disks, file systems and stores with the papers' experiments.
     Lab(lab::Lab),
-    /// Turn sensors, rates and disks into a configuration and a forecast.
+    /// Compute a configuration and a forecast from sensors, rates and disks.
     Plan(plan::Plan),
-    /// One volume of several devices, which merges small writes into whole stripes when that pays.
+    /// Manage a volume of several devices that merges small writes into whole stripes when that
+    /// pays.
     Raid(raid::Raid),
-    /// Print a script that completes this command line in a shell.
+    /// Print a script that completes commands and flags in a shell.
     Completions(completions::Completions),
-    /// Print the manual page, or write one page a subcommand into a directory.
+    /// Print the manual page, or write one page per subcommand into a directory.
     Man(man::Man),
 }
 

@@ -5,12 +5,12 @@ use clap::{Args, Command};
 use clap_mangen::{Man as Page, generate_to};
 use std::path::PathBuf;
 
-/// Print the manual page, or write one page a subcommand into a directory.
+/// Print the manual page, or write one page per subcommand into a directory.
 ///
-/// To read it: seiner man | man -l -
+/// To read the page: seiner man | man -l -
 #[derive(Args)]
 pub struct Man {
-    /// Write all pages into this directory instead, as seiner.1, seiner-serve.1 and so on.
+    /// Write all pages into this directory instead: seiner.1, seiner-serve.1 and so on.
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
 }

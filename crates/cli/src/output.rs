@@ -7,13 +7,13 @@ use std::path::PathBuf;
 // Not a doc comment: the help of a command that flattens these flags would show it.
 #[derive(Args)]
 pub struct Output {
-    /// Print JSON, with all that was measured.
+    /// Print JSON with all measurements.
     #[arg(long)]
     json: bool,
     /// Print CSV.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Draw the curves into a page of their own, which needs nothing else.
+    /// Write the curves into this file, a self-contained HTML page.
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
     use clap::{CommandFactory, Parser};
 
-    /// A command with a purpose of its own.
+    /// Command of the test.
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]

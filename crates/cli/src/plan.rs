@@ -19,85 +19,89 @@ use seiner_plan::{
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
-/// From sensors, rates and disks to a configuration and a forecast.
+/// Compute a configuration and a forecast from sensors, rates and disks.
 ///
-/// Does it fit one machine; with what settings; how much is written and kept; what a power cut loses;
-/// how long a start takes and an SSD lives; and what would fit if it does not. How samples compress and
-/// what they cost is tried out in memory meanwhile, which takes a few seconds. Disks that `seiner lab
-/// disk` measured are told by --measured.
+/// The plan states whether one machine suffices, the settings, the bytes written and kept, the loss
+/// in a power cut, the duration of a start, and the lifetime of an SSD. If the demand does not fit,
+/// the plan lists changes with which the demand fits. Planning takes a few seconds: the engine runs
+/// in memory to measure compression and the cost of samples. --measured takes the figures of disks
+/// from runs of `seiner lab disk`; without it, the plan assumes them.
 #[derive(Args)]
 pub struct Plan {
-    /// S: how many sensors (sources), for example 1e6.
+    /// S: number of sensors (sources), for example 1e6.
     #[arg(long, value_parser = count, required_unless_present_any = ["from", "prove_all"])]
     sensors: Option<u64>,
-    /// How often each sends a row.
+    /// Interval between two rows of a sensor.
     #[arg(long, value_parser = seconds, default_value = "10s")]
     every: f64,
-    /// Values of a row.
+    /// Number of values per row.
     #[arg(long, default_value_t = 1)]
     fields: u64,
-    /// How long samples are kept: 30d, or years as 5y.
+    /// Age up to which samples are kept, such as 30d or 5y. A longer age needs more disk.
     #[arg(long, value_parser = seconds, default_value = "365d")]
     keep: f64,
-    /// Sensors that are kept differently, as NAME:SHARE:KEEP[:SELECTOR], once a class; shares make 100 %.
+    /// Class of sensors with an age of its own, as NAME:SHARE:KEEP[:SELECTOR]. May be given several
+    /// times. The shares must sum to 100 %.
     #[arg(long = "class", value_name = "CLASS", value_parser = class, conflicts_with = "keep")]
     classes: Vec<Lifetime>,
-    /// What values are like.
+    /// Kind of values. It determines how well samples compress.
     #[arg(long, value_enum, default_value = "decimals")]
     values: Kind,
-    /// Times are some milliseconds late, at random.
+    /// Plan for times that are some milliseconds late, at random. Such times compress worse.
     #[arg(long)]
     jittered: bool,
-    /// A power cut may lose nothing that was acknowledged.
+    /// Plan for a store that loses no acknowledged sample in a power cut. Each acknowledgement then
+    /// waits for a sync.
     #[arg(long)]
     synced: bool,
-    /// Memory of the machine; this one's if not given.
+    /// Memory of the machine [default: the memory of this machine]
     #[arg(long, value_parser = bytes)]
     ram: Option<u64>,
-    /// Processors of the machine; this one's if not given.
+    /// Number of processors of the machine [default: those of this machine]
     #[arg(long)]
     processors: Option<f64>,
-    /// Directories on the disks that hold the data; what is free there counts.
+    /// Directories on the disks for the data. The free space of these disks counts.
     #[arg(long = "disk", value_name = "DIR", default_value = ".")]
     disks: Vec<PathBuf>,
-    /// Room on each disk, instead of what is free.
+    /// Space on each disk, in place of the free space.
     #[arg(long, value_parser = bytes)]
     room: Option<u64>,
-    /// C: what the store may take of it; nearly all if not given.
+    /// C: maximum disk usage of the store [default: nearly the whole space]
     #[arg(long, value_parser = bytes)]
     budget: Option<u64>,
-    /// Runs of `seiner lab disk`, one for each disk in the same order.
+    /// Results of `seiner lab disk`, one for each disk in the same order.
     #[arg(long, value_name = "RUN")]
     measured: Vec<PathBuf>,
-    /// Bytes that may be written to each disk in its life, for example 290TB.
+    /// Bytes that may be written to each disk during its life, for example 290TB.
     #[arg(long, value_parser = bytes)]
     tbw: Option<u64>,
-    /// The array of the disks, as LEVEL:MEMBERS:STRIP, for example 6:6:16KiB.
+    /// Array of the disks, as LEVEL:MEMBERS:STRIP, for example 6:6:16KiB.
     #[arg(long, value_parser = raid)]
     raid: Option<Raid>,
-    /// Take sensors, fields and rate from a running server, and how its samples compress.
+    /// Take sensors, fields, rate and compression from a running server at this address.
     #[arg(long, value_name = "URL", conflicts_with_all = ["sensors", "fields"])]
     from: Option<String>,
-    /// Print the configuration only, for `seiner serve --config`.
+    /// Print only the configuration, for `seiner serve --config`.
     #[arg(long)]
     toml: bool,
-    /// Prove the plan: feed the real engine in this directory, scaled down, and compare.
+    /// Test the plan: run the real engine in this directory, with a scaled-down load, and compare
+    /// the results.
     #[arg(long, value_name = "DIR")]
     prove: Option<PathBuf>,
-    /// Prove the planner itself with demands of many kinds (minutes).
+    /// Test the planner itself with many kinds of demands. Takes minutes.
     #[arg(long, value_name = "DIR", conflicts_with = "prove")]
     prove_all: Option<PathBuf>,
-    /// With --prove-all: a page with its picture and table.
+    /// With --prove-all: write this page with a chart and a table.
     #[arg(long, value_name = "FILE", requires = "prove_all")]
     page: Option<PathBuf>,
 }
 
-/// What values are like.
+/// Kind of values.
 #[derive(Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Gauges with a decimal that change a little.
+    /// Gauges with one decimal that change little.
     Decimals,
-    /// Whole numbers that rise.
+    /// Rising whole numbers.
     Counters,
     /// Floats with all their digits.
     Floats,

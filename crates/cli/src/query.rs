@@ -15,7 +15,7 @@ use std::io::{self, BufWriter, IsTerminal, Read, Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Ask a server or a directory for samples.
+/// Query samples from a server or a directory.
 ///
 /// Examples:
 ///
@@ -23,21 +23,21 @@ use std::sync::Arc;
 ///
 ///   seiner query 'cpu{host=~"web.*"}' --from -1d --step 10m --aggregate mean,max --format csv
 ///
-/// Where samples were let go for their age, rows of coarser steps stand in their place, if the retention
-/// class has some (`seiner help serve`, `--class`): the mean of each step, at its beginning. A note tells
-/// where. Other notes tell of series that --limit left out, of names that do not exist, and of the times from which there
-/// are samples if the interval has none.
+/// If old samples were replaced by roll-ups of the retention class (`seiner help serve`,
+/// `--class`), the answer contains one row per step: the mean, at the start of the step. Notes on
+/// standard error state the intervals of roll-ups, the series that --limit left out, names that do
+/// not exist, and the times for which samples exist if the interval has none.
 #[derive(Args)]
 pub struct Query {
-    /// Which sources: a measurement and conditions on tags, which are =, !=, =~ and !~ (regular
-    /// expressions over whole values) and ^= (begins with). `{}` is all sources.
+    /// Selector of the sources: a measurement, and conditions on tags. The operators are =, !=, =~
+    /// and !~ (regular expressions over whole values) and ^= (begins with). `{}` selects all sources.
     selector: String,
     /// Only these fields, separated by commas.
     #[arg(long, value_name = "NAMES")]
     fields: Option<String>,
-    /// The earliest time: a date (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an offset such as -1h, or
-    /// a number since 1970: in s, ms, us or ns, whichever makes it a time from 1990 to 2100, else in ns. A year alone is an
-    /// error.
+    /// Earliest time: a date (2026-11-21, 2026-11-21 08:00:00, 2026-11-21T08:00:00+01:00), now, an
+    /// offset such as -1h, or a number since 1970. The unit of a number is s, ms, us or ns: the one
+    /// that gives a time from 1990 to 2100, otherwise ns. A year alone is an error.
     #[arg(
         long,
         value_name = "TIME",
@@ -45,7 +45,7 @@ pub struct Query {
         allow_hyphen_values = true
     )]
     from: String,
-    /// The latest time, included.
+    /// Latest time, included. Same notation as --from.
     #[arg(
         long,
         value_name = "TIME",
@@ -53,33 +53,36 @@ pub struct Query {
         allow_hyphen_values = true
     )]
     to: String,
-    /// Aggregates over buckets of this length instead of samples, such as 10s.
+    /// Length of the buckets to aggregate over, such as 10s. Without it, the answer contains
+    /// samples.
     #[arg(long, value_name = "DURATION")]
     step: Option<String>,
-    /// As --step, with the shortest round length that makes this many buckets at most.
+    /// Maximum number of buckets. Chooses the shortest round length for --step that does not exceed
+    /// this number.
     #[arg(long, value_name = "COUNT", conflicts_with = "step")]
     points: Option<String>,
-    /// What to tell of a bucket: count, sum, min, max, first, last, mean, separated by commas.
+    /// Aggregates of a bucket: count, sum, min, max, first, last, mean, separated by commas.
     #[arg(long, value_name = "LIST")]
     aggregate: Option<String>,
-    /// At most this many series.
+    /// Maximum number of series.
     #[arg(long, value_name = "COUNT")]
     limit: Option<String>,
-    /// How to write the answer. Arrow is an IPC stream, for other programs.
+    /// Format of the answer. Arrow is an IPC stream, for other programs.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-    /// The server that is asked.
+    /// Address of the server.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     server: String,
-    /// Ask the store in this directory instead. Nothing in it changes, and a server may have it open: then
-    /// the answer has what that server wrote to the disk so far.
+    /// Query the store in this directory instead of a server. Nothing in the directory changes. A
+    /// server may have the directory open: the answer then contains the samples that the server
+    /// wrote to the disk so far.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// Columns for people.
+    /// Aligned columns for people.
     Table,
     Json,
     Csv,

@@ -8,20 +8,21 @@ use seiner_server::Server;
 use std::io::{IsTerminal, stderr};
 use tracing_subscriber::EnvFilter;
 
-/// Run the server: ports for writes and queries, the page, and the host's own sensors.
+/// Run the server: ports for writes and queries, the web page, and the host's own sensors.
 ///
-/// Works without arguments: data go to ./seiner-data, HTTP is served on loopback, and the host's
-/// own sensors are recorded every second. SIGTERM and SIGINT stop it without loss. With --array, data
-/// go to an array that `seiner raid create` made, without a file system: docs/raid.md.
+/// Works without arguments: the server stores data in ./seiner-data, listens on loopback, and
+/// records the host's own sensors every second. SIGTERM and SIGINT stop it without loss. With
+/// --array, the server stores data without a file system on an array that `seiner raid create`
+/// made: docs/raid.md.
 #[derive(Args)]
 pub struct Serve {
     #[command(flatten)]
     settings: SettingFlags,
-    /// Let retention rules hold that drop data sooner than those that are stored with the data.
+    /// Apply retention rules that drop data sooner than the rules stored with the data.
     ///
-    /// Retention classes, `disk` and other rules are stored in the data directory, and hold where no
-    /// setting is given. A start with settings that would drop data sooner prints what would go, and does
-    /// not start without this flag.
+    /// Retention classes, `disk` and other rules are stored in the data directory and apply where
+    /// no setting is given. If settings would drop data sooner, the server prints the data that
+    /// would be dropped, and starts only with this flag. Dropped data cannot be restored.
     #[arg(long)]
     apply_retention: bool,
 }

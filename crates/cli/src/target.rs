@@ -13,15 +13,15 @@ use std::sync::Arc;
 /// Address of a server that was started without arguments.
 pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7670";
 
-/// Where data go to.
+// Destination flags. Not a doc comment: it would remove the description of the command from its help.
 #[derive(Args)]
 pub struct Target {
-    /// The server that takes the data.
+    /// Address of the server to write to.
     #[arg(long, value_name = "URL", default_value = DEFAULT_SERVER, conflicts_with = "data")]
     to: String,
-    /// Write straight into this directory instead, which is made if it is missing. Faster, and no
-    /// server is needed; none may have the directory open. The rules are those that are stored with the
-    /// data: ./seiner.toml is not read.
+    /// Directory of a store to write to instead of a server. It is created if it is missing. Faster
+    /// than a server, but no server may have the directory open. The store applies the rules that
+    /// are stored with its data, and ignores ./seiner.toml.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }

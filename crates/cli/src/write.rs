@@ -22,20 +22,22 @@ const READ_BYTES: usize = 256 << 10;
 
 /// Write line protocol to a server or into a directory.
 ///
-/// Lines such as `cpu,host=a usage=12.5 1700000000000000000`. Lines that are refused are reported
-/// with file, line and reason, and the others are stored; the exit status is then 1. Of a pipe, the
-/// last line needs its newline, for a writer may have died within it.
+/// A line is, for example, `cpu,host=a usage=12.5 1700000000000000000`. Rejected lines are reported
+/// with file, line number and reason; all other lines are stored, and the exit status is 1. The
+/// last line of a pipe must end with a newline, because its writer may have died within the line.
 #[derive(Args)]
 pub struct Write {
     #[command(flatten)]
     target: Target,
-    /// The unit of the times: ns, us, ms, s, m or h.
+    /// Unit of the times: ns, us, ms, s, m or h.
     #[arg(long, default_value = "ns")]
     precision: Precision,
-    /// Store times in 1970 that would be between 1990 and 2100 in a coarser unit, instead of refusing them.
+    /// Store times in 1970 that would be between 1990 and 2100 in a coarser unit. Without this
+    /// flag, such times are rejected, because the unit is probably wrong.
     #[arg(long)]
     allow_1970: bool,
-    /// The files, packed by gzip or not; without any, or for `-`, standard input.
+    /// Files, plain or compressed by gzip. Without files, and for `-`, the command reads standard
+    /// input.
     files: Vec<PathBuf>,
 }
 
@@ -154,7 +156,7 @@ fn tell_more(source: &Source, rejected: u64, listed: usize) {
     }
 }
 
-/// Returns whether the rest of a text contains no line: only white space, or a comment.
+/// Returns true if the rest of a text contains no line: only white space, or a comment.
 fn is_nothing(rest: &[u8]) -> bool {
     let rest = rest.trim_ascii_start();
     rest.is_empty() || rest.starts_with(b"#")

@@ -5,7 +5,7 @@ use crate::closing;
 use crate::commit;
 use crate::core::Core;
 use crate::delete;
-use crate::error::{Error, Reason, Receipt};
+use crate::error::{Error, Receipt};
 use crate::holds::Holds;
 use crate::intake;
 use crate::jobs;
@@ -135,9 +135,11 @@ impl Engine {
         intake::append(&self.core, notation, batch)
     }
 
-    /// Returns the number of a source, and registers the source if it is new. The inner error is a
-    /// rejection.
-    pub fn register(&self, key: &SourceKey) -> Result<Result<SourceId, Reason>, Error> {
+    /// Returns the number of a source, which is registered if it is new.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the names take their share of the memory, and as [`Engine::append`].
+    pub fn register(&self, key: &SourceKey) -> Result<SourceId, Error> {
         intake::register(&self.core, key)
     }
 

@@ -78,7 +78,7 @@ impl Drop for Course {
 mod tests {
     use super::*;
 
-    /// A tour wrote nothing for nine of its ten minutes.
+    /// Regression: a tour wrote no line for nine of its ten minutes.
     #[test]
     fn lines_come_as_long_as_it_lasts() {
         let lines = Arc::new(Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! Interface of the experiments: what each of them does and returns.
+//! Interface of the experiments: settings, cells, figures and remarks.
 
 use crate::backend::Backend;
 use crate::bench::Bench;
@@ -14,12 +14,12 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// Seconds. Shows that the experiment runs; its figures mean nothing.
+    /// Takes seconds. Only shows that the experiment runs; its figures mean nothing.
     Toy,
-    /// Minutes, and a few GiB at most.
+    /// Takes minutes, and a few GiB at most.
     #[default]
     Safe,
-    /// Grid of the papers: hours.
+    /// Takes hours: the grid of the papers.
     Full,
 }
 

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Maximum time between signals that count as one request: `timeout` and `make` send a signal to the process
-/// and to its group.
+/// Maximum time between signals that count as one request. `timeout` and `make` send a signal to
+/// the process and to its group.
 const SAME_WISH: Duration = Duration::from_secs(1);
 /// Exit status of a process that was asked to stop.
 const STOPPED: i32 = 130;
@@ -53,18 +53,18 @@ impl Interrupt {
         }
     }
 
-    /// Returns whether to stop.
+    /// Returns true if the run must stop.
     pub fn is_set(&self) -> bool {
         self.wish.load(Ordering::Relaxed) || self.is_late()
     }
 
-    /// Returns whether to stop only because of the time limit.
+    /// Returns true if the run must stop only because of the time limit.
     pub fn is_late(&self) -> bool {
         let passed = self.deadline.is_some_and(|end| Instant::now() >= end);
         passed && !self.wish.load(Ordering::Relaxed)
     }
 
-    /// Returns whether `time` is left before the limit.
+    /// Returns true if `time` is left before the limit.
     pub fn has(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         self.deadline.is_none_or(|deadline| end <= deadline)

@@ -20,8 +20,7 @@ pub const KINDS: [&str; 10] = [
 const NO_UFS: &str =
     "Linux only reads it: there is no writable driver, and SoftUpdates exist in BSD alone";
 
-/// Returns the reason why a file system is available with no backend; `None` if it is available
-/// with some.
+/// Returns the reason why no backend supports a file system; `None` if some backend supports it.
 pub fn obstacle_everywhere(kind: &str) -> Option<String> {
     if !KINDS.contains(&kind) {
         return Some(format!(

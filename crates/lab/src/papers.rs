@@ -1,5 +1,5 @@
-//! Published figures of the papers. Reports draw them beside measured figures and never mix the
-//! two.
+//! Published figures of the papers. Reports draw these figures beside measured ones and never mix
+//! them.
 
 const BLOCKS: &str = include_str!("../../../lab/papers/blocks.csv");
 const FILES: &str = include_str!("../../../lab/papers/files.csv");

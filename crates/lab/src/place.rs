@@ -52,7 +52,7 @@ pub struct Device {
     pub bytes: u64,
     /// Logical sector: the smallest addressable unit.
     pub logical_sector: u64,
-    /// Physical sector: the unit that the disk writes internally, as far as it reports it.
+    /// Physical sector: the unit that the disk writes internally, if the disk reports the unit.
     pub physical_sector: u64,
     /// Smallest I/O without a penalty.
     pub minimum_io: u64,

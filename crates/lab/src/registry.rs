@@ -246,11 +246,12 @@ fn append(file: &mut File, line: &Line) -> Result<()> {
 /// Outcome of locking a record.
 #[derive(Debug, PartialEq, Eq)]
 enum Lock {
-    /// The file is locked, and is the one at its path.
+    /// The file is locked, and is still the file at its path.
     Held,
     /// Another run has the lock.
     Busy,
-    /// The file was removed from its path after it was opened, and another may be there.
+    /// The file was removed from its path after this run opened it. Another file may have taken its
+    /// place.
     Gone,
 }
 
@@ -319,7 +320,7 @@ pub fn tidy(directory: &Path) -> Result<Vec<Resource>> {
         }
         let file = match File::open(&path) {
             Ok(file) => file,
-            // Its run ended, or another one tidied.
+            // Its run ended and removed the record, or another run tidied.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error.into()),
         };
@@ -449,7 +450,8 @@ mod tests {
         assert_eq!(lock(&file, &path).unwrap(), Lock::Gone);
     }
 
-    /// Without the comparison of the inodes, some runs have no record, and tidying fails at times.
+    /// Regression: before the comparison of the inodes, some runs had no record, and tidying failed
+    /// at times.
     #[test]
     fn runs_start_while_others_tidy() {
         let home = tempfile::tempdir().unwrap();

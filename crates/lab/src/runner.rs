@@ -226,7 +226,7 @@ mod tests {
     use crate::experiment::Profile;
     use crate::job::Work;
 
-    /// A part of a tour took as long as the machine was slow: four times its estimate.
+    /// Regression: a part of a tour took four times its estimate on a slow machine.
     #[test]
     fn cells_for_which_there_is_no_time_are_left_out_and_named() {
         let dir = tempfile::tempdir().unwrap();

@@ -59,7 +59,7 @@ pub fn first_row(fields: u64) -> f64 {
     codes(fields) + 8.0 * (1 + fields) as f64
 }
 
-/// Returns the maximum bytes of a row of numbers. A buffer keeps that much free.
+/// Returns the maximum bytes of a row of numbers. A buffer always keeps this many bytes free.
 pub fn row_bound(fields: u64) -> f64 {
     codes(fields) + 8.0 + 10.0 * fields as f64
 }

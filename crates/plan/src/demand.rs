@@ -77,10 +77,10 @@ impl Raid {
         self.data_members() * self.strip
     }
 
-    /// Checks that such an array is possible.
+    /// Checks that the array is possible.
     ///
     /// # Errors
-    /// The reason, for people.
+    /// A text with the reason.
     pub fn check(self) -> Result<(), String> {
         let least = match self.level {
             0 => 2,
@@ -169,7 +169,8 @@ impl Demand {
         self.rows_per_s() * self.fields as f64
     }
 
-    /// Returns the mean retention over all sensors in seconds; rows per second times this are kept.
+    /// Returns the mean retention over all sensors in seconds. The rows per second times this mean
+    /// are kept.
     pub fn mean_keep_s(&self) -> f64 {
         let parts = self.lifetimes.iter().map(|life| life.share * life.keep_s);
         parts.sum()
@@ -216,7 +217,7 @@ impl Demand {
     /// Checks that the demand is consistent and within the limits of a store.
     ///
     /// # Errors
-    /// The reason, for people.
+    /// A text with the reason.
     pub fn check(&self) -> Result<(), String> {
         let positive = [
             ("--sensors", self.sensors),

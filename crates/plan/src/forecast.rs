@@ -3,22 +3,22 @@
 use crate::calibration::Calibration;
 use crate::demand::Demand;
 
-/// Latest fill from which on segments are merged, Um: used where journal and merge need little space.
+/// Latest fill at which merging begins, Um: used where journal and merge need little space.
 pub const LATEST_UM: f64 = 0.95;
-/// Earliest fill from which on segments are merged, Um.
+/// Earliest fill at which merging begins, Um.
 pub const EARLIEST_UM: f64 = 0.6;
-/// Segments that a merge writes before it frees those it read.
+/// Number of segments that a merge writes before it frees the segments that it read.
 pub const MERGE_SEGMENTS: f64 = 2.0;
 /// Bytes that a store takes besides its sources: staging, pieces in flight, the lists of open segments.
 pub const FIXED_MEMORY: f64 = 4.0 * 1024.0 * 1024.0;
 /// Fill of the journal when the sources that pin its oldest files are sealed. Sealing begins at three quarters and
 /// goes through all sources while the next files fill.
 pub const JOURNAL_FILL: f64 = 0.7;
-/// Rows of the sources that are sealed last, as a multiple of the mean.
+/// Ratio of the rows of the sources that are sealed last to the mean.
 const JOURNAL_SPREAD: f64 = 1.1;
-/// Share of their memory limit down to which buffers are sealed when they reach the limit.
+/// Share of the memory limit down to which buffers are sealed after they reach the limit.
 const BUFFER_FILL: f64 = 0.875;
-/// Mean of buffer memory over its limit, between both.
+/// Mean of buffer memory over the limit, between the limit and [`BUFFER_FILL`].
 const MEAN_FILL: f64 = (1.0 + BUFFER_FILL) / 2.0;
 /// Bytes that the file system writes per byte of large sequential files; the repository's benchmarks measured 1.00 to
 /// 1.01.
@@ -49,7 +49,7 @@ pub struct Choice {
     pub idle_seal_s: f64,
     /// Disk budget in bytes, C.
     pub budget: f64,
-    /// Share of the budget from which on segments are merged, Um.
+    /// Share of the budget at which merging of segments begins, Um.
     pub merge_from: f64,
     /// Number of lanes: logs written side by side, each with data that dies at about the same time.
     pub lanes: u32,
@@ -168,8 +168,8 @@ impl Forecast {
         }
     }
 
-    /// Returns whether segments die whole, so that merging costs nothing: `R ≤ (C·(Um − V) − J)/n`, with n lanes
-    /// being filled and J bytes of journal (*Riak* §4.2, planing).
+    /// Returns true if segments die whole, so that merging costs nothing: `R ≤ (C·(Um − V) − J)/n`,
+    /// with n lanes being filled and J bytes of journal (*Riak* §4.2, planing).
     pub fn planes(&self, choice: &Choice) -> bool {
         choice.segment_bytes <= self.planing_segment
     }

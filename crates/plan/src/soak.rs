@@ -1,5 +1,6 @@
-//! Proof of a plan: the engine runs in a directory and is fed as fast as possible with samples that match the demand.
-//! Figures per sensor are kept, shared resources are scaled down. The measurements are compared with the forecast.
+//! Test of a plan: the engine runs in a directory and gets samples of the demand at full speed.
+//! Figures per sensor stay as planned; shared resources are scaled down. The measurements are
+//! compared with the forecast.
 
 use crate::calibration::Calibration;
 use crate::demand::{Demand, Lifetime};
@@ -103,8 +104,8 @@ fn scaled(demand: &Demand, choice: &Choice, forecast: &Forecast) -> (Demand, Cho
     (demand, choice)
 }
 
-/// Proves a plan in a directory that is empty or missing. `is_over` is called repeatedly and returns true to
-/// interrupt.
+/// Tests a plan in a directory that is empty or missing. The function calls `is_over` repeatedly
+/// and ends early if it returns true.
 ///
 /// # Errors
 /// Errors of the engine, and the interruption.
@@ -238,7 +239,7 @@ fn open_after_crash(directory: &Path, options: &Options) -> anyhow::Result<(f64,
     anyhow::bail!("the directory was not let go")
 }
 
-/// Returns demands of many kinds, to prove the planner itself.
+/// Returns demands of many kinds, to test the planner itself.
 pub fn gallery(machine: &Demand) -> Vec<(&'static str, Demand)> {
     use crate::demand::{Clockwork, Values};
     let of = |sensors: f64, every_s: f64, fields: u64, values, clockwork, ram_gib: f64| Demand {

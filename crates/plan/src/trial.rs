@@ -85,7 +85,7 @@ pub fn in_memory(disk: &SimDisk, durability: Durability) -> anyhow::Result<Engin
 /// A demand to run trials for.
 pub struct Subject<'a> {
     pub demand: &'a Demand,
-    /// Returns true when the trials shall end early.
+    /// Function that returns true when the trials must end early.
     pub is_over: &'a dyn Fn() -> bool,
 }
 
@@ -98,7 +98,7 @@ impl Deref for Subject<'_> {
 }
 
 impl Subject<'_> {
-    /// Returns an error if the trials shall end early.
+    /// Returns an error if the trials must end early.
     fn go_on(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
             !(self.is_over)(),
@@ -113,7 +113,7 @@ impl Subject<'_> {
     }
 }
 
-/// Source of samples for a trial. Ends with an error when the trials shall end early.
+/// Source of samples for a trial. Ends with an error if the trials must end early.
 pub struct Feed<'a> {
     subject: &'a Subject<'a>,
     load: Load,

@@ -8,7 +8,7 @@ use seiner_model::{FieldType, Interval, Selector, SourceKey};
 use seiner_platform::sim::SimRng;
 use std::collections::{BTreeMap, HashMap};
 
-/// Reason why an answer could not be compared, or is wrong.
+/// Result of a comparison that did not succeed.
 pub(crate) enum Amiss {
     /// The engine returned an error.
     Failed(Error),
@@ -97,7 +97,8 @@ pub(crate) fn select(engine: &Engine, places: &Places, query: &Query) -> Result<
 /// Measurement of sources whose names are lost.
 const LOST: &str = "seiner_lost_source";
 
-/// Returns what a damaged store still answers under correct names, and the number of errors that it reported.
+/// Returns the samples that a damaged store still returns under correct names, and the number of
+/// errors that it reported.
 pub(crate) fn select_remains(engine: &Engine, places: &Places) -> Result<(Samples, usize), Amiss> {
     let (mut samples, mut errors) = (Samples::new(), 0);
     for data in engine.select(&everything())? {

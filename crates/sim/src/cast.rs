@@ -25,7 +25,8 @@ const FIELDS: [&str; 16] = [
     "number",
     "payload",
 ];
-/// Number of fields that are drawn at random. The fields after them occur only in numbered rows.
+/// Number of fields that the generator draws at random. Fields from this index on occur only in
+/// numbered rows.
 pub(crate) const DRAWN: usize = 14;
 /// Field with the number of a row.
 pub(crate) const NUMBER: u32 = 14;
@@ -93,8 +94,8 @@ pub(crate) struct Member {
     payload: u64,
 }
 
-/// Numbered rows: each row contains a number that no other row has, so the model can determine
-/// which rows are present.
+/// Numbered rows. Each row contains a number that no other row has, so the model identifies the
+/// rows that are present.
 #[derive(Clone, Copy, Debug)]
 struct Numbered {
     next: i64,
@@ -184,8 +185,8 @@ impl Cast {
     }
 
     /// Draws rows of one source or of several. If `known` is given, about one row in 40 gets a
-    /// defect. `known` contains the series that have a sample: only there does the store detect a
-    /// wrong type.
+    /// defect. `known` contains the series that have a sample: the store detects a wrong type only
+    /// in those series.
     pub(crate) fn entries(
         &mut self,
         rng: &mut SimRng,
@@ -259,8 +260,8 @@ impl Cast {
         entry.flaw = Some(flaw);
     }
 
-    /// Draws a float field and returns it with the sources that have it; `None` if no source has
-    /// it.
+    /// Draws a float field and returns the field with the sources that have it. Returns `None` if
+    /// no source has the drawn field.
     pub(crate) fn float_field(&self, rng: &mut SimRng) -> Option<(u32, Vec<u32>)> {
         if self.numbered.is_some() {
             let floats = |source: &u32| self.members[*source as usize].payload == 0;
@@ -388,7 +389,7 @@ impl Member {
         }
     }
 
-    /// Name of the source, sometimes with its tags in reverse order, which is the same source.
+    /// Name of the source. Sometimes the tags are in reverse order, which names the same source.
     fn name(&self, rng: &mut SimRng) -> Vec<u8> {
         let mut tags = self.key.tags().to_vec();
         if rng.chance(1, 10) {

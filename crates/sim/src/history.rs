@@ -2,8 +2,8 @@
 //!
 //! The model keeps all rows in the order of acceptance, with the deletes and the rules that applied
 //! to them. Every row has a number that no other row has, so an answer identifies its rows. A
-//! source returns its rows from some first row on, without those that were deleted or are too old.
-//! Rings, quotas and shedding determine the first row; the model computes bounds for it.
+//! source returns its rows from some first row on, except for rows that were deleted or are too
+//! old. Rings, quotas and shedding determine the first row. The model computes bounds for that row.
 
 use crate::cast::Entry;
 use crate::datum::Datum;
@@ -68,7 +68,7 @@ impl History {
         self.durable = self.durable.max(accepted.min(self.accepted));
     }
 
-    /// Records the time of the wall clock. The engine may not have read the clock since.
+    /// Records the time of the wall clock. The engine may not have read the clock since then.
     pub(crate) fn pass(&mut self, now: i64) {
         self.latest = self.latest.max(now);
         self.now = *self.now.start()..=(*self.now.end()).max(now);
@@ -214,7 +214,8 @@ impl History {
         let least = self.durable.max(shown.unwrap_or(0));
         let mut most = self.accepted;
         for (source, past) in self.sources.iter().enumerate() {
-            // If a source returns nothing, retention may have expired all its rows up to here.
+            // If a source returns nothing, retention may have expired all its rows up to
+            // `last_let_go`.
             let let_go = match last_shown[source] {
                 Some(_) => 0,
                 None => self.last_let_go(source, before),
@@ -236,8 +237,8 @@ impl History {
             let past = &self.sources[source];
             let kept = past.rows.partition_point(|row| row.at < most);
             let sure = past.rows.partition_point(|row| row.at < least);
-            // These rows should be shown and are not: they were lost or have expired, so they are
-            // gone.
+            // Rows that should be shown and are not shown were lost or have expired. In both cases
+            // they are gone.
             let is_gone = |at: &usize| self.sight(source, &past.rows[*at]) == Sight::Shown;
             let gone: Vec<usize> = (sure..kept).filter(is_gone).collect();
             let past = &mut self.sources[source];
@@ -531,8 +532,9 @@ impl History {
         Ok(both)
     }
 
-    /// Checks that only the oldest blocks of a class were shed: no block that is shown was begun
-    /// before one that is gone. `firsts`: the last row of each source that can be the first shown.
+    /// Checks that only the oldest blocks of a class were shed: every block that is shown was begun
+    /// after every block that is gone. `firsts`: the last row of each source that can be the first
+    /// shown.
     fn check_order(&self, firsts: &[u64]) -> Result<(), String> {
         for class in 0..self.rules.classes.len() {
             let simple = |source: &usize| {

@@ -139,7 +139,7 @@ impl Oracle {
         self.set_durable(self.accepted());
     }
 
-    /// Adopts what a store with a journal returns after a crash: the durable rows and a prefix of
+    /// Adopts the answer of a store with a journal after a crash: the durable rows and a prefix of
     /// the rows accepted after them.
     ///
     /// # Errors
@@ -164,8 +164,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// Returns the number of rows of the tail that give what a store with a journal returns after a
-    /// crash.
+    /// Returns the number of rows of the tail that explain the answer of a store with a journal
+    /// after a crash.
     ///
     /// # Errors
     /// A description of samples that are missing or were never accepted, if no number of rows
@@ -195,7 +195,7 @@ impl Oracle {
         kept.ok_or_else(|| self.diagnose(found))
     }
 
-    /// Adopts what a store without a journal returns after a crash: the durable samples, unless
+    /// Adopts the answer of a store without a journal after a crash: the durable samples, unless
     /// overwritten, and any of the samples accepted since.
     ///
     /// # Errors
@@ -258,7 +258,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Adopts what a damaged store returns: any samples that were accepted at some time. Returns
+    /// Adopts the answer of a damaged store: any samples that were accepted at some time. Returns
     /// the number of samples that are missing or have an older value.
     ///
     /// # Errors

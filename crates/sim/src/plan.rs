@@ -115,7 +115,7 @@ impl Plan {
         plan
     }
 
-    /// Returns whether accepted rows survive a crash in the order of acceptance.
+    /// Returns true if accepted rows survive a crash in the order of acceptance.
     pub fn journals(&self) -> bool {
         self.options.durability != Durability::Memory
     }
@@ -140,7 +140,7 @@ impl Plan {
         }
     }
 
-    /// Returns whether the program is killed and the power fails in this run.
+    /// Returns true if the program is killed and the power fails in this run.
     pub(crate) fn crashes(&self) -> bool {
         !matches!(self.trouble, Trouble::None | Trouble::Damage)
     }

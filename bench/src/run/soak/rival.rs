@@ -1,4 +1,5 @@
-//! Another server under the load of `soak`: it has no disk budget, so what it does on a full disk shows.
+//! Another server under the load of `soak`. The server has no disk budget, so the soak shows its
+//! behaviour on a full disk.
 
 use crate::client::{Connection, shortened};
 use crate::log::load::{STEP, Stream};
@@ -13,62 +14,63 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Batches of the stream in a request: some ten thousand rows.
+/// Number of batches of the stream per request: some ten thousand rows.
 const BATCHES: usize = 10;
-/// What an ordinary folder may take over the budget before the run ends.
+/// Multiple of the budget that an ordinary folder may take before the run ends.
 const BEYOND: f64 = 1.2;
-/// How long it is offered rows although its disk is full, and how long once there is room again.
+/// Time for which rows are offered although the disk is full, and again after space was added.
 const FULL: Duration = Duration::from_secs(10);
 const ROOM: Duration = Duration::from_secs(30);
-/// Between requests after one that failed.
+/// Pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(200);
-/// How long one may take.
+/// Maximum time of a request.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What the volume grows by when it was full.
+/// Growth of a full volume, as a share of its size.
 const MORE_ROOM: f64 = 0.25;
-/// How often a folder is measured.
+/// Interval between two measurements of a folder.
 const SAMPLE: Duration = Duration::from_millis(50);
 
-/// What is asked of every server.
+/// Task of every server.
 pub struct Task<'a> {
-    /// Rows after which it has borne it.
+    /// Number of rows after which the server has passed.
     pub rows: u64,
-    /// What it may take, in bytes.
+    /// Maximum disk usage, in bytes.
     pub budget: u64,
-    /// What so many rows take in our blocks, for a measure of how far it came.
+    /// Bytes per row in our blocks, to express progress in multiples of the volume.
     pub row_bytes: f64,
-    /// Where volumes are made.
+    /// Directory in which volumes are made.
     pub output: &'a Path,
 }
 
-/// How one fared.
+/// Result of one server.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Fared {
     pub server: String,
     pub rows_offered: u64,
     pub rows_acknowledged: u64,
     pub requests_failed: u64,
-    /// How often the volume had been stored, in our blocks of the same rows, when it first failed or took
-    /// too much.
+    /// Multiples of the volume stored before the first failure or the excess of space, measured in
+    /// our blocks of the same rows.
     pub turns: Option<f64>,
-    /// The answer to the request that failed first.
+    /// Answer to the first failed request.
     pub first_error: Option<String>,
-    /// The most that its folder took, bytes.
+    /// Maximum disk usage of its folder, bytes.
     pub most: u64,
-    /// Requests acknowledged after the first that failed, while no room was given to it.
+    /// Number of requests acknowledged after the first failure, before space was added.
     pub acknowledged_when_full: u64,
-    /// Whether it had ended by itself.
+    /// True if the server ended by itself.
     pub ended: bool,
-    /// Whether it took rows again once the volume was larger, without a restart; none if it was not made larger.
+    /// True if the server accepted rows again after the volume was enlarged, without a restart;
+    /// `None` if it was not enlarged.
     pub goes_on: Option<bool>,
-    /// Whether it did after a restart, where it needed one.
+    /// True if the server accepted rows after a restart; `None` if it needed no restart.
     pub after_restart: Option<bool>,
-    /// Why the run ended.
+    /// Reason for the end of the run.
     pub end: String,
     pub seconds: f64,
 }
 
-/// Measures a folder again and again while something is done, into `most`; answers how often.
+/// Measures a folder continuously during `work`, into `most`. Returns the number of measurements.
 pub fn watching<T>(folder: &Path, most: &AtomicU64, work: impl FnOnce() -> T) -> (T, u64) {
     let stop = AtomicBool::new(false);
     let samples = AtomicU64::new(0);
@@ -87,7 +89,7 @@ pub fn watching<T>(folder: &Path, most: &AtomicU64, work: impl FnOnce() -> T) ->
     (result, samples.into_inner())
 }
 
-/// Feeds a server on a volume of its own until it has borne it, or cannot.
+/// Feeds a server on its own volume until it has stored all rows, or fails.
 pub fn run(peer: &dyn Peer, stream: Stream, task: &Task<'_>) -> Result<Fared> {
     let folder = tempfile::tempdir_in(task.output)?;
     let mut volume = Volume::make(peer::data(folder.path()), task.budget)?;
@@ -129,7 +131,7 @@ pub fn run(peer: &dyn Peer, stream: Stream, task: &Task<'_>) -> Result<Fared> {
     })
 }
 
-/// What feeds one.
+/// Feeder of one server.
 struct Feeder<'a> {
     peer: &'a dyn Peer,
     task: &'a Task<'a>,
@@ -137,15 +139,15 @@ struct Feeder<'a> {
     server: Server,
     connection: Option<Connection>,
     stream: Stream,
-    /// When the next row was measured.
+    /// Time of the next row.
     time: i64,
     body: Vec<u8>,
     fared: Fared,
 }
 
 impl Feeder<'_> {
-    /// Until a request fails on a volume of its own, which is what is answered, a folder takes too much,
-    /// or all was offered.
+    /// Feeds until a request fails on a volume of its own, a folder exceeds its limit, or all rows
+    /// were offered. Returns true in the first case.
     fn until_it_fails(&mut self, most: &AtomicU64, own: bool) -> Result<bool> {
         while self.fared.rows_offered < self.task.rows {
             if !self.offer()? && own {
@@ -162,7 +164,7 @@ impl Feeder<'_> {
         Ok(false)
     }
 
-    /// For some time, whatever it answers.
+    /// Offers rows for some time, even if requests fail.
     fn insist(&mut self, time: Duration) -> Result<()> {
         let before = self.fared.rows_acknowledged;
         let began = Instant::now();
@@ -175,7 +177,7 @@ impl Feeder<'_> {
         Ok(())
     }
 
-    /// The volume was full and is larger now: does it take rows again?
+    /// Offers rows after a full volume was enlarged, and records whether the server accepts them.
     fn with_room(&mut self) -> Result<()> {
         self.fared.ended = self.server.has_ended()?;
         let goes_on = !self.fared.ended && self.is_taken_within(ROOM)?;
@@ -213,7 +215,7 @@ impl Feeder<'_> {
         Ok(false)
     }
 
-    /// Sends one request; answers whether it was acknowledged.
+    /// Sends one request. Returns true if it was acknowledged.
     fn offer(&mut self) -> Result<bool> {
         let rows = self.write_body()?;
         self.fared.rows_offered += rows;
@@ -257,7 +259,7 @@ impl Feeder<'_> {
         Ok(())
     }
 
-    /// The next rows, as line protocol; answers how many.
+    /// Writes the next rows as line protocol. Returns the number of rows.
     fn write_body(&mut self) -> Result<u64> {
         self.body.clear();
         let mut rows = 0;
@@ -277,15 +279,15 @@ impl Feeder<'_> {
         self.fared.turns = Some(bytes / self.task.budget as f64);
     }
 
-    /// What it said, without where its files are.
+    /// Returns the text of an answer, without the path of the server's files.
     fn told(&self, words: &str) -> String {
         let folder = self.folder.display().to_string();
         shortened(&words.replace(&folder, "…"))
     }
 }
 
-/// The servers named in a list such as `influxdb,victoriametrics`, told to keep rows as short as
-/// they accept.
+/// Returns the servers of a list such as `influxdb,victoriametrics`, with the shortest retention
+/// that they accept.
 pub fn named(list: &str) -> Result<Vec<Box<dyn Peer>>> {
     let names = list.split(',').map(str::trim);
     let peers = names.filter(|name| !name.is_empty()).map(|name| {

@@ -18,10 +18,11 @@ use seiner_model::{Batch, Cell, FieldType};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Comma-separated values, with a first line that names the columns.
+/// Import comma-separated values, with a first line that names the columns.
 ///
-/// Columns are the time, tags, or fields; a row becomes the values of one source at one time. Everything is
-/// checked before anything is stored: --dry-run shows what would be.
+/// Each column is the time, a tag, or a field. A row becomes the values of one source at one time.
+/// The command checks all rows before it stores any row. --dry-run shows the result without
+/// storing.
 ///
 /// Examples:
 ///
@@ -32,31 +33,33 @@ use std::path::{Path, PathBuf};
 pub struct Csv {
     #[command(flatten)]
     target: Target,
-    /// Show the columns with their types, the first ten rows, and what would be lost; store nothing. Needs
-    /// neither a server nor a directory.
+    /// Show the columns with their types, the first ten rows, and the rows that would be lost.
+    /// Stores nothing, and needs neither a server nor a directory.
     #[arg(long)]
     dry_run: bool,
-    /// The measurement that the rows are of [default: the file's name up to the first dot]
+    /// Measurement of all rows [default: the file's name up to the first dot]
     #[arg(long, value_name = "NAME")]
     measurement: Option<String>,
-    /// The column that holds the time: numbers, or dates such as 2026-11-21 08:00:00 (UTC, or with a zone)
-    /// [default: ts, timestamp, time, datetime, date_time, _time or date, whichever is there first]
+    /// Column with the time of a row: numbers, or dates such as 2026-11-21 08:00:00 (UTC, or with a
+    /// zone) [default: the first that exists of ts, timestamp, time, datetime, date_time, _time and
+    /// date]
     #[arg(long, value_name = "COLUMN")]
     time_column: Option<String>,
-    /// The unit of times that are numbers; fractions are allowed.
+    /// Unit of times that are numbers. Fractions are allowed.
     #[arg(long, value_enum, default_value_t = TimeUnit::S)]
     time_unit: TimeUnit,
-    /// The columns that are tags, separated by commas. Each combination of their values is a source.
+    /// Columns that are tags, separated by commas. Each combination of their values is a source, so
+    /// a forgotten tag merges sources.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     tag_columns: Vec<String>,
-    /// The columns that are fields, separated by commas [default: all that are neither time nor tag]
+    /// Columns that are fields, separated by commas [default: all that are neither time nor tag]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     field_columns: Option<Vec<String>>,
-    /// A tag that all rows get. May be given several times.
+    /// Tag to add to all rows, as TAG=VALUE. May be given several times.
     #[arg(long, value_name = "TAG=VALUE", value_parser = pair)]
     tag: Vec<(String, String)>,
-    /// Texts that stand for a missing value, separated by commas, such as -9999.9. Empty cells
-    /// always do.
+    /// Texts that denote a missing value, separated by commas, such as -9999.9. Empty cells are
+    /// always missing values.
     #[arg(
         long,
         value_name = "TEXTS",
@@ -64,27 +67,29 @@ pub struct Csv {
         allow_hyphen_values = true
     )]
     missing: Vec<String>,
-    /// Types of fields, separated by commas: f64, f32, i64, u64, bool or string, as in ax=f32.
-    /// Otherwise the narrowest of bool, i64, u64, f64 and string that holds all values of a column; of a column
-    /// of numbers with less than one other cell in a hundred, those cells are refused.
-    /// f32 takes half the space for readings that were 32-bit floats, but only goes into a directory.
+    /// Types of fields, separated by commas: f64, f32, i64, u64, bool or string, as in ax=f32. By
+    /// default, a field gets the narrowest of bool, i64, u64, f64 and string that represents all of
+    /// its values. If fewer than one cell in a hundred of a column of numbers is not a number,
+    /// these cells are rejected. f32 takes half the space for readings that were 32-bit floats, but
+    /// requires --data.
     #[arg(long, value_name = "COLUMN=TYPE", value_delimiter = ',', value_parser = typed)]
     types: Vec<(String, FieldType)>,
-    /// What separates cells: one character, or `tab` [default: , ; tab or |, most frequent in the first line]
+    /// Separator of cells: one character, or `tab` [default: , ; tab or |, most frequent in the
+    /// first line]
     #[arg(long, value_name = "CHARACTER", value_parser = separator)]
     separator: Option<u8>,
-    /// What begins the fraction of a number [default: a comma where cells have some and another
-    /// character separates cells, else a point]
+    /// Decimal mark of numbers [default: a comma where cells contain one and another character
+    /// separates cells, else a point]
     #[arg(long, value_enum)]
     decimal: Option<Decimal>,
-    /// Let rows replace earlier rows of the same source and time, which loses those. Without it
-    /// nothing is imported if there are such rows.
+    /// Let rows replace earlier rows of the same source and time. The earlier values are lost.
+    /// Without this flag, a file with such rows is not imported.
     #[arg(long)]
     replace: bool,
-    /// Leave rows out that have no value. Without it nothing is imported if there are such rows.
+    /// Skip rows without a value. Without this flag, a file with such rows is not imported.
     #[arg(long)]
     allow_empty: bool,
-    /// The files, packed by gzip or not.
+    /// Files to import, plain or compressed by gzip.
     #[arg(required = true)]
     files: Vec<PathBuf>,
 }

@@ -13,7 +13,7 @@ const SAMPLE_BYTES: u64 = 256 << 10;
 /// Separators that can be detected. Of several equally frequent ones, the first is taken.
 const SEPARATORS: [u8; 4] = *b",;\t|";
 
-/// What begins the fraction of a number.
+/// Decimal mark of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Decimal {
     Point,
@@ -30,8 +30,8 @@ pub struct Dialect {
 }
 
 impl Dialect {
-    /// Detects from the front of a file what is not given: the separator from the first line, the decimal mark
-    /// from the cells.
+    /// Detects the missing parts of a dialect from the front of a file: the separator from the first
+    /// line, the decimal mark from the cells.
     pub fn detect(path: &Path, separator: Option<u8>, decimal: Option<Decimal>) -> Result<Dialect> {
         let source = source::open(path)?;
         let mut front = Vec::new();

@@ -13,7 +13,7 @@ mod value;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// Bring in data from files of other kinds.
+/// Import data from files of other formats.
 #[derive(Args)]
 pub struct Import {
     #[command(subcommand)]
@@ -22,7 +22,7 @@ pub struct Import {
 
 #[derive(Subcommand)]
 enum Kind {
-    /// Comma-separated values, with a first line that names the columns.
+    /// Import comma-separated values, with a first line that names the columns.
     Csv(comma::Csv),
 }
 

@@ -1,5 +1,5 @@
-//! Detection of rows with the same source and time. Only the last of them would be kept, so the others would be
-//! lost.
+//! Detection of rows with the same source and time. The store would keep only the last of these
+//! rows and lose the others.
 //!
 //! Memory is bounded. While the rows of each source arrive in ascending or descending order, the first and the
 //! last time per source are sufficient ([`Spans`]). Otherwise the files are read again several times, and each
@@ -45,7 +45,7 @@ pub struct Content {
 pub struct Tally {
     /// Number of rows that replace a value of an earlier row.
     pub replaced: u64,
-    /// Number of rows equal to the earlier row. They lose nothing.
+    /// Number of rows equal to the earlier row. Storing them again loses nothing.
     pub repeated: u64,
     /// Places of the first rows that replace values.
     pub places: Vec<(usize, u64)>,

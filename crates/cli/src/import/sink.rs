@@ -73,8 +73,8 @@ impl Sink {
         }
     }
 
-    /// Returns whether the target has samples of a measurement between two times, both included. Returns
-    /// `false` if the target cannot answer.
+    /// Returns true if the target has samples of a measurement between two times, both included.
+    /// Returns false if the target cannot answer.
     pub fn has_samples(&self, measurement: &str, (first, last): (i64, i64)) -> bool {
         match &self.target {
             Open::Store(store) => {

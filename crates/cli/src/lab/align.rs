@@ -8,28 +8,29 @@ use seiner_lab::backend::Backend;
 use seiner_lab::job::Work;
 use std::path::PathBuf;
 
-/// Measure what an unaligned partition costs, by file system (root).
+/// Measure the cost of an unaligned partition, by file system (root).
 ///
-/// Each file system at hand is made at sector 40 and at sector 34 of an image, and used; the requests
-/// that reach the device are counted as a medium with sectors of 4 KiB would have to serve them.
+/// Each available file system is made at sector 40 and at sector 34 of an image and runs the same
+/// operations. The command counts the requests that reach the device and the read-modify-writes
+/// that a disk with sectors of 4 KiB would need for them.
 #[derive(Args)]
 pub struct Align {
-    /// A directory for inputs and the image.
+    /// Directory for inputs and the image.
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// Use this device instead of an image. It must be unused and empty.
+    /// Device to use instead of an image. The device must be unused and empty.
     #[arg(long, value_name = "DEVICE")]
     device: Option<PathBuf>,
-    /// Name the device once more to have its data erased.
+    /// Path of the device again, to permit that its data are erased.
     #[arg(long, value_name = "DEVICE", requires = "device")]
     erase: Option<PathBuf>,
-    /// File systems.
+    /// File systems to test [default: all that are available]
     #[arg(long = "system", value_name = "KIND")]
     systems: Vec<String>,
-    /// By what means.
+    /// Kernel that is measured.
     #[arg(long, value_enum, default_value = "native")]
     backend: Means,
-    /// How often everything is done.
+    /// Number of runs to average. More runs take longer and reduce noise.
     #[arg(long)]
     runs: Option<u64>,
     #[command(flatten)]

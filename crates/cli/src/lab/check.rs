@@ -8,16 +8,16 @@ use seiner_lab::place::Place;
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-/// Tell what a disk is and how it is used, without rights and without writing.
+/// Describe a disk and its use, without root and without writing.
 ///
-/// Sectors, alignment, scheduler, caches, mount options, with advice. The exit status is 0 also when
-/// there is something to warn of.
+/// Lists sectors, alignment, scheduler, caches and mount options, with advice. The exit status is 0
+/// even if the list contains warnings.
 #[derive(Args)]
 pub struct Check {
-    /// A directory on the disk, or the device itself.
+    /// Directory on the disk, or the device itself.
     #[arg(default_value = ".")]
     path: PathBuf,
-    /// Report as JSON.
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -7,25 +7,26 @@ use seiner_lab::disk;
 use seiner_lab::job::Work;
 use std::path::PathBuf;
 
-/// Measure a disk: sequential, random, by size and depth; syncs; a long write.
+/// Measure a disk: sequential and random requests, by size and depth; syncs; a long write.
 ///
-/// Writes and reads one file of its own, around the page cache where the file system lets it. The
-/// planner (`seiner plan --measured`) works from the results.
+/// Writes and reads one file. Uses direct I/O if the file system supports it. The planner takes the
+/// results (`seiner plan --measured`).
 #[derive(Args)]
 pub struct Disk {
-    /// A directory on the disk.
+    /// Directory on the disk.
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// The size of the test file, for example 2GiB.
+    /// Size of the test file, for example 2GiB. A file smaller than the disk's cache measures the
+    /// cache.
     #[arg(long, value_parser = bytes)]
     size: Option<u64>,
-    /// Seconds of each of the cells.
+    /// Seconds per cell.
     #[arg(long)]
     seconds: Option<f64>,
-    /// Seconds of the long write.
+    /// Seconds of the long write. A short one may end before the disk's cache is full.
     #[arg(long)]
     sustained: Option<f64>,
-    /// Have fio do the same behind every cell, for comparison.
+    /// Repeat every cell with fio, for comparison. Doubles the duration.
     #[arg(long)]
     fio: bool,
     #[command(flatten)]

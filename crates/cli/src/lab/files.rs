@@ -7,27 +7,29 @@ use seiner_lab::files;
 use seiner_lab::job::Work;
 use std::path::PathBuf;
 
-/// Time what people do with files, by file system.
+/// Measure the time of common file operations, by file system.
 ///
-/// Copy a mixed tree, delete it; unpack very many small files, copy and delete them; copy one large
-/// file. Unmounting counts. As root every file system at hand is made on an image; as an ordinary user
-/// the directory's own is timed, with a sync in place of unmounting. With --backend guest every file
-/// system is tried in an emulated machine, as any user.
+/// Copies a mixed tree and deletes it; unpacks very many small files, copies and deletes them;
+/// copies one large file. The time includes unmounting. For root, every available file system is
+/// made on an image. For other users, the directory's own file system is measured, with a sync in
+/// place of unmounting. With --backend guest, any user measures all file systems in an emulated
+/// machine.
 #[derive(Args)]
 pub struct Files {
-    /// A directory for inputs and images.
+    /// Directory for inputs and images.
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// File systems, each with mount options behind a colon: ext4, ext4:data=journal, "as mounted".
+    /// File systems, optionally with mount options after a colon: ext4, ext4:data=journal, "as
+    /// mounted".
     #[arg(long = "system", value_name = "KIND[:OPTIONS]")]
     systems: Vec<String>,
-    /// By what means.
+    /// Kernel that is measured.
     #[arg(long, value_enum, default_value = "native")]
     backend: Means,
-    /// A tree of your own to copy instead of one that is grown.
+    /// Tree of files to copy instead of a generated tree.
     #[arg(long, value_name = "DIR")]
     tree: Option<PathBuf>,
-    /// How often everything is done.
+    /// Number of runs to average. More runs take longer and reduce noise.
     #[arg(long)]
     runs: Option<u64>,
     #[command(flatten)]

@@ -8,17 +8,18 @@ use seiner_lab::{Interrupt, guest};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-/// Prepare the emulated machine for `--backend guest`: a kernel of Debian's, unpacked, not installed.
+/// Prepare the emulated machine for `--backend guest`: a kernel from Debian's packages, unpacked
+/// and not installed.
 ///
-/// Takes QEMU (qemu-system-x86) and dpkg-deb, and no rights. What it needs stays in one directory,
-/// about 40 MB; the machine is started once to see that it works.
+/// Needs QEMU (qemu-system-x86) and dpkg-deb, but no root. All files are in one directory, about 40
+/// MB. The command starts the machine once as a test.
 #[derive(Args)]
 pub struct Guest {
-    /// Packages to unpack: a kernel, and programs that make file systems where they are not installed.
+    /// Packages to unpack: a kernel, and the mkfs programs that are not installed.
     #[arg(long = "package", value_name = "FILE.deb", num_args = 1..)]
     packages: Vec<PathBuf>,
-    /// Download a kernel, and those programs that are not installed, from the distribution's archive
-    /// (`apt-get download`; about 75 MB).
+    /// Download a kernel, and the mkfs programs that are not installed, from the distribution's
+    /// archive (`apt-get download`; about 75 MB).
     #[arg(long)]
     download: bool,
 }

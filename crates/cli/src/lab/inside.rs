@@ -4,7 +4,7 @@ use super::failure;
 use crate::failure::Failure;
 use clap::Args;
 
-/// What the first process of a guest runs.
+/// Run as the first process of a guest.
 #[derive(Args)]
 pub struct Inside {}
 

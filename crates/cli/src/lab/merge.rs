@@ -8,38 +8,39 @@ use seiner_lab::job::Work;
 use seiner_lab::merge;
 use std::path::PathBuf;
 
-/// Overwrite a small store for long, and count what merging writes, by V, R, B and policy.
+/// Overwrite a small store for a long time, and count the bytes that merging writes, by V, R, B and
+/// policy.
 ///
-/// The second paper's sweeps on this project's engine: real files, a clock that passes by the row. One
-/// setting is varied at a time, the others have the first of their values. `seiner sim merge` tries
-/// more of it in less time, without files.
+/// Repeats the sweeps of the second paper on this project's engine, with real files and a clock
+/// that advances with each row. One setting varies at a time; the others have the first of their
+/// values. `seiner sim merge` tries more settings in less time, without files.
 #[derive(Args)]
 pub struct Merge {
-    /// A directory for the store.
+    /// Directory for the store.
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// C: what the store may take.
+    /// C: disk budget of the store.
     #[arg(long, value_parser = bytes)]
     budget: Option<u64>,
     /// V: live shares, for example 0.5,0.8.
     #[arg(long, value_delimiter = ',', value_name = "SHARES")]
     v: Vec<f64>,
-    /// V while R and B are varied.
+    /// V while R and B vary.
     #[arg(long, value_name = "SHARE")]
     v_of_sizes: Option<f64>,
     /// Policies, for example patient,fifo.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     policy: Vec<String>,
-    /// R: bytes of a segment.
+    /// R: bytes per segment.
     #[arg(long, value_delimiter = ',', value_parser = bytes, value_name = "SIZES")]
     segment: Vec<u64>,
-    /// B: bytes of a block.
+    /// B: bytes per block.
     #[arg(long, value_delimiter = ',', value_parser = bytes, value_name = "SIZES")]
     block: Vec<u64>,
-    /// How far the rates of sensors lie apart; 0: all alike.
+    /// Spread of the rates of sensors: standard deviation of their logarithm; 0 for equal rates.
     #[arg(long)]
     sigma: Option<f64>,
-    /// How often C is written to warm up, and again while it counts.
+    /// Multiples of C to write for the warm-up, and again for the measurement.
     #[arg(long)]
     turns: Option<f64>,
     #[command(flatten)]

@@ -26,11 +26,11 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measure disks, file systems and stores the way the papers did.
+/// Measure disks, file systems and stores with the papers' experiments.
 ///
-/// Every experiment writes a directory: job.toml (what was run; `lab run` repeats or continues it),
-/// results.json, results.csv, lines.csv and report.html, a page to look at. What an experiment creates
-/// besides is gone when it ends, however it ends.
+/// Every experiment writes a directory: job.toml (settings and seed; `lab run` repeats or continues
+/// the run), results.json, results.csv, lines.csv and the page report.html. All other resources of
+/// an experiment are removed at its end, even if it fails or is interrupted.
 #[derive(Args)]
 pub struct Lab {
     #[command(subcommand)]
@@ -39,35 +39,37 @@ pub struct Lab {
 
 #[derive(Subcommand)]
 enum Experiment {
-    /// Tell what a disk is and how it is used, without rights and without writing.
+    /// Describe a disk and its use, without root and without writing.
     Check(check::Check),
-    /// Measure a disk: sequential, random, by size and depth; syncs; a long write.
+    /// Measure a disk: sequential and random requests, by size and depth; syncs; a long write.
     Disk(disk::Disk),
     /// Write very many sensors by several stores under the same load.
     Write(write::Write),
-    /// Time what people do with files, by file system.
+    /// Measure the time of common file operations, by file system.
     Files(files::Files),
-    /// Measure what an unaligned partition costs, by file system (root).
+    /// Measure the cost of an unaligned partition, by file system (root).
     Align(align::Align),
-    /// Overwrite a small store for long, and count what merging writes, by V, R, B and policy.
+    /// Overwrite a small store for a long time, and count the bytes that merging writes, by V, R, B
+    /// and policy.
     Merge(merge::Merge),
-    /// Count the block operations of a command, or of blktrace's files.
+    /// Count the block operations of a command, or of files of blktrace.
     Trace(trace::Trace),
-    /// Look around in about five minutes: check, disk, write, files; as root align as well.
+    /// Run check, disk, write and files in about five minutes; for root also align.
     Tour(tour::Tour),
-    /// Prepare the emulated machine for file systems that this kernel lacks, and for users without rights.
+    /// Prepare the emulated machine for file systems that this kernel lacks, and for users without
+    /// root.
     Guest(guest::Guest),
-    /// What `lab write --processes` starts.
+    /// Run as one process of `lab write --processes`.
     #[command(hide = true)]
     Writer(writer::Writer),
-    /// What the first process of a guest runs.
+    /// Run as the first process of a guest.
     #[command(hide = true)]
     Inside(inside::Inside),
     /// Run a saved job, or continue the run in a directory.
     Run(run::Run),
     /// Write the page of a run again, or compare two runs.
     Report(report::Report),
-    /// Remove what runs left that were killed.
+    /// Remove the resources of killed runs.
     Tidy(tidy::Tidy),
 }
 
@@ -93,41 +95,43 @@ impl Lab {
     }
 }
 
-/// What every experiment is told.
+// Settings of every experiment. Not a doc comment: the help of a command that flattens these flags
+// would show it.
 #[derive(Args)]
 struct Common {
-    /// How much is run: seconds, minutes, or what the papers ran (hours).
+    /// Size of the experiment. A larger one takes longer and gives more reliable figures.
     #[arg(long, value_enum, default_value = "safe")]
     profile: Amount,
-    /// What all randomness comes from.
+    /// Seed of all pseudo-random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The directory of the run, made where it is missing; one that holds a part of the same run is
-    /// continued. Named after the experiment and the time if not given.
+    /// Directory of the run, created if it is missing. If it contains a part of the same run, that
+    /// run continues [default: named after the experiment and the time]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Only write job.toml, to be changed and run by `lab run`.
+    /// Only write job.toml, to be edited and run by `lab run`.
     #[arg(long)]
     save_job: bool,
 }
 
-/// By what means.
+/// Kernel that is measured.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Means {
-    /// This kernel.
+    /// Kernel of this machine.
     Native,
-    /// Another kernel in an emulated machine (`lab guest` prepares it): any file system, any user.
+    /// Another kernel in an emulated machine (`lab guest` prepares it), with every file system and
+    /// for every user. Slower, and its figures are not those of this disk.
     Guest,
 }
 
-/// How much is run.
+/// Size of the experiment.
 #[derive(Clone, Copy, ValueEnum)]
 enum Amount {
-    /// Seconds: shows that it works, and nothing else.
+    /// Takes seconds. Only shows that the experiment runs; its figures mean nothing.
     Toy,
-    /// Minutes, and a few GiB at most.
+    /// Takes minutes, and a few GiB at most.
     Safe,
-    /// The papers' grids: hours.
+    /// Takes hours: the papers' grids.
     Full,
 }
 

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 /// Write the page of a run again, or compare two runs.
 #[derive(Args)]
 pub struct Report {
-    /// The directory of a run.
+    /// Directory of a run.
     run: PathBuf,
-    /// Another run of the same experiment, to compare with.
+    /// Directory of another run of the same experiment, for comparison.
     other: Option<PathBuf>,
-    /// The file of the comparison.
+    /// File of the comparison.
     #[arg(long, value_name = "FILE", default_value = "lab-compared.html")]
     to: PathBuf,
 }

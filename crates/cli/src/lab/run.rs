@@ -10,9 +10,9 @@ use std::path::PathBuf;
 /// Run a saved job, or continue the run in a directory.
 #[derive(Args)]
 pub struct Run {
-    /// A job (TOML or JSON), or the directory of a run, which is continued.
+    /// Job (TOML or JSON), or directory of a run to continue.
     job: PathBuf,
-    /// The directory of the run, if a job is given.
+    /// Directory of the run, if a job is given.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

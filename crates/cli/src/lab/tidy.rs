@@ -6,8 +6,9 @@ use clap::Args;
 use seiner_lab::registry::{state_directory, tidy};
 use std::io::{Write, stdout};
 
-/// Remove what runs left that were killed: mounts, loop devices, cgroups, trace instances, directories,
-/// and settings of the system. Any experiment does so when it starts; running ones are left alone.
+/// Remove the resources of killed runs: mounts, loop devices, cgroups, trace instances,
+/// directories, and changed settings of the system. Every experiment does this at its start.
+/// Resources of living runs remain.
 #[derive(Args)]
 pub struct Tidy {}
 

@@ -26,21 +26,21 @@ const PAGE: &str = "report.html";
 const ALLOWANCE: f64 = 1.5;
 const LEAST_SECONDS: f64 = 20.0;
 
-/// Look around in about five minutes: check, disk, write, files; as root align as well.
+/// Run check, disk, write and files in about five minutes; for root also align.
 ///
-/// As an ordinary user everything happens in one directory. As root the write test gets a fresh ext4
-/// and 256 MiB of memory, so that the page cache cannot hide what a store does to the disk, and every
-/// file system that can be made here is tried.
+/// For other users than root, everything happens in one directory. For root, the write test gets a
+/// new ext4 file system and 256 MiB of memory, so that the page cache cannot absorb the writes of a
+/// store, and every file system that can be made on this machine is tested.
 #[derive(Args)]
 pub struct Tour {
-    /// A directory on the disk, with 8 GiB free.
+    /// Directory on the disk, with 8 GiB free.
     #[arg(default_value = ".")]
     directory: PathBuf,
-    /// Where the reports go: one page of all, and a directory an experiment. A tour that was interrupted
-    /// is continued there.
+    /// Directory of the reports: one page for the whole tour, and a directory per experiment. An
+    /// interrupted tour continues there.
     #[arg(long, value_name = "DIR", default_value = "lab-tour")]
     out: PathBuf,
-    /// How much is run: toy is for trying the tour itself.
+    /// Size of the experiments. `toy` only shows that the tour works.
     #[arg(long, value_enum, default_value = "safe")]
     profile: Amount,
 }

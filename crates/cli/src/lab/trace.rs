@@ -7,23 +7,24 @@ use seiner_lab::job::Work;
 use seiner_lab::trace;
 use std::path::PathBuf;
 
-/// Count the block operations of a command, or of blktrace's files.
+/// Count the block operations of a command, or of files of blktrace.
 ///
-/// By type (RWBS), in number, size and over time. As root from a private instance of the kernel's
-/// tracer; otherwise from the device's counters, which know no types. Everybody's operations on the
-/// device are counted while the command runs, up to a sync behind it.
+/// Counts number, size and time of the operations by type (RWBS). For root, the source is a private
+/// instance of the kernel's tracer; for other users, the counters of the device, which do not
+/// separate types. All operations on the device count while the command runs and until a sync after
+/// it, including those of other programs.
 #[derive(Args)]
 pub struct Trace {
-    /// The command with its arguments, behind --.
+    /// Command with its arguments, after --.
     #[arg(last = true)]
     command: Vec<String>,
-    /// A path on the disk whose operations count.
+    /// Path on the disk whose operations are counted.
     #[arg(long, value_name = "PATH", default_value = ".")]
     on: PathBuf,
-    /// Read files that blktrace wrote (all processors' files of one trace) instead.
+    /// Files of blktrace to read instead (the files of all processors of one trace).
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "command")]
     blktrace: Vec<PathBuf>,
-    /// The bytes that the application says it wrote: tells K_wa.
+    /// Bytes that the application wrote, for K_wa.
     #[arg(long, value_parser = bytes, value_name = "BYTES")]
     written: Option<u64>,
     #[command(flatten)]

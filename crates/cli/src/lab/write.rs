@@ -10,65 +10,68 @@ use std::path::PathBuf;
 
 /// Write very many sensors by several stores under the same load.
 ///
-/// The first paper's test: each of F sensors in turn hands over B bytes. `files` appends to a file for
-/// each sensor; `in-place` updates a ring in one as RRDtool does; `akumuli` and `yawndb` write as those
-/// systems do; `log` is this project's engine, `log-only` the same without a journal; `sqlite`
-/// and `rocksdb` are those, in programs that were built with them (--features references,rocksdb).
+/// The first paper's test: each of F sensors in turn delivers B bytes. `files` appends to one file
+/// per sensor. `in-place` updates a ring in one file as RRDtool does. `akumuli` and `yawndb` write
+/// as those systems do. `log` is this project's engine, and `log-only` is the engine without a
+/// journal. `sqlite` and `rocksdb` are those stores, in programs that were built with them
+/// (--features references,rocksdb).
 #[derive(Args)]
 pub struct Write {
-    /// Directories to write into; with several, files are dealt out over all.
+    /// Directories to write into. Files are distributed over all directories.
     #[arg(default_value = ".")]
     directories: Vec<PathBuf>,
-    /// Make a fresh file system for every cell on an image in the directory (root).
+    /// Make a new file system for every cell, on an image in the directory (root). Earlier cells
+    /// then have no effect on later ones.
     #[arg(long, value_name = "KIND")]
     fresh: Option<String>,
-    /// C: the room for data, for example 6GiB.
+    /// C: disk space for data, for example 6GiB.
     #[arg(long, value_parser = bytes)]
     room: Option<u64>,
-    /// Who is tested.
+    /// Stores to test.
     #[arg(long = "store", value_enum, value_name = "STORE")]
     stores: Vec<StoreName>,
     /// F: numbers of sensors, for example 1,10000,1e6.
     #[arg(long, value_parser = count, value_delimiter = ',')]
     sensors: Vec<u64>,
-    /// B: bytes of a portion, for example 4KiB,64KiB.
+    /// B: bytes per portion, for example 4KiB,64KiB.
     #[arg(long, value_parser = bytes, value_delimiter = ',')]
     portion: Vec<u64>,
-    /// R: files kept of each sensor, the current one included.
+    /// R: number of files kept per sensor, including the current one.
     #[arg(long, default_value_t = 2)]
     kept: u64,
-    /// M: threads that write.
+    /// M: number of writing threads.
     #[arg(long, default_value_t = 1)]
     writers: u64,
-    /// Processes instead of threads, for `files`.
+    /// Write by processes instead of threads, for `files`.
     #[arg(long)]
     processes: bool,
-    /// All files in one directory, instead of 100 entries each.
+    /// Put all files into one directory, instead of directories of 100 entries.
     #[arg(long)]
     flat: bool,
-    /// Really keep a buffer of B bytes for every sensor.
+    /// Allocate a buffer of B bytes for every sensor.
     #[arg(long)]
     buffered: bool,
-    /// Sync every portion before the next.
+    /// Sync every portion before the next one.
     #[arg(long)]
     synced: bool,
-    /// Search the highest rate that is sustained, instead of writing as fast as it goes.
+    /// Search for the highest sustained rate, instead of writing at full speed.
     #[arg(long)]
     paced: bool,
-    /// Memory for all of it, page cache included, for example 256MiB (root).
+    /// Memory limit of the run, page cache included, for example 256MiB (root).
     #[arg(long, value_parser = bytes)]
     memory: Option<u64>,
-    /// Seconds of measuring a cell.
+    /// Seconds of measurement per cell.
     #[arg(long)]
     seconds: Option<f64>,
-    /// By what means; a guest shows types of block operations to an ordinary user (with --fresh).
+    /// Kernel that is measured. With --fresh, a guest separates types of block operations for any
+    /// user.
     #[arg(long, value_enum, default_value = "native")]
     backend: Means,
     #[command(flatten)]
     common: Common,
 }
 
-/// Who is tested.
+/// Store to test.
 #[derive(Clone, Copy, ValueEnum)]
 enum StoreName {
     Files,

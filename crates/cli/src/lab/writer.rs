@@ -4,7 +4,7 @@ use super::failure;
 use crate::failure::Failure;
 use clap::Args;
 
-/// What `lab write --processes` starts.
+/// Run as one process of `lab write --processes`.
 #[derive(Args)]
 pub struct Writer {}
 

@@ -12,10 +12,11 @@ use std::collections::BTreeMap;
 use std::io::{Write, stdout};
 use std::time::Duration;
 
-/// Put an array in order without serving it.
+/// Repair an array without serving it.
 ///
-/// Syndromes are made to fit that a crash or the creation left unfit, members that lack something are filled, and the
-/// array is stopped. `serve` does the same while it serves; this is for those who want it done before.
+/// Recomputes syndromes that do not match after a crash or a creation, rebuilds members with
+/// missing stripes, and then stops the array. `serve` does the same while clients use the volume.
+/// This command completes the work before.
 #[derive(Args)]
 pub struct Assemble {
     #[command(flatten)]

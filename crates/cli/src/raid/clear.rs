@@ -7,12 +7,13 @@ use clap::Args;
 use seiner_volume::{ArrayBlocks, clear};
 use std::sync::Arc;
 
-/// Make the volume of an array blank, so that `seiner serve --array` makes a store of it.
+/// Clear the volume of an array, so that `seiner serve --array` creates a store on it.
 ///
-/// Zeroes are written to its beginning, where file systems and stores have their marks: what it held can no longer be read.
+/// Writes zeroes to the start of the volume, which contains the headers of file systems and stores.
+/// The earlier contents can then no longer be read.
 #[derive(Args)]
 pub struct Clear {
-    /// Yes, what the volume holds may be lost.
+    /// Confirm the loss of the volume's contents.
     #[arg(long)]
     yes: bool,
     #[command(flatten)]

@@ -23,14 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "order", rename_all = "snake_case")]
 pub enum Order {
-    /// Requests the status.
+    /// Request for the status.
     Status,
-    /// Takes a member out of use.
+    /// Request to take a member out of use.
     Fail {
         /// Number of the member.
         member: usize,
     },
-    /// Puts a device in the place of a lost member.
+    /// Request to rebuild a lost member on a device.
     Replace {
         /// Number of the member.
         member: usize,
@@ -39,19 +39,19 @@ pub enum Order {
         /// True if the data on the device may be lost.
         overwrite: bool,
     },
-    /// Adds a spare device for the next member that is lost.
+    /// Request to add a spare device for the next member that is lost.
     Spare {
         /// Absolute path of the device.
         device: PathBuf,
         /// True if the data on the device may be lost.
         overwrite: bool,
     },
-    /// Starts a scrub, or stops it.
+    /// Request to start or stop a scrub.
     Scrub {
-        /// Stops the scrub instead of starting one.
+        /// True to stop the scrub instead of starting one.
         stop: bool,
     },
-    /// Ends the process.
+    /// Request to end the process.
     Stop,
 }
 
@@ -99,7 +99,7 @@ pub fn status(socket: &Path) -> Result<Report, Failure> {
     }
 }
 
-/// Returns whether a path is a socket.
+/// Returns true if a path is a socket.
 pub fn is_socket(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_socket())
 }
@@ -159,7 +159,7 @@ impl Drop for Control {
     }
 }
 
-/// Answers one client. Returns whether the process must end.
+/// Answers one client. Returns true if the process must end.
 fn answer(mut stream: UnixStream, array: &Arc<Array>, exports: &[String]) -> Result<bool> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;

@@ -11,56 +11,61 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Make a new array of devices: files, or block devices (partitions, whole disks).
+/// Create an array of devices: files, or block devices (partitions, whole disks).
 ///
-/// Every member gets a superblock at its beginning and one at its end; nothing else is written. A file that does not
-/// exist is made with --size. What members hold is lost, so a device that holds anything is refused.
+/// Every member gets a superblock at its start and one at its end. No other block is written. With
+/// --size, missing files are created. The contents of members are lost, so a device that contains
+/// data is rejected.
 #[derive(Args)]
 pub struct Create {
-    /// How data are kept redundant.
+    /// RAID level: the redundancy of data.
     ///
-    /// 0: not at all, all members for data. 1: the same on every member. 5: one member's worth of syndromes, any one may
-    /// be lost. 6: two, any two may be lost. A small write costs 1, N, 4 and 6 member operations; a whole stripe is
-    /// written without reading.
+    /// 0: no redundancy, all space for data. 1: a copy on every member. 5: one syndrome; any one
+    /// member may be lost. 6: two syndromes; any two members may be lost. A small write costs 1, N,
+    /// 4 and 6 member operations, in this order. A whole stripe is written without reads.
     #[arg(long, value_name = "LEVEL")]
     level: AskedLevel,
-    /// What a stripe has on one member: a power of two from 4 KiB to 1 MiB.
+    /// Bytes of a stripe on one member: a power of two from 4 KiB to 1 MiB.
     ///
-    /// Large strips keep a large read on one member; small ones make whole stripes small, so that a stream of small
-    /// writes fills them: merging pays when what a writer has outstanding comes to a stripe.
+    /// With large strips, a large read stays on one member. With small strips, whole stripes are
+    /// small, and a stream of small writes fills them. Merging pays if the outstanding writes of a
+    /// client amount to a stripe.
     #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = bytes)]
     strip: u64,
-    /// Make files that do not exist with so many bytes of room.
+    /// Create missing files with this size in bytes.
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     size: Option<u64>,
-    /// Devices may be of different size: of each so much is used as the smallest has.
+    /// Accept devices of different sizes. The array then uses as much of each device as the
+    /// smallest has.
     #[arg(long)]
     smallest: bool,
-    /// Devices hold nothing but zeroes, so that syndromes fit already.
+    /// State that devices contain only zeroes, so that their syndromes already match.
     ///
-    /// Otherwise they are made to fit when the array runs first, which reads and writes everything once in the
-    /// background. If it is not so, a lost member comes back as noise where nothing was written. Files that this
-    /// command makes are known to be zeroes.
+    /// Without this flag, the first run of the array reads and writes everything once in the
+    /// background, to make the syndromes match. If the statement is false, a rebuilt member
+    /// contains noise in places that were never written. Files that this command creates are known
+    /// to contain zeroes.
     #[arg(long)]
     zeroed: bool,
-    /// Keep a checksum of every block, so that what a device gives back wrong is known, made good, and its device named.
+    /// Store a checksum of every block. The array then detects wrong data from a device, repairs
+    /// them, and names the device.
     ///
-    /// Costs a thousandth of the room, and a write of 4 KiB beside each durable write of a member and for each 4 MiB that were
-    /// written between two flushes.
+    /// Costs a thousandth of the space, and one additional write of 4 KiB for each durable write of
+    /// a member and for each 4 MiB written between two flushes.
     #[arg(long)]
     checksums: bool,
-    /// What devices hold may be lost. Wants --yes as well.
+    /// Allow the loss of data on devices. Requires --yes as well.
     #[arg(long)]
     overwrite: bool,
-    /// Yes, it may.
+    /// Confirm --overwrite.
     #[arg(long, requires = "overwrite")]
     yes: bool,
-    /// The members, in order.
+    /// Members, in order.
     #[arg(required = true, value_name = "DEVICE")]
     devices: Vec<PathBuf>,
 }
 
-/// A level by its number.
+/// RAID level, by its number.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum AskedLevel {
     #[value(name = "0")]

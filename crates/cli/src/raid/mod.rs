@@ -16,10 +16,12 @@ pub mod store;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// One volume of several devices (RAID 0, 1, 5, 6), which merges small writes into whole stripes when that pays.
+/// Manage a volume of several devices (RAID 0, 1, 5, 6) that merges small writes into whole stripes
+/// when that pays.
 ///
-/// `create` makes an array of files or block devices, `serve` runs it and exports it as a network block device; the other
-/// commands talk to the serving process by its control socket, or look at devices that nobody serves. docs/raid.md.
+/// `create` makes an array of files or block devices. `serve` runs the array and exports it as a
+/// network block device. The other commands talk to the serving process by its control socket, or
+/// read devices that no process serves. See docs/raid.md.
 #[derive(Args)]
 #[command(subcommand_value_name = "WHAT", subcommand_help_heading = "What")]
 pub struct Raid {
@@ -29,27 +31,27 @@ pub struct Raid {
 
 #[derive(Subcommand)]
 enum What {
-    /// Make a new array of devices.
+    /// Create an array of devices.
     Create(create::Create),
-    /// Put an array in order without serving it.
+    /// Repair an array without serving it.
     Assemble(assemble::Assemble),
     /// Run an array, and export it as a network block device.
     Serve(serve::Serve),
-    /// Measure small writes under every strategy: modelled, in memory, or on devices.
+    /// Measure small writes under every merging strategy: modelled, in memory, or on devices.
     Bench(bench::Bench),
-    /// Tell how an array is, running or not.
+    /// Show the status of an array, running or stopped.
     Status(show::Show),
-    /// Use a member no longer, although it works.
+    /// Take a working member out of use.
     Fail(orders::Fail),
-    /// Put a device in the place of a lost member, and fill it.
+    /// Rebuild a lost member on another device.
     Replace(orders::Replace),
-    /// Keep a device ready for the next member that is lost.
+    /// Add a spare device for the next member that is lost.
     Spare(orders::Spare),
-    /// Read everything, compare data and syndromes, repair what can be.
+    /// Read all blocks, compare data with syndromes, and repair errors.
     Scrub(orders::Scrub),
-    /// Make the volume of an array blank: what it held is lost.
+    /// Clear the volume of an array. Its contents are lost.
     Clear(clear::Clear),
-    /// Make all durable and end the serving process.
+    /// Flush everything and end the serving process.
     Stop(orders::Stop),
 }
 

@@ -8,39 +8,40 @@ use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Use a member no longer, although it works: before it is pulled, or because it is slow.
+/// Take a working member out of use, for example before it is pulled or because it is slow.
 ///
-/// It is put on record as gone, and comes back only as a new device. Refused if data would be lost.
+/// The array records the member as lost. The device can return only as a new device, with a whole
+/// rebuild. Rejected if data would be lost.
 #[derive(Args)]
 pub struct Fail {
-    /// The control socket of the serving process.
+    /// Control socket of the serving process.
     socket: PathBuf,
-    /// The member's number, as `status` tells it.
+    /// Number of the member, as in `status`.
     member: usize,
 }
 
-/// Put a device in the place of a lost member, and fill it while the volume is used.
+/// Rebuild a lost member on another device, while the volume is in use.
 #[derive(Args)]
 pub struct Replace {
-    /// The control socket of the serving process.
+    /// Control socket of the serving process.
     socket: PathBuf,
-    /// The member's number, as `status` tells it.
+    /// Number of the member, as in `status`.
     member: usize,
-    /// The device.
+    /// Device that takes the place of the member.
     device: PathBuf,
     #[command(flatten)]
     overwriting: Overwriting,
-    /// Wait until it is filled.
+    /// Wait until the rebuild is complete.
     #[arg(long)]
     wait: bool,
 }
 
-/// Keep a device ready: it takes the place of the next member that is lost, by itself.
+/// Add a spare device. It automatically replaces the next member that is lost.
 #[derive(Args)]
 pub struct Spare {
-    /// The control socket of the serving process.
+    /// Control socket of the serving process.
     socket: PathBuf,
-    /// The device.
+    /// Device to add.
     device: PathBuf,
     #[command(flatten)]
     overwriting: Overwriting,
@@ -49,36 +50,37 @@ pub struct Spare {
 // Not a doc comment: it would replace the description of the command.
 #[derive(Args)]
 struct Overwriting {
-    /// What the device holds may be lost. Wants --yes as well.
+    /// Allow the loss of data on the device. Requires --yes as well.
     #[arg(long)]
     overwrite: bool,
-    /// Yes, it may.
+    /// Confirm --overwrite.
     #[arg(long, requires = "overwrite")]
     yes: bool,
 }
 
-/// Read everything, compare data and syndromes, and repair what can be.
+/// Read all blocks, compare data with syndromes, and repair errors.
 ///
-/// A block that cannot be read is computed from the others and written again. On RAID 6 a single wrong block of a row is
-/// found and repaired as well; where nothing says what is wrong, the stripe is reported and left as it is: status 1. With --wait,
-/// the members are named of which blocks were repaired. Stripes that a member lacks because they could not be filled are tried
-/// again first; if it still lacks some, the status is 1 too.
+/// An unreadable block is computed from the others and written again. On RAID 6, a single wrong
+/// block of a row is also found and repaired. If the wrong block cannot be determined, the stripe
+/// is reported and stays unchanged, and the exit status is 1. With --wait, the command lists the
+/// members whose blocks were repaired. The scrub first retries stripes that a rebuild could not
+/// complete. If a member still lacks some, the exit status is 1 too.
 #[derive(Args)]
 pub struct Scrub {
-    /// The control socket of the serving process.
+    /// Control socket of the serving process.
     socket: PathBuf,
-    /// End it before everything was read.
+    /// Stop a running scrub before it has read everything.
     #[arg(long)]
     stop: bool,
-    /// Wait until it is over.
+    /// Wait until the scrub ends.
     #[arg(long, conflicts_with = "stop")]
     wait: bool,
 }
 
-/// Make all durable and end the serving process.
+/// Flush everything and end the serving process.
 #[derive(Args)]
 pub struct Stop {
-    /// The control socket of the serving process.
+    /// Control socket of the serving process.
     socket: PathBuf,
 }
 
@@ -91,7 +93,7 @@ impl Fail {
 }
 
 impl Replace {
-    /// Sends the request.
+    /// Sends the request to rebuild a member.
     pub fn run(self) -> Result<(), Failure> {
         let member = self.member;
         let order = Order::Replace {
@@ -110,7 +112,7 @@ impl Replace {
 }
 
 impl Spare {
-    /// Sends the request.
+    /// Sends the request to add a spare device.
     pub fn run(self) -> Result<(), Failure> {
         let order = Order::Spare {
             device: std::path::absolute(&self.device)?,
@@ -132,7 +134,7 @@ impl Overwriting {
 }
 
 impl Scrub {
-    /// Sends the request.
+    /// Sends the request to start or stop a scrub.
     pub fn run(self) -> Result<(), Failure> {
         let before = match self.wait {
             true => status(&self.socket)?.members,
@@ -185,7 +187,7 @@ fn unfilled(report: &Report) -> Option<String> {
 }
 
 impl Stop {
-    /// Sends the request and waits until the process has ended.
+    /// Sends the request to stop, and waits until the process has ended.
     pub fn run(self) -> Result<(), Failure> {
         ask(&self.socket, &Order::Stop)?;
         while self.socket.exists() {

@@ -11,42 +11,57 @@ use std::time::Duration;
 // Not a doc comment: it would replace the description of the command.
 #[derive(Args)]
 pub struct RunningFlags {
-    /// Go on without members that are missing, as far as the level bears it.
+    /// Start without missing members, if the level permits it.
     ///
-    /// They are put on record as gone, and come back only as new devices: without this, a forgotten device costs a whole
-    /// rebuild.
+    /// The array records missing members as lost. They can return only as new devices, so a
+    /// forgotten device costs a whole rebuild.
     #[arg(long)]
     degraded: bool,
-    /// Threads that serve requests, each for stripes of its own [default: half the cores, at most 8].
+    /// Number of threads that serve requests, each for its own stripes [default: half the cores, at
+    /// most 8]
     ///
-    /// More of them use more cores; a stream of writes that is spread over several merges less where it goes from one to
-    /// the next.
+    /// More threads use more cores. A stream of writes that is spread over several threads merges
+    /// less at the boundaries between them.
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=64))]
     shards: Option<u16>,
-    /// How members are read and written: by io_uring where the kernel has it, or by threads, which cost more CPU.
+    /// Method of reading and writing members: io_uring if the kernel supports it, or threads, which
+    /// cost more CPU.
     #[arg(long, value_name = "HOW", default_value = "auto")]
     io: AskedMethod,
-    /// Bytes a second of each member that filling, checking and resyncing may take; 0 is as many as they can.
+    /// Bytes per second of each member that rebuilds, scrubs and resyncs may use; 0 for no limit.
     ///
-    /// The lower, the less the volume's users feel of it, and the longer it lives without its redundancy.
+    /// A lower rate disturbs users of the volume less. The volume then lacks its redundancy for
+    /// longer.
     #[arg(long, value_name = "BYTES", default_value = "0", value_parser = bytes)]
     background_rate: u64,
-    /// When small writes are held until their stripe fills.
+    /// Strategy of holding small writes until their stripe is full.
     ///
-    /// default: where it is found to pay. batch: what queues anyway goes together, nothing is held. never: every request
-    /// by itself. always: until the stripe is full or the time is over, which costs that time whenever it does not fill.
-    /// paper: the published algorithm. paper-batch: the same, but what it does not hold goes together as under batch.
+    /// default: holds if holding was found to pay.
+    ///
+    /// batch: merges writes that are queued in any case, and holds none.
+    ///
+    /// never: sends every write separately.
+    ///
+    /// always: holds until the stripe is full or the time is over. Costs the whole time if the
+    /// stripe does not fill.
+    ///
+    /// paper: the published algorithm.
+    ///
+    /// paper-batch: the published algorithm, but merges the writes that it does not hold as under
+    /// batch.
     #[arg(long, value_name = "STRATEGY", default_value = "default", value_parser = merging)]
     merging: Merging,
-    /// Microseconds that a write is held at the most.
+    /// Maximum time in microseconds for which a write is held.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 1000)]
     longest_hold_us: u64,
-    /// Seconds that a member may take for an operation before it is used no longer; 0 waits for ever.
+    /// Seconds that an operation of a member may take before the member is taken out of use; 0 to
+    /// wait for ever.
     ///
-    /// Below what a disk takes to find an unreadable sector by itself, some ten seconds, members are lost that need not be.
+    /// A disk needs some ten seconds to detect an unreadable sector. A shorter time loses members
+    /// unnecessarily.
     #[arg(long, value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     patience: f64,
-    /// The members and spares, in any order.
+    /// Members and spares, in any order.
     #[arg(required = true, value_name = "DEVICE")]
     devices: Vec<PathBuf>,
 }

@@ -18,24 +18,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Run an array, and export it as a network block device (NBD).
 ///
-/// The array runs until it is told to stop by `seiner raid stop`, SIGTERM or SIGINT; then everything is durable, and the
-/// next start has nothing to put in order. Clients: nbd-client, qemu, nbdfuse, nbdcopy, fio.
+/// The array runs until `seiner raid stop`, SIGTERM or SIGINT. Everything is then durable, and the
+/// next start has nothing to repair. Clients: nbd-client, qemu, nbdfuse, nbdcopy, fio.
 #[derive(Args)]
 pub struct Serve {
-    /// Export the volume here: a path with a `/` for a Unix socket, or an address like 127.0.0.1:10809. Can be given
-    /// several times.
+    /// Address of the export: a path with a `/` for a Unix socket, or an address such as
+    /// 127.0.0.1:10809. May be given several times.
     ///
-    /// NBD is neither encrypted nor protected, so that only addresses of this machine are taken.
+    /// NBD has neither encryption nor authentication, so only addresses of this machine are
+    /// accepted.
     #[arg(long, value_name = "ADDRESS")]
     nbd: Vec<String>,
-    /// The name of the export. Clients that name none get it as well.
+    /// Name of the export. Clients that name no export get this one too.
     #[arg(long, value_name = "NAME", default_value = "array")]
     name: String,
-    /// The control socket, by which the other commands talk to this process.
+    /// Path of the control socket, by which the other commands talk to this process.
     #[arg(long, value_name = "PATH", default_value = "seiner-raid.sock")]
     control: PathBuf,
-    /// Show how the array is on a page, at /metrics for Prometheus and at /status as JSON: an address of this machine, such
-    /// as 127.0.0.1:10810.
+    /// Address of this machine for the status page, /metrics for Prometheus and /status as JSON,
+    /// such as 127.0.0.1:10810.
     #[arg(long, value_name = "ADDRESS")]
     http: Option<SocketAddr>,
     #[command(flatten)]

@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 
-/// Tell how an array is: by the control socket of the process that serves it, or by what its devices have on record.
+/// Show the status of an array: from the control socket of the serving process, or from the
+/// superblocks of the devices.
 #[derive(Args)]
 pub struct Show {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// A control socket, or devices.
+    /// Control socket, or devices.
     #[arg(required = true, value_name = "SOCKET|DEVICE")]
     places: Vec<PathBuf>,
 }

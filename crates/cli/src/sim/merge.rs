@@ -18,41 +18,43 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What merging writes, by policy and by how full of live data the store is.
+/// Compare the bytes that merging writes, by policy and by live share.
 ///
-/// Simulates a store of which blocks die all the time, because their source's ring comes round or
-/// they grow too old, with the code that the store itself merges with. "written" is bytes written
-/// to segments for each byte of blocks stored: 1 means that segments died whole and nothing was
-/// written twice.
+/// Simulates a store whose blocks die continuously, because their source's ring overwrites them or
+/// because they expire by age. The simulation runs the merge code of the store. "written" is the
+/// number of bytes written to segments per byte of blocks stored: 1 means that all segments died
+/// whole and merges rewrote nothing.
 #[derive(Args)]
 pub struct Merge {
-    /// Policies to compare. All but 'patient', the default of the store, write a single log.
+    /// Policies to compare. 'patient', the default of the store, has lanes. All others write a
+    /// single log.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 1.., default_values_t = Kind::ALL)]
     policy: Vec<Kind>,
-    /// Live shares of the store, V. The higher, the better the room is used, and the harder it is
-    /// to find segments worth merging.
+    /// Live shares of the store, V. A higher share uses the disk better, but fewer segments are
+    /// worth merging.
     #[arg(long, value_name = "SHARES", value_delimiter = ',', num_args = 1.., default_values_t = [0.5, 0.6, 0.7, 0.8, 0.85, 0.9])]
     v: Vec<f64>,
-    /// The fill at which merging begins, Um. The later, the more is dead by then; above it there
-    /// must be room for what a merge writes.
+    /// Fill at which merging begins, Um. A later start finds more dead blocks. The space above Um
+    /// must suffice for the output of a merge.
     #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     um: f64,
-    /// Lanes of 'patient', 0 for none. Each costs memory for a buffer and room for an open
-    /// segment, and saves writes as blocks that die together lie together.
+    /// Number of lanes of 'patient', 0 for none. Each lane costs memory for a buffer and
+    /// disk space for an open segment. It saves writes, because blocks that die together are stored
+    /// together.
     #[arg(long, value_name = "COUNT", default_value_t = 32)]
     lanes: u32,
-    /// Blocks of a segment, R/B. Small segments die whole sooner; large ones are fewer and written
-    /// with less overhead, which is not simulated.
+    /// Blocks per segment, R/B. Small segments die whole sooner. Large segments are fewer and are
+    /// written with less overhead, which is not simulated.
     #[arg(long, value_name = "BLOCKS", default_value_t = 96)]
     segment_blocks: u32,
-    /// How many sources.
+    /// Number of sources.
     #[arg(long, value_name = "COUNT", default_value_t = 1000)]
     sources: u32,
-    /// Blocks that each source keeps.
+    /// Number of blocks that each source keeps.
     #[arg(long, value_name = "BLOCKS", default_value_t = 50)]
     ring: u32,
-    /// Keep by age instead: one class for each of these, as much arriving of each. Only their
-    /// proportions count, as they are scaled to the store.
+    /// Keep by age instead: one class for each of these ages, with equal arrival rates. Only the
+    /// proportions of ages count, because they are scaled to the store.
     #[arg(
         long,
         value_name = "AGES",
@@ -61,32 +63,33 @@ pub struct Merge {
         conflicts_with = "ring"
     )]
     ages: Vec<String>,
-    /// How far the rates of sources lie apart: the deviation of their logarithm. 0: all alike.
+    /// Spread of the rates of sources: standard deviation of their logarithm; 0 for equal rates.
     #[arg(long, value_name = "DEVIATION", default_value_t = 1.0)]
     sigma: f64,
-    /// When the blocks of a source arrive.
+    /// Arrival pattern of the blocks of a source.
     #[arg(long, value_enum, default_value_t = Arrivals::Steady)]
     arrivals: Arrivals,
-    /// Begin with an empty store instead of a full one; slow sources then take long to fill theirs.
+    /// Start with an empty store instead of a full one. Slow sources then take long to fill their
+    /// rings.
     #[arg(long)]
     from_empty: bool,
-    /// How often the capacity is written before anything is counted.
+    /// Multiples of the capacity that are written before the measurement.
     #[arg(long, value_name = "TIMES", default_value_t = 3)]
     warm_up: u64,
-    /// How often it is written while it is counted.
+    /// Multiples of the capacity that are written during the measurement.
     #[arg(long, value_name = "TIMES", default_value_t = 3)]
     turns: u64,
-    /// Everything random follows from it.
+    /// Seed of all pseudo-random numbers.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Use a recorded stream (docs/format/merge-trace.md) instead of a made-up one; V then follows
-    /// from the budget.
+    /// Recorded stream (docs/format/merge-trace.md) to use instead of a generated one. V then
+    /// follows from the budget.
     #[arg(long, value_name = "FILE", requires = "budget")]
     trace: Option<PathBuf>,
     /// Budgets to try a trace with, such as 10GiB,20GiB.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', num_args = 1.., requires = "trace", value_parser = parse_size)]
     budget: Vec<u64>,
-    /// The largest segment for a trace.
+    /// Maximum segment size for a trace.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_size)]
     segment_size: u64,
     #[command(flatten)]
@@ -95,9 +98,9 @@ pub struct Merge {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Arrivals {
-    /// One a period, as a sensor's clock does it.
+    /// One block per period, like a sensor with a clock.
     Steady,
-    /// Independently of each other: as irregular as it gets.
+    /// Blocks at random, independent of each other (Poisson).
     Random,
 }
 

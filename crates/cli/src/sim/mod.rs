@@ -7,7 +7,7 @@ mod run;
 use crate::failure::Failure;
 use clap::{Args, Subcommand};
 
-/// Try settings on a simulated store: nothing is read or written but what is named.
+/// Compare settings on a simulated store. Reads and writes only files that the command line names.
 #[derive(Args)]
 #[command(subcommand_value_name = "WHAT", subcommand_help_heading = "What")]
 pub struct Sim {
@@ -17,7 +17,7 @@ pub struct Sim {
 
 #[derive(Subcommand)]
 enum What {
-    /// What merging writes, by policy and by how full of live data the store is.
+    /// Compare the bytes that merging writes, by policy and by live share.
     Merge(merge::Merge),
 }
 

@@ -86,3 +86,18 @@ fn completions_and_manual_pages() {
     assert_eq!(run(directory.path(), &["man", "--into", "pages"]).0, 0);
     assert!(directory.path().join("pages/seiner-serve.1").exists());
 }
+
+/// Regression: flags that several commands share replaced the description of a command in its help.
+#[test]
+fn help_keeps_the_description_of_commands_with_shared_flags() {
+    let directory = tempfile::tempdir().unwrap();
+    for (arguments, words) in [
+        (&["write", "--help"][..], "Rejected lines"),
+        (&["import", "csv", "--help"], "A row becomes"),
+        (&["lab", "disk", "--help"], "direct I/O"),
+    ] {
+        let (status, out, _) = run(directory.path(), arguments);
+        assert_eq!(status, 0);
+        assert!(out.contains(words), "{arguments:?}: {out}");
+    }
+}

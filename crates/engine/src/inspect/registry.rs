@@ -7,7 +7,7 @@ use crate::dictionary::layouts::{Layout, Layouts};
 use crate::dictionary::names::Names;
 use crate::error::Error;
 use crate::journal::record::Record;
-use crate::retention::check_news;
+use crate::retention::news::check_news;
 use seiner_model::SourceKey;
 use seiner_platform::Disk;
 use std::hash::{BuildHasher, RandomState};

@@ -58,7 +58,7 @@ impl World {
     /// Appends rows of one field at these times, in seconds. The values do not compress.
     pub fn append(&self, name: &str, times: Range<i64>) -> SourceId {
         let key = SourceKey::new(name, [("a", "b")]).unwrap();
-        let source = register(&self.core, &key).unwrap().unwrap();
+        let source = register(&self.core, &key).unwrap();
         let value = |time: i64| (time as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as f64;
         let columns = Columns {
             times: times.clone().map(|time| time * SECOND).collect(),

@@ -7,13 +7,19 @@
 //! integers whose figures f64 may round also have them as a text in `exact:`. Writes, merges,
 //! checks and drops treat these rows like all others.
 
-use super::{COARSENED, MADE, OLDER, ROUNDS, Retention, put_sources};
 use crate::answer::{Bucket, Exact, number};
 use crate::bytes::put_text;
+use crate::retention::Retention;
+use crate::retention::class::Classes;
+use crate::retention::news::{COARSENED, MADE, OLDER, put_sources};
 use roaring::RoaringBitmap;
 use seiner_codec::varint;
 use seiner_model::{Column, FieldType, Value};
 use std::sync::Arc;
+
+/// Fraction of a class's age that one round rolls up. With fewer rounds, blocks of a source are read
+/// fewer times, but more data stays beyond its age.
+const ROUNDS: i64 = 32;
 
 /// Maximum number of fields in one source of a level. Further fields are in the next part.
 pub const FIELDS_A_PART: usize = 128;
@@ -167,7 +173,7 @@ pub fn step_start(time: i64, step: u64) -> i64 {
 
 impl Retention {
     /// Returns the classes and their levels.
-    pub fn rules(&self) -> &super::Classes {
+    pub fn rules(&self) -> &Classes {
         &self.classes
     }
 

@@ -72,7 +72,7 @@ impl BlockList {
         let page = Arc::make_mut(page);
         if page.len() == page.capacity() {
             // Most lists are short, so a page grows up to its full size.
-            page.reserve_exact(page.len().clamp(16, PAGE - page.len()));
+            page.reserve_exact(page.len().max(16).min(PAGE - page.len()));
         }
         page.push(Link {
             entry,
@@ -155,6 +155,23 @@ mod tests {
             source,
             number,
             ..Entry::default()
+        }
+    }
+
+    /// A page that a listing shares is copied without spare room, however few blocks it lacks.
+    #[test]
+    fn a_block_is_added_beside_a_listing_at_every_length_of_a_page() {
+        for len in 1..=PAGE + 1 {
+            let mut list = BlockList::default();
+            for number in 1..=len as u64 {
+                list.push(Entry {
+                    number,
+                    ..Entry::default()
+                });
+            }
+            let listing = list.listing(0);
+            list.push(Entry::default());
+            assert_eq!((listing.entries().len(), list.len()), (len, len + 1));
         }
     }
 

@@ -5,7 +5,7 @@
 //! 2. The tracer records the requests that reach the device.
 //! 3. A model of a disk with 4 KiB sectors replays the requests and counts read-modify-writes.
 //!
-//! The counts are measured; the seconds of the model are estimates. On a device from the user the
+//! The counts are measured. The seconds of the model are estimates. On a device from the user, the
 //! wall-clock seconds are those of the device.
 
 mod pictures;
@@ -98,8 +98,8 @@ impl Align {
         }
     }
 
-    /// Estimated seconds of all operations on one file system at one sector. Small files cost by
-    /// their number, mostly because they are read from the device.
+    /// Returns the estimated seconds of all operations on one file system at one sector. The cost
+    /// of small files depends on their number, mostly because they are read from the device.
     fn pass_s(&self) -> f64 {
         let small_files = self.small_bytes as f64 / Shape::small(self.small_bytes).mean();
         1.0 + small_files * SMALL_FILE_S + self.large_bytes as f64 / LARGE_RATE

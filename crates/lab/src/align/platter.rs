@@ -34,8 +34,8 @@ struct Head {
 
 /// Replays the requests of a device that starts at `offset` bytes of the disk.
 ///
-/// If a write continues exactly where the last write ended, the sector that both share needs no
-/// read: the disk still buffers it.
+/// If a write continues exactly at the end of the last write, the sector that both writes share
+/// needs no read, because the disk still buffers this sector.
 pub fn replay(operations: &[Operation], offset: u64) -> Tally {
     let mut tally = Tally::default();
     let mut head = Head {

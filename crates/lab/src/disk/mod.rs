@@ -58,8 +58,8 @@ impl Disk {
         }
     }
 
-    /// Returns all cells: the first of each kind, then the others, syncs last. A run whose time is up has measured
-    /// some of everything.
+    /// Returns all cells: the first of each kind, then the others, syncs last. A run that ends
+    /// early has then measured some cells of every kind.
     fn tasks(&self, profile: Profile) -> Vec<Task> {
         let mut tasks = vec![self.task(
             "sustained write",
@@ -283,7 +283,7 @@ impl Session for Run {
 fn as_cell(load: &Load, measured: Measured) -> Cell {
     let mut cell = Cell::default();
     let seconds = measured.took.as_secs_f64();
-    // Threads keep no more than some of their latencies.
+    // Threads keep only a part of the latencies, so the count comes from `done`.
     let count = measured.done as f64;
     cell.tell("operations/s", count / seconds);
     cell.tell("MB/s", count * load.bytes as f64 / seconds / 1e6);
@@ -426,7 +426,7 @@ fn remarks(results: &Measurements<'_>) -> Vec<String> {
         best(Kind::SequentialRead, "MB/s"),
         best(Kind::SequentialWrite, "MB/s"),
     );
-    // A run that had no time for all may lack either.
+    // A run that ended early may lack reads or writes.
     let told = [(read, "reads"), (write, "writes")].into_iter();
     let told = told.filter(|(rate, _)| *rate > 0.0);
     let told: Vec<String> = told

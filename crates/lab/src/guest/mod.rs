@@ -11,8 +11,8 @@
 //!    backend `native` would.
 //! 3. It writes the result to a serial line and switches the machine off.
 //!
-//! The clock of the machine counts instructions. Figures are therefore reproducible, whatever else
-//! this computer does. They describe the emulated machine.
+//! The clock of the machine counts instructions. So figures are reproducible, independent of other
+//! work on this computer. They describe the emulated machine, not this one.
 
 mod archive;
 pub(crate) mod description;

@@ -1,5 +1,5 @@
 //! `lab merge`: the sweeps of *Riak* on this project's engine. Measures the rate of a store that is
-//! overwritten all the time, and the bytes that merging writes, by V, R, B and policy.
+//! overwritten continuously, and the bytes that merging writes, by V, R, B and policy.
 
 mod pictures;
 mod store;
@@ -39,7 +39,7 @@ pub struct Merge {
     pub segments: Vec<u64>,
     /// Sizes of a block, B, in bytes.
     pub blocks: Vec<u32>,
-    /// Fill from which on segments are merged, Um.
+    /// Fill at which merging begins, Um.
     pub merge_from: f64,
     /// Standard deviation of the logarithm of the sensors' rates; 0 for equal rates.
     pub sigma: f64,

@@ -1,4 +1,4 @@
-//! A store that is overwritten all the time: this project's engine on real files, with a simulated
+//! A store that is overwritten continuously: this project's engine on real files, with a simulated
 //! clock that advances with each row.
 //!
 //! The bytes written, dropped and merged follow from the load alone. Only measured seconds depend
@@ -40,7 +40,7 @@ pub struct Load {
     pub segment_bytes: u64,
     /// Bytes of a block before compression, B.
     pub block_bytes: u32,
-    /// Fill from which on segments are merged, Um.
+    /// Fill at which merging begins, Um.
     pub merge_from: f64,
     /// Standard deviation of the logarithm of the sensors' rates.
     pub sigma: f64,
@@ -79,7 +79,7 @@ impl Load {
     /// Returns a ring rule that keeps V of the budget live if a row takes `row_bytes`.
     fn classes(&self, row_bytes: f64) -> Result<Classes> {
         let live_rows = self.budget as f64 * self.v / row_bytes;
-        // A ring keeps up to one block more, half a block on average.
+        // A ring keeps up to one additional block, and half a block on average.
         let block_rows = f64::from(self.block_bytes) / row_bytes;
         let rows = live_rows / self.sensors() as f64 - block_rows / 2.0;
         let ring = Class {
@@ -123,8 +123,8 @@ pub struct Running {
     /// Cumulative shares of the rows: element i is the share of the sensors 0 to i.
     shares: Vec<f64>,
     dice: Dice,
-    /// Time of the next row. Rows advance by a constant step even if writers are delayed: rings
-    /// count rows, and gaps in time would make rows larger and with them V.
+    /// Time of the next row. Rows advance by a constant step even if writers are delayed. Rings
+    /// count rows; gaps in time would make rows larger and so raise V.
     next: i64,
     decided: i64,
 }

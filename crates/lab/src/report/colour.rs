@@ -15,8 +15,7 @@ const STORES: [&str; 9] = [
     "one file in sequence",
 ];
 
-/// Returns the fixed colour of a store's series, whatever its portion size and whichever of two runs it belongs
-/// to.
+/// Returns the fixed colour of a store's series, for any portion size and either of two runs.
 fn of_store(name: &str) -> Option<usize> {
     let run = ["A: ", "B: "].iter().find_map(|run| name.strip_prefix(run));
     let name = run.unwrap_or(name);
@@ -51,8 +50,8 @@ pub fn colours(series: &[(&str, Option<usize>)]) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    /// Regression: colours followed the position, so akumuli was green in one chart of a page and blue in the
-    /// next.
+    /// Regression: colours followed the position of a series, so akumuli was green in one chart of
+    /// a page and blue in the next chart.
     #[test]
     fn a_store_has_one_colour_in_all_charts() {
         let plain = |names: &[&str]| {

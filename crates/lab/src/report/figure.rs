@@ -43,7 +43,7 @@ pub struct Series {
     pub name: String,
     /// Points in ascending order of x.
     pub points: Vec<(f64, f64)>,
-    /// True if the values come from elsewhere. Such lines are drawn faintly, apart from own measurements.
+    /// True if the values are not measurements of this run. Such lines are drawn faintly.
     pub is_reference: bool,
     /// Index of the line that this one repeats. This line is dashed and gets the same colour.
     pub twin: Option<usize>,
@@ -67,7 +67,7 @@ pub struct BarSeries {
 pub struct Row {
     /// Fields of the row. The first one is its name.
     pub fields: Vec<String>,
-    /// True if the values come from elsewhere.
+    /// True if the values are not measurements of this run.
     pub is_reference: bool,
 }
 
@@ -134,7 +134,7 @@ impl Figure {
         }
     }
 
-    /// Returns whether there is nothing to show.
+    /// Returns true if the figure contains nothing to show.
     pub fn is_empty(&self) -> bool {
         match self {
             Figure::Lines { series, .. } => series.iter().all(|line| line.points.is_empty()),

@@ -1,4 +1,4 @@
-//! Report of a run: one self-contained HTML page. Charts are drawn here. A small script only adds tooltips and
+//! Report of a run: one self-contained HTML page with charts. A small script only adds tooltips and
 //! hides lines.
 
 mod colour;

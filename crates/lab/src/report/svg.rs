@@ -268,7 +268,7 @@ fn across_axis(svg: &mut String, canvas: Canvas, across: &Ruler, x: &Axis, marks
     );
 }
 
-/// Returns whether bars need a logarithmic axis to be visible.
+/// Returns true if bars need a logarithmic axis to be visible.
 fn needs_log(series: &[BarSeries], is_stacked: bool) -> bool {
     let mut values: Vec<f64> = series
         .iter()

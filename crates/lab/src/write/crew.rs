@@ -131,7 +131,8 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // A process in the middle of a phase is killed, so that it is not waited for.
+        // A process in the middle of a phase is killed, so that the drop does not wait for the
+        // phase.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

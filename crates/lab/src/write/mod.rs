@@ -96,7 +96,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether the user of the store chooses the size of portions.
+    /// Returns true if the user of the store chooses the size of portions.
     fn takes_portions(self) -> bool {
         self == Kind::Files
     }

@@ -119,7 +119,7 @@ fn sequential(results: &Measurements<'_>) -> Option<f64> {
     single.filter_map(rate).reduce(f64::max)
 }
 
-/// Returns whether one file was clearly faster in small portions than in large pieces.
+/// Returns true if one file was clearly faster in small portions than in large pieces.
 fn is_disturbed(results: &Measurements<'_>, single: f64) -> bool {
     let mut cells = results.cells.iter();
     cells

@@ -14,7 +14,8 @@ pub const MEMORY_SHARE: f64 = 0.5;
 const LEAST_MEMORY: f64 = 32.0 * MIB;
 /// Maximum time in seconds for reading the journal back at a start after a crash.
 pub const PATIENCE_S: f64 = 10.0;
-/// Rows of each sensor that the journal always has space for, even if reading them back takes longer.
+/// Number of rows of each sensor for which the journal always has space, even if a start reads them
+/// back for longer than [`PATIENCE_S`].
 const FEW_ROWS: f64 = 4.0;
 /// Maximum share of the journal in the budget.
 const JOURNAL_SHARE: f64 = 0.05;
@@ -111,7 +112,8 @@ pub fn most_journal(demand: &Demand, calibration: &Calibration) -> JournalLimit 
     }
 }
 
-/// Returns Um: as late as the space permits that the journal and the output of a merge need above it.
+/// Returns Um: as late as possible while the space above Um suffices for the journal and the output
+/// of a merge.
 fn merge_from(budget: f64, segment: f64, journal: f64) -> f64 {
     let above = (journal + MERGE_SEGMENTS * segment) / budget.max(1.0);
     let um = (1.0 - above).clamp(EARLIEST_UM, LATEST_UM);

@@ -95,7 +95,8 @@ pub fn obstacles(
     obstacles
 }
 
-/// Returns the changes that make the demand fit; each was checked by planning it.
+/// Returns the changes that make the demand fit. Each change was checked by planning the changed
+/// demand.
 pub fn ways(demand: &Demand, calibration: &Calibration) -> Vec<Way> {
     let planner = Planner(calibration);
     let mut ways = Vec::new();

@@ -37,7 +37,7 @@ pub struct Streams {
 }
 
 impl Simulated {
-    /// Runs the simulations. An impossible array was refused before.
+    /// Runs the simulations. Impossible arrays were rejected before.
     pub fn run(demand: &Demand, choice: &Choice, forecast: &Forecast) -> Simulated {
         Simulated {
             written_per_byte: merging::written_per_byte(demand, choice, forecast),

@@ -65,7 +65,7 @@ pub struct Tally {
     pub whole: u64,
     /// Nanoseconds that they took, summed.
     pub writing: f64,
-    /// Whether clients paused in between.
+    /// True if clients paused in between.
     pub paused: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Signature {
     pub cost: f64,
     /// How often something was held, for each write that came.
     pub held: f64,
-    /// Whether clients paused in between: then the mean number outstanding and the cost depend on how much of a burst is in the
+    /// True if clients paused in between: then the mean number outstanding and the cost depend on how much of a burst is in the
     /// slice.
     pub paused: bool,
 }
@@ -164,7 +164,7 @@ impl Tally {
         (now - self.began) as f64 / self.blocks.max(1) as f64
     }
 
-    /// Whether holding is known to be worth it without trying anything else: requests took less time than a part of a stripe takes
+    /// Returns whether holding is known to be worth it without trying anything else: requests took less time than a part of a stripe takes
     /// to be written (`partial`), which is what each would take at the least if nothing were held. Where nearly all stripes were
     /// written whole, nothing says how long a part takes.
     pub fn pays(&self, partial: Option<f64>) -> bool {
@@ -192,7 +192,7 @@ impl Tally {
 }
 
 impl Signature {
-    /// Whether the load is another one. A cost that differs tells so only if as much was held: else it may be our own doing.
+    /// Returns whether the load is another one. A cost that differs tells so only if as much was held: else it may be our own doing.
     pub fn differs(&self, other: &Signature) -> bool {
         let ratio = |one: f64, other: f64| one.max(other) / one.min(other).max(1e-9);
         let differs = (self.continued - other.continued).abs() > 0.25

@@ -120,10 +120,10 @@ pub struct Guard {
     signature: Option<Signature>,
     /// What was used before under the same load, and what was known of it.
     before: Option<(Way, Record)>,
-    /// Whether the load has anything that continues, and the default held anything, in the last slice.
+    /// True if the load has anything that continues, and the default held anything, in the last slice.
     continues: bool,
     holds: bool,
-    /// Whether holding was known to pay in the last slice. Then batching is not visited: with short holds, stripes that it leaves in
+    /// True if holding was known to pay in the last slice. Then batching is not visited: with short holds, stripes that it leaves in
     /// parts may never become whole again.
     pays: bool,
     credit: f64,

@@ -21,7 +21,7 @@ pub struct Question {
 pub struct Area {
     /// Its first stripe.
     pub first_stripe: u64,
-    /// Whether writes to it are held now if their stripe is not full.
+    /// True if writes to it are held now if their stripe is not full.
     pub holds: bool,
     /// Why, or why not.
     pub why: String,

@@ -34,7 +34,7 @@ pub(super) fn rules(plan: &Plan, cast: &Cast) -> Rules {
     }
 }
 
-/// Returns whether the store has reason to distrust its clock: the clock jumped by at least the shortest
+/// Returns true if the store has reason to distrust its clock: the clock jumped by at least the shortest
 /// lifetime, and no lifetime has passed since.
 pub(super) fn is_held(engine: &Engine) -> bool {
     let classes = engine.log().classes.into_iter();
@@ -149,8 +149,8 @@ impl World {
         }
     }
 
-    /// Compares the contents of a store that expires data with what it may and must contain. Returns whether
-    /// the store could be queried. Other stores are checked more thoroughly later.
+    /// Checks that a store that expires data contains all rows that it must contain, and only rows that
+    /// it may contain. Returns true if the store could be queried. Other stores are checked more thoroughly later.
     pub(super) fn observe(&mut self) -> Result<bool, Violation> {
         if self.plan.coarsens {
             return self.observe_levels();
@@ -178,7 +178,7 @@ impl World {
         Ok(true)
     }
 
-    /// Returns whether the engine has already applied the current time to its retention. A disk fault may have
+    /// Returns true if the engine has already applied the current time to its retention. A disk fault may have
     /// prevented it.
     pub(super) fn looked(&self) -> bool {
         let now = self.clock.now();

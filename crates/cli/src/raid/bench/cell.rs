@@ -4,17 +4,17 @@ use seiner_raid::{BLOCK_BYTES, Counters, Merging, Nanos};
 use std::fmt;
 use std::time::Duration;
 
-/// Where writes go.
+/// Order of the addresses of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
-    /// Anywhere.
+    /// Uniformly random addresses.
     Random,
-    /// One after the other.
+    /// Ascending addresses.
     Sequential,
 }
 
 impl Pattern {
-    /// All of them.
+    /// All patterns.
     pub const ALL: [Pattern; 2] = [Pattern::Random, Pattern::Sequential];
 
     /// Returns the name of the pattern.

@@ -106,7 +106,7 @@ impl Ground {
                 strip_bytes: shape.strip,
                 smallest: true,
                 overwrite,
-                // Old contents are never read, so the syndromes need not match.
+                // Old contents are never read, so the syndromes need not match the data.
                 zeroed: true,
                 checksums: shape.checksums,
             };

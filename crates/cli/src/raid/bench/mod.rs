@@ -23,61 +23,63 @@ use std::io::stdout;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Measure small writes under every strategy of merging.
+/// Measure small writes under every merging strategy.
 ///
-/// Without devices, members are modelled: NVMe disks whose times are known, on simulated time, so that the figures are
-/// exact and the same everywhere. With --memory or devices, a real array runs: memory shows what the array itself costs,
-/// devices show what their writes do. What devices hold is lost, so those that hold anything are refused; files that do not
-/// exist are made with --size and taken away afterwards.
+/// Without devices, members are models: NVMe disks with known latencies, on simulated time. The
+/// figures are exact and the same on every machine. With --memory or devices, a real array runs.
+/// Members in memory show the cost of the array itself; devices show the cost of their writes. The
+/// contents of devices are lost, so devices that contain data are rejected. Missing files are
+/// created with --size and removed afterwards.
 ///
-/// A user operation is a write that a client was answered; a member operation is what it cost on the devices.
+/// A user operation is an answered write of a client. A member operation is a read or write of a
+/// device.
 #[derive(Args)]
 pub struct Bench {
-    /// How data are kept redundant.
+    /// RAID level of the array.
     #[arg(long, value_name = "LEVEL", default_value = "6")]
     level: AskedLevel,
-    /// Members, where no devices are given.
+    /// Number of members, if no devices are given.
     #[arg(long, value_name = "COUNT", default_value_t = 6)]
     members: usize,
-    /// What a stripe has on one member.
+    /// Bytes of a stripe on one member.
     #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = bytes)]
     strip: u64,
-    /// Bytes of a write: a multiple of 4 KiB.
+    /// Bytes per write: a multiple of 4 KiB.
     #[arg(long, value_name = "BYTES", default_value = "4KiB", value_parser = bytes)]
     block: u64,
-    /// Writes that are kept outstanding, separated by commas.
+    /// Numbers of outstanding writes, separated by commas.
     #[arg(long, value_name = "DEPTHS", value_delimiter = ',', default_values_t = [1, 4, 16, 64])]
     depth: Vec<usize>,
-    /// Where writes go, separated by commas.
+    /// Address patterns of writes, separated by commas.
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',', default_values_t = Pattern::ALL)]
     pattern: Vec<Pattern>,
     /// Strategies to compare, separated by commas.
     #[arg(long, value_name = "STRATEGIES", value_delimiter = ',', value_parser = merging, default_value = "never,batch,always,paper,paper-batch,default")]
     merging: Vec<Merging>,
-    /// Microseconds that a write is held at the most.
+    /// Maximum time in microseconds for which a write is held.
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 1000)]
     longest_hold_us: u64,
-    /// Milliseconds that every combination is measured, after a fifth of that to get going.
+    /// Milliseconds to measure each combination, after a warm-up of a fifth of that time.
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 1000)]
     time_ms: u64,
-    /// Members keep a checksum of every block: what that costs. Not with modelled members.
+    /// Give every block of the members a checksum, to measure its cost. Not with modelled members.
     #[arg(long)]
     checksums: bool,
-    /// Run a real array of members in memory.
+    /// Run a real array with members in memory.
     #[arg(long, conflicts_with = "devices")]
     memory: bool,
-    /// Bytes of a member in memory, and of files that do not exist.
+    /// Bytes per member in memory, and per missing file.
     #[arg(long, value_name = "BYTES", default_value = "256MiB", value_parser = bytes)]
     size: u64,
-    /// What devices hold may be lost. Wants --yes as well.
+    /// Allow the loss of data on devices. Requires --yes as well.
     #[arg(long)]
     overwrite: bool,
-    /// Yes, it may.
+    /// Confirm --overwrite.
     #[arg(long, requires = "overwrite")]
     yes: bool,
     #[command(flatten)]
     output: Output,
-    /// The members: files or block devices. What they hold is lost.
+    /// Members: files or block devices. Their contents are lost.
     #[arg(value_name = "DEVICE")]
     devices: Vec<PathBuf>,
 }

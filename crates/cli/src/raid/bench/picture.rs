@@ -5,7 +5,8 @@ use super::report::Line;
 use crate::chart::{self, Axis, Chart, Curve, bounds};
 use seiner_raid::Merging;
 
-/// A quantity to draw: its name, how to read it, whether the scale is logarithmic, and its value.
+/// Quantity to draw: name, explanation, true for a logarithmic scale, and the function that returns
+/// the value.
 type Figure = (&'static str, &'static str, bool, fn(&Line) -> f64);
 
 const FIGURES: [Figure; 3] = [

@@ -11,7 +11,7 @@ use crate::jobs::writing::Writing;
 use crate::locks::LogGuard;
 use crate::log::Log;
 use crate::options::Durability;
-use crate::recover::note_of;
+use crate::recover::losses::note_of;
 use crate::retention::expected::Moment;
 use crate::segment::Entry;
 use crate::segment::footer::{self, Page, Trailer};

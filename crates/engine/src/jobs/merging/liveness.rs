@@ -6,7 +6,7 @@ use crate::jobs::flush::survey_segment;
 use crate::jobs::writing::Writing;
 use crate::locks::LogGuard;
 use crate::log::Log;
-use crate::recover::loss_of_page;
+use crate::recover::losses::loss_of_page;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::space::Load;

@@ -15,7 +15,7 @@ use crate::jobs::merging::liveness::{Opened, opened};
 use crate::jobs::writing::Writing;
 use crate::log::Log;
 use crate::query::rows::{Rows, merge};
-use crate::retention::Veil;
+use crate::retention::veil::Veil;
 use crate::segment::Entry;
 use crate::segment::sealed::Segment;
 use crate::space::Load;

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Log {
     engine: Arc<Engine>,
     sources: Vec<SourceId>,
-    /// Number of samples per series so far. One counter serves all series, because times only have
+    /// Number of samples per series so far. One counter serves all series, because times only need
     /// to rise.
     rounds: AtomicU64,
     is_synced: bool,
@@ -26,9 +26,9 @@ pub struct Log {
 /// First time of all series, and step between the samples of a series, ns.
 const FIRST_TIME: i64 = 1_700_000_000_000_000_000;
 const STEP: i64 = 10_000_000_000;
-/// Bytes of a sample in a buffer, about.
+/// Approximate bytes of a sample in a buffer.
 const ENCODED_BYTES: u64 = 3;
-/// Least number of segments and of journals that the space holds.
+/// Minimum number of segments and of journals that fit the space.
 const SEGMENTS: u64 = 16;
 const JOURNALS: u64 = 8;
 /// Samples per call of the engine.
@@ -92,8 +92,8 @@ impl Log {
 impl Store for Log {
     fn put(&self, portion: &Portion<'_>) -> Result<u64> {
         let turn = &self.sources[portion.first as usize..(portion.first + portion.count) as usize];
-        // With few sensors each hands over several samples, so that the cost of calls does not
-        // dominate.
+        // With few sensors, each delivers several samples per call, so that the cost of calls does
+        // not dominate.
         let turns = (ROWS / self.sources.len() as u64).max(1);
         let first = self.rounds.fetch_add(turns, Ordering::Relaxed);
         let rows = turns as usize * turn.len();

@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Paths of the sensors' files, dealt out over directories.
+/// Paths of the sensors' files, distributed over directories.
 pub struct Paths {
     /// Directories.
     pub directories: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! RocksDB as an outside reference: one key per sample, sensor and time in big-endian order.
+//! RocksDB as an external reference: one key per sample, sensor and time in big-endian order.
 //! Settings are RocksDB's defaults, except for one compaction thread per processor and LZ4.
 
 use super::rows::{AT_ONCE, Table};
@@ -20,7 +20,7 @@ impl Rocks {
     /// Makes the store.
     ///
     /// # Errors
-    /// RocksDB cannot open it.
+    /// RocksDB cannot open the store.
     pub fn make(settings: &Write, sensors: u64, directories: &[PathBuf]) -> Result<Rocks> {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         let mut options = Options::default();

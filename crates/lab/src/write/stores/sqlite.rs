@@ -1,5 +1,6 @@
-//! SQLite as an outside reference: a table of samples with the key (sensor, time). As SQLite's
-//! documentation advises for many inserts, it uses a write-ahead log and many rows per transaction.
+//! SQLite as an external reference: a table of samples with the key (sensor, time). As SQLite's
+//! documentation recommends for many inserts, the store uses a write-ahead log and many rows per
+//! transaction.
 
 use super::rows::{AT_ONCE, Table};
 use super::{Portion, Store};
