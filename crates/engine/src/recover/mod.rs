@@ -2,10 +2,10 @@
 //!
 //! 1. Read the catalog: the sources and layouts that segments refer to.
 //! 2. Read trailers, fences and entries of sealed segments, and count the entries. Continue
-//!   segments that were being written after their last chapter; the journal contains their later
-//!   rows.
+//!    segments that were being written after their last chapter; the journal contains their later
+//!    rows.
 //! 3. Replay the journal. Skip rows of blocks that a sealed segment contains, and buffer all other
-//!   rows exactly as before.
+//!    rows exactly as before.
 //!
 //! Damaged files are set aside. Missing files that the ledger lists are reported. The rest of the
 //! store is put into service. Every loss is in the ledger before any file is removed.
