@@ -202,7 +202,7 @@ pub(crate) fn append_samples(
     Ok(receipt)
 }
 
-/// Updates counters and wakes threads after rows were appended.
+/// Updates the counters and the receipt after rows were appended.
 fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
     let (rows, samples, refused) = receipt.news();
     let counters = &mut head.counters;

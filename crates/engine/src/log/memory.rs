@@ -14,7 +14,8 @@ const LIST_SHARE: usize = 16;
 /// Maximum fraction of the memory for the block lists of all lanes. Beyond it, segments are closed
 /// early, which costs disk space.
 const LISTS_SHARE: usize = 4;
-/// The lists of those that are closed, before they are sealed at once.
+/// Fraction of the memory for the block lists of closed segments, above which they are sealed at
+/// once.
 const CLOSED_SHARE: usize = 32;
 /// Fraction of the memory for rows in the journal that no index contains, if they were replayed.
 /// Beyond it, chapters end.

@@ -338,7 +338,7 @@ impl SourceView {
     /// Returns the names and types of the columns of a layout.
     ///
     /// # Errors
-    /// Returns the columns of a layout, or a description of the damage if the layout is unknown.
+    /// A description of the damage, if the layout is unknown.
     pub fn layout_of(&self, number: u32) -> Result<(&[Arc<str>], &[FieldType]), String> {
         let known = self.layouts.get(number);
         known.ok_or_else(|| "its layout is unknown".to_string())
