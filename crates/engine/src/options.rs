@@ -47,8 +47,8 @@ pub struct Options {
     pub extra_writes: f64,
     /// Maximum number of logs that are written side by side, each with blocks that die at about the
     /// same time. More lanes rewrite fewer bytes. Each lane needs memory for a piece of a segment,
-    /// and disk space for an index, four times while the journal fills. There is one lane per 512
-    /// KiB of journal, or four.
+    /// and disk space for an index, four times while the journal fills. At most
+    /// one lane per 512 KiB of journal is used, but four lanes are always allowed.
     pub lanes: u32,
     /// Retention classes: the sources in each class and how long they are kept.
     pub classes: Classes,

@@ -5,13 +5,14 @@ use crate::retention::class::Classes;
 use seiner_platform::Clock;
 
 const NANOS: i64 = 1_000_000_000;
-/// A promise to the disk of how late it is holds for this part of the shortest age, within bounds, ns.
+/// Fraction of the shortest age that the time on the disk is ahead of the present, within bounds,
+/// ns.
 const PROMISES: i64 = 64;
 const SHORTEST_PROMISE: i64 = NANOS;
 const LONGEST_PROMISE: i64 = 60 * NANOS;
 
 impl Retention {
-    /// The time goes on; `next_block` is the next block's number.
+    /// Advances the time. `next_block` is the number of the next block.
     pub fn advance(&mut self, clock: &dyn Clock, next_block: u64) {
         self.judge(clock);
         self.now = self.now.max(self.believed);
@@ -20,7 +21,7 @@ impl Retention {
         let told = self.now.min(self.vouched);
         let rules = self.classes.list().iter().zip(&self.next);
         for ((class, next), floor) in rules.zip(&mut self.floors) {
-            // What has a next level stays until it is in it.
+            // Rows with a next level stay until that level contains them.
             if let Some(age) = class.keep.age.filter(|_| next.is_none()) {
                 floor.time = floor.time.max(told.saturating_sub(age.as_nanos() as i64));
             }
@@ -28,7 +29,7 @@ impl Retention {
         self.note_late();
     }
 
-    /// Judges the clock; nothing is let go by it yet.
+    /// Judges the clock without expiring any data.
     pub fn judge(&mut self, clock: &dyn Clock) {
         self.believed = self.watch.judge(clock.now(), clock.monotonic(), self.now);
     }
@@ -40,42 +41,42 @@ impl Retention {
         self.late_before = times.chain(coarsened).max().unwrap_or(i64::MIN);
     }
 
-    /// The file `clock` has this time, so that a start finds it.
+    /// Records that the file `clock` contains this time, which a start will find.
     pub fn vouch(&mut self, time: i64) {
         self.told = true;
         self.vouched = self.vouched.max(time);
     }
 
-    /// A start finds this time in the file `clock`: the present is no earlier.
+    /// Records the time that a start finds in the file `clock`. The present is no earlier.
     pub fn recall_time(&mut self, time: i64) {
         self.vouch(time);
         self.now = self.now.max(time);
     }
 
-    /// A start finds a segment that was written at this time. The time counts only if the file `clock`
-    /// has none: an operator may have set that one back. Age does not hide by the segment's time until
-    /// the file has it, because the segment may be dropped.
+    /// Records the time at which a segment found by a start was written. The time counts only if the
+    /// file `clock` contains none, because an operator may have set that file back. Age does not
+    /// hide data by this time until the file contains it, because the segment may be dropped.
     pub fn recall_born(&mut self, time: i64) {
         if !self.told {
             self.now = self.now.max(time);
         }
     }
 
-    /// Returns whether the stored rules have an age by the clock. Then the file `clock` must be there: a start
-    /// writes it before it stores such rules.
+    /// Returns whether the stored rules have an age by the clock. The file `clock` must then exist:
+    /// a start writes it before it stores such rules.
     pub fn needs_clock(&self) -> bool {
         self.known_rules
             .as_ref()
             .is_some_and(Classes::hides_by_clock)
     }
 
-    /// An operator confirms the clock.
+    /// Trusts the clock, because an operator confirmed it.
     pub fn accept_clock(&mut self, clock: &dyn Clock) {
         self.watch.believe(clock.now(), clock.monotonic());
     }
 
-    /// How far the clock is ahead of the time that is believed, and how far that is ahead of the clock, ns.
-    /// 0 where the store goes by its clock, or lets nothing go by it.
+    /// Returns how far the clock is ahead of the trusted time, and how far the trusted time is
+    /// ahead of the clock, ns. Both are 0 if the store uses its clock, or if no data expires by it.
     pub fn clock_differences(&self, wall: i64) -> (u64, u64) {
         let has_age = self
             .classes
@@ -89,9 +90,10 @@ impl Retention {
         (self.watch.ahead(), behind)
     }
 
-    /// The time that the disk should tell, so that age can hide by the clock as far as it is believed, if it
-    /// is not told yet, or `early`: not for much longer. However often a store is started, it tells no
-    /// time that is further ahead of the clock.
+    /// Returns the time to write to the disk so that age can hide data by the trusted clock.
+    /// Returns `None` if the time on the disk is sufficient. With `early`, the time is returned
+    /// shortly before it is needed. Repeated starts do not move the time further ahead of the
+    /// clock.
     pub fn promise_due(&self, early: bool) -> Option<i64> {
         self.promise_at(self.believed, early)
     }
@@ -112,12 +114,12 @@ impl Retention {
         }
     }
 
-    /// The time that a store that is closed leaves on the disk, if it has to leave one.
+    /// Returns the time that a closed store writes to the disk, if it must write one.
     pub fn last_time(&self) -> Option<i64> {
         self.promise_at(i64::MAX, false).map(|_| self.now)
     }
 
-    /// Wall time in ns; does not go back.
+    /// Returns the wall time in ns. It does not go back.
     pub fn now(&self) -> i64 {
         self.now
     }

@@ -7,16 +7,17 @@ use crate::retention::pace::Begun;
 use crate::sealing::queue::Taken;
 use crate::segment::Entry;
 
-/// Over how many bytes a class's rate is averaged.
+/// Bytes over which the rate of a class is averaged.
 const RATE_WINDOW: f64 = (16 << 20) as f64;
-/// What a block is on the clock of rates.
+/// Duration of a block on the clock of rates.
 const BLOCK: i64 = 1000;
-/// A single block tells little of the pace of a source whose rows come at random: so many tell more.
+/// Number of recent blocks averaged to estimate a source's row rate. A single block is a poor
+/// estimate if rows arrive at random.
 const PACE_BLOCKS: u64 = 16;
 
 impl Retention {
-    /// By these times, blocks up to these numbers had been begun. A segment that a merge wrote has old
-    /// blocks late: what is earliest tells most.
+    /// Records block numbers with times by which they had been begun. A segment written by a merge
+    /// contains old blocks at a late time, so the earliest time for each number counts.
     pub fn recall_pace(&mut self, mut ends: Vec<(u64, i64)>) {
         ends.sort_unstable();
         let mut earliest = i64::MAX;
@@ -29,7 +30,7 @@ impl Retention {
         }
     }
 
-    /// What was found of the blocks of sources tells the paces of those in rings.
+    /// Sets the paces of sources in rings from the blocks that a start found.
     pub fn recall_paces(&mut self, begun: &Begun) {
         for (source, pace) in begun.paces() {
             if self.is_ring(source) {
@@ -38,13 +39,13 @@ impl Retention {
         }
     }
 
-    /// Whether a source keeps a number of rows.
+    /// Returns whether a source keeps a limited number of rows.
     pub fn is_ring(&self, source: u32) -> bool {
         let class = self.class_of(source) as usize;
         source < self.members.count() && self.classes.list()[class].keep.rows.is_some()
     }
 
-    /// Now, by the wall clock and by blocks.
+    /// Returns the present moment, by the wall clock and by blocks.
     pub fn moment(&self) -> Moment {
         Moment {
             now: self.now,
@@ -53,8 +54,9 @@ impl Retention {
         }
     }
 
-    /// When a block that joins the log is expected to die. Blocks begun since it was begun tell how long it took to
-    /// fill. `bytes` are those of its rows, `last` is its latest time.
+    /// Returns when a block that joins the log is expected to die. The number of blocks begun since
+    /// the start of this block measures the time it took to fill. `bytes` are the bytes of its
+    /// rows, and `last` is its latest time.
     pub fn death(&mut self, taken: &Taken, bytes: u64, last: i64) -> Expected {
         self.block = self.block.max(taken.next);
         let source = taken.source;
@@ -76,7 +78,7 @@ impl Retention {
         self.moment().sooner(self.expect(class, last), ring)
     }
 
-    /// A block was filled since it was begun; answers the source's pace.
+    /// Records that a block was filled. Returns the pace of its source.
     fn note_pace(&mut self, taken: &Taken) -> f64 {
         let rows = u64::from(taken.rows);
         let found = self.pace_since(taken.number, rows);
@@ -90,13 +92,13 @@ impl Retention {
         f64::from(*pace)
     }
 
-    /// Blocks begun for each of the rows that a source had since this block's number.
+    /// Returns the blocks begun per row of a source since the block number `since`.
     fn pace_since(&self, since: u64, rows: u64) -> f64 {
         self.block.saturating_sub(since).max(1) as f64 / rows.max(1) as f64
     }
 
-    /// When a block that was written before is expected to die: a ring's rows fell at a steady rate
-    /// since the block was begun.
+    /// Returns when an existing block is expected to die. Assumes that the rows of a ring arrived
+    /// at a steady rate since the block was begun.
     pub fn remaining(&self, entry: &Entry) -> Expected {
         let class = self.class_of(entry.source);
         let keep = self.classes.list()[class as usize].keep;
@@ -114,13 +116,13 @@ impl Retention {
         self.moment().sooner(self.expect(class, entry.last), ring)
     }
 
-    /// When a source has had so many rows more.
+    /// Returns the expected moment at which a source has received `rows` more rows.
     fn after_rows(&self, rows: u64, pace: f64) -> Expected {
         Expected::Block(self.block.saturating_add((rows as f64 * pace) as u64))
     }
 
-    /// The bytes that a class has at most. What may be shed stays no longer than until as much has
-    /// come as the disk holds.
+    /// Returns the maximum bytes of a class. A class that may be shed keeps data at most until a
+    /// disk's worth of new data has arrived.
     fn quota(&self, class: u8) -> Option<u64> {
         let Class {
             keep, when_full, ..
@@ -129,14 +131,14 @@ impl Retention {
         keep.bytes.or(budget)
     }
 
-    /// What age and quota say.
+    /// Returns the expected death by age and quota.
     fn expect(&self, class: u8, last: i64) -> Expected {
         let keep = self.classes.list()[class as usize].keep;
         let age = keep.age.map_or(Expected::Never, |age| {
             let age = age.as_nanos().min(i64::MAX as u128) as i64;
             let old = last.saturating_add(age);
             Expected::Time(match self.round(class) {
-                // It dies with the round after it, which may be late.
+                // The block dies with the next round, which may be late.
                 Some(round) => old.saturating_add(round).max(self.now + round / 8),
                 None => old,
             })

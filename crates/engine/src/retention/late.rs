@@ -6,7 +6,7 @@ use seiner_model::Interval;
 use std::collections::BTreeMap;
 
 impl Retention {
-    /// A block is on disk, and found again after a crash.
+    /// Records a block on disk, which a start after a crash will find.
     pub fn found(&mut self, entry: &Entry) {
         if entry.source >= self.members.count() {
             return;
@@ -27,7 +27,7 @@ impl Retention {
         }
     }
 
-    /// A block begins at this time; answers whether it may overwrite an earlier one.
+    /// Records the beginning of a block. Returns whether the block may overwrite an earlier one.
     pub fn is_late(&mut self, source: u32, first: i64) -> bool {
         let edge = self.edges.of(source);
         let late = *edge != 0 && ordered(first) <= *edge;
@@ -35,29 +35,30 @@ impl Retention {
         late
     }
 
-    /// A block of a source is overwritten in part: what begins up to its end may have the rest.
+    /// Records a partly overwritten block. Blocks that begin before its end may overwrite the rest.
     pub fn expect_late(&mut self, source: u32, last: i64) {
         let edge = self.edges.of(source);
         *edge = ordered(last).max(*edge);
     }
 
-    /// Whether there are sources some of whose blocks may overwrite others.
+    /// Returns whether any source has blocks that may overwrite others.
     pub fn has_late(&self) -> bool {
         !self.late.is_empty()
     }
 
-    /// Some sources with blocks that may overwrite others, and the times of these.
+    /// Removes and returns sources with blocks that may overwrite others, and the times of these
+    /// blocks.
     pub fn take_late(&mut self, most: usize) -> Vec<(u32, Interval)> {
         let first = |late: &mut BTreeMap<u32, Interval>| late.pop_first();
         (0..most).map_while(|_| first(&mut self.late)).collect()
     }
 
-    /// Blocks of a source may overwrite others when their segments are sealed.
+    /// Postpones the search in a source until the segments of its blocks are sealed.
     pub fn wait_for_seal(&mut self, source: u32, interval: Interval) {
         note_times(&mut self.late_and_open, source, interval);
     }
 
-    /// A segment was sealed.
+    /// Resumes postponed searches after a segment was sealed.
     pub fn look_again(&mut self) {
         for (source, interval) in std::mem::take(&mut self.late_and_open) {
             note_times(&mut self.late, source, interval);
@@ -65,7 +66,7 @@ impl Retention {
     }
 }
 
-/// A number that is as large as a time is late, and 0 only for the first of all.
+/// Maps a timestamp to a u64 with the same order; i64::MIN becomes 0.
 fn ordered(time: i64) -> u64 {
     time as u64 ^ 1 << 63
 }

@@ -1,14 +1,19 @@
-//! Retention: which blocks are dead, which rows are hidden, and when a block is expected to die.
+//! Retention: decides which blocks are dead, which rows are hidden, and when a block is expected to
+//! die.
 //!
-//! What is dead is decided by four rules, each of which only ever lets more die: age and ring of the
-//! source's class, the class's *floor* (the lowest block number that its quota, or shedding, has
-//! left), and *tombstones* (deletes). A dead block is not shown from then on; its room comes back
-//! when its segment is dropped or merged.
+//! Four rules decide which data is dead: the age and the ring of the source's class, the class's
+//! *floor* (the lowest block number that its quota, or shedding, has left), and *tombstones*
+//! (deletes). Each rule only ever adds dead data. A dead block is hidden at once. Its space is
+//! freed when its segment is dropped or merged.
 //!
-//! Invariant: what was dead stays dead, after any crash. Age is measured against a clock that does
-//! not go back, and hides by a time that the disk tells (`timekeeper`); floors and tombstones are on disk
-//! before they count; and a ring drops by rows that are on disk alone. Where a class has coarser levels, age
-//! hides nothing before it is in the next level, on disk, and the catalog says so.
+//! Invariant: dead data stays dead after any crash.
+//!
+//! - Age is measured against a clock that does not go back. It hides data only up to a time that is
+//!   stored on the disk (`timekeeper`).
+//! - Floors and tombstones are on disk before they take effect.
+//! - A ring drops blocks by rows on disk only.
+//! - In a class with coarser levels, age hides rows only when the next level contains them on disk
+//!   and the catalog records this.
 
 pub mod class;
 mod clock;
@@ -38,23 +43,24 @@ use seiner_model::Interval;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// What a delete hides: the rows of some sources in an interval, in blocks that were begun before it.
+/// Delete: hides rows of `sources` in `interval`, in blocks older than `before`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tombstone {
-    /// The sources.
+    /// Sources of the delete.
     pub sources: RoaringBitmap,
-    /// The times.
+    /// Times of the delete.
     pub interval: Interval,
-    /// Blocks with this number or a higher one are younger than the delete.
+    /// Number of the next block at the time of the delete. Blocks with this number or a higher one
+    /// are not affected.
     pub before: u64,
 }
 
-/// How far a class has let go.
+/// Limits below which data of a class is dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Floor {
-    /// Blocks with lower numbers are dead.
+    /// Lowest number of a live block.
     pub number: u64,
-    /// Rows with lower times are dead.
+    /// Lowest time of a live row, ns.
     pub time: i64,
 }
 
@@ -63,71 +69,71 @@ const NO_FLOOR: Floor = Floor {
     time: i64::MIN,
 };
 
-/// See the module.
+/// Retention state of a store.
 pub struct Retention {
     classes: Classes,
     members: Arc<Members>,
     budget: Option<u64>,
-    /// Of every class, what becomes of rows that are too old: the length of a step in ns.
+    /// Length of the step into which old rows are rolled up, ns, by class.
     next: Vec<Option<u64>>,
-    /// Whether any class is a ring.
+    /// True if any class is a ring.
     rings: bool,
-    /// Of each source in a ring, rows up to its latest block in the log.
+    /// Rows up to the latest block in the log, for each source in a ring.
     logged_rows: Counts,
-    /// Of each source in a ring, rows up to its latest block that is on disk.
+    /// Rows up to the latest block on disk, for each source in a ring.
     durable_rows: Counts,
-    /// Of each source in a ring, how many blocks are begun while a row of it comes: an average over its
-    /// latest [`PACE_BLOCKS`].
+    /// Number of blocks begun per row, for each source in a ring: an average over its latest
+    /// [`PACE_BLOCKS`].
     paces: Counts<f32>,
-    /// Of each source, the latest beginning of a sealed block, or the end of one that is overwritten in
-    /// part: what begins no later may overwrite something. As [`ordered`] says.
+    /// Latest beginning of a sealed block of each source, or the end of a block that is partly
+    /// overwritten. A block that begins no later may overwrite another block. Encoded by
+    /// [`ordered`].
     edges: Counts,
-    /// Sources that have blocks which may overwrite others, and their times; and those of which some are
-    /// in segments that are being written.
+    /// Sources with blocks that may overwrite others, and the times of these blocks. The next field
+    /// has the sources whose blocks are partly in segments that are being written.
     late: BTreeMap<u32, Interval>,
     late_and_open: BTreeMap<u32, Interval>,
     floors: Vec<Floor>,
-    /// Of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
+    /// Rates of classes with a quota: bytes by blocks, [`BLOCK`] of the clock each.
     rates: Vec<Rate>,
     tombstones: Vec<Tombstone>,
-    /// Blocks up to this ordinal are dead, of sources whose ring was longer under other rules, or
-    /// whose latest rows were deleted.
+    /// Ordinals up to which blocks are dead, for sources whose ring was longer under other rules,
+    /// or whose latest rows were deleted.
     past: HashMap<u32, u64>,
-    /// The rules that the catalog has.
+    /// Rules in the catalog.
     known_rules: Option<Classes>,
-    /// And how far it knows them to have let go.
+    /// Floors in the catalog, by class name.
     known_floors: HashMap<String, u64>,
-    /// And up to when it knows their rows to be in the next level.
+    /// Times up to which the catalog records that rows are in the next level, by class name.
     known_made: HashMap<String, i64>,
-    /// Levels that other rules made, by the lengths of their steps, and up to when.
+    /// Levels that other rules made, by the lengths of their steps, with the end of each.
     older: BTreeMap<u64, i64>,
-    /// Sources of which, before a time, other rules left levels and no samples.
+    /// Sources that, before a time, have levels of other rules and no samples.
     coarsened: Arc<Vec<(RoaringBitmap, i64)>>,
     pace: Pace,
-    /// Wall time in ns; does not go back.
+    /// Returns the wall time in ns. It does not go back.
     now: i64,
-    /// The next block's number, as of the latest batch or block.
+    /// Number of the next block, as of the latest batch or block.
     block: u64,
-    /// A time that the disk will tell after a crash, so that the clock cannot be behind it. Age hides by
-    /// no later one.
+    /// Time on the disk that a start after a crash will find, so that the clock cannot be behind
+    /// it. Age hides no later data.
     vouched: i64,
-    /// True if the file `clock` has a time. Times in segments do not count then.
+    /// True if the file `clock` contains a time. Times in segments are then ignored.
     told: bool,
-    /// Tells a clock that jumped from one that goes.
+    /// Judge that detects jumps of the wall clock.
     watch: Watch,
-    /// The clock, as far as it is believed, ns; may go back.
+    /// Trusted time, ns. It may go back.
     believed: i64,
-    /// Outside rows before this time may be too old when they come.
+    /// Time before which rows from outside may be too old on arrival.
     late_before: i64,
-    /// Whether the catalog says that the store has a ledger.
+    /// Returns whether the catalog records that the store has a ledger.
     has_ledger: bool,
-    /// What the catalog does not have yet.
+    /// Records that the catalog does not yet contain.
     news: Vec<u8>,
 }
 
 impl Retention {
-    /// Nothing has died yet.
-    /// `budget`: what the disk may hold, in bytes, if it is known.
+    /// Creates a state without dead data. `budget` is the disk budget in bytes, if it is known.
     pub fn new(members: Arc<Members>, budget: Option<u64>) -> Retention {
         let classes = members.classes().clone();
         let count = classes.list().len();
@@ -169,7 +175,7 @@ impl Retention {
         }
     }
 
-    /// Of a store with so many sources, of which nothing else is known.
+    /// Creates the state of a store with `sources` sources and no other information.
     fn of_unnamed(sources: u32) -> Retention {
         let members = Members::unnamed(Classes::default(), sources);
         Retention::new(Arc::new(members), None)
@@ -180,12 +186,12 @@ impl Retention {
         &self.members
     }
 
-    /// The classes.
+    /// Returns the classes.
     pub fn classes(&self) -> &[Class] {
         self.classes.list()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory used, in bytes.
     pub fn memory(&self) -> usize {
         let graves: usize = self
             .tombstones
@@ -200,49 +206,50 @@ impl Retention {
         rows + 16 * self.past.capacity() + graves + coarsened
     }
 
-    // ---- what happens
+    // ---- events
 
-    /// Rows of sources deleted before a block's number.
+    /// Records a delete.
     pub fn bury(&mut self, tombstone: Tombstone) {
         put_tombstone(&tombstone, &mut self.news);
         self.tombstones.push(tombstone);
     }
 
-    /// Lets a class's blocks below a number die.
+    /// Raises the floor of a class, so that blocks below a number die.
     pub fn raise(&mut self, class: u8, number: u64) {
         let floor = &mut self.floors[class as usize].number;
         *floor = (*floor).max(number);
     }
 
-    /// The lowest number that a new block may have: what is dead by its number stays apart from what
-    /// is to come, though the blocks themselves be gone.
+    /// Returns the lowest number that a new block may have. New blocks must not receive numbers
+    /// below a floor, even if the dead blocks no longer exist.
     pub fn next_block(&self) -> u64 {
         let graves = self.tombstones.iter().map(|tombstone| tombstone.before);
         let floors = self.floors.iter().map(|floor| floor.number);
-        // A start asks before it applies the rules, and the floors with them.
+        // A start calls this before it applies the rules with their floors.
         let known = self.known_floors.values().copied();
         graves.chain(floors).chain(known).max().unwrap_or(0)
     }
 
-    /// Whether there are deletes to remember.
+    /// Returns whether any delete is recorded.
     pub fn has_deletes(&self) -> bool {
         !self.tombstones.is_empty()
     }
 
-    /// Forgets tombstones that no block is older than.
+    /// Removes tombstones that are older than all blocks.
     pub fn forget_before(&mut self, lowest_block: u64) {
         self.tombstones
             .retain(|tombstone| tombstone.before > lowest_block);
     }
 
-    // ---- what is dead
+    // ---- dead data
 
-    /// The class of a source; the last for one whose name is lost, as long as it has no other.
+    /// Returns the class of a source. A source with a lost name belongs to the last class until it
+    /// has another.
     pub fn class_of(&self, source: u32) -> u8 {
         self.members.class_of(source)
     }
 
-    /// Rows of a class before this time are hidden.
+    /// Returns the time before which rows of a class are hidden.
     pub fn hidden_before(&self, class: u8) -> i64 {
         self.floors[class as usize].time
     }
@@ -258,7 +265,7 @@ impl Retention {
         }
     }
 
-    /// What is hidden of a source that has had `rows` rows, for a reader.
+    /// Returns the hidden parts of a source with `rows` rows, for a reader.
     pub fn veil(&self, source: u32, rows: u64) -> Veil {
         let class = self.class_of(source);
         let keep = self.classes.list()[class as usize].keep;
@@ -274,7 +281,8 @@ impl Retention {
         }
     }
 
-    /// What is hidden of a source for ever, whatever a crash loses, but for its ring.
+    /// Returns the permanently hidden parts of a source, regardless of data lost in a crash,
+    /// without its ring.
     pub fn veil_for_good(&self, source: u32) -> Veil {
         Veil {
             past: 0,
@@ -282,8 +290,8 @@ impl Retention {
         }
     }
 
-    /// Whether a block may be dropped: nobody will ever see a row of it again, not even after a
-    /// crash that loses what is not on disk yet.
+    /// Returns whether a block may be dropped: no row of it will ever be visible again, even after
+    /// a crash that loses data not yet on disk.
     pub fn may_drop(&self, entry: &Entry) -> bool {
         if entry.source >= self.members.count() {
             return false;
@@ -298,10 +306,10 @@ impl Retention {
         entry.ordinal <= self.past(entry.source, rows, keep) || self.is_buried(entry)
     }
 
-    /// Blocks up to this ordinal are dead by a source's ring, which has had so many rows.
+    /// Returns the ordinal up to which blocks are dead by the ring of a source with `rows` rows.
     fn past(&self, source: u32, rows: u64, keep: Keep) -> u64 {
         let ring = keep.rows.map_or(0, |ring| rows.saturating_sub(ring));
-        // Mostly there are none, and nothing is looked up.
+        // Most stores have no such limits and skip the look-up.
         let older = match self.past.is_empty() {
             true => 0,
             false => self.past.get(&source).copied().unwrap_or(0),
@@ -309,7 +317,7 @@ impl Retention {
         ring.max(older)
     }
 
-    /// Whether a block was begun before a delete of rows of its source.
+    /// Returns whether a block was begun before a delete of rows of its source.
     pub fn is_before_delete(&self, source: u32, number: u64) -> bool {
         self.tombstones
             .iter()

@@ -20,26 +20,26 @@ pub(super) const COARSENED: u8 = 7;
 const LEDGER: u8 = 8;
 
 impl Retention {
-    /// Whether there is something that the catalog does not know yet.
+    /// Returns whether any record is not yet in the catalog.
     pub fn has_news(&self) -> bool {
         !self.news.is_empty()
     }
 
-    /// What the catalog does not know yet.
+    /// Removes and returns the records that are not yet in the catalog.
     pub fn take_news(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.news)
     }
 
-    /// Lets the catalog know that a class is going to let go of blocks below a number; it does so
-    /// by [`Retention::raise`].
+    /// Adds a record of a class's new floor for the catalog. [`Retention::raise`] applies the
+    /// floor.
     pub fn note_floor(&mut self, class: u8, number: u64) {
         self.news.push(FLOOR);
         put_text(&self.classes.list()[class as usize].name, &mut self.news);
         varint::put_u64(number, &mut self.news);
     }
 
-    /// Lets the catalog know that blocks of a ring up to an ordinal are dead, where the block that
-    /// tells so is about to be dropped itself.
+    /// Adds a record that blocks of a ring up to an ordinal are dead. Needed if the block that
+    /// proves this is about to be dropped.
     pub fn note_past(&mut self, dropped: &[Entry]) {
         let mut past = Vec::new();
         for entry in dropped {
@@ -68,7 +68,7 @@ impl Retention {
         }
     }
 
-    /// Takes over what a frame of the catalog says.
+    /// Reads the records in a frame of the catalog.
     pub fn recall_news(&mut self, news: &[u8]) -> Result<(), Short> {
         let mut cursor = Cursor(news);
         while !cursor.is_empty() {
@@ -84,7 +84,7 @@ impl Retention {
                 }
                 RULES => {
                     self.known_rules = Some(get_classes(&mut cursor)?);
-                    // Those of other rules were turned into deletes.
+                    // Floors of other rules were converted into deletes.
                     self.known_floors.clear();
                     self.known_made.clear();
                 }
@@ -119,19 +119,20 @@ impl Retention {
         Ok(())
     }
 
-    /// Whether the catalog says that the store has a ledger.
+    /// Returns whether the catalog records that the store has a ledger.
     pub fn has_ledger(&self) -> bool {
         self.has_ledger
     }
 
-    /// The next frame says that the store has a ledger.
+    /// Adds a record for the catalog that the store has a ledger.
     pub fn note_ledger(&mut self) {
         if !std::mem::replace(&mut self.has_ledger, true) {
             self.news.push(LEDGER);
         }
     }
 
-    /// Sources of which blocks up to an ordinal are dead whatever the rules are: so many rows they have had.
+    /// Returns sources with the ordinal up to which blocks are dead under any rules. The sources
+    /// have had at least that many rows.
     pub fn pasts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.past
             .iter()
@@ -143,7 +144,7 @@ impl Retention {
         *past = (*past).max(ordinal);
     }
 
-    /// Whether the rules are others than when the store was open last.
+    /// Returns whether the rules differ from those when the store was last open.
     pub fn rules_change(&self) -> bool {
         let bytes = |classes: &Classes| {
             let mut bytes = Vec::new();
@@ -156,9 +157,9 @@ impl Retention {
             .is_some_and(|old| bytes(old) != new)
     }
 
-    /// Rules may have changed since the store was open last. What the old ones let die stays dead:
-    /// it is noted in terms that no rule changes. Every source is known, and what is on disk of it: its rows, ever,
-    /// in blocks.
+    /// Applies rules that may have changed since the store was last open. Data that is dead under
+    /// the old rules stays dead: it is recorded in a form that no rule changes. All sources must be
+    /// known, and the total number of rows of each source in blocks on disk.
     pub fn change_rules(
         &mut self,
         key_of: impl Fn(u32) -> SourceKey,
@@ -168,7 +169,7 @@ impl Retention {
         let mut new = Vec::new();
         put_classes(self.classes.named(), &mut new);
         let Some(old) = self.known_rules.take() else {
-            // A store without rules has nothing to tell: nothing of it ever dies.
+            // A store without rules has nothing to record: none of its data ever dies.
             if matches!(self.classes.list(), [only] if only.keep == Keep::default()) {
                 return;
             }
@@ -233,7 +234,7 @@ impl Retention {
         self.note_late();
     }
 
-    /// Turns a class's floor into deletes.
+    /// Converts the floor of a class into deletes.
     fn bury_below(&mut self, sources: RoaringBitmap, floor: Floor, next_block: u64) {
         if floor.number > 0 {
             self.bury(Tombstone {
@@ -252,17 +253,18 @@ impl Retention {
     }
 }
 
-/// The rules that frames of a catalog tell of, one after the other.
+/// Returns the rules in consecutive frames of a catalog.
 pub fn rules_of<'a>(frames: impl Iterator<Item = &'a [u8]>) -> Classes {
     let mut retention = Retention::of_unnamed(u32::MAX);
     for news in frames {
-        // What is damaged is passed over, as at a start.
+        // Damaged frames are skipped, as at a start.
         let _ = retention.recall_news(news);
     }
     retention.known_rules.unwrap_or_default()
 }
 
-/// Decodes what a frame of the catalog says of deletes, floors and rules, in a store with so many sources.
+/// Decodes the deletes, floors and rules in a frame of the catalog, for a store with `sources`
+/// sources.
 ///
 /// # Errors
 /// [`Short`] if the bytes are malformed.
@@ -271,7 +273,7 @@ pub fn check_news(news: &[u8], sources: u32) -> Result<(), Short> {
     retention.recall_news(news)
 }
 
-/// Returns whether frames of a catalog say that the store has a ledger.
+/// Returns whether frames of a catalog record that the store has a ledger.
 pub fn has_ledger<'a>(frames: impl Iterator<Item = &'a [u8]>) -> bool {
     let mut retention = Retention::of_unnamed(u32::MAX);
     for news in frames {

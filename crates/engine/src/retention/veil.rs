@@ -4,18 +4,18 @@ use crate::retention::Floor;
 use crate::segment::Entry;
 use seiner_model::Interval;
 
-/// What is hidden of one source.
+/// Hidden parts of one source.
 #[derive(Clone, Debug)]
 pub struct Veil {
     pub(super) floor: Floor,
-    /// Blocks up to this ordinal are past the ring's end.
+    /// Ordinal up to which blocks are past the end of the ring.
     pub(super) past: u64,
-    /// Deletes: blocks before a number, and the times in them.
+    /// Deletes: for blocks below a number, the deleted times.
     pub(super) graves: Vec<(u64, Interval)>,
 }
 
 impl Veil {
-    /// Whether all of a block is hidden.
+    /// Returns whether all rows of a block are hidden.
     pub fn hides(&self, entry: &Entry) -> bool {
         let span = Interval::new(entry.first, entry.last);
         entry.number < self.floor.number
@@ -24,24 +24,24 @@ impl Veil {
             || self.graves(entry.number).any(|grave| grave.covers(&span))
     }
 
-    /// Returns whether a ring has let go of a block with this ordinal.
+    /// Returns whether the ring has expired a block with this ordinal.
     pub fn is_past(&self, ordinal: u64) -> bool {
         ordinal <= self.past
     }
 
-    /// Whether rows of a block are hidden that are not hidden by their age alone.
+    /// Returns whether any row of a block is hidden for a reason other than its age.
     pub fn touches(&self, number: u64, span: &Interval) -> bool {
         number < self.floor.number || self.graves(number).any(|grave| grave.overlaps(span))
     }
 
-    /// Whether a row of a block is hidden.
+    /// Returns whether a row of a block is hidden.
     pub fn hides_row(&self, number: u64, time: i64) -> bool {
         number < self.floor.number
             || time < self.floor.time
             || self.graves(number).any(|grave| grave.contains(time))
     }
 
-    /// The earliest time that is shown.
+    /// Returns the earliest visible time.
     pub fn start(&self) -> i64 {
         self.floor.time
     }
