@@ -74,8 +74,8 @@ impl Args for SettingFlags {
             .value_name("KEY=TEXT,...")
             .action(ArgAction::Append)
             .help(format!(
-                "A retention class, such as name=raw,sources=cpu,age=30d; once for each, in the order in which they are \
-                 asked [variable: {}, separated by semicolons]",
+                "Retention class, such as name=raw,sources=cpu,age=30d. May be given several times: a source belongs \
+                 to the first class whose selector matches it [variable: {}, separated by semicolons]",
                 classes::VARIABLE
             ));
         command
