@@ -1,4 +1,5 @@
-//! What `extra_writes` buys: blocks that a read finds, bytes stored, bytes written, by the setting.
+//! Benefit of `extra_writes`: blocks that a read finds, bytes stored, and bytes written, by the
+//! setting.
 //!
 //! `cargo run --release -p seiner-engine --example extra_writes` writes a row of each of many sources
 //! at a time into a store whose memory is far too short for them, on a simulated disk, and prints a

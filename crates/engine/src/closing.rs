@@ -1,4 +1,4 @@
-//! Sealing everything, giving memory back, and leaving a store.
+//! Closing: seals everything, returns memory to the system, and ends the use of a store.
 
 use crate::commit::{commit, write_journal};
 use crate::core::Core;
@@ -9,11 +9,12 @@ use crate::segment::open::OpenSegment;
 use crate::volume::SlotState;
 use seiner_platform::memory::trim_allocator;
 
-/// Seals everything into segments and lets the journal go: what is on disk then is as small as
-/// it gets, and can be copied.
+/// Seals all rows into segments and releases the journal. The files are then as small as possible
+/// and can be copied.
 pub(crate) fn settle(core: &Core) -> Result<(), Error> {
     commit(core)?;
-    // Some at a time: sealed all at once, they would take the memory that they have as rows again.
+    // Some sources at a time: sealed all at once, they would use the memory of their rows a second
+    // time.
     let mut hand = Some(0);
     while let Some(from) = hand {
         hand = {
@@ -42,8 +43,8 @@ pub(crate) fn settle(core: &Core) -> Result<(), Error> {
     result
 }
 
-/// Gives free memory back to the system, if the allocator may have much of it: the lists of segments
-/// that were sealed, and what a query took.
+/// Returns free memory to the system if the allocator may have much of it, from the lists of sealed
+/// segments and from queries.
 pub(crate) fn trim_memory(core: &Core) {
     if core.take_trim() {
         if core.log().open().is_empty() {
@@ -55,15 +56,15 @@ pub(crate) fn trim_memory(core: &Core) {
 
 fn end_journal(core: &Core) -> Result<(), Error> {
     write_journal(core, true)?;
-    // A writer may have begun blocks meanwhile: then the file stays.
+    // A writer may have begun blocks in the meantime. The file then stays.
     core.head().pins.rotate();
     release_journal(core, false)?;
     let mut journal = core.journal();
     journal.drop_spares()
 }
 
-/// Stops the background threads, seals everything and refuses what comes then. The next start reads
-/// footers only.
+/// Stops the background threads, seals all rows and rejects later calls. The next start reads only
+/// footers.
 pub(crate) fn close(core: &Core) -> Result<(), Error> {
     core.scheduler.stop();
     if core.health.is_closed() {

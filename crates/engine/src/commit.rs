@@ -1,4 +1,4 @@
-//! Commit: what was accepted goes to the journal, and with it the names that its rows need.
+//! Commit: writes accepted rows to the journal, after the names that the rows need.
 
 use crate::core::Core;
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::journal::files::JournalWriter;
 use crate::options::Durability;
 use crate::trouble::Path as Way;
 use std::sync::atomic::Ordering;
-/// Writes and syncs what was accepted.
+/// Writes and syncs all accepted rows.
 pub(crate) fn commit(core: &Core) -> Result<(), Error> {
     write_journal(core, true)
 }
@@ -18,8 +18,7 @@ pub(crate) fn is_durable(core: &Core, position: u64) -> bool {
         || core.durable.position.load(Ordering::Acquire) >= position
 }
 
-/// Returns when what was accepted up to a receipt's position is on disk. Those who wait at the
-/// same time share a sync.
+/// Waits until all rows up to a receipt's position are on disk. Concurrent callers share a sync.
 pub(crate) fn wait_durable(core: &Core, position: u64) -> Result<(), Error> {
     if is_durable(core, position) {
         return Ok(());
@@ -47,7 +46,8 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
         let (mut head, mut log) = core.both();
         if !journal.waits() && !head.staging.is_empty() {
             std::mem::swap(&mut head.staging, &mut journal.staging);
-            // Under both locks: a block of rows that come next must not join a segment that is closed before them.
+            // Under both locks: a block of later rows must not join a segment that is closed before
+            // those rows.
             log.set_sequence(journal.sequence() + 1);
         }
         (head.pins.current(), head.position(), head.counters.samples)
@@ -74,7 +74,7 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
         }
     }
     if waited {
-        // Now what was accepted since.
+        // Rows accepted in the meantime follow.
         return write_record(core, journal, sync);
     }
     if sync {
@@ -90,9 +90,9 @@ fn write_record(core: &Core, journal: &mut JournalWriter, sync: bool) -> Result<
     Ok(())
 }
 
-/// Makes durable what the rows that are acknowledged next depend on, or later ones may: names and
-/// layouts in the catalog, so that no record is needed to read another one's rows; and the file in
-/// the ledger, so that it is missed when it is gone.
+/// Makes everything durable on which the rows acknowledged next, or later rows, may depend. Names
+/// and layouts go to the catalog, so that no record is needed to read the rows of another. The file
+/// goes to the ledger, so that its loss is detected.
 fn record_names_and_files(core: &Core, journal: &mut JournalWriter) -> Result<(), Error> {
     if core.head().has_new_names() {
         core.write_catalog()?;

@@ -11,8 +11,8 @@ pub(crate) fn io_error<C: Fn() -> String>(context: C) -> impl FnOnce(io::Error) 
     }
 }
 
-/// The same for a sync. What a failed sync leaves on disk is uncertain, whatever it failed for: this is
-/// never a mere want of room.
+/// Converts the error of a sync. The disk contents after a failed sync are uncertain, whatever the
+/// cause, so this error never means a mere lack of space.
 pub(crate) fn sync_error<C: Fn() -> String>(context: C) -> impl FnOnce(io::Error) -> Error {
     move |error| io_error(context)(io::Error::other(error))
 }

@@ -1,4 +1,4 @@
-//! Health of a store: whether it may still be written, and what is in the way of writing.
+//! Health of a store: whether it accepts writes, and the obstacles to writing.
 
 use crate::error::Error;
 use crate::trouble::{Path, Trouble, Troubles};
@@ -17,14 +17,14 @@ pub struct Health {
 #[derive(Default)]
 struct Ailments {
     troubles: Troubles,
-    /// Reason for which coarser levels cannot be made.
+    /// Reason why coarser levels cannot be made.
     ageing_waits: Option<String>,
 }
 
 impl Health {
-    // ---- writing ends
+    // ---- end of writing
 
-    /// Refuses where nothing may be written any more.
+    /// Returns an error if nothing may be written any more.
     ///
     /// # Errors
     /// The gravest reason.
@@ -37,7 +37,7 @@ impl Health {
         }
     }
 
-    /// Refuses where an error has ended writing.
+    /// Returns an error if an earlier error has ended writing.
     ///
     /// # Errors
     /// [`Error::Poisoned`] with the first such error.
@@ -71,24 +71,25 @@ impl Health {
         self.read_only.store(true, Ordering::Release);
     }
 
-    // ---- what is in the way
+    // ---- obstacles
 
-    /// A path to the disk failed, or worked again.
+    /// Records the failure or success of a path to the disk.
     pub fn note(&self, path: Path, result: Result<(), &Error>) {
         self.ailments().troubles.note(path, result);
     }
 
-    /// There is room for writers.
+    /// Records that writers have space.
     pub fn note_room(&self) {
         self.ailments().troubles.note_room();
     }
 
-    /// Something was shed at `now`, by the clock's monotone ns.
+    /// Records that data was shed at `now`, in monotonic ns of the clock.
     pub fn note_shed(&self, now: u64) {
         self.ailments().troubles.note_shed(now);
     }
 
-    /// Takes note of why coarser levels cannot be made; `None`: they can. Returns whether that is new.
+    /// Records the reason why coarser levels cannot be made, or `None`. Returns whether the reason
+    /// is new.
     pub fn note_ageing(&self, waits: Option<&str>) -> bool {
         let known = &mut self.ailments().ageing_waits;
         let is_new = known.as_deref() != waits;
@@ -96,12 +97,12 @@ impl Health {
         is_new
     }
 
-    /// Returns why coarser levels cannot be made.
+    /// Returns the reason why coarser levels cannot be made.
     pub fn ageing_waits(&self) -> Option<String> {
         self.ailments().ageing_waits.clone()
     }
 
-    /// Returns what is in the way at `now`, by the clock's monotone ns, when `used` bytes are used and
+    /// Returns the obstacles at `now`, in monotonic ns of the clock, if `used` bytes are used and
     /// writers may use `room` more.
     pub fn trouble(&self, now: u64, used: u64, room: u64) -> Trouble {
         self.ailments().troubles.now(now, used, room)

@@ -1,5 +1,5 @@
-//! Intake: rows and names from outside, under the lock for a short time at once; writers that are ahead of the
-//! background threads wait for these.
+//! Intake: accepts rows and names from outside, with short holds of the lock. Writers that are
+//! ahead of the background threads wait for them.
 
 use crate::background::done;
 use crate::buffer::Number;
@@ -13,16 +13,16 @@ use crate::scheduler::Job;
 use seiner_model::{Batch, Cell, Columns, FieldType, Notation, SourceId, SourceKey, Value};
 use std::time::Duration;
 
-/// No source: the row was refused.
+/// Number that stands for a rejected row instead of a source.
 const REFUSED: u32 = u32::MAX;
 /// Shortest delay for which a throttled writer sleeps.
 const LEAST_DELAY: Duration = Duration::from_millis(2);
 
-/// Appends rows in the order in which they stand. Rows that cannot be accepted are refused one
-/// by one and told in the receipt; the others are accepted.
+/// Appends rows in their order. Rows that cannot be accepted are rejected one by one and listed in
+/// the receipt. All other rows are accepted.
 ///
 /// # Errors
-/// When the store accepts nothing any more; rows of the batch may have been accepted before.
+/// If the store accepts no more rows. Earlier rows of the batch may have been accepted.
 pub(crate) fn append(
     core: &Core,
     notation: &dyn Notation,
@@ -58,7 +58,7 @@ pub(crate) fn append(
     Ok(receipt)
 }
 
-/// Returns the number of a source, which is registered if it is new.
+/// Returns the number of a source, and registers the source if it is new.
 pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> {
     make_way(core)?;
     let mut head = core.head();
@@ -71,7 +71,7 @@ pub(crate) fn register(core: &Core, key: &SourceKey) -> Result<SourceId, Error> 
     registered.map(SourceId).map_err(Error::Refused)
 }
 
-/// Appends rows of one source: a column a field, as many as `fields`.
+/// Appends rows of one source: one column per field, in the order of `fields`.
 pub(crate) fn append_columns(
     core: &Core,
     source: SourceId,
@@ -86,7 +86,7 @@ pub(crate) fn append_columns(
             columns.fields.len()
         )));
     }
-    // Where each column's next value lies.
+    // Position of the next value in each column.
     let mut next = vec![0; fields.len()];
     let mut cells = Vec::with_capacity(fields.len());
     let rows = columns.times.len();
@@ -128,7 +128,8 @@ pub(crate) fn append_columns(
     Ok(receipt)
 }
 
-/// Appends one value each to many sources: equally many sources, times and values.
+/// Appends one value to each of many sources. The slices of sources, times and values have equal
+/// length.
 pub(crate) fn append_samples(
     core: &Core,
     field: &str,
@@ -160,7 +161,7 @@ pub(crate) fn append_samples(
         if highest >= known {
             return Err(Error::UnknownSource(highest));
         }
-        // Where some may be too old, they are looked at one by one.
+        // If some rows may be too old, rows are examined one by one.
         let late_before = head.late_before();
         let in_time = turn.times.iter().all(|&time| time >= late_before);
         let mut arranged = Vec::new();
@@ -176,7 +177,7 @@ pub(crate) fn append_samples(
             };
             let (time, value) = (turn.times[index], turn.values[index]);
             index += 1;
-            // A layout that had the field as its only one has it still.
+            // A layout whose only field was this field is unchanged.
             if head.line(source).layout == only {
                 head.put_number(source, time, Number::F64(value));
                 receipt.rows += 1;
@@ -216,8 +217,8 @@ fn note_rows(core: &Core, head: &mut Head, receipt: &mut Receipt) {
     head.staging.samples += samples;
 }
 
-/// Waits while more work is unfinished than may be, so that nothing grows without bound. The
-/// background threads do the work; they are nudged before writers have to wait for them.
+/// Waits while too much work is unfinished, so that memory stays bounded. The background threads do
+/// the work. They are woken before writers have to wait for them.
 fn make_way(core: &Core) -> Result<(), Error> {
     let (staged, taken, journal_full, chapter_wanted) = {
         let mut head = core.head_after_others();
@@ -251,10 +252,10 @@ fn wait_if_full(core: &Core, job: Job, backlog: Backlog) -> Result<(), Error> {
     }
 }
 
-/// Waits as the throttle says, and makes room where there is none.
+/// Waits as the throttle requires, and frees space if there is none.
 ///
 /// # Errors
-/// [`Error::Full`] when neither merging nor what the classes allow to shed gives any.
+/// [`Error::Full`] if neither merging nor shedding frees any space.
 fn make_room(core: &Core) -> Result<(), Error> {
     let (room, delay) = room_for_writers(core);
     if room {
@@ -276,12 +277,12 @@ fn make_room(core: &Core) -> Result<(), Error> {
 struct Scratch {
     hashes: Vec<NameHash>,
     sources: Vec<u32>,
-    /// The rows whose names were not known.
+    /// Rows with unknown names.
     unknown: Vec<usize>,
 }
 
 impl Scratch {
-    /// Finds the rows' sources; new names are registered.
+    /// Finds the sources of the rows, and registers new names.
     fn resolve(
         &mut self,
         head: &mut Head,
@@ -307,7 +308,7 @@ impl Scratch {
         }
     }
 
-    /// Registers the names that were not known, in the order of their rows.
+    /// Registers unknown names, in the order of their rows.
     #[cold]
     fn register(
         &mut self,
@@ -323,7 +324,7 @@ impl Scratch {
             .expect("no panic while the dictionary is locked");
         for &index in &self.unknown {
             let hash = self.hashes[index];
-            // An earlier row may have had the name.
+            // An earlier row may have registered the name.
             let source = head.names().find(hash).map_or_else(
                 || head.register_name(&mut dictionary, notation, rows[index].name, hash),
                 Ok,
@@ -335,7 +336,7 @@ impl Scratch {
         }
     }
 
-    /// Starts fetching what later rows will need.
+    /// Prefetches the data that later rows need.
     #[inline]
     fn fetch(&self, head: &Head, index: usize) {
         if let Some(&ahead) = self.sources.get(index + LINES_AHEAD)

@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Interval between looks at the segments if nothing is asked for.
 const STEP_EVERY: Duration = Duration::from_millis(100);
-/// The same after there was something to do: a small store is full again before long.
+/// Interval between looks at the segments after there was work to do: a small store is soon full
+/// again.
 const STEP_AGAIN: Duration = Duration::from_millis(10);
 /// Interval at which free memory is returned to the system.
 const TRIM_EVERY: Duration = Duration::from_secs(5);
@@ -62,7 +63,7 @@ pub trait Work: Send + Sync + 'static {
     fn trim_memory(&self);
 }
 
-/// Background threads of a store; none until [`Scheduler::start`].
+/// Background threads of a store. There are none until [`Scheduler::start`].
 #[derive(Default)]
 pub struct Scheduler {
     journal: Arc<Post>,
@@ -77,7 +78,7 @@ struct Post {
     requests: Mutex<Requests>,
     /// Wakes the thread.
     wake: Condvar,
-    /// Wakes those who wait for the thread.
+    /// Wakes the threads that wait for this thread.
     done: Condvar,
 }
 
@@ -133,17 +134,17 @@ impl Scheduler {
         self.segments.lock().is_running
     }
 
-    /// Stops the threads and waits until they have ended. Whoever waits for a job is sent away.
+    /// Stops the threads and waits until they have ended. Threads that wait for a job are released.
     pub fn stop(&self) {
         self.dismiss();
         for thread in std::mem::take(&mut *self.threads()) {
-            // A thread that panicked has poisoned the store, which says so.
+            // A thread that panicked has poisoned the store, which reports it.
             let _ = thread.join();
         }
     }
 
-    /// Asks for a job and waits until it is done, with a run that began after the request. Returns `None`
-    /// if no thread is there to do it.
+    /// Requests a job and waits until a run that began after the request is done. Returns `None` if
+    /// there is no thread to do it.
     pub fn ask(&self, job: Job) -> Option<Result<(), Error>> {
         let post = self.post(job);
         let mut requests = post.lock();
@@ -202,7 +203,7 @@ impl Scheduler {
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
-        // Not waited for: the store may be dropped by one of them.
+        // Threads are not joined here: one of them may be dropping the store.
         self.dismiss();
     }
 }
@@ -217,8 +218,8 @@ impl Post {
         requests.is_stopping || requests.asked != requests.done
     }
 
-    /// Waits for requests until a time, and returns the numbers of the last ones; `None` when the thread
-    /// is to end.
+    /// Waits for requests until a time, and returns the numbers of the last ones. Returns `None` if
+    /// the thread should end.
     fn wait(&self, until: Option<Instant>) -> Option<[u64; JOBS]> {
         let mut requests = self.lock();
         loop {
@@ -243,7 +244,7 @@ impl Post {
         }
     }
 
-    /// Notes the end of a run for all requests of a job up to a number.
+    /// Records the end of a run for all requests of a job up to a number.
     fn note(&self, job: Job, number: u64, result: Result<(), Error>) {
         let mut requests = self.lock();
         requests.done[job as usize] = number;
@@ -252,7 +253,7 @@ impl Post {
     }
 }
 
-/// Marks that a thread runs, as long as it does.
+/// Guard that marks its thread as running.
 struct Running(Arc<Post>);
 
 impl Drop for Running {
@@ -262,8 +263,8 @@ impl Drop for Running {
     }
 }
 
-/// Starts a thread that does the jobs it is asked for, and `work` in between. `work` returns how long to
-/// wait until the next time.
+/// Starts a thread that does requested jobs, and `work` in between. `work` returns the time to wait
+/// until its next call.
 fn thread<T: Work>(
     name: &str,
     post: &Arc<Post>,

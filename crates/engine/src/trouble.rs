@@ -1,21 +1,21 @@
-//! Trouble: why a store does not do what it is asked, for those who look at it rather than write to it.
+//! Trouble: reasons why a store does not work as expected, for observers of the store.
 //!
-//! A write that fails is an answer to whoever made it. The background makes most of them, and asks
-//! nobody: so each path keeps why it failed last, until it succeeds again.
+//! The caller of a failed write receives the error. Most writes are made in the background, without
+//! a caller. Each path therefore keeps its latest error until it succeeds again.
 
 use crate::error::Error;
 use crate::space::delay_s;
 pub use seiner_store::Trouble;
 
-/// For so long after something was shed the store says that it sheds, ns.
+/// Time after shedding during which the store reports that it sheds, ns.
 const SHED_LATELY: u64 = 600_000_000_000;
 
-/// Paths to the disk.
+/// Path to the disk.
 #[derive(Clone, Copy)]
 pub enum Path {
-    /// What was accepted goes to the journal.
+    /// Accepted rows, written to the journal.
     Journal,
-    /// Blocks go to segments, and names to the catalog.
+    /// Blocks, written to segments, and names, written to the catalog.
     Segments,
 }
 
@@ -31,7 +31,7 @@ pub struct Troubles {
 }
 
 impl Troubles {
-    /// A path failed, or worked again.
+    /// Records the failure or success of a path.
     pub fn note(&mut self, path: Path, result: Result<(), &Error>) {
         let place = match path {
             Path::Journal => &mut self.journal,
@@ -45,7 +45,7 @@ impl Troubles {
         }
     }
 
-    /// There is room for writers.
+    /// Records that writers have space.
     #[inline]
     pub fn note_room(&mut self) {
         if self.full.is_some() {
@@ -53,7 +53,7 @@ impl Troubles {
         }
     }
 
-    /// Something was shed.
+    /// Records that data was shed.
     pub fn note_shed(&mut self, now: u64) {
         self.shed = Some(now);
     }
@@ -94,7 +94,7 @@ mod tests {
         troubles.note(Path::Journal, Err(&io("one")));
         troubles.note(Path::Journal, Err(&io("two")));
         troubles.note(Path::Segments, Err(&io("three")));
-        // These follow from others, and say nothing new.
+        // These errors follow from others and add no information.
         troubles.note(Path::Segments, Err(&Error::Closed));
         troubles.note(Path::Journal, Err(&Error::Poisoned("one".to_string())));
         let told = troubles.now(0, 0, 1);
@@ -114,7 +114,7 @@ mod tests {
             relief: Relief::None,
         };
         troubles.note(Path::Segments, Err(&full));
-        // A write that succeeds makes no room.
+        // A successful write does not free space.
         troubles.note(Path::Segments, Ok(()));
         let told = troubles.now(0, 9, 0);
         assert!(told.full.is_some() && told.throttled);

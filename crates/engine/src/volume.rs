@@ -1,9 +1,9 @@
-//! The volume: fixed-size slots, a segment each.
+//! Volume: slots of fixed size, one for each segment.
 //!
-//! A directory gives a file a slot, and its name tells what counts: `segment-N.open` is being
-//! written, and nothing of it counts; of `segment-N.M.open`, the first M times 4096 bytes do;
-//! `segment-N.log` is sealed; `segment-N.merging` is sealed, and some of its blocks may lie in other
-//! segments as well.
+//! In a directory each slot is a file, and its name states which part is valid. `segment-N.open` is
+//! being written, and none of it is valid. Of `segment-N.M.open`, the first M times 4096 bytes are
+//! valid. `segment-N.log` is sealed. `segment-N.merging` is sealed, and some of its blocks may also
+//! be in other segments.
 
 use crate::error::{Error, io_error, sync_error};
 use crate::segment::ALIGNMENT;
@@ -19,41 +19,42 @@ const DAMAGED: &str = ".damaged";
 /// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// A segment that was being written: so many of its bytes count, and the journal has the rest.
+    /// Segment that was being written: this many of its bytes are valid, and the journal contains
+    /// the rest.
     Open(u64),
-    /// A sealed segment.
+    /// Sealed segment.
     Sealed,
-    /// A sealed segment whose live blocks were being written elsewhere: copies of them may exist.
+    /// Sealed segment whose live blocks were being rewritten: copies of them may exist.
     Merging,
-    /// A segment set aside.
+    /// Segment that was set aside.
     Damaged,
 }
 
-/// Slots of a volume, whatever it is made of.
+/// Slots of a volume of any kind.
 pub trait Volume: Send + Sync {
-    /// The slots in use: the segment's number, and what its slot holds.
+    /// Returns the slots in use: segment number and state.
     fn list(&self) -> Result<Vec<(u64, SlotState)>, Error>;
 
-    /// A slot for a segment that will be written.
+    /// Claims a slot for a segment that will be written.
     fn claim(&self, number: u64) -> Result<Arc<dyn File>, Error>;
 
     /// Opens the slot of a segment.
     fn open(&self, number: u64, state: SlotState) -> Result<Arc<dyn File>, Error>;
 
-    /// Declares that a slot is in another state now; durable once [`Volume::sync`] returned.
+    /// Changes the state of a slot. Durable when [`Volume::sync`] returns.
     fn turn(&self, number: u64, from: SlotState, to: SlotState) -> Result<(), Error>;
 
-    /// Makes durable what was declared and given back.
+    /// Makes changed states and freed slots durable.
     fn sync(&self) -> Result<(), Error>;
 
-    /// Gives a slot back.
+    /// Frees a slot.
     fn discard(&self, number: u64, state: SlotState) -> Result<(), Error>;
 
     /// Returns the name of a slot in reports.
     fn name(&self, number: u64) -> String;
 }
 
-/// A directory as a volume: a file a slot.
+/// Directory as a volume: one file for each slot.
 pub struct DirectoryVolume {
     disk: Arc<dyn Disk>,
 }
@@ -78,12 +79,12 @@ fn file_name(number: u64, state: SlotState) -> String {
     format!("{PREFIX}{number:08x}{suffix}")
 }
 
-/// The name of a sealed segment.
+/// Returns the name of a sealed segment.
 pub fn sealed_name(number: u64) -> String {
     file_name(number, SlotState::Sealed)
 }
 
-/// The segment's number and the slot's state that a file's name tells.
+/// Returns the segment number and the slot state that a file name encodes.
 pub fn parse(name: &str) -> Option<(u64, SlotState)> {
     let rest = name.strip_prefix(PREFIX)?;
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();

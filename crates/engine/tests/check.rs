@@ -1,4 +1,4 @@
-//! What a check finds, and what a store does with the same damage.
+//! Checks of damaged stores, and the behaviour of a store with the same damage.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

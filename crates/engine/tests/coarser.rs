@@ -183,7 +183,7 @@ impl Store {
         found.pop().map_or_else(Vec::new, |summary| summary.buckets)
     }
 
-    /// What a sample that was never let go would make of the same question.
+    /// Returns the buckets of a store that never expired a sample.
     fn expected(&self, n: usize, field: &str, step: i64, interval: Interval) -> Vec<Bucket> {
         let mut buckets: BTreeMap<i64, Bucket> = BTreeMap::new();
         let sent = self.sent[n].iter();
@@ -508,8 +508,8 @@ fn a_late_sample_hides_no_step_that_earlier_rules_made() {
     store.assert_answers(start);
 }
 
-/// What was left of the finer level told of the first part of a minute, the row of the minute of all of
-/// it: a round under the rules that were put the one in the place of the other.
+/// Regression: the rest of a finer level counted only the first part of a minute, and the row of the
+/// minute counted all of it. A round under restored rules replaced the row by the rest.
 #[test]
 fn a_row_is_not_replaced_by_what_finer_levels_of_earlier_rules_have_of_its_step() {
     let mut store = Store::new(Durability::Sync, rules("10s for 30m then 1m for 3h"));

@@ -133,7 +133,7 @@ fn new_sources(engine: &Engine, first: usize, time: i64) -> usize {
     receipt.rejected_total
 }
 
-/// What a phase took at most and takes now, which the store's own figure says.
+/// Checks the peak and the present memory of a phase, and the store's own figure for it.
 fn check(phase: &str, engine: &Engine, before: usize, limit: usize) {
     let (live, peak) = allocated(before);
     let used = engine.status().memory_used as usize;

@@ -1,4 +1,4 @@
-//! What a start makes of the journal when segments came between.
+//! Replay of the journal when segments were sealed in between.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, Options, Query};

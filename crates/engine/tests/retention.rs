@@ -1,4 +1,4 @@
-//! What is kept, what goes, and the room that all of it takes.
+//! Retention: live and expired data, and its disk space.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{

@@ -1,4 +1,4 @@
-//! What merging writes, against a plain model: late corrections, deletes, crashes.
+//! Rewriting by merges, compared with a plain model: late corrections, deletes, crashes.
 #![allow(clippy::unwrap_used)]
 
 use seiner_engine::{Durability, Engine, MergePolicy, Options, Query, Step};
@@ -97,7 +97,7 @@ impl Store {
         self.came[source] = self.came[source].max(from + rows * SECOND);
     }
 
-    /// What dies at once, so that there is something to merge.
+    /// Appends rows that die at once, so that there is something to merge.
     fn fill(&mut self) {
         let mut batch = Batch::new();
         for time in 0..3000 {

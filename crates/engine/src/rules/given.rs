@@ -57,10 +57,10 @@ impl Rule {
     }
 }
 
-/// Which rules a caller insists on.
+/// Rules that a caller insists on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Given {
-    /// Those that differ from the defaults.
+    /// Rules that differ from the defaults.
     #[default]
     Changed,
     /// All, defaults included.
