@@ -6,10 +6,8 @@
 //!
 //! Invariant: the ledger never lists a file that a crash can remove. The entry for a file is
 //! written after the file and its name are durable. The entry that removes a file from the list is
-//! durable before the file is removed.
-//!
-//! Records are appended. A long ledger is rewritten and replaces the old one.
-//! `docs/format/ledger.md` specifies the bytes.
+//! durable before the file is removed. Records are appended. A long ledger is rewritten and
+//! replaces the old one. `docs/format/ledger.md` specifies the bytes.
 
 use crate::aside::copy_aside;
 use crate::bytes::{Cursor, Short, put_text};

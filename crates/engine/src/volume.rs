@@ -60,7 +60,7 @@ pub struct DirectoryVolume {
 }
 
 impl DirectoryVolume {
-    /// The slots in a disk's directory.
+    /// Creates a volume of the slots in a disk's directory.
     pub fn new(disk: Arc<dyn Disk>) -> DirectoryVolume {
         DirectoryVolume { disk }
     }

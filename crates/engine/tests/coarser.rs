@@ -509,7 +509,7 @@ fn a_late_sample_hides_no_step_that_earlier_rules_made() {
 }
 
 /// Regression: the rest of a finer level counted only the first part of a minute, and the row of the
-/// minute counted all of it. A round under restored rules replaced the row by the rest.
+/// minute counted all of it. A round under changed rules replaced the row by the rest.
 #[test]
 fn a_row_is_not_replaced_by_what_finer_levels_of_earlier_rules_have_of_its_step() {
     let mut store = Store::new(Durability::Sync, rules("10s for 30m then 1m for 3h"));
