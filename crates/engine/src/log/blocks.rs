@@ -1,4 +1,4 @@
-//! Blocks join the log: those that the sealer made, and those that a merge writes again.
+//! Blocks added to the log: blocks from the sealer, and blocks that a merge rewrites.
 
 use super::Log;
 use crate::memory;
@@ -6,8 +6,9 @@ use crate::sealing::encode::{Encoded, Encoder};
 use crate::segment::Entry;
 
 impl Log {
-    /// Appends encoded blocks to the open segments of their lanes, in the order in which their buffers were taken.
-    /// Returns how many were appended: fewer than there are if a segment must be begun and no slot is ready.
+    /// Appends encoded blocks to the open segments of their lanes, in the order in which their
+    /// buffers were taken. Returns the number of appended blocks: less than all if a segment must
+    /// be begun and no slot is ready.
     pub fn append_encoded(&mut self, blocks: &[Encoded], encoder: &Encoder) -> usize {
         for (done, block) in blocks.iter().enumerate() {
             if !self.append_block(block, encoder.bytes(block)) {
@@ -49,8 +50,9 @@ impl Log {
         true
     }
 
-    /// Adds a block that lay in another segment, as it is, and returns the number of the segment that has
-    /// it now. The journal has let go of it. `None` if a segment must be begun and no slot is ready.
+    /// Adds a block from another segment unchanged, and returns the number of the segment that now
+    /// contains it. The journal has released the block. Returns `None` if a segment must be begun
+    /// and no slot is ready.
     pub fn add_copy(&mut self, entry: Entry, bytes: &[u8]) -> Option<u64> {
         let expected = self.retention.remaining(&entry);
         let death = self.retention.moment().death(expected);

@@ -67,7 +67,7 @@ impl Log {
         self.space.has_room_to_age(&self.with_open(load))
     }
 
-    /// Takes note of how many bytes are free on the disk; `None`: unknown.
+    /// Sets the free bytes of the disk. `None` means unknown.
     pub fn note_free(&mut self, free: Option<u64>, load: &Load) {
         let load = self.with_open(load);
         self.space.note_free(free, self.options.leave_free, &load);

@@ -271,7 +271,7 @@ fn of_clusters(
                 && let Some(start) = lies_in_a_bucket(entry, interval, step)
             {
                 let taken = take_summaries(view, block, start, step, &mut buckets);
-                // A damaged block is told of once, here.
+                // A damaged block is reported once, here.
                 if damages.note(taken, Some(entry))?.unwrap_or(true) {
                     continue;
                 }

@@ -4,8 +4,8 @@
 //! missed or seen twice while writes go on. Blocks never change, and are read without the lock. Of two samples of a series at the same time,
 //! that in the younger block counts.
 //!
-//! A damaged block or footer page takes nothing else with it: it is told as an error of its own,
-//! and what can be read follows.
+//! A damaged block or footer page affects nothing else: it is returned as a separate error, and all
+//! readable data follows.
 //!
 //! # Memory
 //! A query holds at one time, whatever its interval and its number of fields:
@@ -43,19 +43,20 @@ use crate::error::Error;
 use crate::report::sources;
 use seiner_model::Interval;
 
-/// The rows that a query asks for, source by source, in pieces of bounded size. Times ascend strictly over the
-/// pieces of a source. Each [`Error::Damage`] among the items tells of a block that is missing from what follows.
+/// Returns the rows of a query, source by source, in pieces of bounded size. Times ascend strictly
+/// over the pieces of a source. Each [`Error::Damage`] among the items stands for a block that is
+/// missing from the following items.
 ///
 /// The module's documentation states the memory that a scan takes.
 pub(crate) fn scan<'a>(core: &'a Core, query: &Query) -> Scan<'a> {
     Scan::new(SourceReader::new(core, query), bounds(core, None))
 }
 
-/// The samples that a query asks for: series by series, times strictly ascending. Series
-/// without samples in the interval are left out. Each [`Error::Damage`] among the items tells of
-/// a block that is missing from what follows.
+/// Returns the samples of a query, series by series, with strictly ascending times. Series without
+/// samples in the interval are omitted. Each [`Error::Damage`] among the items stands for a block
+/// that is missing from the following items.
 ///
-/// Holds all series of a source in memory; [`Engine::scan`] does not.
+/// Keeps all series of a source in memory; [`Engine::scan`] does not.
 ///
 /// # Errors
 /// None at present.
@@ -63,11 +64,11 @@ pub(crate) fn select<'a>(core: &'a Core, query: &Query) -> Result<Select<'a>, Er
     Ok(Select::new(scan(core, query)))
 }
 
-/// The aggregates of a query's series, in buckets of a step; damage is told as by
+/// Returns the aggregates of a query's series, in buckets of a step. Damage is returned as by
 /// [`Engine::select`].
 ///
 /// # Errors
-/// When the step is not positive.
+/// If the step is not positive.
 pub(crate) fn aggregate<'a>(
     core: &'a Core,
     query: &Query,
@@ -82,8 +83,9 @@ pub(crate) fn aggregate<'a>(
     Ok(Aggregates::new(reader, step, bounds(core, None)))
 }
 
-/// First and last time of the samples that a query selects, for people: of the query's first `sources`
-/// sources with any field, which bounds the cost. Damaged blocks are left out.
+/// Returns the first and last time of the samples that a query selects, for display. Only the first
+/// `sources` sources of the query are examined, with any field, which bounds the cost. Damaged
+/// blocks are omitted.
 pub(crate) fn time_range(core: &Core, query: &Query, most: usize) -> Option<Interval> {
     let ids = sources(core, &query.selector);
     let ids = ids.into_iter().take(most).collect();

@@ -374,7 +374,7 @@ impl Iterator for Pieces<'_> {
     }
 }
 
-/// Rows of a source, section by section, with what stands for samples that were let go.
+/// Rows of a source, section by section, with stand-ins for expired samples.
 struct SourceRows {
     source: Arc<Source>,
     wanted: Vec<bool>,

@@ -135,7 +135,7 @@ impl<'a> SourceReader<'a> {
         SourceReader { fields, ..self }
     }
 
-    /// Returns the next source; `None` at the end, and when nobody wants the answer any more.
+    /// Returns the next source. Returns `None` at the end, and when the query was abandoned.
     pub fn next_source(&mut self) -> Option<Result<Source, Error>> {
         if self.is_over() {
             return None;
@@ -143,7 +143,7 @@ impl<'a> SourceReader<'a> {
         self.sources.next().map(|source| self.source(source))
     }
 
-    /// Returns whether nobody wants the answer any more.
+    /// Returns whether the query was abandoned.
     pub fn is_over(&self) -> bool {
         self.is_over.as_ref().is_some_and(|is_over| is_over())
     }
@@ -299,7 +299,7 @@ impl SourceView {
             .map(|(column, _)| column)
     }
 
-    /// Returns an error when nobody wants the answer any more.
+    /// Returns an error if the query was abandoned.
     ///
     /// # Errors
     /// [`Error::Abandoned`].

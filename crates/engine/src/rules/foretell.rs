@@ -20,7 +20,7 @@ struct Candidate {
     last: i64,
 }
 
-/// Counts what new rules would let go of in a store, which is opened under its old ones.
+/// Counts the data that new rules would expire in a store, which is opened under its old rules.
 ///
 /// # Errors
 /// When the store cannot be read.

@@ -127,7 +127,7 @@ impl Replay<'_> {
 }
 
 impl Replay<'_> {
-    /// A block begins; answers whether its rows are to be buffered.
+    /// Begins a block. Returns whether its rows should be buffered.
     pub(super) fn begin_block(
         &mut self,
         source: u32,
